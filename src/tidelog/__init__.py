@@ -1,0 +1,1 @@
+"""Kafka's log in Python, with Spark as its data pipeline."""

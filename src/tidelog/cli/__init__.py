@@ -1,0 +1,1 @@
+"""The `tidelog` command: parse, call one thing, print."""

@@ -1,0 +1,56 @@
+"""Fixed-size big-endian structures, declared once as a NamedTuple.
+
+Owns the translation between a declaration and bytes. Must not know any particular format. Reader,
+writer, ``tidelog dump`` and ``docs/format.md`` all take their fields from the same declaration.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, get_type_hints
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer  # type: ignore[attr-defined]  # Python 3.12 and later
+
+H = TypeVar("H", bound=tuple[Any, ...])
+
+
+class Wire(NamedTuple):
+    """How one field lies on disk: a ``struct`` code and what the field means."""
+
+    code: str
+    meaning: str
+
+
+class Layout(Generic[H]):
+    """A fixed-size big-endian structure, built from a NamedTuple whose fields carry a ``Wire``.
+
+    ``offsets`` gives each field's position in bytes from the structure's start; ``size`` is the
+    whole structure's size in bytes.
+    """
+
+    def __init__(self, header: type[H]) -> None:
+        hints = get_type_hints(header, include_extras=True)
+        self.wires: dict[str, Wire] = {name: hint.__metadata__[0] for name, hint in hints.items()}
+        self._struct = struct.Struct(">" + "".join(wire.code for wire in self.wires.values()))
+        self._make = header._make  # type: ignore[attr-defined]  # every NamedTuple has it
+        self.name = header.__name__
+        self.size = self._struct.size
+        self.offsets: dict[str, int] = {}
+        position = 0
+        for name, wire in self.wires.items():
+            self.offsets[name] = position
+            position += struct.calcsize(">" + wire.code)
+
+    def unpack(self, data: Buffer, at: int = 0) -> H:
+        """Read the structure at byte ``at``; the caller has checked that it is there whole."""
+        made: H = self._make(self._struct.unpack_from(data, at))
+        return made
+
+    def pack(self, value: H) -> bytes:
+        """Return the bytes of ``value``."""
+        return self._struct.pack(*value)
+
+    def pack_into(self, value: H, buffer: Buffer, at: int) -> None:
+        """Write ``value`` into a writable ``buffer`` from byte ``at`` on."""
+        self._struct.pack_into(buffer, at, *value)

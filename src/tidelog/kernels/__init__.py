@@ -1,0 +1,1 @@
+"""Compiled loops over arrays. Must not know files, objects or errors."""

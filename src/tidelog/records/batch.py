@@ -1,0 +1,82 @@
+"""The record batch header (magic 2), its flags, and the prefix shared by all batch formats.
+
+Owns the declaration of the header and the rules that hold between its fields. Must not know where
+batches lie (memory or file) or what their records hold. Kafka: ``DefaultRecordBatch``.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+from typing import Annotated, Final, NamedTuple
+
+from tidelog.codec.layout import Layout, Wire
+
+
+class BatchPrefix(NamedTuple):
+    """The first 17 bytes of a batch of any magic. Source: Kafka Records."""
+
+    offset: Annotated[int, Wire("q", "Magic 2: base offset. Before: offset of the last record.")]
+    length: Annotated[int, Wire("i", "Bytes that follow this field.")]
+    epoch_or_crc: Annotated[int, Wire("i", "Magic 2: leader epoch. Before: CRC-32 of the rest.")]
+    magic: Annotated[int, Wire("b", "Format version: 0, 1 or 2.")]
+
+
+class BatchHeader(NamedTuple):
+    """The header of a record batch, magic 2. Source: Kafka DefaultRecordBatch."""
+
+    base_offset: Annotated[int, Wire("q", "First offset; outside the CRC.")]
+    length: Annotated[int, Wire("i", "Bytes that follow this field: total size - 12.")]
+    leader_epoch: Annotated[int, Wire("i", "Epoch of the leader that wrote it, -1 none; no CRC.")]
+    magic: Annotated[int, Wire("b", "Format version, 2.")]
+    crc: Annotated[int, Wire("I", "CRC-32C of all bytes from the attributes on.")]
+    attributes: Annotated[int, Wire("h", "Codec and flags, see BatchFlags.")]
+    last_offset_delta: Annotated[int, Wire("i", "Last offset - base offset.")]
+    base_timestamp: Annotated[int, Wire("q", "Base of the deltas in ms, or the delete horizon.")]
+    max_timestamp: Annotated[int, Wire("q", "Greatest timestamp in ms, or the append time.")]
+    producer_id: Annotated[int, Wire("q", "Producer, -1 none.")]
+    producer_epoch: Annotated[int, Wire("h", "Producer's fencing number, -1 none.")]
+    base_sequence: Annotated[int, Wire("i", "Sequence of the first record, -1 none.")]
+    records_count: Annotated[int, Wire("i", "Number of records present.")]
+
+
+BATCH_PREFIX: Final = Layout(BatchPrefix)
+BATCH_HEADER: Final = Layout(BatchHeader)
+assert BATCH_PREFIX.size == 17
+assert BATCH_HEADER.size == 61
+assert BATCH_HEADER.offsets["crc"] == 17
+assert BATCH_HEADER.offsets["attributes"] == 21
+
+LOG_OVERHEAD: Final = 12
+"""Bytes of offset and length, which ``length`` does not count."""
+
+MIN_RECORD_LENGTH: Final = 14
+"""Smallest legal ``length`` of any batch: an empty magic 0 record."""
+
+NO_PRODUCER_ID: Final = -1
+NO_TIMESTAMP: Final = -1
+NO_LEADER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+INT32_MAX: Final = 2**31 - 1
+
+
+class BatchFlags(IntFlag):
+    """Bits of ``attributes``; the codec takes bits 0 to 2."""
+
+    CODEC = 0x07
+    LOG_APPEND_TIME = 0x08
+    TRANSACTIONAL = 0x10
+    CONTROL = 0x20
+    DELETE_HORIZON = 0x40
+
+
+class TimestampType(IntEnum):
+    """What a record's timestamp means. Source: Kafka TimestampType."""
+
+    NO_TIMESTAMP_TYPE = -1
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+    @property
+    def kafka_name(self) -> str:
+        """Kafka's spelling, as in records printed as JSON."""
+        return ("NoTimestampType", "CreateTime", "LogAppendTime")[self + 1]
