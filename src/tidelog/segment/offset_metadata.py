@@ -1,0 +1,48 @@
+"""An offset together with where it lies: segment and byte position.
+
+Owns the comparisons of such places. Must not know files. Kafka: ``LogOffsetMetadata``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from tidelog.errors import InvalidArgument
+
+UNKNOWN_OFFSET: Final = -1
+UNKNOWN_POSITION: Final = -1
+
+
+class LogOffsetMetadata(NamedTuple):
+    """An offset, the base offset of its segment and its byte position there (-1: not known).
+
+    Source: Kafka LogOffsetMetadata.
+    """
+
+    offset: int
+    segment_base_offset: int = UNKNOWN_OFFSET
+    position: int = UNKNOWN_POSITION
+
+    @property
+    def is_offset_only(self) -> bool:
+        """Whether segment and position are unknown."""
+        return self.segment_base_offset == UNKNOWN_OFFSET and self.position == UNKNOWN_POSITION
+
+    def is_on_older_segment(self, that: LogOffsetMetadata) -> bool:
+        """Whether this lies in an earlier segment; False when either place is unknown."""
+        known = not self.is_offset_only and not that.is_offset_only
+        return known and self.segment_base_offset < that.segment_base_offset
+
+    def is_on_same_segment(self, that: LogOffsetMetadata) -> bool:
+        """Whether both lie in one segment; False when either place is unknown."""
+        known = not self.is_offset_only and not that.is_offset_only
+        return known and self.segment_base_offset == that.segment_base_offset
+
+    def position_diff(self, that: LogOffsetMetadata) -> int:
+        """Bytes from ``that`` to this; InvalidArgument unless both lie in one segment."""
+        if not self.is_on_same_segment(that):
+            raise InvalidArgument(f"{self} and {that} do not lie in the same segment")
+        return self.position - that.position
+
+
+UNKNOWN_OFFSET_METADATA: Final = LogOffsetMetadata(UNKNOWN_OFFSET)
