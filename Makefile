@@ -1,0 +1,77 @@
+# What a person or a machine does with this checkout. `make help` lists it.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# The first interpreter that really runs, is new enough, and can make a virtual environment.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+	>/dev/null 2>&1 && echo $$p && break; done)
+
+# Tests go over both cores of a small machine; a file stays on one worker, so Spark starts once a file.
+PYTEST := $(BIN)/python -m pytest
+WORKERS ?= 2
+FAST := not slow and not compat
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-all lint format bench peer docs lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(STAMP) ## everything into .venv, kernels compiled: .venv/bin/tidelog is the command
+
+$(STAMP): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "tidelog needs Python 3.11, 3.12 or 3.13 with its venv module" \
+		"(on Debian: apt install python3-venv); or name one: make install PYTHON=..."; exit 1; }
+	@echo "Installing into $(VENV) with $(PYTHON): about 60 packages, 0.6 GB; some minutes the first time."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/tidelog warm
+	@touch $@
+
+demo: $(STAMP) ## real flights through Spark into a log and back; leaves .demo to go on with
+	@$(BIN)/python examples/flights.py .demo
+
+lint: $(STAMP) ## ruff, mypy --strict, import rules
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+format: $(STAMP) ## let ruff lay out the code and fix what it can
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+test: lint ## lint and the tests that need neither Kafka nor patience; what .ci/run runs
+	@$(PYTEST) -n $(WORKERS) --dist loadfile -m "$(FAST)"
+
+test-all: lint peer ## every test, also against Apache Kafka, and unit tests on other Pythons
+	@$(PYTEST) -n $(WORKERS) --dist loadfile
+	@NUMBA_BOUNDSCHECK=1 $(PYTEST) -q tests/unit/kernels
+	@for version in 3.11 3.12 3.13; do tools/unit_tests_on.sh $$version || exit 1; done
+
+bench: $(STAMP) ## every benchmark, one after the other
+	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+peer: .peer/.installed ## Apache Kafka 4.3.1 and Spark's Kafka connector into .peer, for tests (Maven)
+
+.peer/.installed: peer/pom.xml
+	@mvn -v >/dev/null 2>&1 || { echo "make peer needs Maven and a JDK (17 or later)"; exit 1; }
+	@for lib in kafka spark-connector; do \
+		mvn -q -B -f peer/pom.xml -P $$lib dependency:copy-dependencies \
+			-DoutputDirectory=$(CURDIR)/.peer/$$lib -DincludeScope=runtime || exit 1; done
+	@touch $@
+
+docs: $(STAMP) ## write docs/format.md anew from the declared layouts
+	@$(BIN)/python tools/format_doc.py
+
+lock: ## resolve the dependencies anew into requirements.lock (asks the package index)
+	@$(BIN)/uv pip compile -q --upgrade --universal --generate-hashes --all-extras \
+		--custom-compile-command "make lock" pyproject.toml -o requirements.lock
+
+clean: ## remove what the targets above made
+	rm -rf $(VENV) .venvs .demo .peer build dist .mypy_cache .ruff_cache .pytest_cache \
+		.import_linter_cache .hypothesis
