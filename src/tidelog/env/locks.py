@@ -1,0 +1,137 @@
+"""The lock that keeps a data directory to one writing process.
+
+Owns the process's registry of locks: POSIX drops a lock as soon as its process closes *any*
+descriptor of the file, so a locked file is opened once and never again. Must not know what the
+lock protects. Kafka: ``FileLock`` (Java's lock is a POSIX record lock too, so the two exclude each
+other).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+import sys
+import threading
+from typing import Final
+
+from tidelog.errors import DirectoryLocked
+
+if sys.platform != "win32":
+    import fcntl
+
+HAVE_LOCKS: Final = sys.platform != "win32"
+
+_FileId = tuple[int, int]
+
+# ``struct flock``: Linux has type, whence, start, length, pid; macOS start, length, pid, type,
+# whence. Native alignment puts the padding where C does.
+_IS_DARWIN: Final = sys.platform == "darwin"
+_FLOCK: Final = struct.Struct("@qqihh" if _IS_DARWIN else "@hhqqi4x")
+_REFUSED: Final = (errno.EACCES, errno.EAGAIN)
+_ATTEMPTS: Final = 8
+
+_registry_lock = threading.Lock()
+_registry: dict[_FileId, str] = {}
+
+
+class ProcessLock:
+    """An exclusive lock on the whole of one file, held by this process until ``release``.
+
+    Raises:
+        DirectoryLocked: another process holds it (its pid, 0 if it cannot be told), or this one.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._pid = os.getpid()
+        self._file_id, self._descriptor = _acquire(path)
+
+    def release(self) -> None:
+        """Give the lock up; a second call, or one in a forked child, does nothing."""
+        with _registry_lock:
+            descriptor, self._descriptor = self._descriptor, -1
+            if descriptor >= 0 and self._pid == os.getpid():
+                _registry.pop(self._file_id, None)
+                os.close(descriptor)
+
+
+def refuse_locked(path: str) -> None:
+    """Raise OSError (EBUSY) if this process has locked the file: opening it would drop the lock."""
+    if not _registry:
+        return
+    try:
+        file_id = _file_id(os.stat(path))
+    except OSError:
+        return
+    if file_id in _registry:
+        raise OSError(errno.EBUSY, "opening a file that this process locked drops the lock", path)
+
+
+def _acquire(path: str) -> tuple[_FileId, int]:
+    with _registry_lock:
+        for _ in range(_ATTEMPTS):
+            _refuse_own(path)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                pid = _try_lock(descriptor)
+                file_id = _file_id(os.fstat(descriptor))
+                is_current = pid == 0 and file_id == _id_at(path)
+            except BaseException:
+                os.close(descriptor)
+                raise
+            if is_current:
+                _registry[file_id] = path
+                return file_id, descriptor
+            os.close(descriptor)
+            if pid > 0:
+                raise DirectoryLocked(path, pid)
+            # The holder went away, or deleted the file it had locked: look again.
+    raise DirectoryLocked(path)
+
+
+def _refuse_own(path: str) -> None:
+    file_id = _id_at(path)
+    if file_id is not None and file_id in _registry:
+        raise DirectoryLocked(path, os.getpid())
+
+
+def _try_lock(descriptor: int) -> int:
+    """Return 0 if the lock was taken, the holder's pid if not, -1 if the holder has just gone."""
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in _REFUSED:
+            raise
+        return _holder(descriptor) or -1
+    return 0
+
+
+def _holder(descriptor: int) -> int:
+    """Return the pid of the process whose lock is in the way, 0 if there is none."""
+    order = (0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
+    question = order if _IS_DARWIN else (fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    answer = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, _FLOCK.pack(*question)))
+    lock_type, pid = (answer[3], answer[2]) if _IS_DARWIN else (answer[0], answer[4])
+    return 0 if lock_type == fcntl.F_UNLCK else pid
+
+
+def _file_id(found: os.stat_result) -> _FileId:
+    return found.st_dev, found.st_ino
+
+
+def _id_at(path: str) -> _FileId | None:
+    try:
+        return _file_id(os.stat(path))
+    except FileNotFoundError:
+        return None
+
+
+def _forget_in_child() -> None:
+    """Locks do not pass to a forked child; nor may its registry say that they do."""
+    global _registry_lock  # noqa: PLW0603 - another thread of the parent may have held it
+    _registry_lock = threading.Lock()
+    _registry.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)

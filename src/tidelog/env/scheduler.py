@@ -1,0 +1,246 @@
+"""Work that runs later or beside the caller.
+
+Owns every background thread of the storage engine: they start here and nowhere else. Must not know
+what a task does. Kafka: ``Scheduler``, ``KafkaScheduler``.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+T = TypeVar("T")
+
+_LOGGER: Final = logging.getLogger(__name__)
+_NS_PER_MS: Final = 1_000_000
+
+
+class Handle(Protocol):
+    """A scheduled task."""
+
+    def cancel(self) -> None:
+        """Let it not run again; a run that has begun goes on. Calling twice does nothing more."""
+
+
+class Scheduler(Protocol):
+    """Runs tasks later. Source: Kafka Scheduler."""
+
+    def schedule(
+        self,
+        name: str,
+        task: Callable[[], object],
+        *,
+        delay_ms: int = 0,
+        period_ms: int | None = None,
+    ) -> Handle:
+        """Run ``task`` once after ``delay_ms``, then every ``period_ms`` if that is given.
+
+        Runs of one task never overlap.
+        """
+
+    def run_all(self, name: str, tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
+        """Run all tasks on at most ``threads`` threads and return their results in order.
+
+        Raises:
+            BaseException: the error of the first task in order that raised one; all have ended.
+        """
+
+
+@dataclass(order=True, slots=True)
+class _Task:
+    """One entry of a queue, ordered by time and then by scheduling."""
+
+    due_ns: int
+    number: int
+    name: str = field(compare=False)
+    task: Callable[[], object] = field(compare=False)
+    period_ns: int | None = field(compare=False)
+    cancelled: bool = field(default=False, compare=False)
+
+    def cancel(self) -> None:
+        """Let the task not run again."""
+        self.cancelled = True
+
+    def run(self) -> None:
+        """Run once. An error is logged and ends here, so that it stops no other task."""
+        try:
+            self.task()
+        except Exception:
+            _LOGGER.exception("task-failed name=%s", self.name)
+
+
+def _outcome(task: Callable[[], T]) -> tuple[T | None, BaseException | None]:
+    try:
+        return task(), None
+    except BaseException as error:  # noqa: BLE001 - raised again by run_all once all have ended
+        return None, error
+
+
+def _results(outcomes: Sequence[tuple[Any, BaseException | None]]) -> list[Any]:
+    for _, error in outcomes:
+        if error is not None:
+            raise error
+    return [result for result, _ in outcomes]
+
+
+class ThreadScheduler:
+    """Runs tasks on daemon threads of its own. Source: Kafka KafkaScheduler.
+
+    ``_wake`` guards the queue and the flags. A periodic task keeps its rate: a run that took longer
+    than the period skips the moments it missed.
+    """
+
+    def __init__(self, threads: int, name: str = "tidelog-scheduler") -> None:
+        self._size = threads
+        self._name = name
+        self._numbers = itertools.count()
+        self._queue: list[_Task] = []
+        self._wake = threading.Condition()
+        self._threads: list[threading.Thread] = []
+        self._stopped = False
+
+    def start(self) -> None:
+        """Start the threads; tasks scheduled before have waited for this."""
+        with self._wake:
+            if self._threads or self._stopped:
+                return
+            for number in range(self._size):
+                name = f"{self._name}-{number}"
+                self._threads.append(threading.Thread(target=self._work, name=name, daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    def shutdown(self) -> None:
+        """Drop delayed and periodic tasks, run one-time tasks that are due, and wait for all."""
+        with self._wake:
+            self._stopped = True
+            now_ns = time.monotonic_ns()
+            self._queue = [t for t in self._queue if t.period_ns is None and t.due_ns <= now_ns]
+            heapq.heapify(self._queue)
+            self._wake.notify_all()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+
+    def schedule(
+        self,
+        name: str,
+        task: Callable[[], object],
+        *,
+        delay_ms: int = 0,
+        period_ms: int | None = None,
+    ) -> Handle:
+        """Run ``task`` on one of the threads; after ``shutdown`` it is ignored, with a log line."""
+        due_ns = time.monotonic_ns() + delay_ms * _NS_PER_MS
+        period_ns = None if period_ms is None else max(period_ms, 1) * _NS_PER_MS
+        entry = _Task(due_ns, next(self._numbers), name, task, period_ns)
+        with self._wake:
+            if self._stopped:
+                _LOGGER.info("task-ignored name=%s reason=shutdown", name)
+            else:
+                heapq.heappush(self._queue, entry)
+                self._wake.notify()
+        return entry
+
+    def run_all(self, name: str, tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
+        """Run all tasks on a pool that lives as long as this call; one thread is the caller's."""
+        workers = min(threads, len(tasks))
+        if workers <= 1:
+            return _results([_outcome(task) for task in tasks])
+        with ThreadPoolExecutor(workers, thread_name_prefix=name) as pool:
+            return _results(list(pool.map(_outcome, tasks)))
+
+    def _work(self) -> None:
+        while (entry := self._take()) is not None:
+            entry.run()
+            if entry.period_ns is not None:
+                self._put_back(entry, entry.period_ns)
+
+    def _take(self) -> _Task | None:
+        """Wait for a task to be due and take it; None once there will be no more."""
+        with self._wake:
+            while True:
+                while self._queue and self._queue[0].cancelled:
+                    heapq.heappop(self._queue)
+                now_ns = time.monotonic_ns()
+                if self._queue and self._queue[0].due_ns <= now_ns:
+                    return heapq.heappop(self._queue)
+                if self._stopped:
+                    return None
+                wait_ns = self._queue[0].due_ns - now_ns if self._queue else None
+                # Python refuses to wait longer than TIMEOUT_MAX; an earlier look does no harm.
+                wait_s = None if wait_ns is None else min(wait_ns / 1e9, threading.TIMEOUT_MAX)
+                self._wake.wait(wait_s)
+
+    def _put_back(self, entry: _Task, period_ns: int) -> None:
+        with self._wake:
+            if self._stopped or entry.cancelled:
+                return
+            late_ns = max(time.monotonic_ns() - entry.due_ns, 0)
+            entry.due_ns += (late_ns // period_ns + 1) * period_ns
+            heapq.heappush(self._queue, entry)
+            self._wake.notify()
+
+
+class InlineScheduler:
+    """Runs tasks on the calling thread, for a process that writes and ends.
+
+    What is due at once runs inside ``schedule``. What has a delay waits for ``run_pending``, which
+    does not wait for the time to come. Periodic tasks never run: there is no next period.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self._pending: list[_Task] = []
+
+    def schedule(
+        self,
+        name: str,
+        task: Callable[[], object],
+        *,
+        delay_ms: int = 0,
+        period_ms: int | None = None,
+    ) -> Handle:
+        """Run ``task`` now if it has no delay and no period; errors are logged, as on a thread."""
+        entry = _Task(delay_ms * _NS_PER_MS, next(self._numbers), name, task, None)
+        if period_ms is None and delay_ms <= 0:
+            entry.run()
+        elif period_ms is None:
+            with self._lock:
+                heapq.heappush(self._pending, entry)
+        return entry
+
+    def run_all(self, name: str, tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
+        """Run all tasks one after the other on the calling thread."""
+        del name, threads
+        return _results([_outcome(task) for task in tasks])
+
+    def run_pending(self) -> int:
+        """Run all delayed tasks now, shortest delay first; return how many ran."""
+        ran = 0
+        while (entry := self._take()) is not None:
+            entry.run()
+            ran += 1
+        return ran
+
+    def close(self) -> None:
+        """Run all delayed tasks now."""
+        self.run_pending()
+
+    def _take(self) -> _Task | None:
+        with self._lock:
+            while self._pending:
+                entry = heapq.heappop(self._pending)
+                if not entry.cancelled:
+                    return entry
+        return None

@@ -1,0 +1,289 @@
+"""The machine's own disk.
+
+Owns every file call of tidelog. Must not know what is in the files. On a platform without POSIX
+locks, fsync and rename (Windows) reading works and everything else raises ``UnsupportedPlatform``.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import shutil
+import stat
+import sys
+import threading
+import warnings
+from typing import TYPE_CHECKING, Final
+
+from tidelog.env.files import FileStat
+from tidelog.env.locks import HAVE_LOCKS, ProcessLock, refuse_locked
+from tidelog.errors import UnsupportedPlatform
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer  # type: ignore[attr-defined]  # Python 3.12 and later
+    from typing import Self
+
+    from tidelog.env.files import FileLock, FileSystem, OpenFile, OpenMode
+
+if sys.platform != "win32":
+    import fcntl
+
+_HAVE_PREAD: Final = hasattr(os, "pread")
+_HAVE_PREADV: Final = hasattr(os, "preadv")
+_BINARY: Final = getattr(os, "O_BINARY", 0)
+_FLAGS: Final = {
+    "r": os.O_RDONLY | _BINARY,
+    "w": os.O_RDWR | os.O_CREAT | _BINARY,
+    "x": os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY,
+}
+# What F_FULLFSYNC says on a disk that does not know it.
+_NO_FULL_SYNC: Final = (errno.ENOTSUP, errno.ENOTTY, errno.EINVAL)
+
+
+class SystemFile:
+    """An open file of the machine. ``_lock`` guards the count of holders."""
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path: Final = path
+        self._descriptor = descriptor
+        self._holders = 1
+        self._lock = threading.Lock()
+
+    def hold(self) -> Self:
+        """Add one holder and return the file itself."""
+        with self._lock:
+            self._check_open()
+            self._holders += 1
+        return self
+
+    def close(self) -> None:
+        """Take one holder away; the last one closes the descriptor."""
+        with self._lock:
+            self._check_open()
+            self._holders -= 1
+            if self._holders:
+                return
+            descriptor, self._descriptor = self._descriptor, -1
+        os.close(descriptor)
+
+    def __del__(self) -> None:
+        if self._descriptor >= 0:
+            warnings.warn(f"unclosed file {self.path}", ResourceWarning, stacklevel=2, source=self)
+            os.close(self._descriptor)
+
+    def __repr__(self) -> str:
+        return f"SystemFile({self.path!r})"
+
+    def fileno(self) -> int:
+        """Return the descriptor; valid only while the file is held."""
+        self._check_open()
+        return self._descriptor
+
+    def size(self) -> int:
+        """Return the present size in bytes."""
+        return os.fstat(self._descriptor).st_size
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Return ``size`` bytes from byte ``position`` on; fewer only at the end of the file."""
+        data = self._read_at(size, position)
+        if len(data) == size or not data:
+            return data
+        pieces = [data]
+        left = size - len(data)
+        while left and (data := self._read_at(left, position + size - left)):
+            pieces.append(data)
+            left -= len(data)
+        return b"".join(pieces)
+
+    def pread_into(self, buffer: Buffer, position: int) -> int:
+        """Fill ``buffer`` from byte ``position`` on; return the bytes read."""
+        view = memoryview(buffer).cast("B")
+        done = 0
+        while done < len(view):
+            count = self._read_into(view[done:], position + done)
+            if count == 0:
+                break
+            done += count
+        return done
+
+    def pwrite(self, data: Buffer, position: int) -> None:
+        """Write all of ``data`` at byte ``position``; ENOSPC if the disk takes no more."""
+        view = memoryview(data).cast("B")
+        done = 0
+        while done < len(view):
+            count = os.pwrite(self._descriptor, view[done:], position + done)
+            if count == 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+            done += count
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to ``size`` bytes, or extend it to that with zeros."""
+        os.ftruncate(self._descriptor, size)
+
+    def sync(self) -> None:
+        """Make the bytes durable; on macOS also past the disk's own cache."""
+        _sync(self._descriptor)
+
+    def map(self) -> memoryview:
+        """Return a read-only map of the bytes present now; it outlives ``close``."""
+        size = self.size()
+        if size == 0:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(self._descriptor, size, access=mmap.ACCESS_READ))
+
+    def _check_open(self) -> None:
+        if self._descriptor < 0:
+            raise OSError(errno.EBADF, "file is closed", self.path)
+
+    def _read_at(self, size: int, position: int) -> bytes:
+        return os.pread(self._descriptor, size, position)
+
+    def _read_into(self, view: memoryview, position: int) -> int:
+        if _HAVE_PREADV:
+            return os.preadv(self._descriptor, [view], position)
+        data = self._read_at(len(view), position)
+        view[: len(data)] = data
+        return len(data)
+
+
+class SeekingFile(SystemFile):
+    """A file on a platform that cannot read at a position: ``_seek_lock`` makes two calls one."""
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        super().__init__(path, descriptor)
+        self._seek_lock = threading.Lock()
+
+    def _read_at(self, size: int, position: int) -> bytes:
+        with self._seek_lock:
+            before = os.lseek(self._descriptor, 0, os.SEEK_CUR)
+            os.lseek(self._descriptor, position, os.SEEK_SET)
+            try:
+                return os.read(self._descriptor, size)
+            finally:
+                os.lseek(self._descriptor, before, os.SEEK_SET)
+
+    def _read_into(self, view: memoryview, position: int) -> int:
+        data = self._read_at(len(view), position)
+        view[: len(data)] = data
+        return len(data)
+
+
+class SystemFiles:
+    """The machine's file system.
+
+    ``has_posix`` False gives what Windows gets: reading, and ``UnsupportedPlatform`` for the rest.
+    """
+
+    def __init__(self, *, has_posix: bool) -> None:
+        self._has_posix = has_posix
+        self._file = SystemFile if has_posix and _HAVE_PREAD else SeekingFile
+
+    def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
+        """Open a file, with the caller as its first holder."""
+        if mode != "r":
+            self._need_posix("writing a file")
+        refuse_locked(path)
+        descriptor = os.open(path, _FLAGS[mode], 0o666)
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        return self._file(path, descriptor)
+
+    def read(self, path: str) -> bytes:
+        """Return all bytes of a file."""
+        file = self.open(path)
+        try:
+            return file.pread(file.size(), 0)
+        finally:
+            file.close()
+
+    def write(self, path: str, data: Buffer) -> None:
+        """Create the file or replace its bytes; neither atomic nor durable."""
+        file = self.open(path, "w")
+        try:
+            file.truncate(0)
+            file.pwrite(data, 0)
+        finally:
+            file.close()
+
+    def rename(self, source: str, target: str) -> None:
+        """Give ``source`` the name ``target`` in one step, replacing a file of that name."""
+        self._need_posix("renaming a file")
+        os.rename(source, target)
+
+    def link(self, source: str, target: str) -> None:
+        """Give the file a second name."""
+        self._need_posix("linking a file")
+        os.link(source, target)
+
+    def delete(self, path: str) -> None:
+        """Delete a file."""
+        self._need_posix("deleting a file")
+        os.unlink(path)
+
+    def delete_directory(self, path: str) -> None:
+        """Delete an empty directory."""
+        self._need_posix("deleting a directory")
+        os.rmdir(path)
+
+    def list(self, path: str) -> list[str]:
+        """Return the names in a directory, in no order."""
+        return os.listdir(path)
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and those above it; nothing if it exists."""
+        self._need_posix("making a directory")
+        os.makedirs(path, exist_ok=True)
+
+    def stat(self, path: str) -> FileStat:
+        """Return size, time and kind."""
+        found = os.stat(path)
+        mtime_ms = found.st_mtime_ns // 1_000_000
+        return FileStat(found.st_size, mtime_ms, stat.S_ISDIR(found.st_mode))
+
+    def exists(self, path: str) -> bool:
+        """Say whether there is a file or directory of this name."""
+        return os.path.exists(path)
+
+    def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
+        """Set the time of last change, in milliseconds since the Unix epoch."""
+        self._need_posix("changing a file")
+        os.utime(path, ns=(mtime_ms * 1_000_000, mtime_ms * 1_000_000))
+
+    def lock(self, path: str) -> FileLock:
+        """Create the file if missing and lock it for this process, without waiting."""
+        self._need_posix("locking a file")
+        return ProcessLock(path)
+
+    def free_bytes(self, path: str) -> int:
+        """Return the bytes this user may still write on the disk of ``path``."""
+        return shutil.disk_usage(path).free
+
+    def sync_directory(self, path: str) -> None:
+        """Make creations, renames and deletions in this directory durable."""
+        self._need_posix("syncing a directory")
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            _sync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _need_posix(self, what: str) -> None:
+        if not self._has_posix:
+            raise UnsupportedPlatform(f"{what} needs Linux or macOS; here tidelog only reads")
+
+
+def _sync(descriptor: int) -> None:
+    if sys.platform == "darwin":
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        except OSError as error:
+            if error.errno not in _NO_FULL_SYNC:
+                raise
+        else:
+            return
+    os.fsync(descriptor)
+
+
+SYSTEM_FILES: Final[FileSystem] = SystemFiles(has_posix=HAVE_LOCKS)
