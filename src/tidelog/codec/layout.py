@@ -7,12 +7,21 @@ writer, ``tidelog dump`` and ``docs/format.md`` all take their fields from the s
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, cast, get_type_hints
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer  # type: ignore[attr-defined]  # Python 3.12 and later
+    import numpy as np
+    from numpy.typing import NDArray
+
+Buffer: TypeAlias = "bytes | bytearray | memoryview | NDArray[np.uint8]"
+"""Bytes in any of their forms. (``collections.abc.Buffer`` needs Python 3.12.)"""
 
 H = TypeVar("H", bound=tuple[Any, ...])
+
+
+def byte_view(data: Buffer) -> memoryview:
+    """Return ``data`` as single bytes, not copied; it must lie in memory without gaps."""
+    return memoryview(cast("memoryview", data)).cast("B")
 
 
 class Wire(NamedTuple):
@@ -44,7 +53,7 @@ class Layout(Generic[H]):
 
     def unpack(self, data: Buffer, at: int = 0) -> H:
         """Read the structure at byte ``at``; the caller has checked that it is there whole."""
-        made: H = self._make(self._struct.unpack_from(data, at))
+        made: H = self._make(self._struct.unpack_from(cast("memoryview", data), at))
         return made
 
     def pack(self, value: H) -> bytes:
@@ -53,4 +62,4 @@ class Layout(Generic[H]):
 
     def pack_into(self, value: H, buffer: Buffer, at: int) -> None:
         """Write ``value`` into a writable ``buffer`` from byte ``at`` on."""
-        self._struct.pack_into(buffer, at, *value)
+        self._struct.pack_into(cast("memoryview", buffer), at, *value)

@@ -1,0 +1,124 @@
+"""The four codecs of Kafka's record batches, bounded on the way back.
+
+Owns the codec numbers, their levels and one door to all of them. The framing of each is a module
+of its own, imported when first used. Must not know what the bytes mean. Kafka: ``CompressionType``
+and ``Compression``.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+from tidelog.codec.layout import byte_view
+from tidelog.errors import InvalidArgument, MessageTooLarge, UnsupportedCompressionType
+
+if TYPE_CHECKING:
+    from tidelog.codec.layout import Buffer
+
+DEFAULT_LIMIT: Final = 256 * 1024 * 1024
+"""Bytes that one batch may hold decompressed, where the caller names no other bound.
+
+A bound of our own: Kafka decompresses as a stream and so has none. The default
+``max.message.bytes`` of 1 MiB, filled with text, stays below a twentieth of it; a few kilobytes
+made for the purpose would give gigabytes.
+"""
+
+
+class Codec(IntEnum):
+    """A codec by its number in a batch's attributes. Source: Kafka CompressionType."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+    @property
+    def kafka_name(self) -> str:
+        """The name used in settings and by the dump tool."""
+        return self.name.lower()
+
+    @classmethod
+    def of_attributes(cls, attributes: int) -> Codec:
+        """Return the codec in bits 0 to 2 of a batch's attributes.
+
+        Raises:
+            UnsupportedCompressionType: the number is 5, 6 or 7.
+        """
+        number = attributes & 0x07
+        if number > cls.ZSTD:
+            raise UnsupportedCompressionType(f"unknown compression type {number}")
+        return cls(number)
+
+    @classmethod
+    def named(cls, kafka_name: str) -> Codec:
+        """Return the codec of a setting such as ``compression.type``; InvalidArgument if none."""
+        codec = _CODEC_BY_NAME.get(kafka_name)
+        if codec is None:
+            raise InvalidArgument(f"unknown compression name {kafka_name!r}")
+        return codec
+
+
+_CODEC_BY_NAME: Final = {codec.kafka_name: codec for codec in Codec}
+
+_MODULES: Final = {
+    Codec.GZIP: "tidelog.codec.gzip_members",
+    Codec.SNAPPY: "tidelog.codec.xerial_snappy",
+    Codec.LZ4: "tidelog.codec.lz4_frame",
+    Codec.ZSTD: "tidelog.codec.zstd_frames",
+}
+
+
+class _Framing(Protocol):
+    def compress(self, data: memoryview, level: int | None, magic: int) -> bytes: ...
+
+    def decompress(self, data: memoryview, limit: int, magic: int) -> bytes: ...
+
+
+@cache
+def _framing(codec: Codec) -> _Framing:
+    return cast("_Framing", import_module(_MODULES[codec]))
+
+
+def compress(codec: Codec, data: Buffer, level: int | None = None, magic: int = 2) -> bytes:
+    """Return ``data`` compressed in Kafka's framing of ``codec``.
+
+    Args:
+        codec: which codec; NONE copies.
+        data: the records' bytes.
+        level: gzip 1 to 9 or -1, lz4 1 to 17, zstd -131072 to 22; None is Kafka's default. Snappy
+            and NONE have no levels and take no notice of it.
+        magic: format of the batch; it changes one byte of lz4.
+
+    Raises:
+        InvalidArgument: the codec has no such level.
+    """
+    if codec == Codec.NONE:
+        return bytes(byte_view(data))
+    return _framing(codec).compress(byte_view(data), level, magic)
+
+
+def decompress(codec: Codec, data: Buffer, *, limit: int = DEFAULT_LIMIT, magic: int = 2) -> bytes:
+    """Return the bytes that ``data`` was made from.
+
+    Args:
+        codec: which codec; NONE copies.
+        data: a whole compressed record area. What may follow its end is what Kafka's own reader
+            of that codec allows; see each framing.
+        limit: greatest number of bytes to give back. Memory grows with what the data really
+            gives, in pieces, never by what it claims to.
+        magic: format of the batch; Kafka's lz4 of magic 0 has a wrong header checksum.
+
+    Raises:
+        CorruptMessage: the bytes are damaged or cut short.
+        MessageTooLarge: they give more than ``limit`` bytes.
+    """
+    if codec == Codec.NONE:
+        plain = bytes(byte_view(data))
+        if len(plain) > limit:
+            raise MessageTooLarge("decompressed records", len(plain), limit)
+        return plain
+    return _framing(codec).decompress(byte_view(data), limit, magic)

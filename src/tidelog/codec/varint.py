@@ -1,0 +1,135 @@
+"""Variable-length integers, one value at a time.
+
+Owns the encoding and its limits. Must not know what the numbers mean. Arrays of records are read
+by ``tidelog.kernels``, which keeps the same rules. Kafka: ``ByteUtils``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from tidelog.errors import InvalidArgument, InvalidRecord
+
+Bytes: TypeAlias = bytes | bytearray | memoryview
+"""What is read here: indexing gives plain ``int``, which a NumPy array's does not."""
+
+MAX_VARINT_BYTES: Final = 5
+MAX_VARLONG_BYTES: Final = 10
+_UINT32_MAX: Final = 2**32 - 1
+_UINT64_MAX: Final = 2**64 - 1
+
+
+def read_varint(data: Bytes, at: int) -> tuple[int, int]:
+    """Return the zigzag int32 at byte ``at`` and the position after it.
+
+    Bits beyond the 32nd are dropped, as Java's shifts drop them.
+
+    Raises:
+        InvalidRecord: ``data`` ends inside the number, or it has more than 5 bytes.
+
+    Source: Kafka ByteUtils.readVarint.
+    """
+    raw, end = _read(data, at, MAX_VARINT_BYTES)
+    raw &= _UINT32_MAX
+    return (raw >> 1) ^ -(raw & 1), end
+
+
+def read_varlong(data: Bytes, at: int) -> tuple[int, int]:
+    """Return the zigzag int64 at byte ``at`` and the position after it.
+
+    Raises:
+        InvalidRecord: ``data`` ends inside the number, or it has more than 10 bytes.
+
+    Source: Kafka ByteUtils.readVarlong.
+    """
+    raw, end = _read(data, at, MAX_VARLONG_BYTES)
+    raw &= _UINT64_MAX
+    return (raw >> 1) ^ -(raw & 1), end
+
+
+def read_unsigned_varint(data: Bytes, at: int) -> tuple[int, int]:
+    """Return the uint32 at byte ``at`` and the position after it; limits as ``read_varint``."""
+    raw, end = _read(data, at, MAX_VARINT_BYTES)
+    return raw & _UINT32_MAX, end
+
+
+def read_unsigned_varlong(data: Bytes, at: int) -> tuple[int, int]:
+    """Return the uint64 at byte ``at`` and the position after it; limits as ``read_varlong``."""
+    raw, end = _read(data, at, MAX_VARLONG_BYTES)
+    return raw & _UINT64_MAX, end
+
+
+def _read(data: Bytes, at: int, most_bytes: int) -> tuple[int, int]:
+    raw = shift = 0
+    for byte in data[at : at + most_bytes]:
+        raw |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return raw, at + shift // 7
+    if shift == 7 * most_bytes:
+        raise InvalidRecord(f"a number has more than {most_bytes} bytes", position=at)
+    raise InvalidRecord("the bytes end inside a number", position=at)
+
+
+def write_varint(out: bytearray, value: int) -> None:
+    """Append an int32 in zigzag form to ``out``. Source: Kafka ByteUtils.writeVarint."""
+    _write(out, _zigzag(value, bits=32))
+
+
+def write_varlong(out: bytearray, value: int) -> None:
+    """Append an int64 in zigzag form to ``out``. Source: Kafka ByteUtils.writeVarlong."""
+    _write(out, _zigzag(value, bits=64))
+
+
+def write_unsigned_varint(out: bytearray, value: int) -> None:
+    """Append a uint32 to ``out``. Source: Kafka ByteUtils.writeUnsignedVarint."""
+    _write(out, _unsigned(value, _UINT32_MAX))
+
+
+def write_unsigned_varlong(out: bytearray, value: int) -> None:
+    """Append a uint64 to ``out``. Source: Kafka ByteUtils.writeUnsignedVarlong."""
+    _write(out, _unsigned(value, _UINT64_MAX))
+
+
+def _write(out: bytearray, raw: int) -> None:
+    while raw > 0x7F:
+        out.append((raw & 0x7F) | 0x80)
+        raw >>= 7
+    out.append(raw)
+
+
+def size_of_varint(value: int) -> int:
+    """Return how many bytes ``write_varint`` takes, 1 to 5."""
+    return _size(_zigzag(value, bits=32))
+
+
+def size_of_varlong(value: int) -> int:
+    """Return how many bytes ``write_varlong`` takes, 1 to 10."""
+    return _size(_zigzag(value, bits=64))
+
+
+def size_of_unsigned_varint(value: int) -> int:
+    """Return how many bytes ``write_unsigned_varint`` takes, 1 to 5."""
+    return _size(_unsigned(value, _UINT32_MAX))
+
+
+def size_of_unsigned_varlong(value: int) -> int:
+    """Return how many bytes ``write_unsigned_varlong`` takes, 1 to 10."""
+    return _size(_unsigned(value, _UINT64_MAX))
+
+
+def _size(raw: int) -> int:
+    return (raw.bit_length() + 6) // 7 or 1
+
+
+def _zigzag(value: int, bits: int) -> int:
+    limit = 1 << (bits - 1)
+    if not -limit <= value < limit:
+        raise InvalidArgument(f"{value} does not fit {bits} bits")
+    return (value << 1) ^ (value >> (bits - 1))
+
+
+def _unsigned(value: int, greatest: int) -> int:
+    if not 0 <= value <= greatest:
+        raise InvalidArgument(f"{value} is not between 0 and {greatest}")
+    return value

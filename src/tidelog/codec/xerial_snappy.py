@@ -1,0 +1,102 @@
+"""Snappy in the framing of the xerial library, which is not Snappy's own framing.
+
+Owns the framing and its bounds. Must not know what the bytes mean. Kafka: ``SnappyCompression``
+over ``org.xerial.snappy.SnappyInputStream`` and ``SnappyOutputStream``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, NamedTuple
+
+import cramjam
+
+from tidelog.codec.layout import Layout, Wire
+from tidelog.codec.varint import read_unsigned_varint
+from tidelog.errors import CorruptMessage, InvalidRecord, MessageTooLarge
+
+
+class XerialHeader(NamedTuple):
+    """What stands before the blocks."""
+
+    magic: Annotated[bytes, Wire("8s", "82 'SNAPPY' 00.")]
+    version: Annotated[int, Wire("i", "Version of the writer, 1.")]
+    compatible_version: Annotated[int, Wire("i", "Oldest version that can read it, 1.")]
+
+
+class _BlockSize(NamedTuple):
+    size_bytes: Annotated[int, Wire("i", "Compressed bytes of the block that follows.")]
+
+
+XERIAL_HEADER: Final = Layout(XerialHeader)
+_BLOCK_SIZE: Final = Layout(_BlockSize)
+assert XERIAL_HEADER.size == 16
+
+MAGIC: Final = b"\x82SNAPPY\x00"
+BLOCK_BYTES: Final = 32 * 1024
+_MIN_VERSION: Final = 1
+_HEADER: Final = XERIAL_HEADER.pack(XerialHeader(MAGIC, 1, 1))
+_MAGIC_AS_SIZE: Final = _BLOCK_SIZE.unpack(MAGIC).size_bytes
+
+_MOST_EXPANSION: Final = 22
+"""A copy element gives at most 64 bytes from three, so no block gives more than 22 from one."""
+
+
+def compress(data: memoryview, level: int | None, magic: int) -> bytes:
+    """Return the header and blocks of up to 32 KiB each."""
+    del level, magic
+    parts: list[bytes] = [_HEADER]
+    for at in range(0, len(data), BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[at : at + BLOCK_BYTES]))
+        parts.append(_BLOCK_SIZE.pack(_BlockSize(len(block))))
+        parts.append(block)
+    return b"".join(parts)
+
+
+def decompress(data: memoryview, limit: int, magic: int) -> bytes:
+    """Return the bytes of all blocks; without the magic all of ``data`` is one raw block.
+
+    Headers may recur between blocks (concatenated streams). Up to three bytes after the last
+    block are left alone, as xerial's reader leaves them.
+    """
+    del magic
+    if len(data) < XERIAL_HEADER.size or bytes(data[: len(MAGIC)]) != MAGIC:
+        return bytes(_read_block(data, limit, limit))
+    at, left = 0, limit
+    parts = []
+    while len(data) - at >= _BLOCK_SIZE.size:
+        size_bytes = _BLOCK_SIZE.unpack(data, at).size_bytes
+        if size_bytes == _MAGIC_AS_SIZE:
+            at = _skip_header(data, at)
+            continue
+        at += _BLOCK_SIZE.size
+        if not 0 <= size_bytes <= len(data) - at:
+            raise CorruptMessage(f"snappy block of {size_bytes} bytes is cut short", position=at)
+        block = _read_block(data[at : at + size_bytes], left, limit)
+        parts.append(block)
+        left -= len(block)
+        at += size_bytes
+    return b"".join(parts)
+
+
+def _skip_header(data: memoryview, at: int) -> int:
+    if len(data) - at < XERIAL_HEADER.size:
+        raise CorruptMessage("snappy header is cut short", position=at)
+    header = XERIAL_HEADER.unpack(data, at)
+    if header.magic != MAGIC or header.version < _MIN_VERSION:
+        raise CorruptMessage("snappy header is damaged", position=at)
+    return at + XERIAL_HEADER.size
+
+
+def _read_block(block: memoryview, left: int, limit: int) -> memoryview:
+    try:
+        size_bytes, _ = read_unsigned_varint(block, 0)
+    except InvalidRecord as error:
+        raise CorruptMessage("snappy block has no length") from error
+    if size_bytes > len(block) * _MOST_EXPANSION:
+        raise CorruptMessage(f"snappy block claims {size_bytes} bytes from {len(block)}")
+    if size_bytes > left:
+        raise MessageTooLarge("decompressed records", limit - left + size_bytes, limit)
+    try:
+        return memoryview(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise CorruptMessage(f"snappy block is damaged: {error}") from error

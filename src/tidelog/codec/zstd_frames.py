@@ -1,0 +1,156 @@
+"""Zstandard frames as Kafka writes and reads them.
+
+Owns the walk over frames and blocks that bounds their output before it is made, and the contexts,
+one set a thread: a context used by two threads at once crashes the interpreter. Must not know what
+the bytes mean. Kafka: ``ZstdCompression``.
+"""
+
+from __future__ import annotations
+
+from threading import local
+from typing import Final, NamedTuple
+
+import zstandard
+
+from tidelog.errors import CorruptMessage, InvalidArgument, MessageTooLarge
+
+DEFAULT_LEVEL: Final = 3
+MIN_LEVEL: Final = -131072
+MAX_LEVEL: Final = 22
+
+_SKIPPABLE_MAGIC: Final = 0x184D2A50
+_SKIPPABLE_HEADER_BYTES: Final = 8
+_BLOCK_HEADER_BYTES: Final = 3
+_BLOCK_RLE: Final = 1
+_BLOCK_COMPRESSED: Final = 2
+_BLOCK_RESERVED: Final = 3
+_MOST_BLOCK_BYTES: Final = 128 * 1024
+_CHECKSUM_BYTES: Final = 4
+
+_ONE_CALL_BYTES: Final = 1024 * 1024
+"""Frames that cannot give more are read in one call, 10 % faster than in pieces."""
+
+_KEPT_WINDOW_BYTES: Final = 8 * 1024 * 1024
+"""A frame with a larger window gets a context of its own, so that its memory is given back."""
+
+_FIRST_PIECE: Final = 256 * 1024
+_LARGEST_PIECE: Final = 4 * 1024 * 1024
+_MOST_KEPT_LEVELS: Final = 8
+
+
+class _Contexts(local):
+    def __init__(self) -> None:
+        self.decompressor = zstandard.ZstdDecompressor()
+        self.compressors: dict[int, zstandard.ZstdCompressor] = {}
+
+    def compressor(self, level: int) -> zstandard.ZstdCompressor:
+        made = self.compressors.get(level)
+        if made is None:
+            if len(self.compressors) >= _MOST_KEPT_LEVELS:
+                self.compressors.clear()
+            made = zstandard.ZstdCompressor(
+                level=level, write_content_size=False, write_checksum=False
+            )
+            self.compressors[level] = made
+        return made
+
+
+_contexts: Final = _Contexts()
+
+
+class _Frame(NamedTuple):
+    """A frame's extent, ``end`` exclusive, and the most bytes that its blocks can give."""
+
+    end: int
+    most_bytes: int
+    content_bytes: int | None
+    window_bytes: int
+
+
+def compress(data: memoryview, level: int | None, magic: int) -> bytes:
+    """Return one frame without content size or checksum. ``level``: -131072 to 22 or None."""
+    del magic
+    chosen = DEFAULT_LEVEL if level is None else level
+    if not MIN_LEVEL <= chosen <= MAX_LEVEL:
+        raise InvalidArgument(f"zstd has levels {MIN_LEVEL} to {MAX_LEVEL}, not {level}")
+    return _contexts.compressor(chosen).compress(data)
+
+
+def decompress(data: memoryview, limit: int, magic: int) -> bytes:
+    """Return the bytes of all frames; nothing but whole frames may follow. No frame gives none."""
+    del magic
+    at, left = 0, limit
+    parts: list[bytes] = []
+    try:
+        while at < len(data):
+            frame = _skippable(data, at) or _measure(data, at)
+            part = _read(data[at : frame.end], frame, left, limit) if frame.most_bytes else b""
+            parts.append(part)
+            left -= len(part)
+            at = frame.end
+    except zstandard.ZstdError as error:
+        raise CorruptMessage(f"zstd data is damaged: {error}") from error
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _skippable(data: memoryview, at: int) -> _Frame | None:
+    if int.from_bytes(data[at : at + 4], "little") & ~0xF != _SKIPPABLE_MAGIC:
+        return None
+    size_bytes = int.from_bytes(data[at + 4 : at + 8], "little")
+    end = at + _SKIPPABLE_HEADER_BYTES + size_bytes
+    if end > len(data):
+        raise CorruptMessage("zstd data is cut short")
+    return _Frame(end, 0, None, 0)
+
+
+def _measure(data: memoryview, at: int) -> _Frame:
+    """Walk the frame's block headers, which say where it ends and how much it can give."""
+    frame = data[at:]
+    header = zstandard.get_frame_parameters(frame)
+    at += zstandard.frame_header_size(frame)
+    block_bytes = min(header.window_size, _MOST_BLOCK_BYTES)
+    most_bytes = 0
+    is_last = False
+    while not is_last:
+        block = int.from_bytes(data[at : at + _BLOCK_HEADER_BYTES], "little")
+        is_last, kind, size_bytes = bool(block & 1), block >> 1 & 3, block >> 3
+        at += _BLOCK_HEADER_BYTES + (1 if kind == _BLOCK_RLE else size_bytes)
+        if at > len(data):
+            raise CorruptMessage("zstd data is cut short")
+        if kind == _BLOCK_RESERVED:
+            raise CorruptMessage("zstd block is of no known kind")
+        most_bytes += block_bytes if kind == _BLOCK_COMPRESSED else size_bytes
+    at += _CHECKSUM_BYTES if header.has_checksum else 0
+    if at > len(data):
+        raise CorruptMessage("zstd data is cut short")
+    unknown = header.content_size == zstandard.CONTENTSIZE_UNKNOWN
+    content_bytes = None if unknown else header.content_size
+    return _Frame(at, most_bytes, content_bytes, header.window_size)
+
+
+def _read(data: memoryview, frame: _Frame, left: int, limit: int) -> bytes:
+    content_bytes = frame.content_bytes
+    if content_bytes is not None:
+        # The library makes room for what the header states, so that is checked before.
+        if content_bytes > frame.most_bytes:
+            raise CorruptMessage(f"zstd frame claims {content_bytes} bytes, more than it can hold")
+        if content_bytes > left:
+            raise MessageTooLarge("decompressed records", limit - left + content_bytes, limit)
+    if frame.most_bytes <= _ONE_CALL_BYTES and frame.window_bytes <= _KEPT_WINDOW_BYTES:
+        part = _contexts.decompressor.decompress(data, max_output_size=frame.most_bytes)
+    else:
+        part = _read_pieces(data, left)
+    if len(part) > left:
+        raise MessageTooLarge("decompressed records", limit + 1, limit)
+    return part
+
+
+def _read_pieces(data: memoryview, left: int) -> bytes:
+    parts: list[bytes] = []
+    total, piece_bytes = 0, _FIRST_PIECE
+    with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+        while total <= left and (part := reader.read(piece_bytes)):
+            parts.append(part)
+            total += len(part)
+            piece_bytes = min(2 * piece_bytes, _LARGEST_PIECE)
+    return b"".join(parts)
