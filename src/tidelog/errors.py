@@ -16,6 +16,7 @@ class ErrorCode(IntEnum):
     retriable: bool
 
     def __new__(cls, number: int, retriable: bool = False) -> ErrorCode:  # noqa: FBT001, FBT002, PYI034 - enum members are declared as tuples, and IntEnum needs its own type here
+        """Make the member whose value is ``number`` alone."""
         member = int.__new__(cls, number)
         member._value_ = number
         member.retriable = retriable
@@ -260,7 +261,7 @@ class OffsetsOutOfOrder(KafkaError):
 
 
 class UnexpectedAppendOffset(KafkaError):
-    """A follower's batch begins below the log end; ``first_offset`` and ``last_offset`` say where."""
+    """A follower's batch begins below the log end; its first and last offset say where."""
 
     def __init__(self, first_offset: int, last_offset: int, log_end_offset: int) -> None:
         super().__init__(first_offset, last_offset, log_end_offset)
