@@ -1,0 +1,274 @@
+"""Settings declared once: name, default, check and meaning in one place.
+
+Owns the translation between properties (text) and values, by Kafka's rules. Must not know any
+particular setting. Kafka: ``ConfigDef``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import logging
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    NamedTuple,
+    TypeVar,
+    get_args,
+    get_type_hints,
+)
+
+from tidelog.errors import InvalidConfig, InvariantError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Mapping
+
+C = TypeVar("C")
+
+_LOGGER: Final = logging.getLogger(__name__)
+
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+_OPTION: Final = "tidelog.option"
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
+_DECIMAL: Final = re.compile(
+    r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?)"
+)
+_COMMA: Final = re.compile(r"\s*,\s*")
+
+
+class Check(NamedTuple):
+    """A rule for a value, and its text for messages and tables."""
+
+    valid: str
+    holds: Callable[[Any], bool]
+
+
+class Synonym(NamedTuple):
+    """A broker-level name for the same setting; its value times ``factor`` is this one's."""
+
+    name: str
+    factor: int = 1
+
+
+class Kind(NamedTuple):
+    """One of Kafka's types: its name, text to value (ValueError if it is none), value to text."""
+
+    name: str
+    parse: Callable[[str], Any]
+    format: Callable[[Any], str] = str
+
+
+def _parse_boolean(text: str) -> bool:
+    if text.lower() not in {"true", "false"}:
+        raise ValueError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"
+
+
+def _whole_parser(name: str, limit: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not _WHOLE.fullmatch(text):
+            raise ValueError(f"{text!r} is not a whole number")
+        if not -limit - 1 <= (value := int(text)) <= limit:
+            raise ValueError(f"{text} does not fit {name}")
+        return value
+
+    return parse
+
+
+def _parse_double(text: str) -> float:
+    if not _DECIMAL.fullmatch(text):
+        raise ValueError(f"{text!r} is not a number")
+    return float(text.rstrip("dDfF"))
+
+
+def _parse_list(text: str) -> tuple[str, ...]:
+    if not text:
+        return ()
+    entries = _COMMA.split(text)
+    if "" in entries:
+        raise ValueError("a list must not have an empty element")
+    kept = tuple(dict.fromkeys(entries))
+    if len(kept) < len(entries):
+        _LOGGER.warning("duplicates-dropped given=%s kept=%s", text, ",".join(kept))
+    return kept
+
+
+_BOOLEAN: Final = Kind("boolean", _parse_boolean, lambda value: str(value).lower())
+_INT: Final = Kind("int", _whole_parser("32 bits", INT32_MAX))
+_LONG: Final = Kind("long", _whole_parser("64 bits", INT64_MAX))
+_DOUBLE: Final = Kind("double", _parse_double, repr)
+_STRING: Final = Kind("string", str)
+_LIST: Final = Kind("list", _parse_list, ",".join)
+
+Int32 = Annotated[int, _INT]
+"""The type of a field that Kafka keeps in 32 bits; a plain ``int`` is Kafka's long."""
+
+_KINDS: Final[dict[object, Kind]] = {
+    bool: _BOOLEAN,
+    Int32: _INT,
+    int: _LONG,
+    float: _DOUBLE,
+    str: _STRING,
+    tuple[str, ...]: _LIST,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One setting. ``field`` is its name in the dataclass; ``synonyms`` in order of precedence."""
+
+    name: str
+    field: str
+    kind: Kind
+    default: Any
+    check: Check
+    doc: str
+    synonyms: tuple[Synonym, ...]
+
+
+any_value: Final = Check("", lambda _: True)
+
+
+def at_least(low: float) -> Check:
+    """Accept ``low`` and more."""
+    return Check(f"at least {low}", lambda value: value is None or value >= low)
+
+
+def between(low: float, high: float, *, or_else: tuple[float, ...] = ()) -> Check:
+    """Accept ``low`` to ``high``, both inclusive, and the values of ``or_else``."""
+    others = "".join(f" or {value}" for value in or_else)
+    return Check(f"{low} to {high}{others}", lambda value: low <= value <= high or value in or_else)
+
+
+def one_of(*names: str) -> Check:
+    """Accept one of these words, spelled exactly so."""
+    return Check(f"one of {', '.join(names)}", lambda value: value in names)
+
+
+def subset_of(*names: str) -> Check:
+    """Accept a list, also an empty one, of these words."""
+    return Check(f"any of {', '.join(names)}", lambda value: set(value) <= set(names))
+
+
+def option(
+    name: str,
+    default: Any,  # noqa: ANN401 - each setting has its own type; mypy checks it at the field
+    check: Check,
+    doc: str,
+    *,
+    synonyms: tuple[str | Synonym, ...] = (),
+) -> Any:  # noqa: ANN401 - as dataclasses.field, so that the field keeps its declared type
+    """Declare one setting as a dataclass field.
+
+    Args:
+        name: Kafka's name.
+        default: the value if it is not set.
+        check: what values hold.
+        doc: the meaning, in one sentence, with the unit.
+        synonyms: broker-level names of the same setting, the strongest first.
+    """
+    known = tuple(Synonym(s) if isinstance(s, str) else s for s in synonyms)
+    metadata = {_OPTION: (name, check, doc, known)}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def options_of(cls: type[Any]) -> tuple[Option, ...]:
+    """Return the settings a dataclass declares, in order of declaration."""
+    hashable: Hashable = cls
+    return _options_of(hashable)
+
+
+@cache
+def _options_of(cls: Any) -> tuple[Option, ...]:  # noqa: ANN401 - a cached function takes Hashable
+    hints = get_type_hints(cls, include_extras=True)
+    found = []
+    for field in dataclasses.fields(cls):
+        if _OPTION in field.metadata:
+            name, check, doc, synonyms = field.metadata[_OPTION]
+            kind = _kind_of(hints[field.name])
+            found.append(Option(name, field.name, kind, field.default, check, doc, synonyms))
+    return tuple(found)
+
+
+def parse_options(
+    cls: type[C], properties: Mapping[str, str], base: C | None = None, **values: object
+) -> C:
+    """Build a ``cls`` from properties.
+
+    Args:
+        cls: a dataclass of options, whose ``__post_init__`` calls ``check_options``.
+        properties: settings by Kafka's names, as text.
+        base: has the values of settings not given; the defaults have them if this is None.
+        values: fields of ``cls`` that are no options.
+
+    Raises:
+        InvalidConfig: names every bad key with the reason, unknown ones and conflicts included.
+
+    Source: Kafka ConfigDef.parse.
+    """
+    options = {known.name: known for known in options_of(cls)}
+    problems = []
+    for name, text in properties.items():
+        try:
+            known = options[name]
+            values[known.field] = parse_value(known, text)
+        except KeyError:
+            problems.append(_unknown(name, options))
+        except ValueError as error:
+            problems.append(f"{name}: {error}")
+    try:
+        config = cls(**values) if base is None else dataclasses.replace(base, **values)  # type: ignore[type-var]  # C is a dataclass
+    except InvalidConfig as error:
+        raise InvalidConfig((*problems, *error.problems)) from None
+    if problems:
+        raise InvalidConfig(tuple(problems))
+    return config
+
+
+def parse_value(known: Option, text: str) -> Any:  # noqa: ANN401 - the option's own type
+    """Return the value that ``text`` gives a setting; ValueError says what is wrong with it."""
+    if not isinstance(text, str):
+        raise ValueError(f"{text!r} is not text")  # noqa: TRY004 - one kind of error for bad values
+    value = known.kind.parse(text.strip())
+    if not known.check.holds(value):
+        raise ValueError(f"{text.strip()} must be {known.check.valid}")
+    return value
+
+
+def check_options(config: object, conflicts: Iterable[str] = ()) -> None:
+    """Raise one InvalidConfig if values break their checks, or if there are ``conflicts``."""
+    problems = []
+    for known in options_of(type(config)):
+        value = getattr(config, known.field)
+        if not known.check.holds(value):
+            problems.append(f"{known.name}: {value!r} must be {known.check.valid}")
+    problems += conflicts
+    if problems:
+        raise InvalidConfig(tuple(problems))
+
+
+def to_properties(config: object) -> dict[str, str]:
+    """Return the settings that differ from their defaults, as text by Kafka's names."""
+    values = ((known, getattr(config, known.field)) for known in options_of(type(config)))
+    return {
+        known.name: known.kind.format(value) for known, value in values if value != known.default
+    }
+
+
+def _kind_of(hint: object) -> Kind:
+    """Return the kind for a field's type; ``X | None`` is an X that may be unset."""
+    for part in (hint, *get_args(hint)):
+        if part in _KINDS:
+            return _KINDS[part]
+    raise InvariantError(f"no setting can have the type {hint}")
+
+
+def _unknown(name: str, options: Mapping[str, Option]) -> str:
+    near = difflib.get_close_matches(name, options, n=1)
+    return f"{name}: unknown" + (f", did you mean {near[0]}?" if near else "")
