@@ -18,7 +18,7 @@ from tidelog.errors import InvalidArgument, MessageTooLarge, UnsupportedCompress
 if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
 
-DEFAULT_LIMIT: Final = 256 * 1024 * 1024
+DEFAULT_DECOMPRESSED_LIMIT: Final = 256 * 1024 * 1024
 """Bytes that one batch may hold decompressed, where the caller names no other bound.
 
 A bound of our own: Kafka decompresses as a stream and so has none. The default
@@ -101,7 +101,9 @@ def compress(codec: Codec, data: Buffer, level: int | None = None, magic: int = 
     return _framing(codec).compress(byte_view(data), level, magic)
 
 
-def decompress(codec: Codec, data: Buffer, *, limit: int = DEFAULT_LIMIT, magic: int = 2) -> bytes:
+def decompress(
+    codec: Codec, data: Buffer, *, limit: int = DEFAULT_DECOMPRESSED_LIMIT, magic: int = 2
+) -> bytes:
     """Return the bytes that ``data`` was made from.
 
     Args:
