@@ -26,7 +26,7 @@ from typing import (
 from tidelog.errors import InvalidConfig, InvariantError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 C = TypeVar("C")
 
@@ -178,14 +178,13 @@ def option(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def options_of(cls: type[Any]) -> tuple[Option, ...]:
+def options_of(cls: Any) -> tuple[Option, ...]:  # noqa: ANN401 - mypy holds no type[X] hashable
     """Return the settings a dataclass declares, in order of declaration."""
-    hashable: Hashable = cls
-    return _options_of(hashable)
+    return _options_of(cls)
 
 
 @cache
-def _options_of(cls: Any) -> tuple[Option, ...]:  # noqa: ANN401 - a cached function takes Hashable
+def _options_of(cls: type[Any]) -> tuple[Option, ...]:
     hints = get_type_hints(cls, include_extras=True)
     found = []
     for field in dataclasses.fields(cls):
