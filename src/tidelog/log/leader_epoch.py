@@ -1,0 +1,219 @@
+"""Which leader epoch began at which offset, kept in ``leader-epoch-checkpoint``.
+
+Owns the entries, their order and their file. Must not know batches or segments.
+Kafka: ``LeaderEpochFileCache`` and ``LeaderEpochCheckpointFile``.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left, bisect_right
+from operator import attrgetter
+from threading import Lock
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.codec.checkpoint_file import read_leader_epochs, write_leader_epochs
+from tidelog.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tidelog.env.files import FileSystem
+    from tidelog.env.scheduler import Scheduler
+    from tidelog.log.failures import DirectoryGuard
+
+LEADER_EPOCH_FILE: Final = "leader-epoch-checkpoint"
+UNDEFINED_EPOCH: Final = -1
+UNDEFINED_EPOCH_OFFSET: Final = -1
+
+_epoch = attrgetter("epoch")
+_start = attrgetter("start_offset")
+_log = logging.getLogger(__name__)
+
+
+class EpochEntry(NamedTuple):
+    """A leader epoch and the first offset written in it. Source: Kafka EpochEntry."""
+
+    epoch: int
+    start_offset: int
+
+
+class LeaderEpochCache:
+    """The epochs of one log, strictly increasing in epoch and in start offset.
+
+    Changes are made under the log's lock. Readers need none: the entries are an immutable tuple,
+    replaced as a whole. ``_file_lock`` guards the file, which a background task also writes.
+    Source: Kafka LeaderEpochFileCache.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        *,
+        fs: FileSystem,
+        scheduler: Scheduler,
+        guard: DirectoryGuard,
+        entries: Iterable[EpochEntry] = (),
+    ) -> None:
+        self.directory = directory
+        self._fs = fs
+        self._scheduler = scheduler
+        self._guard = guard
+        self._entries = tuple(entries)
+        self._file_lock = Lock()
+
+    @classmethod
+    def open(
+        cls, directory: str, *, fs: FileSystem, scheduler: Scheduler, guard: DirectoryGuard
+    ) -> LeaderEpochCache:
+        """Read the entries of ``directory``; a missing file is created without any."""
+        path = f"{directory}/{LEADER_EPOCH_FILE}"
+        if not fs.exists(path):
+            fs.write(path, b"")
+        entries = (EpochEntry(*entry) for entry in read_leader_epochs(fs, path))
+        return cls(directory, fs=fs, scheduler=scheduler, guard=guard, entries=entries)
+
+    @property
+    def entries(self) -> tuple[EpochEntry, ...]:
+        """All entries, oldest first."""
+        return self._entries
+
+    @property
+    def latest(self) -> EpochEntry | None:
+        """The newest entry."""
+        entries = self._entries
+        return entries[-1] if entries else None
+
+    @property
+    def earliest(self) -> EpochEntry | None:
+        """The oldest entry."""
+        entries = self._entries
+        return entries[0] if entries else None
+
+    @property
+    def latest_epoch(self) -> int | None:
+        """The newest epoch."""
+        latest = self.latest
+        return None if latest is None else latest.epoch
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Note that ``epoch`` begins at ``start_offset``, durably; return whether that was news.
+
+        The latest epoch again, at a higher offset, is no news. Entries that contradict the new one
+        (same or higher epoch, same or higher offset) give way.
+        """
+        if epoch < 0 or start_offset < 0:
+            raise InvalidArgument(f"epoch {epoch} cannot begin at offset {start_offset}")
+        latest = self.latest
+        if latest and epoch == latest.epoch and start_offset >= latest.start_offset:
+            return False
+        kept = tuple(
+            entry
+            for entry in self._entries
+            if entry.epoch < epoch and entry.start_offset < start_offset
+        )
+        removed = self._entries[len(kept) :]
+        if len(removed) > 1 or (removed and removed[0].start_offset != start_offset):
+            _log.warning(
+                "leader-epochs-replaced directory=%s epoch=%d start_offset=%d removed=%s",
+                *(self.directory, epoch, start_offset, removed),
+            )
+        self._entries = (*kept, EpochEntry(epoch, start_offset))
+        self.flush()
+        return True
+
+    def truncate_from_end(self, end_offset: int) -> bool:
+        """Drop entries that begin at or above ``end_offset``; the file follows in background."""
+        keep = bisect_left(self._entries, end_offset, key=_start)
+        if end_offset < 0 or keep == len(self._entries):
+            return False
+        self._entries = self._entries[:keep]
+        self._flush_later()
+        return True
+
+    def truncate_from_start(self, start_offset: int) -> bool:
+        """Let the epochs begin at ``start_offset``: the one that covers it is cut to begin there.
+
+        The file follows in background.
+        """
+        covered = bisect_right(self._entries, start_offset, key=_start)
+        if covered == 0:
+            return False
+        cut = EpochEntry(self._entries[covered - 1].epoch, start_offset)
+        self._entries = (cut, *self._entries[covered:])
+        self._flush_later()
+        return True
+
+    def clear(self) -> None:
+        """Forget all entries in memory; the file stays."""
+        self._entries = ()
+
+    def clear_and_flush(self) -> None:
+        """Forget all entries, durably."""
+        self._entries = ()
+        self.flush()
+
+    def moved_to(self, directory: str) -> LeaderEpochCache:
+        """Return a cache of the same entries for the log's new directory."""
+        return LeaderEpochCache(
+            directory,
+            fs=self._fs,
+            scheduler=self._scheduler,
+            guard=self._guard,
+            entries=self._entries,
+        )
+
+    def flush(self) -> None:
+        """Write the entries as they are now; durable on return."""
+        with self._file_lock:
+            path = f"{self.directory}/{LEADER_EPOCH_FILE}"
+            write_leader_epochs(self._fs, path, self._entries)
+
+    def _flush_later(self) -> None:
+        name = self.directory.rpartition("/")[2]
+        self._scheduler.schedule(f"leader-epoch-cache-flush-{name}", self._flush_unless_gone)
+
+    def _flush_unless_gone(self) -> None:
+        with self._guard.watch("writing the leader epochs"):
+            try:
+                self.flush()
+            except FileNotFoundError:
+                # The directory was renamed or deleted meanwhile; the entries went with it.
+                _log.warning("leader-epochs-not-flushed directory=%s", self.directory)
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEntry:
+        """Return the greatest known epoch up to ``epoch``, with its end offset (exclusive).
+
+        Both are -1 when nothing is known. The latest epoch ends at ``log_end_offset``.
+        """
+        entries = self._entries
+        if epoch != UNDEFINED_EPOCH and entries and epoch == entries[-1].epoch:
+            return EpochEntry(epoch, log_end_offset)
+        at = bisect_right(entries, epoch, key=_epoch)
+        if epoch == UNDEFINED_EPOCH or at == len(entries):
+            return EpochEntry(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)
+        floor = entries[at - 1].epoch if at else epoch
+        return EpochEntry(floor, entries[at].start_offset)
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        """Return the epoch that ``offset`` was written in, if it is known."""
+        entries = self._entries
+        at = bisect_right(entries, offset, key=_start)
+        return entries[at - 1].epoch if at else None
+
+    def epoch_entry(self, epoch: int) -> EpochEntry | None:
+        """Return the entry of exactly this epoch."""
+        entries = self._entries
+        at = bisect_left(entries, epoch, key=_epoch)
+        return entries[at] if at < len(entries) and entries[at].epoch == epoch else None
+
+    def previous_epoch(self, epoch: int) -> int | None:
+        """Return the greatest epoch below ``epoch``."""
+        at = bisect_left(self._entries, epoch, key=_epoch)
+        return self._entries[at - 1].epoch if at else None
+
+    def next_epoch(self, epoch: int) -> int | None:
+        """Return the smallest epoch above ``epoch``."""
+        entries = self._entries
+        at = bisect_right(entries, epoch, key=_epoch)
+        return entries[at].epoch if at < len(entries) else None

@@ -1,0 +1,106 @@
+"""The offsets of one log, as one value that always holds together.
+
+Owns their order and how a change of one moves the others. Must not know segments, files or locks.
+Kafka: the offset fields of ``UnifiedLog`` and ``LocalLog``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tidelog.errors import InvalidArgument, InvariantError
+from tidelog.segment.offset_metadata import LogOffsetMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class LogOffsets:
+    """The offsets one log shows to readers. A change makes a new value, checked as a whole.
+
+    ``log_start_offset`` is inclusive, all others are exclusive ends. ``first_unstable`` is the
+    first offset of a transaction that is open, or closed by a marker that is not replicated.
+    """
+
+    log_start_offset: int
+    high_watermark_metadata: LogOffsetMetadata
+    log_end: LogOffsetMetadata
+    recovery_point: int
+    first_unstable: LogOffsetMetadata | None = None
+
+    def __post_init__(self) -> None:
+        start = self.log_start_offset
+        is_ordered = 0 <= start <= self.last_stable_offset <= self.high_watermark
+        if not (is_ordered and self.high_watermark <= self.log_end_offset):
+            raise InvariantError(f"0 <= start <= stable <= high watermark <= end breaks: {self}")
+        if not start <= self.recovery_point <= self.log_end_offset:
+            raise InvariantError(f"start <= recovery point <= end does not hold: {self}")
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset the next record will get."""
+        return self.log_end.offset
+
+    @property
+    def high_watermark(self) -> int:
+        """Readers see offsets below it."""
+        return self.high_watermark_metadata.offset
+
+    @property
+    def last_stable(self) -> LogOffsetMetadata:
+        """The first unstable offset if it lies below the high watermark, else that."""
+        unstable = self.first_unstable
+        if unstable is not None and unstable.offset < self.high_watermark:
+            return unstable
+        return self.high_watermark_metadata
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Readers of committed records see offsets below it."""
+        return self.last_stable.offset
+
+    def with_high_watermark(self, proposed: LogOffsetMetadata) -> LogOffsets:
+        """Clamp ``proposed`` into the log. Source: Kafka UnifiedLog.updateHighWatermark."""
+        if proposed.offset < 0:
+            raise InvalidArgument(f"high watermark {proposed.offset} is negative")
+        if proposed.offset < self.log_start_offset:
+            proposed = LogOffsetMetadata(self.log_start_offset)
+        elif proposed.offset >= self.log_end_offset:
+            proposed = self.log_end
+        return replace(self, high_watermark_metadata=proposed)
+
+    def with_log_end(self, log_end: LogOffsetMetadata) -> LogOffsets:
+        """Move the end. A lower one takes recovery point, stable offset and watermark with it.
+
+        Source: Kafka UnifiedLog.updateLogEndOffset.
+        """
+        watermark, unstable = self.high_watermark_metadata, self.first_unstable
+        return replace(
+            self,
+            log_end=log_end,
+            log_start_offset=min(self.log_start_offset, log_end.offset),
+            high_watermark_metadata=log_end if watermark.offset >= log_end.offset else watermark,
+            first_unstable=unstable if unstable and unstable.offset < log_end.offset else None,
+            recovery_point=min(self.recovery_point, log_end.offset),
+        )
+
+    def with_log_start(self, log_start_offset: int) -> LogOffsets:
+        """Move the start; watermark, stable offset and recovery point are raised to it."""
+        watermark, unstable = self.high_watermark_metadata, self.first_unstable
+        start = LogOffsetMetadata(log_start_offset)
+        return replace(
+            self,
+            log_start_offset=log_start_offset,
+            high_watermark_metadata=watermark if watermark.offset >= log_start_offset else start,
+            first_unstable=start if unstable and unstable.offset < log_start_offset else unstable,
+            recovery_point=max(self.recovery_point, log_start_offset),
+        )
+
+    def with_first_unstable(self, first_unstable: LogOffsetMetadata | None) -> LogOffsets:
+        """Move the first unstable offset, clamped up to the log start; None: all is stable."""
+        if first_unstable is not None and first_unstable.offset < self.log_start_offset:
+            first_unstable = LogOffsetMetadata(self.log_start_offset)
+        return replace(self, first_unstable=first_unstable)
+
+    def with_recovery_point(self, recovery_point: int) -> LogOffsets:
+        """Raise the recovery point; a lower one changes nothing. It never passes the end."""
+        raised = min(max(self.recovery_point, recovery_point), self.log_end_offset)
+        return replace(self, recovery_point=raised)

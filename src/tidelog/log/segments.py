@@ -1,0 +1,102 @@
+"""The segments of one log, in order.
+
+Owns the order and the lookups in it. Must not know what is in a segment. Kafka: ``LogSegments``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from tidelog.errors import InvariantError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tidelog.segment.segment import LogSegment
+
+_base = attrgetter("base_offset")
+
+
+class LogSegments:
+    """Segments by base offset, strictly ascending; the last one is active.
+
+    ``all`` is an immutable tuple, replaced as a whole: a reader takes it once and needs no lock.
+    Changes are made under the log's lock.
+    """
+
+    def __init__(self, segments: Iterable[LogSegment] = ()) -> None:
+        self.all: tuple[LogSegment, ...] = tuple(sorted(segments, key=_base))
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def __iter__(self) -> Iterator[LogSegment]:
+        return iter(self.all)
+
+    @property
+    def active(self) -> LogSegment:
+        """The segment that appends go to."""
+        if not self.all:
+            raise InvariantError("a log without segments has no active one")
+        return self.all[-1]
+
+    @property
+    def first_base_offset(self) -> int | None:
+        """Base offset of the oldest segment."""
+        return self.all[0].base_offset if self.all else None
+
+    @property
+    def base_offsets(self) -> list[int]:
+        """Base offsets, ascending."""
+        return [segment.base_offset for segment in self.all]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of records in all segments."""
+        return sum(segment.size_bytes for segment in self.all)
+
+    def get(self, base_offset: int) -> LogSegment | None:
+        """Return the segment that begins at ``base_offset``."""
+        segments = self.all
+        at = bisect_left(segments, base_offset, key=_base)
+        found = at < len(segments) and segments[at].base_offset == base_offset
+        return segments[at] if found else None
+
+    def floor(self, offset: int) -> LogSegment | None:
+        """Return the last segment that begins at or below ``offset``."""
+        segments = self.all
+        at = bisect_right(segments, offset, key=_base)
+        return segments[at - 1] if at else None
+
+    def higher(self, offset: int) -> LogSegment | None:
+        """Return the first segment that begins above ``offset``."""
+        segments = self.all
+        at = bisect_right(segments, offset, key=_base)
+        return segments[at] if at < len(segments) else None
+
+    def from_floor(self, offset: int) -> tuple[LogSegment, ...]:
+        """Return the segments from the one that may hold ``offset`` on; none if all begin above."""
+        segments = self.all
+        at = bisect_right(segments, offset, key=_base)
+        return segments[at - 1 :] if at else ()
+
+    def overlapping(self, start_offset: int, end_offset: int) -> tuple[LogSegment, ...]:
+        """Return the segments that may hold offsets of [start, end)."""
+        segments = self.all
+        first = max(bisect_right(segments, start_offset, key=_base) - 1, 0)
+        return segments[first : bisect_left(segments, end_offset, key=_base)]
+
+    def add(self, segment: LogSegment) -> None:
+        """Add a segment, or put it in the place of the one with its base offset."""
+        others = (kept for kept in self.all if kept.base_offset != segment.base_offset)
+        self.all = tuple(sorted((*others, segment), key=_base))
+
+    def remove(self, base_offset: int) -> None:
+        """Take a segment out; nothing if it is not there."""
+        self.all = tuple(kept for kept in self.all if kept.base_offset != base_offset)
+
+    def clear(self) -> None:
+        """Take all segments out."""
+        self.all = ()

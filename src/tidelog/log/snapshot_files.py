@@ -1,0 +1,128 @@
+"""The producer snapshot files of one partition directory.
+
+Owns which of them exist and how they come and go. Must not know what their entries mean.
+Kafka: the ``snapshots`` map and ``SnapshotFile`` of ``ProducerStateManager``.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING
+
+from tidelog.errors import CorruptSnapshot
+from tidelog.log.snapshot import pack_snapshot, unpack_snapshot
+from tidelog.segment.filenames import (
+    DELETED_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    offset_from_file_name,
+    producer_snapshot_file,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from tidelog.env.files import FileSystem
+    from tidelog.log.snapshot import ProducerSnapshotEntry
+
+_log = logging.getLogger(__name__)
+
+
+class SnapshotFiles:
+    """Snapshot files by offset: the first offset that a file does not reflect.
+
+    Changed under the log's lock; ``sync`` may run on any thread.
+    """
+
+    def __init__(self, directory: str, fs: FileSystem) -> None:
+        self.directory = directory
+        self._fs = fs
+        self._offsets: set[int] = set()
+        self.scan()
+
+    @property
+    def offsets(self) -> list[int]:
+        """Offsets of all known snapshots, ascending."""
+        return sorted(self._offsets)
+
+    @property
+    def latest(self) -> int | None:
+        """Greatest offset of a known snapshot."""
+        return max(self._offsets, default=None)
+
+    def path(self, offset: int) -> str:
+        """Return the path of the snapshot at ``offset``."""
+        return producer_snapshot_file(self.directory, offset)
+
+    def scan(self) -> None:
+        """Look at the directory anew."""
+        names = self._fs.list(self.directory)
+        self._offsets = {
+            offset_from_file_name(name) for name in names if name.endswith(SNAPSHOT_SUFFIX)
+        }
+
+    def write(self, offset: int, entries: Iterable[ProducerSnapshotEntry], *, sync: bool) -> None:
+        """Write a snapshot at ``offset``; durable on return only with ``sync``."""
+        self._fs.write(self.path(offset), pack_snapshot(entries))
+        self._offsets.add(offset)
+        if sync:
+            self.sync(offset)
+
+    def sync(self, offset: int) -> None:
+        """Make the snapshot at ``offset`` durable; one that is gone meanwhile is no matter."""
+        with suppress(FileNotFoundError), closing(self._fs.open(self.path(offset), "w")) as file:
+            file.sync()
+
+    def read_latest(self) -> tuple[int, list[ProducerSnapshotEntry]] | None:
+        """Return offset and entries of the newest readable snapshot; delete unreadable ones."""
+        while (offset := self.latest) is not None:
+            try:
+                return offset, unpack_snapshot(self._fs.read(self.path(offset)))
+            except CorruptSnapshot as error:
+                _log.warning("snapshot-dropped path=%s reason=%s", self.path(offset), error)
+                self.delete(offset)
+            except FileNotFoundError:
+                self._offsets.discard(offset)
+        return None
+
+    def delete(self, offset: int) -> None:
+        """Delete the snapshot at ``offset`` now, if it exists."""
+        self._offsets.discard(offset)
+        with suppress(FileNotFoundError):
+            self._fs.delete(self.path(offset))
+
+    def delete_outside(self, start_offset: int, end_offset: int) -> None:
+        """Delete snapshots at or below ``start_offset`` and above ``end_offset``."""
+        for offset in self.offsets:
+            if not start_offset < offset <= end_offset:
+                self.delete(offset)
+
+    def delete_all(self) -> None:
+        """Delete every known snapshot now."""
+        for offset in self.offsets:
+            self.delete(offset)
+
+    def mark_deleted(self, offset: int) -> str | None:
+        """Forget the snapshot and rename it ``.deleted``; return its new path, if it existed."""
+        if offset not in self._offsets:
+            return None
+        self._offsets.discard(offset)
+        doomed = self.path(offset) + DELETED_SUFFIX
+        try:
+            self._fs.rename(self.path(offset), doomed)
+        except FileNotFoundError:
+            return None
+        return doomed
+
+    def delete_strays(self, segment_bases: Collection[int]) -> None:
+        """Delete snapshots that belong to no segment, but the one of a clean shutdown.
+
+        That one is the greatest, at or above the last segment's base. The directory is looked at
+        anew. Source: Kafka ProducerStateManager.removeStraySnapshots.
+        """
+        self.scan()
+        strays = sorted(self._offsets.difference(segment_bases))
+        if strays and strays[-1] >= max(segment_bases, default=0):
+            strays.pop()
+        for offset in strays:
+            self.delete(offset)
