@@ -1,0 +1,120 @@
+"""Writes docs/format.md from the layouts that the code declares, so that the two cannot differ.
+
+``tools/format_template.md`` holds the words and the hand-drawn pictures; a line ``{{Name}}`` in it
+becomes the table of the layout (or NumPy dtype) of that name. Layouts that the template does not
+name are listed at its end. ``--check`` writes nothing and fails when the page is stale.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tidelog.codec.layout import Layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[1]
+TEMPLATE = ROOT / "tools" / "format_template.md"
+PAGE = ROOT / "docs" / "format.md"
+ROOMS = ("codec", "records", "segment", "log", "staging", "manager")
+TYPES = {"b": "int8", "B": "uint8", "h": "int16", "H": "uint16", "i": "int32", "I": "uint32"}
+TYPES |= {"q": "int64", "Q": "uint64"}
+HEADINGS = ["| At | Size | Type | Field | Meaning |", "|---:|---:|---|---|---|"]
+PLAIN_HEADINGS = ["| At | Size | Type | Field |", "|---:|---:|---|---|"]
+
+
+def declaring_modules() -> Iterator[Any]:
+    """Import each module that declares a layout, in the order of the rooms."""
+    for room in ROOMS:
+        for path in sorted((ROOT / "src" / "tidelog" / room).glob("*.py")):
+            if re.search(r"\bLayout\(|np\.dtype\(", path.read_text("utf-8")):
+                yield importlib.import_module(f"tidelog.{room}.{path.stem}")
+
+
+def declared() -> dict[str, str]:
+    """Return the table of each public layout, under the name of its NamedTuple or its dtype."""
+    tables: dict[str, str] = {}
+    for module in declaring_modules():
+        for name, value in vars(module).items():
+            if isinstance(value, Layout) and not value.name.startswith("_"):
+                tables[value.name] = layout_table(module, value)
+            elif isinstance(value, np.dtype) and value.names and not name.startswith("_"):
+                tables[name] = dtype_table(module, value)
+    return tables
+
+
+def layout_table(module: Any, layout: Layout[Any]) -> str:  # noqa: ANN401 - a module
+    """Render the fields of ``layout``; a NamedTuple imported from elsewhere is found there."""
+    header = getattr(module, layout.name)
+    rows = [
+        row(layout.offsets[name], end - layout.offsets[name], wire.code, name, wire.meaning)
+        for (name, wire), end in zip(layout.wires.items(), ends(layout), strict=True)
+    ]
+    return table(header.__doc__, header.__module__, [*HEADINGS, *rows], layout.size)
+
+
+def dtype_table(module: Any, dtype: np.dtype[Any]) -> str:  # noqa: ANN401 - a module
+    """Render the fields of an array type; what they mean stands in the text around the table."""
+    fields = dtype.fields or {}
+    rows = [
+        f"| {fields[name][1]} | {fields[name][0].itemsize} | {fields[name][0].name} | `{name}` |"
+        for name in dtype.names or ()
+    ]
+    return table("", module.__name__, [*PLAIN_HEADINGS, *rows], dtype.itemsize)
+
+
+def ends(layout: Layout[Any]) -> list[int]:
+    """Return where each field ends, in bytes from the structure's start."""
+    return [*list(layout.offsets.values())[1:], layout.size]
+
+
+def row(at: int, size: int, code: str, name: str, meaning: str) -> str:
+    """Render one field."""
+    return f"| {at} | {size} | {TYPES.get(code, 'bytes')} | `{name}` | {meaning} |"
+
+
+def table(summary: str | None, module: str, lines: list[str], size: int) -> str:
+    """Render a table with a line above it that says whence it comes."""
+    first = (summary or "").partition("\n")[0]
+    intro = f"{first} " if first else ""
+    total = f"{size} byte" if size == 1 else f"{size} bytes"
+    return "\n".join([f"{intro}{total}, declared in `{module}`.", "", *lines])
+
+
+def render() -> str:
+    """Return the page: the template with its tables filled in, then the layouts it leaves out."""
+    tables = declared()
+    template = TEMPLATE.read_text("utf-8")
+    named = re.findall(r"^\{\{(\w+)\}\}$", template, re.MULTILINE)
+    page = re.sub(r"^\{\{(\w+)\}\}$", lambda m: tables[m[1]], template, flags=re.MULTILINE)
+    rest = [name for name in tables if name not in named]
+    if rest:
+        page += "\n## Further structures\n"
+        page += "".join(f"\n### {name}\n\n{tables[name]}\n" for name in rest)
+    return page
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or with ``--check`` compare it; return 1 when it is stale."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when stale")
+    page = render()
+    if not parser.parse_args(arguments).check:
+        PAGE.write_text(page, "utf-8")
+        return 0
+    if PAGE.read_text("utf-8") == page:
+        return 0
+    print(f"{PAGE.name} is stale: run `make docs`", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
