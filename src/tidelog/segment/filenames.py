@@ -1,0 +1,215 @@
+"""Names of segment files and of partition directories, made and parsed.
+
+Owns every name that Kafka gives in a data directory, and the limits on them. Must not know whether
+such a file exists. Kafka: ``LogFileUtils`` and ``LocalLog``'s static methods.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from tidelog.errors import InvalidArgument, InvalidTopic
+from tidelog.records.batch import INT32_MAX
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TXN_INDEX_SUFFIX: Final = ".txnindex"
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+
+DELETED_SUFFIX: Final = ".deleted"
+"""Appended to a file that waits to be deleted."""
+CLEANED_SUFFIX: Final = ".cleaned"
+"""Appended to the files of a segment that the cleaner or a split is still building."""
+SWAP_SUFFIX: Final = ".swap"
+"""Appended to the files of a complete segment that is taking the place of others."""
+TMP_SUFFIX: Final = ".tmp"
+"""Appended to a checkpoint or metadata file that is being written."""
+RAFT_DELETED_SUFFIX: Final = ".checkpoint.deleted"
+"""How a KRaft snapshot waits to be deleted; the loader leaves it alone."""
+
+DELETE_DIRECTORY_SUFFIX: Final = "-delete"
+FUTURE_DIRECTORY_SUFFIX: Final = "-future"
+STRAY_DIRECTORY_SUFFIX: Final = "-stray"
+
+REMOTE_INDEX_CACHE: Final = "remote-log-index-cache"
+"""The one directory in a data directory that Kafka's log manager passes over."""
+
+MAX_TOPIC_LENGTH: Final = 249
+MAX_NAME_LENGTH: Final = 255
+_OFFSET_DIGITS: Final = 20
+INT64_MAX: Final = 2**63 - 1
+INT64_MIN: Final = -(2**63)
+
+_INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]+")
+_OFFSET: Final = re.compile(r"[+-]?[0-9]+")
+_SUFFIXED: Final = {
+    suffix: re.compile(rf"(\S+)-(\S+)\.(\S+){suffix}", re.ASCII)
+    for suffix in (DELETE_DIRECTORY_SUFFIX, FUTURE_DIRECTORY_SUFFIX, STRAY_DIRECTORY_SUFFIX)
+}
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic. Source: Kafka TopicPartition."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def filename_prefix_from_offset(offset: int) -> str:
+    """Return a base offset as it begins a file name: at least 20 digits."""
+    return f"{offset:0{_OFFSET_DIGITS}d}"
+
+
+def log_file(directory: str, base_offset: int, suffix: str = "") -> str:
+    """Return the path of the records of the segment that starts at ``base_offset``."""
+    return _segment_file(directory, base_offset, LOG_SUFFIX + suffix)
+
+
+def offset_index_file(directory: str, base_offset: int, suffix: str = "") -> str:
+    """Return the path of a segment's offset index."""
+    return _segment_file(directory, base_offset, INDEX_SUFFIX + suffix)
+
+
+def time_index_file(directory: str, base_offset: int, suffix: str = "") -> str:
+    """Return the path of a segment's time index."""
+    return _segment_file(directory, base_offset, TIME_INDEX_SUFFIX + suffix)
+
+
+def transaction_index_file(directory: str, base_offset: int, suffix: str = "") -> str:
+    """Return the path of a segment's index of aborted transactions."""
+    return _segment_file(directory, base_offset, TXN_INDEX_SUFFIX + suffix)
+
+
+def producer_snapshot_file(directory: str, offset: int) -> str:
+    """Return the path of the producer state as it was before ``offset``."""
+    return _segment_file(directory, offset, SNAPSHOT_SUFFIX)
+
+
+def offset_from_file_name(name: str) -> int:
+    """Return the number before the first dot; InvalidArgument if there is none."""
+    text = name.partition(".")[0]
+    if _OFFSET.fullmatch(text) is None or not INT64_MIN <= int(text) <= INT64_MAX:
+        raise InvalidArgument(f"file name {name!r} does not begin with an offset")
+    return int(text)
+
+
+def offset_from_file(path: str) -> int:
+    """Return the offset that a file's name begins with."""
+    return offset_from_file_name(path.rpartition("/")[2])
+
+
+def is_index_file(path: str) -> bool:
+    """Whether this is an offset, time or transaction index without a further suffix."""
+    return path.endswith(_INDEX_SUFFIXES)
+
+
+def is_log_file(path: str) -> bool:
+    """Whether this holds the records of a segment, without a further suffix."""
+    return path.endswith(LOG_SUFFIX)
+
+
+def replace_suffix(path: str, old: str, new: str) -> str:
+    """Return ``path`` with ``new`` in place of ``old``; InvalidArgument unless it ends in it."""
+    if not path.endswith(old):
+        raise InvalidArgument(f"{path} does not end in {old!r}")
+    return path.removesuffix(old) + new
+
+
+def check_topic_name(topic: str) -> None:
+    """Raise InvalidTopic unless Kafka allows the name. Source: Kafka Topic.validate."""
+    if topic in {"", ".", ".."}:
+        raise InvalidTopic(f"topic name {topic!r} is not allowed")
+    if len(topic) > MAX_TOPIC_LENGTH:
+        raise InvalidTopic(f"topic name of {len(topic)} characters is over {MAX_TOPIC_LENGTH}")
+    if _TOPIC.fullmatch(topic) is None:
+        raise InvalidTopic(f"topic name {topic!r} holds more than letters, digits, '.', '_', '-'")
+
+
+def log_directory_name(topic: str, partition: int) -> str:
+    """Return the directory name of a live partition."""
+    return f"{topic}-{partition}"
+
+
+def log_delete_directory_name(topic: str, partition: int, unique_id: str) -> str:
+    """Return the name of a partition that waits for deletion; the topic is cut to fit 255.
+
+    ``unique_id`` is a random UUID as 32 hex digits, here and below.
+    """
+    return _capped_name(topic, f"-{partition}.{unique_id}{DELETE_DIRECTORY_SUFFIX}")
+
+
+def log_stray_directory_name(topic: str, partition: int, unique_id: str) -> str:
+    """Return the name of a partition that belongs to no topic; the topic is cut to fit 255."""
+    return _capped_name(topic, f"-{partition}.{unique_id}{STRAY_DIRECTORY_SUFFIX}")
+
+
+def log_future_directory_name(topic: str, partition: int, unique_id: str) -> str:
+    """Return the name of a copy that will replace a partition; InvalidTopic beyond 255."""
+    name = f"{topic}-{partition}.{unique_id}{FUTURE_DIRECTORY_SUFFIX}"
+    if len(name) > MAX_NAME_LENGTH:
+        raise InvalidTopic(f"future directory name of {len(name)} characters is over 255: {name}")
+    return name
+
+
+def is_future_directory(name: str) -> bool:
+    """Whether the directory is a copy that will replace a partition."""
+    return name.endswith(FUTURE_DIRECTORY_SUFFIX)
+
+
+def is_delete_directory(name: str) -> bool:
+    """Whether the directory waits for deletion."""
+    return name.endswith(DELETE_DIRECTORY_SUFFIX)
+
+
+def is_stray_directory(name: str) -> bool:
+    """Whether the directory belongs to no topic that is known."""
+    return name.endswith(STRAY_DIRECTORY_SUFFIX)
+
+
+def current_directory_of_future(path: str) -> str | None:
+    """Return the directory a future copy takes the place of; None if ``path`` is no such copy."""
+    found = _SUFFIXED[FUTURE_DIRECTORY_SUFFIX].fullmatch(path)
+    return None if found is None else f"{found[1]}-{found[2]}"
+
+
+def parse_topic_partition(name: str) -> TopicPartition:
+    """Read the name of a partition directory, suffixed or not.
+
+    The topic of a ``-delete`` or ``-stray`` directory may have been cut, see above.
+
+    Raises:
+        InvalidTopic: the name is not one of a partition.
+
+    Source: Kafka UnifiedLog.parseTopicPartitionName.
+    """
+    topic, _, partition = _without_unique_id(name).rpartition("-")
+    if not topic or _OFFSET.fullmatch(partition) is None or int(partition) > INT32_MAX:
+        raise _not_a_partition(name)
+    return TopicPartition(topic, int(partition))
+
+
+def _without_unique_id(name: str) -> str:
+    for suffix, form in _SUFFIXED.items():
+        if name.endswith(suffix):
+            if form.fullmatch(name) is None:
+                raise _not_a_partition(name)
+            return name.rpartition(".")[0]
+    return name
+
+
+def _not_a_partition(name: str) -> InvalidTopic:
+    return InvalidTopic(f"directory {name!r} is not named topic-partition, as each one must be")
+
+
+def _capped_name(topic: str, rest: str) -> str:
+    return topic[: MAX_NAME_LENGTH - len(rest)] + rest
+
+
+def _segment_file(directory: str, offset: int, suffix: str) -> str:
+    return f"{directory}/{filename_prefix_from_offset(offset)}{suffix}"

@@ -1,0 +1,321 @@
+"""A file of fixed-size entries that point into a .log file, mirrored in memory.
+
+Owns the file: when it is created, preallocated, trimmed, synced and renamed, and how readers see
+its entries. Must not know what the entries mean. Kafka: ``AbstractIndex`` and ``LazyIndex``.
+
+Nothing is written through a map. The writer appends to the file with ``pwrite`` and to two native
+arrays; readers take the published ``Entries`` and never lock. A file that nobody writes holds no
+descriptor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tidelog.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tidelog.env.files import FileSystem, OpenFile
+
+_FIRST_CAPACITY: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Entries as native arrays, of which the first ``count`` are filled and never change.
+
+    ``keys`` and ``values`` are the two fields of an entry in the file's order.
+    """
+
+    keys: NDArray[Any]
+    values: NDArray[Any]
+    count: int
+
+    @property
+    def filled_keys(self) -> NDArray[Any]:
+        """The keys that are filled."""
+        return self.keys[: self.count]
+
+    @property
+    def filled_values(self) -> NDArray[Any]:
+        """The values that are filled."""
+        return self.values[: self.count]
+
+
+class IndexFile:
+    """One index file, not thread safe for writers; ``_lock`` guards loading and the path.
+
+    An existing file counts as full of entries, so that the zeros left behind by a crash look real
+    until recovery resets the file. A missing file reads as empty and is made, with zeros up to
+    ``max_bytes`` rounded down to whole entries, before the first write.
+
+    Args:
+        fs: where the file lies.
+        path: the file; need not exist.
+        base_offset: of the segment.
+        max_bytes: greatest size of the file, in bytes.
+        entry: big-endian form of one entry: two fields.
+
+    Source: Kafka AbstractIndex, LazyIndex.
+    """
+
+    def __init__(
+        self, fs: FileSystem, path: str, base_offset: int, max_bytes: int, entry: np.dtype[Any]
+    ) -> None:
+        self.path = path
+        self.base_offset: Final = base_offset
+        self._fs: Final = fs
+        self._max_bytes: Final = max_bytes
+        self._entry: Final = entry
+        self._key, self._value = entry.names or ("", "")
+        self._empty: Final = self._native(np.empty(0, entry))
+        self._entries: Entries | None = None
+        self._file: OpenFile | None = None
+        self._file_bytes = 0
+        self._is_sealed = False
+        self._is_unsynced = True
+        self._lock: Final = Lock()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.path!r})"
+
+    # Reading
+
+    def entries(self) -> Entries:
+        """Return what is published now; the file is read into memory at the first call."""
+        published = self._entries
+        if published is not None:
+            return published
+        with self._lock:
+            return self._load_locked() or self._empty
+
+    @property
+    def entry_count(self) -> int:
+        """How many entries there are."""
+        return self.entries().count
+
+    @property
+    def max_entries(self) -> int:
+        """How many entries the file has room for as it stands."""
+        self.entries()
+        size = self._max_bytes if self._entries is None else self._file_bytes
+        return size // self._entry.itemsize
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes taken by the entries."""
+        return self.entry_count * self._entry.itemsize
+
+    def last(self) -> tuple[int, int] | None:
+        """Return key and value of the last entry; an unloaded file is not loaded for it."""
+        published = self._entries
+        if published is None:
+            with self._lock:
+                return self._peek_last_locked()
+        if published.count == 0:
+            return None
+        at = published.count - 1
+        return int(published.keys[at]), int(published.values[at])
+
+    def has_odd_size(self) -> bool:
+        """Whether the file's length is no whole number of entries."""
+        self.entries()
+        return self._file_bytes % self._entry.itemsize != 0
+
+    # Writing
+
+    def create(self) -> None:
+        """Make the file, preallocated, unless it exists; hold it open for writing."""
+        self._writable()
+
+    def resize(self, max_bytes: int | None = None) -> None:
+        """Give the file its greatest size again (or another), zeros behind the entries."""
+        wanted = self._round_down(self._max_bytes if max_bytes is None else max_bytes)
+        self.trim()
+        self._set_size(self._writable(), max(wanted, self.size_bytes))
+        self._is_sealed = False
+
+    def trim(self) -> None:
+        """Cut the file behind its last entry."""
+        self._set_size(self._writable(), self.size_bytes)
+
+    def seal(self) -> None:
+        """Trim the file, which will take no more entries; the next ``sync`` lets go of it."""
+        self.trim()
+        self._is_sealed = True
+
+    def reset(self) -> None:
+        """Drop all entries and give the file its greatest size."""
+        self._writable()
+        self._keep(0)
+        self.resize()
+
+    def sync(self) -> None:
+        """Make the entries durable; a missing file is created."""
+        if not self._is_unsynced and self._file is None:
+            return
+        file = self._file or self._open_for_sync()
+        if self._is_unsynced:
+            file.sync()
+            self._is_unsynced = False
+        if self._is_sealed or self._file is None:
+            self._file = None
+            file.close()
+
+    def close(self) -> None:
+        """Trim the file, make that durable and let go of it; nothing if it was never used."""
+        published = self._entries
+        if published is None:
+            return
+        if self._file_bytes != published.count * self._entry.itemsize:
+            self.seal()
+        if self._file is not None:
+            self._is_sealed = True
+            self.sync()
+
+    def close_handlers(self) -> None:
+        """Let go of the file without writing anything, as after the disk has failed."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def delete_if_exists(self) -> bool:
+        """Let go of the file and delete it; return whether it was there."""
+        self.close_handlers()
+        try:
+            self._fs.delete(self.path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def rename(self, path: str) -> None:
+        """Give the file another name; a file that was never made just gets it for later."""
+        with self._lock:
+            try:
+                self._fs.rename(self.path, path)
+            except FileNotFoundError:
+                if self._file is not None:
+                    raise
+            self.path = path
+
+    def moved_to(self, path: str) -> None:
+        """Take note that the directory around the file has another name."""
+        with self._lock:
+            self.path = path
+
+    # For the kinds of index
+
+    def _append(self, keys: NDArray[Any], values: NDArray[Any]) -> None:
+        """Write entries behind the last one, with one ``pwrite``, then publish them."""
+        file = self._writable()
+        published = self.entries()
+        end = published.count + len(keys)
+        added = np.empty(len(keys), self._entry)
+        added[self._key] = keys
+        added[self._value] = values
+        self._is_unsynced = True
+        file.pwrite(added.tobytes(), self.size_bytes)
+        if end > len(published.keys):
+            published = self._grown(published, end)
+        published.keys[published.count : end] = keys
+        published.values[published.count : end] = values
+        self._entries = Entries(published.keys, published.values, end)
+        self._file_bytes = max(self._file_bytes, end * self._entry.itemsize)
+
+    def _keep(self, count: int) -> None:
+        """Publish the first ``count`` entries only. Readers may still hold the others' arrays."""
+        published = self.entries()
+        if count < published.count:
+            kept = Entries(published.keys[:count].copy(), published.values[:count].copy(), count)
+            self._entries = kept
+
+    # The file
+
+    def _writable(self) -> OpenFile:
+        if self._file is None:
+            with self._lock:
+                self._file = self._open_locked()
+        return self._file
+
+    def _open_locked(self) -> OpenFile:
+        if self._entries is not None or self._load_locked() is not None:
+            return self._fs.open(self.path, "w")
+        size = self._round_down(self._max_bytes)
+        if size == 0:
+            least = self._entry.itemsize
+            raise InvalidArgument(
+                f"{self._max_bytes} bytes hold no entry of {least} in {self.path}"
+            )
+        file = self._fs.open(self.path, "x")
+        try:
+            file.truncate(size)
+        except OSError:
+            file.close()
+            self._fs.delete(self.path)
+            raise
+        self._file_bytes = size
+        self._entries = self._empty
+        return file
+
+    def _open_for_sync(self) -> OpenFile:
+        try:
+            return self._fs.open(self.path)
+        except FileNotFoundError:
+            return self._writable()
+
+    def _load_locked(self) -> Entries | None:
+        """Read the file, if there is one; a missing file is looked for again next time."""
+        if self._entries is None:
+            try:
+                data = self._fs.read(self.path)
+            except FileNotFoundError:
+                return None
+            self._file_bytes = len(data)
+            count = len(data) // self._entry.itemsize
+            self._entries = self._native(np.frombuffer(data, self._entry, count))
+        return self._entries
+
+    def _peek_last_locked(self) -> tuple[int, int] | None:
+        size = self._entry.itemsize
+        try:
+            file = self._fs.open(self.path)
+        except FileNotFoundError:
+            return None
+        try:
+            count = file.size() // size
+            data = file.pread(size, (count - 1) * size) if count else b""
+        finally:
+            file.close()
+        if len(data) < size:
+            return None
+        entry = np.frombuffer(data, self._entry)[0]
+        return int(entry[self._key]), int(entry[self._value])
+
+    def _set_size(self, file: OpenFile, size: int) -> None:
+        if size != self._file_bytes or file.size() != size:
+            self._is_unsynced = True
+            file.truncate(size)
+            self._file_bytes = size
+
+    def _native(self, raw: NDArray[Any]) -> Entries:
+        keys, values = raw[self._key], raw[self._value]
+        native_keys = keys.astype(keys.dtype.newbyteorder("="))
+        return Entries(native_keys, values.astype(values.dtype.newbyteorder("=")), len(raw))
+
+    @staticmethod
+    def _grown(entries: Entries, least: int) -> Entries:
+        capacity = max(_FIRST_CAPACITY, 2 * entries.count, least)
+        keys = np.empty(capacity, entries.keys.dtype)
+        values = np.empty(capacity, entries.values.dtype)
+        keys[: entries.count] = entries.filled_keys
+        values[: entries.count] = entries.filled_values
+        return Entries(keys, values, entries.count)
+
+    def _round_down(self, size: int) -> int:
+        return size - size % self._entry.itemsize

@@ -1,0 +1,151 @@
+"""The offset index: from an offset to the byte position of its batch (``.index``).
+
+Owns the format and its rules. Must not know batches. Kafka: ``OffsetIndex``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from tidelog.errors import (
+    CorruptIndex,
+    InvalidArgument,
+    OffsetsOutOfOrder,
+    SegmentOffsetOverflow,
+)
+from tidelog.records.batch import INT32_MAX
+from tidelog.segment.index_file import IndexFile
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tidelog.env.files import FileSystem
+
+OFFSET_INDEX_ENTRY: Final = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
+assert OFFSET_INDEX_ENTRY.itemsize == 8
+
+
+class OffsetPosition(NamedTuple):
+    """An offset and the byte position in the .log file of the batch that holds it."""
+
+    offset: int
+    position: int
+
+
+class OffsetIndex(IndexFile):
+    """Sparse, ascending entries (offset, position): the last offset of the batch at a position.
+
+    Files written before Kafka 4.1 name the last offset of the whole append that starts there; both
+    kinds are right for ``lookup``, which only promises a place at or before the offset.
+
+    Source: Kafka OffsetIndex.
+    """
+
+    def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int) -> None:
+        super().__init__(fs, path, base_offset, max_bytes, OFFSET_INDEX_ENTRY)
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last entry; the base offset when there is none."""
+        last = self.last()
+        return self.base_offset if last is None else self.base_offset + last[0]
+
+    @property
+    def free_entries(self) -> int:
+        """How many entries can still be appended."""
+        return max(0, self.max_entries - self.entry_count)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no entry can be appended."""
+        return self.free_entries == 0
+
+    def entry(self, number: int) -> OffsetPosition:
+        """Return entry ``number``, from 0; InvalidArgument beyond the last."""
+        entries = self.entries()
+        if not 0 <= number < entries.count:
+            raise InvalidArgument(f"entry {number} of {entries.count} in {self.path}")
+        return OffsetPosition(
+            self.base_offset + int(entries.keys[number]), int(entries.values[number])
+        )
+
+    def lookup(self, offset: int) -> OffsetPosition:
+        """Return the last entry at or below ``offset``; (base offset, 0) if there is none."""
+        entries = self.entries()
+        at = _search(entries.filled_keys, offset - self.base_offset, "right") - 1
+        if at < 0:
+            return OffsetPosition(self.base_offset, 0)
+        return OffsetPosition(self.base_offset + int(entries.keys[at]), int(entries.values[at]))
+
+    def fetch_upper_bound(self, position: int, size_bytes: int) -> OffsetPosition | None:
+        """Return the first entry at or behind the end of a fetch; None if there is none."""
+        entries = self.entries()
+        at = _search(entries.filled_values, position + size_bytes, "left")
+        if at == entries.count:
+            return None
+        return OffsetPosition(self.base_offset + int(entries.keys[at]), int(entries.values[at]))
+
+    def append(self, offset: int, position: int) -> None:
+        """Append one entry; see ``append_all``."""
+        self.append_all(np.array([offset], np.int64), np.array([position], np.int64))
+
+    def append_all(self, offsets: NDArray[np.int64], positions: NDArray[np.int64]) -> None:
+        """Append entries with one write; nothing is appended if one of them may not be.
+
+        Raises:
+            InvalidArgument: the file has no room for them.
+            OffsetsOutOfOrder: the offsets do not increase.
+            SegmentOffsetOverflow: an offset is below the base offset, or too far above it.
+        """
+        if len(offsets) == 0:
+            return
+        self.create()
+        if len(offsets) > self.free_entries:
+            raise InvalidArgument(f"{self.path} is full with {self.entry_count} entries")
+        relative = offsets - self.base_offset
+        check_relative(self.base_offset, relative)
+        self._check_order(relative)
+        self._append(relative, positions)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries at or above ``offset``."""
+        entries = self.entries()
+        self._keep(_search(entries.filled_keys, offset - self.base_offset, "left"))
+
+    def truncate(self) -> None:
+        """Drop all entries."""
+        self._keep(0)
+
+    def sanity_check(self) -> None:
+        """Raise CorruptIndex if the file contradicts itself at its ends."""
+        if self.entry_count and self.last_offset < self.base_offset:
+            raise CorruptIndex(f"{self.path} ends below the base offset {self.base_offset}")
+        if self.has_odd_size():
+            raise CorruptIndex(f"{self.path} is no whole number of {OFFSET_INDEX_ENTRY.itemsize}")
+
+    def _check_order(self, relative: NDArray[np.int64]) -> None:
+        last = self.last()
+        is_behind_last = last is None or int(relative[0]) > last[0]
+        if not is_behind_last or bool((np.diff(relative) <= 0).any()):
+            first = self.base_offset + int(relative[0])
+            raise OffsetsOutOfOrder(
+                f"offset {first} does not come after {self.last_offset} in {self.path}"
+            )
+
+
+def check_relative(base_offset: int, relative: NDArray[np.int64]) -> None:
+    """Raise SegmentOffsetOverflow at the first relative offset that is no positive int32."""
+    outside = (relative < 0) | (relative > INT32_MAX)
+    if outside.any():
+        raise SegmentOffsetOverflow(base_offset, base_offset + int(relative[outside.argmax()]))
+
+
+def _search(values: NDArray[Any], target: int, side: str) -> int:
+    """Find ``target`` in an int32 array; NumPy would copy the array for a target of 64 bits."""
+    if target < 0:
+        return 0
+    if target > INT32_MAX:
+        return len(values)
+    return int(values.searchsorted(np.int32(target), side))  # type: ignore[call-overload]  # side is one of its two words

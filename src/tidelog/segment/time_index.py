@@ -1,0 +1,159 @@
+"""The time index: from a timestamp to the offset behind which greater ones lie (``.timeindex``).
+
+Owns the format and its rules. Must not know batches. Kafka: ``TimeIndex``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from tidelog.errors import CorruptIndex, InvalidArgument, InvariantError, OffsetsOutOfOrder
+from tidelog.records.batch import NO_TIMESTAMP
+from tidelog.segment.index_file import IndexFile
+from tidelog.segment.offset_index import check_relative
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tidelog.env.files import FileSystem
+
+TIME_INDEX_ENTRY: Final = np.dtype([("timestamp_ms", ">i8"), ("relative_offset", ">i4")])
+assert TIME_INDEX_ENTRY.itemsize == 12
+
+
+class TimestampOffset(NamedTuple):
+    """A timestamp in ms, and the last offset of the earliest batch that has it as its maximum."""
+
+    timestamp: int
+    offset: int
+
+
+class TimeIndex(IndexFile):
+    """Sparse entries (timestamp, offset): all greater timestamps lie behind that offset.
+
+    Timestamps increase, offsets do not decrease. One slot is kept back for the entry that closing
+    or rolling a segment forces.
+
+    Source: Kafka TimeIndex.
+    """
+
+    def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int) -> None:
+        super().__init__(fs, path, base_offset, max_bytes, TIME_INDEX_ENTRY)
+
+    @property
+    def last_entry(self) -> TimestampOffset:
+        """The last entry; (-1, base offset) when there is none."""
+        last = self.last()
+        if last is None:
+            return TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        return TimestampOffset(last[0], self.base_offset + last[1])
+
+    @property
+    def free_entries(self) -> int:
+        """How many entries can still be appended without the slot kept back."""
+        return max(0, self.max_entries - 1 - self.entry_count)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether only the slot kept back is free."""
+        return self.free_entries == 0
+
+    def entry(self, number: int) -> TimestampOffset:
+        """Return entry ``number``, from 0; InvalidArgument beyond the last."""
+        entries = self.entries()
+        if not 0 <= number < entries.count:
+            raise InvalidArgument(f"entry {number} of {entries.count} in {self.path}")
+        return TimestampOffset(
+            int(entries.keys[number]), self.base_offset + int(entries.values[number])
+        )
+
+    def lookup(self, timestamp: int) -> TimestampOffset:
+        """Return the last entry at or before ``timestamp``; (-1, base offset) if none."""
+        entries = self.entries()
+        at = int(entries.filled_keys.searchsorted(np.int64(timestamp), "right")) - 1
+        if at < 0:
+            return TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        return TimestampOffset(int(entries.keys[at]), self.base_offset + int(entries.values[at]))
+
+    def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> bool:
+        """Append one entry if its timestamp is greater than the last; return whether it was.
+
+        ``skip_full_check`` takes the slot kept back. Errors: see ``maybe_append_all``.
+        """
+        one = np.array([timestamp], np.int64), np.array([offset], np.int64)
+        return self.maybe_append_all(*one, skip_full_check=skip_full_check) == 1
+
+    def maybe_append_all(
+        self,
+        timestamps: NDArray[np.int64],
+        offsets: NDArray[np.int64],
+        *,
+        skip_full_check: bool = False,
+    ) -> int:
+        """Append those entries whose timestamp is greater than the one before; return how many.
+
+        All are written with one write, or none.
+
+        Raises:
+            InvalidArgument: the file has no room for as many entries as were given.
+            InvariantError: a timestamp is below the last one.
+            OffsetsOutOfOrder: an offset is below the last one.
+            SegmentOffsetOverflow: an offset is below the base offset, or too far above it.
+        """
+        if len(timestamps) == 0:
+            return 0
+        self.create()
+        if not skip_full_check and self.is_full:
+            raise InvalidArgument(f"{self.path} is full with {self.entry_count} entries")
+        relative = offsets - self.base_offset
+        last = self.last()
+        before = np.concatenate(([NO_TIMESTAMP if last is None else last[0]], timestamps[:-1]))
+        if last is not None:
+            self._check_order(last, before, timestamps, relative)
+        greater = timestamps > before
+        added = int(greater.sum())
+        if not skip_full_check and added > self.free_entries:
+            raise InvalidArgument(f"{self.path} has no room for {added} entries")
+        check_relative(self.base_offset, relative[greater])
+        if added:
+            self._append(timestamps[greater], relative[greater])
+        return added
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries whose offset is at or above ``offset``."""
+        relative = self.entries().filled_values
+        wanted = min(max(offset - self.base_offset, 0), np.iinfo(np.int64).max)
+        self._keep(int(relative.searchsorted(wanted, "left")))
+
+    def truncate(self) -> None:
+        """Drop all entries."""
+        self._keep(0)
+
+    def sanity_check(self) -> None:
+        """Raise CorruptIndex if the file contradicts itself at its ends."""
+        if self.entry_count:
+            last = self.last_entry
+            if last.timestamp < self.entry(0).timestamp:
+                raise CorruptIndex(f"{self.path} ends with a timestamp below its first")
+            if last.offset < self.base_offset:
+                raise CorruptIndex(f"{self.path} ends below the base offset {self.base_offset}")
+        if self.has_odd_size():
+            raise CorruptIndex(f"{self.path} is no whole number of {TIME_INDEX_ENTRY.itemsize}")
+
+    def _check_order(
+        self,
+        last: tuple[int, int],
+        before: NDArray[np.int64],
+        timestamps: NDArray[np.int64],
+        relative: NDArray[np.int64],
+    ) -> None:
+        if int(relative[0]) < last[1] or bool((np.diff(relative) < 0).any()):
+            raise OffsetsOutOfOrder(
+                f"offset {self.base_offset + int(relative[0])} is below the last one of {self.path}"
+            )
+        if bool((timestamps < before).any()):
+            raise InvariantError(
+                f"timestamp {int(timestamps.min())} is below {last[0]}, the last of {self.path}"
+            )

@@ -1,0 +1,244 @@
+"""The index of aborted transactions (``.txnindex``).
+
+Owns the format and its rules. Must not know producers. Kafka: ``TransactionIndex``, ``AbortedTxn``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+import numpy as np
+
+from tidelog.codec.layout import Layout, Wire
+from tidelog.errors import CorruptIndex, InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from tidelog.env.files import FileSystem, OpenFile
+
+TXN_INDEX_VERSION: Final = 0
+
+
+class AbortedTxn(NamedTuple):
+    """One entry of a .txnindex file. Source: Kafka AbortedTxn."""
+
+    version: Annotated[int, Wire("h", "Entry format, 0.")]
+    producer_id: Annotated[int, Wire("q", "Producer whose transaction was aborted.")]
+    first_offset: Annotated[int, Wire("q", "First offset of the transaction.")]
+    last_offset: Annotated[int, Wire("q", "Offset of the abort marker.")]
+    last_stable_offset: Annotated[int, Wire("q", "Last stable offset once it is done.")]
+
+
+ABORTED_TXN: Final = Layout(AbortedTxn)
+assert ABORTED_TXN.size == 34
+
+_ENTRY: Final = np.dtype(
+    [(name, f">i{8 if w.code == 'q' else 2}") for name, w in ABORTED_TXN.wires.items()]
+)
+_NATIVE: Final = _ENTRY.newbyteorder("=")
+assert _ENTRY.itemsize == ABORTED_TXN.size
+
+
+class TxnIndexSearchResult(NamedTuple):
+    """Aborted transactions of a range; ``is_complete``: no later segment needs to be asked."""
+
+    aborted: tuple[AbortedTxn, ...]
+    is_complete: bool
+
+
+class TransactionIndex:
+    """Aborted transactions in the order of their markers; not thread safe for writers.
+
+    The file is made by the first entry, and is not preallocated. An entry lies in the segment that
+    holds the marker, though the transaction may have begun before it. Readers take the published
+    entries and never lock; ``_lock`` guards loading and the path. The descriptor is held only
+    between a write and the next ``sync``.
+
+    Source: Kafka TransactionIndex.
+    """
+
+    def __init__(self, fs: FileSystem, path: str, base_offset: int) -> None:
+        self.path = path
+        self.base_offset: Final = base_offset
+        self._fs: Final = fs
+        self._exists = fs.exists(path)
+        self._published: _Published | None = None if self._exists else _NOTHING
+        self._file: OpenFile | None = None
+        self._last_offset: int | None = None
+        self._is_unsynced = self._exists
+        self._lock: Final = Lock()
+
+    def __repr__(self) -> str:
+        return f"TransactionIndex({self.path!r})"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no entry."""
+        return self._load().count == 0
+
+    def all_aborted(self) -> list[AbortedTxn]:
+        """Return every entry; CorruptIndex if one has a format that is not known."""
+        return _as_entries(self._load().filled)
+
+    def append(self, aborted: AbortedTxn) -> None:
+        """Append one entry; see ``append_all``."""
+        self.append_all([aborted])
+
+    def append_all(self, aborted: Sequence[AbortedTxn]) -> None:
+        """Append entries with one write, or none.
+
+        Raises:
+            InvalidArgument: a last offset is not above the one appended before it. As in Kafka,
+                entries that were in the file when it was opened do not count.
+        """
+        last = self._last_offset
+        for txn in aborted:
+            if last is not None and txn.last_offset <= last:
+                raise InvalidArgument(
+                    f"last offset {txn.last_offset} does not come after {last} in {self.path}"
+                )
+            last = txn.last_offset
+        if not aborted:
+            return
+        published = self._load()
+        data = b"".join(map(ABORTED_TXN.pack, aborted))
+        self._writable().pwrite(data, published.count * ABORTED_TXN.size)
+        self._published = published.with_added(np.frombuffer(data, _ENTRY))
+        self._last_offset = last
+
+    def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> TxnIndexSearchResult:
+        """Return the transactions that touch offsets from ``fetch_offset`` (inclusive) on.
+
+        ``upper_bound_offset`` is exclusive. The result is complete once an entry says that below
+        the bound nothing was open any more.
+        """
+        entries = self._load().filled
+        decided = np.flatnonzero(entries["last_stable_offset"] >= upper_bound_offset)
+        if len(decided):
+            entries = entries[: int(decided[0]) + 1]
+        touched = entries["last_offset"] >= fetch_offset
+        touched &= entries["first_offset"] < upper_bound_offset
+        return TxnIndexSearchResult(tuple(_as_entries(entries[touched])), len(decided) > 0)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the first entry whose marker is at or above ``offset``, and all behind it."""
+        last_offsets = self._load().filled["last_offset"]
+        dropped = np.flatnonzero(last_offsets >= offset)
+        if len(dropped):
+            count = int(dropped[0])
+            self._keep(count)
+            self._last_offset = int(last_offsets[count - 1]) if count else None
+
+    def reset(self) -> None:
+        """Drop all entries, whatever they are."""
+        self._published = _NOTHING
+        if self._exists:
+            self._keep(0)
+        self._last_offset = None
+
+    def sanity_check(self) -> None:
+        """Raise CorruptIndex if an entry is of an unknown format or below the base offset."""
+        last_offsets = self._load().filled["last_offset"]
+        below = last_offsets[last_offsets < self.base_offset]
+        if len(below):
+            raise CorruptIndex(f"marker {below[0]} is below the first offset of {self.path}")
+
+    def sync(self) -> None:
+        """Make the entries durable; nothing if there is no file."""
+        if self._is_unsynced:
+            file = self._file = self._file or self._fs.open(self.path)
+            file.sync()
+            self._is_unsynced = False
+        self.close_handlers()
+
+    def close(self) -> None:
+        """Make the entries written here durable and let go of the file."""
+        if self._file is not None:
+            self.sync()
+
+    def close_handlers(self) -> None:
+        """Let go of the file without writing anything."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def delete_if_exists(self) -> bool:
+        """Let go of the file and delete it; return whether it was there."""
+        self.close_handlers()
+        try:
+            self._fs.delete(self.path)
+        except FileNotFoundError:
+            return False
+        self._exists = False
+        return True
+
+    def rename(self, path: str) -> None:
+        """Give the file another name; a file that was never made just gets it for later."""
+        with self._lock:
+            if self._exists:
+                self._fs.rename(self.path, path)
+            self.path = path
+
+    def moved_to(self, path: str) -> None:
+        """Take note that the directory around the file has another name."""
+        with self._lock:
+            self.path = path
+
+    def _load(self) -> _Published:
+        published = self._published
+        if published is not None:
+            return published
+        with self._lock:
+            if self._published is None:
+                data = self._fs.read(self.path)
+                raw = np.frombuffer(data, _ENTRY, len(data) // _ENTRY.itemsize)
+                # Kafka looks at the first byte of the version only.
+                if ((raw["version"] >> 8) > TXN_INDEX_VERSION).any():
+                    raise CorruptIndex(f"{self.path} has an entry of an unknown version")
+                self._published = _Published(raw.astype(_NATIVE), len(raw))
+            return self._published
+
+    def _keep(self, count: int) -> None:
+        self._writable().truncate(count * ABORTED_TXN.size)
+        published = self._load()
+        self._published = _Published(published.entries[:count].copy(), count)
+
+    def _writable(self) -> OpenFile:
+        self._is_unsynced = True
+        if self._file is None or not self._exists:
+            self._file = self._fs.open(self.path, "w")
+            self._exists = True
+        return self._file
+
+
+@dataclass(frozen=True, slots=True)
+class _Published:
+    """Native entries, of which the first ``count`` are filled and never change."""
+
+    entries: NDArray[Any]
+    count: int
+
+    @property
+    def filled(self) -> NDArray[Any]:
+        return self.entries[: self.count]
+
+    def with_added(self, added: NDArray[Any]) -> _Published:
+        end = self.count + len(added)
+        entries = self.entries
+        if end > len(entries):
+            entries = np.empty(max(2 * self.count, end), _NATIVE)
+            entries[: self.count] = self.filled
+        entries[self.count : end] = added
+        return _Published(entries, end)
+
+
+_NOTHING: Final = _Published(np.empty(0, _NATIVE), 0)
+
+
+def _as_entries(entries: NDArray[Any]) -> list[AbortedTxn]:
+    return [AbortedTxn(*entry) for entry in entries.tolist()]
