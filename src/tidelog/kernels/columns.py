@@ -1,0 +1,100 @@
+"""Rows of the arrays that kernels fill, and the statuses they return.
+
+Owns the numbers that kernels and their callers share. Compiles nothing, so it may be imported at
+any time. Arrays are 2-D, int64 and C-contiguous: a row holds one field, a column one batch, area
+or record.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# One column a batch: what ``walk_batches`` fills.
+POSITION: Final = 0
+"""Byte in ``data`` at which the batch starts."""
+SIZE: Final = 1
+"""Bytes of the whole batch, its first 12 included."""
+BASE_OFFSET: Final = 2
+LAST_OFFSET: Final = 3
+LEADER_EPOCH: Final = 4
+MAGIC: Final = 5
+ATTRIBUTES: Final = 6
+BASE_TIMESTAMP: Final = 7
+MAX_TIMESTAMP: Final = 8
+PRODUCER_ID: Final = 9
+PRODUCER_EPOCH: Final = 10
+BASE_SEQUENCE: Final = 11
+RECORDS_COUNT: Final = 12
+CRC: Final = 13
+BATCH_COLUMNS: Final = 14
+
+# One column a record area (the plain bytes behind a batch header): what the record kernels take.
+AREA_START: Final = 0
+"""First byte of the area in ``data``."""
+AREA_END: Final = 1
+"""Byte after the area's last."""
+AREA_COUNT: Final = 2
+AREA_BASE_OFFSET: Final = 3
+AREA_BASE_TIMESTAMP: Final = 4
+AREA_MAX_TIMESTAMP: Final = 5
+AREA_ATTRIBUTES: Final = 6
+AREA_COLUMNS: Final = 7
+
+# One column a record: what ``decode_records`` fills.
+OFFSET: Final = 0
+TIMESTAMP: Final = 1
+KEY_AT: Final = 2
+KEY_SIZE: Final = 3
+"""Bytes, -1 for null."""
+VALUE_AT: Final = 4
+VALUE_SIZE: Final = 5
+"""Bytes, -1 for null."""
+HEADERS_AT: Final = 6
+"""Byte after the count of headers."""
+HEADERS_COUNT: Final = 7
+AREA: Final = 8
+"""Index of the record's area."""
+RECORD_COLUMNS: Final = 9
+
+# Statuses: 0 and above are no errors.
+OK: Final = 0
+FULL: Final = 1
+"""The output array is full; call again from where it stopped."""
+LEGACY: Final = 2
+"""A batch of magic 0 or 1, which only plain code reads."""
+BAD_LENGTH: Final = -1
+BAD_MAGIC: Final = -2
+BAD_CRC: Final = -3
+BAD_ARGUMENT: Final = -4
+"""The caller's arrays or positions do not fit together; nothing was written."""
+BAD_VARINT: Final = -10
+BAD_RECORD_LENGTH: Final = -11
+BAD_KEY_LENGTH: Final = -12
+BAD_VALUE_LENGTH: Final = -13
+BAD_HEADERS_COUNT: Final = -14
+BAD_HEADER: Final = -15
+BAD_RECORD_END: Final = -16
+BAD_COUNT: Final = -17
+MISSING_RECORDS: Final = -18
+BYTES_LEFT_OVER: Final = -19
+
+STATUS_TEXT: Final = {
+    BAD_LENGTH: "the batch length is too small",
+    BAD_MAGIC: "the magic is none of 0, 1 and 2",
+    BAD_CRC: "the CRC does not match the bytes",
+    BAD_ARGUMENT: "positions lie outside the data",
+    BAD_VARINT: "a variable-length number is illegal or cut short",
+    BAD_RECORD_LENGTH: "the record's length is negative or passes the end of the records",
+    BAD_KEY_LENGTH: "the key passes the end of its record",
+    BAD_VALUE_LENGTH: "the value passes the end of its record",
+    BAD_HEADERS_COUNT: "the number of headers is negative or greater than the bytes left",
+    BAD_HEADER: "a header has no key or passes the end of its record",
+    BAD_RECORD_END: "the record's length differs from the bytes it holds",
+    BAD_COUNT: "the number of records is negative",
+    MISSING_RECORDS: "the batch has fewer records than its header says",
+    BYTES_LEFT_OVER: "bytes are left over after the last record",
+}
+"""What each negative status means, for the caller's error."""
+
+SMALLEST_RECORD_BYTES: Final = 7
+"""Bytes of a record without key, value and headers: seven numbers of one byte each."""

@@ -1,0 +1,110 @@
+"""Records to columns: where each record's key, value and headers lie, its offset and timestamp.
+
+Owns the walk over the records of many areas in one call. Must not know batch headers or codecs: an
+area is plain bytes. Kafka: ``DefaultRecordBatch``'s iterators.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidelog.kernels.columns import (
+    AREA,
+    AREA_ATTRIBUTES,
+    AREA_BASE_OFFSET,
+    AREA_BASE_TIMESTAMP,
+    AREA_COLUMNS,
+    AREA_COUNT,
+    AREA_END,
+    AREA_MAX_TIMESTAMP,
+    AREA_START,
+    BAD_ARGUMENT,
+    BAD_COUNT,
+    BYTES_LEFT_OVER,
+    FULL,
+    HEADERS_AT,
+    HEADERS_COUNT,
+    KEY_AT,
+    KEY_SIZE,
+    MISSING_RECORDS,
+    OFFSET,
+    OK,
+    RECORD_COLUMNS,
+    SMALLEST_RECORD_BYTES,
+    TIMESTAMP,
+    VALUE_AT,
+    VALUE_SIZE,
+)
+from tidelog.kernels.intrinsics import add64, address_of
+from tidelog.kernels.jit import BYTES, TABLE, WRITABLE_TABLE, inlined, kernel
+from tidelog.kernels.record import read_record, record_bounds
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+LOG_APPEND_TIME: Final = 0x08
+"""The attribute bit by which all records have the batch's greatest timestamp."""
+
+
+@inlined
+def area_status(start: int, end: int, size: int, count: int, free: int) -> int:
+    """Return what keeps an area from being decoded into ``free`` columns, OK if nothing does."""
+    if start < 0 or end < start or end > size:
+        return BAD_ARGUMENT
+    if count < 0:
+        return BAD_COUNT
+    if min(count, (end - start) // SMALLEST_RECORD_BYTES) > free:
+        return FULL
+    return OK
+
+
+@kernel(f"UniTuple(int64, 4)({BYTES}, {TABLE}, {WRITABLE_TABLE})")
+def decode_records(
+    data: npt.NDArray[np.uint8], areas: npt.NDArray[np.int64], out: npt.NDArray[np.int64]
+) -> tuple[int, int, int, int]:
+    """Fill one column of ``out`` for each record of ``areas``, in order.
+
+    Returns the number of records, a status, and the area and the position in ``data`` where it
+    stopped: on OK the number of areas, on FULL the area to call again with (none of its records
+    is counted), else the record that is malformed. Records before it are in ``out``.
+    """
+    if areas.shape[0] < AREA_COLUMNS or out.shape[0] < RECORD_COLUMNS:
+        return 0, BAD_ARGUMENT, 0, 0
+    first = address_of(data)
+    row = 0
+    for area in range(areas.shape[1]):
+        start = areas[AREA_START, area]
+        count = areas[AREA_COUNT, area]
+        status = area_status(start, areas[AREA_END, area], data.size, count, out.shape[1] - row)
+        if status != OK:
+            return row, status, area, start
+        at = first + start
+        area_end = first + areas[AREA_END, area]
+        base_offset = areas[AREA_BASE_OFFSET, area]
+        base_timestamp = areas[AREA_BASE_TIMESTAMP, area]
+        is_append_time = areas[AREA_ATTRIBUTES, area] & LOG_APPEND_TIME
+        for _ in range(count):
+            if at == area_end:
+                return row, MISSING_RECORDS, area, at - first
+            status, record, end = record_bounds(at, area_end)
+            if status != OK:
+                return row, status, area, at - first
+            status, places = read_record(record, end)
+            if status != OK:
+                return row, status, area, at - first
+            timestamp = add64(base_timestamp, places.timestamp_delta)
+            out[OFFSET, row] = add64(base_offset, places.offset_delta)
+            out[TIMESTAMP, row] = areas[AREA_MAX_TIMESTAMP, area] if is_append_time else timestamp
+            out[KEY_AT, row] = places.key_at - first
+            out[KEY_SIZE, row] = places.key_size
+            out[VALUE_AT, row] = places.value_at - first
+            out[VALUE_SIZE, row] = places.value_size
+            out[HEADERS_AT, row] = places.headers_at - first
+            out[HEADERS_COUNT, row] = places.headers_count
+            out[AREA, row] = area
+            row += 1
+            at = end
+        if count > 0 and at != area_end:
+            return row, BYTES_LEFT_OVER, area, at - first
+    return row, OK, areas.shape[1], 0

@@ -1,0 +1,133 @@
+"""Batch headers in a piece of a log: found, checked and laid out as columns.
+
+Owns the walk over record batches of magic 2. Must not know records, and leaves batches of magic 0
+and 1 to plain code. Kafka: ``ByteBufferLogInputStream``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidelog.kernels.columns import (
+    ATTRIBUTES,
+    BAD_ARGUMENT,
+    BAD_CRC,
+    BAD_LENGTH,
+    BAD_MAGIC,
+    BASE_OFFSET,
+    BASE_SEQUENCE,
+    BASE_TIMESTAMP,
+    BATCH_COLUMNS,
+    CRC,
+    FULL,
+    LAST_OFFSET,
+    LEADER_EPOCH,
+    LEGACY,
+    MAGIC,
+    MAX_TIMESTAMP,
+    OK,
+    POSITION,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    RECORDS_COUNT,
+    SIZE,
+)
+from tidelog.kernels.crc import crc_between
+from tidelog.kernels.intrinsics import (
+    add64,
+    address_of,
+    load8,
+    load16_be,
+    load32_be,
+    load64_be,
+)
+from tidelog.kernels.jit import BYTES, WRITABLE_TABLE, inlined, kernel
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+# Bytes from the start of a batch, see records/batch.py (a test holds the two together).
+LOG_OVERHEAD: Final = 12
+PREFIX_BYTES: Final = 17
+HEADER_BYTES: Final = 61
+CRC_FROM: Final = 21
+"""First byte that the CRC covers."""
+SMALLEST_LENGTH: Final = 14
+"""Least ``length`` of a batch of any magic."""
+
+
+@inlined
+def _whole_batch(address: int, room: int) -> tuple[int, int]:
+    """Return the bytes of the batch at ``address`` and a status; 0 and OK when it is cut short."""
+    if room < LOG_OVERHEAD:
+        return 0, OK
+    length = load32_be(address + 8)
+    if length < SMALLEST_LENGTH:
+        return 0, BAD_LENGTH
+    if room < PREFIX_BYTES:
+        return 0, OK
+    magic = load8(address + 16)
+    if magic > 2:
+        return 0, BAD_MAGIC
+    if room < LOG_OVERHEAD + length:
+        return 0, OK
+    if magic < 2:
+        return 0, LEGACY
+    if length < HEADER_BYTES - LOG_OVERHEAD:
+        return 0, BAD_LENGTH
+    return LOG_OVERHEAD + length, OK
+
+
+@inlined
+def _stored_crc(address: int) -> int:
+    """Return the CRC in a batch's header, unsigned."""
+    return load32_be(address + 17) & 0xFFFF_FFFF
+
+
+@kernel(f"UniTuple(int64, 3)({BYTES}, int64, int64, boolean, {WRITABLE_TABLE})")
+def walk_batches(
+    data: npt.NDArray[np.uint8],
+    start: int,
+    end: int,
+    check_crc: bool,  # noqa: FBT001 - numba takes arguments by position
+    out: npt.NDArray[np.int64],
+) -> tuple[int, int, int]:
+    """Fill one column of ``out`` for each whole batch in ``data[start:end]``.
+
+    Returns the number of batches, the position behind the last of them, and why it stopped: OK
+    (too few bytes left for a whole batch), FULL, LEGACY, or what is wrong with the next batch.
+    ``start`` has to be the first byte of a batch. Source: Kafka ByteBufferLogInputStream.
+    """
+    if start < 0 or end < start or end > data.size or out.shape[0] < BATCH_COLUMNS:
+        return 0, start, BAD_ARGUMENT
+    first = address_of(data)
+    at = start
+    count = 0
+    while True:
+        address = first + at
+        size, status = _whole_batch(address, end - at)
+        if size == 0:
+            return count, at, status
+        if count == out.shape[1]:
+            return count, at, FULL
+        crc = _stored_crc(address)
+        if check_crc and crc != crc_between(address + CRC_FROM, address + size):
+            return count, at, BAD_CRC
+        base_offset = load64_be(address)
+        out[POSITION, count] = at
+        out[SIZE, count] = size
+        out[BASE_OFFSET, count] = base_offset
+        out[LAST_OFFSET, count] = add64(base_offset, load32_be(address + 23))
+        out[LEADER_EPOCH, count] = load32_be(address + 12)
+        out[MAGIC, count] = 2
+        out[ATTRIBUTES, count] = load16_be(address + 21)
+        out[BASE_TIMESTAMP, count] = load64_be(address + 27)
+        out[MAX_TIMESTAMP, count] = load64_be(address + 35)
+        out[PRODUCER_ID, count] = load64_be(address + 43)
+        out[PRODUCER_EPOCH, count] = load16_be(address + 51)
+        out[BASE_SEQUENCE, count] = load32_be(address + 53)
+        out[RECORDS_COUNT, count] = load32_be(address + 57)
+        out[CRC, count] = crc
+        count += 1
+        at += size
