@@ -1,0 +1,60 @@
+"""The Spark data source ``tidelog``: what Spark asks first, before any data moves.
+
+Owns the meeting point of Spark's classes with options, reader and writer. Must not load Arrow or
+kernels at import, since Spark imports it to learn of the format. Spark: ``KafkaSourceProvider``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.datasource import DataSource
+
+from tidelog.errors import InvalidArgument
+from tidelog.spark.options import ReadOptions, WriteOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from tidelog.spark.reader import LogReader
+    from tidelog.spark.writer import LogWriter
+
+COLUMNS_DDL: Final = (
+    "key binary, value binary, topic string, partition int, offset bigint, "
+    "timestamp timestamp, timestampType int"
+)
+"""The columns of Spark's own Kafka source."""
+
+HEADERS_DDL: Final = "headers array<struct<key: string, value: binary>>"
+
+
+class LogSource(DataSource):  # type: ignore[misc]  # pyspark is untyped here
+    """Reads and writes the topics of a data directory; ``path`` names the directory."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return "tidelog"
+
+    def schema(self) -> str:
+        """Return the columns to read; ``headers`` only if ``includeHeaders`` asks for them."""
+        options = ReadOptions.parse(self.options)
+        return f"{COLUMNS_DDL}, {HEADERS_DDL}" if options.include_headers else COLUMNS_DDL
+
+    def reader(self, schema: StructType) -> LogReader:
+        """Return the reader of the columns in ``schema``, which the user may have chosen."""
+        from tidelog.spark.reader import LogReader
+
+        return LogReader(ReadOptions.parse(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> LogWriter:  # noqa: FBT001 - Spark's signature
+        """Return the writer of rows of ``schema``.
+
+        Raises:
+            InvalidArgument: the mode is overwrite, or a column does not fit.
+        """
+        from tidelog.spark.writer import LogWriter
+
+        if overwrite:
+            raise InvalidArgument("a log is only appended to: use mode('append')")
+        return LogWriter(WriteOptions.parse(self.options), schema)
