@@ -1,0 +1,109 @@
+"""Arrow arrays out of positions and sizes in a byte buffer.
+
+Owns how bytes that lie scattered become one Arrow array. Must not know records or batches. New
+memory comes from Arrow's pool, which keeps its pages: arrays of NumPy's own would be mapped and
+zeroed anew for every table. A kernel copies where kernels are loaded; NumPy does it elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.errors import InvalidArgument
+from tidelog.kernels.gate import use_kernels
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    Bytes = NDArray[np.uint8]
+    Ints = NDArray[np.int64]
+
+SLACK: Final = 64
+"""Bytes behind a data buffer, so that the copying kernel may move whole words to the end."""
+
+MAX_DATA: Final = 2**31 - 1
+"""Most bytes one array may hold: its offsets are int32."""
+
+
+class Gathered(NamedTuple):
+    """The three buffers of a binary or string array."""
+
+    validity: pa.Buffer | None
+    offsets: pa.Buffer
+    data: pa.Buffer
+    null_count: int
+    length: int
+
+    def array(self, kind: pa.DataType) -> pa.Array:
+        """Return the array of type ``kind`` over these buffers."""
+        buffers = [self.validity, self.offsets, self.data]
+        return pa.Array.from_buffers(kind, self.length, buffers, self.null_count)
+
+
+def new_array(length: int, dtype: type[np.generic]) -> tuple[pa.Buffer, NDArray[Any]]:
+    """Return an Arrow buffer for ``length`` values and a NumPy array over the same memory."""
+    size = length * np.dtype(dtype).itemsize
+    buffer = pa.allocate_buffer(size)
+    return buffer, np.frombuffer(buffer, dtype)
+
+
+def gather(data: Bytes, at: Ints, size: Ints) -> Gathered:
+    """Copy the slices ``data[at : at + size]`` behind each other; a size of -1 is null.
+
+    Raises:
+        InvalidArgument: the slices come to more than an Arrow array takes.
+    """
+    total = int(np.maximum(size, 0).sum())
+    if total > MAX_DATA:
+        raise InvalidArgument(f"{total} bytes are more than one Arrow array takes; cut the rows")
+    offsets_buffer, offsets = new_array(len(at) + 1, np.int32)
+    data_buffer, copied = new_array(total + SLACK, np.uint8)
+    out = Slots(offsets, copied, np.empty(len(at), np.uint8))
+    copy = _gather_by_kernel if use_kernels(total + 8 * len(at)) else gather_plain
+    nulls = copy(data, at, size, out)
+    validity = bitmap(out.valid) if nulls else None
+    return Gathered(validity, offsets_buffer, data_buffer, nulls, len(at))
+
+
+class Slots(NamedTuple):
+    """Where ``gather`` puts ends, bytes, and 1 for each slice that is not null."""
+
+    offsets: NDArray[np.int32]
+    data: Bytes
+    valid: Bytes
+
+
+def gather_plain(data: Bytes, at: Ints, size: Ints, out: Slots) -> int:
+    """Fill the slots; return the number of nulls. Reference of the kernel ``gather``."""
+    lengths = np.maximum(size, 0)
+    ends = np.cumsum(lengths)
+    out.offsets[0] = 0
+    out.offsets[1:] = ends
+    np.greater_equal(size, 0, out=out.valid, casting="unsafe")
+    total = int(ends[-1]) if len(ends) else 0
+    # Byte i of the output lies at at[k] + (i - start of slice k) of the input.
+    out.data[:total] = data[np.arange(total) + np.repeat(at - (ends - lengths), lengths)]
+    return len(at) - int(np.count_nonzero(out.valid))
+
+
+def _gather_by_kernel(data: Bytes, at: Ints, size: Ints, out: Slots) -> int:
+    from tidelog.kernels.gather import gather as kernel  # noqa: PLC0415 - compiles when imported
+
+    return int(kernel(data, at, size, *out))
+
+
+def bitmap(valid: NDArray[Any]) -> pa.Buffer:
+    """Return Arrow's bitmap of an array that is not 0 where a value is present."""
+    return pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def fixed(kind: pa.DataType, values: NDArray[Any]) -> pa.Array:
+    """Return an Arrow array of a copy of ``values``, which has no nulls and the right width."""
+    buffer, out = new_array(len(values), values.dtype.type)
+    out[:] = values
+    return pa.Array.from_buffers(kind, len(values), [None, buffer], 0)

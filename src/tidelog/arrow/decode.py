@@ -1,0 +1,224 @@
+"""Records as Arrow record batches, only the wanted columns, without a loop over records.
+
+Owns how decoded records become a table. Must not know files, logs or Spark. All batches of one
+``ArrowDecoder`` share one schema object, since Spark checks the first one only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.arrow.buffers import bitmap, fixed, gather, new_array
+from tidelog.arrow.schema import HEADER_TYPE, HEADERS_TYPE, TIMESTAMP_TYPE
+from tidelog.codec.varint import read_varint
+from tidelog.errors import InvalidTimestamp
+from tidelog.kernels.gate import use_kernels
+from tidelog.records.record import read_headers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from tidelog.arrow.buffers import Bytes, Gathered, Ints
+    from tidelog.records.columns import RecordColumns
+
+MAX_ROWS: Final = 32_000
+"""Rows of one table: more gain nothing in Spark."""
+
+MAX_BYTES: Final = 4 << 20
+"""Bytes of keys, values and headers of one table, where a record is not larger."""
+
+_FIXED_BYTES: Final = 40
+"""Bytes a row takes besides its key and value."""
+
+_MICROS: Final = 1000
+_MAX_TIMESTAMP: Final = (2**63 - 1) // _MICROS
+_FIRST_CAPACITY: Final = MAX_ROWS
+
+
+class ArrowDecoder:
+    """Makes tables of one topic partition's records; used by one thread.
+
+    Args:
+        schema: the columns to build, from ``tidelog.arrow.schema.select``.
+        topic: what stands in the column ``topic``.
+        partition: what stands in the column ``partition``.
+    """
+
+    def __init__(self, schema: pa.Schema, topic: str, partition: int) -> None:
+        self.schema = schema
+        self._constants = _Constants(topic, partition)
+        self._makers: dict[str, Callable[[RecordColumns], pa.Array]] = {
+            "key": lambda rows: gather(rows.data, rows.key_at, rows.key_size).array(pa.binary()),
+            "value": lambda rows: gather(rows.data, rows.value_at, rows.value_size).array(
+                pa.binary()
+            ),
+            "topic": lambda rows: self._constants.topic(len(rows)),
+            "partition": lambda rows: self._constants.partition(len(rows)),
+            "offset": lambda rows: fixed(pa.int64(), rows.offset),
+            "timestamp": _timestamps,
+            "timestampType": self._timestamp_types,
+            "headers": headers_array,
+        }
+
+    def tables(
+        self, columns: RecordColumns, start_offset: int = 0, end_offset: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the records with offsets ``[start_offset, end_offset)``, control records left out.
+
+        Raises:
+            InvalidTimestamp: a timestamp does not fit into microseconds.
+        """
+        rows = _visible(columns, start_offset, end_offset)
+        for part in self._cut(rows):
+            arrays = [self._makers[name](part) for name in self.schema.names]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _cut(self, rows: RecordColumns) -> Iterator[RecordColumns]:
+        """Cut into parts of about equal bytes, each within ``MAX_ROWS`` and ``MAX_BYTES``."""
+        if not len(rows):
+            return
+        ends = np.cumsum(self._sizes(rows))
+        parts = max(-(-len(rows) // MAX_ROWS), -(-int(ends[-1]) // MAX_BYTES))
+        marks = np.searchsorted(ends, np.arange(1, parts) * (int(ends[-1]) // parts), "right")
+        start = 0
+        for end in [*marks.tolist(), len(rows)]:
+            if end > start:
+                yield rows.slice(start, end)
+                start = end
+
+    def _sizes(self, rows: RecordColumns) -> Ints:
+        sizes = np.full(len(rows), _FIXED_BYTES)
+        if "key" in self.schema.names:
+            sizes += np.maximum(rows.key_size, 0)
+        if "value" in self.schema.names:
+            sizes += np.maximum(rows.value_size, 0)
+        if "headers" in self.schema.names:
+            sizes += rows.headers_count * _FIXED_BYTES
+        return sizes
+
+    def _timestamp_types(self, rows: RecordColumns) -> pa.Array:
+        kinds = rows.timestamp_type
+        first = int(kinds[0])
+        if (kinds == first).all():
+            return self._constants.timestamp_type(first, len(rows))
+        return fixed(pa.int32(), kinds.astype(np.int32))
+
+
+class _Constants:
+    """Arrays of one value repeated, made once and cut to the length needed."""
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self._scalars = {
+            "topic": pa.scalar(topic, pa.string()),
+            "partition": pa.scalar(partition, pa.int32()),
+        }
+        self._arrays: dict[str, pa.Array] = {}
+
+    def topic(self, length: int) -> pa.Array:
+        return self._repeated("topic", length)
+
+    def partition(self, length: int) -> pa.Array:
+        return self._repeated("partition", length)
+
+    def timestamp_type(self, kind: int, length: int) -> pa.Array:
+        name = f"timestampType {kind}"
+        self._scalars.setdefault(name, pa.scalar(kind, pa.int32()))
+        return self._repeated(name, length)
+
+    def _repeated(self, name: str, length: int) -> pa.Array:
+        made = self._arrays.get(name)
+        if made is None or len(made) < length:
+            made = pa.repeat(self._scalars[name], max(length, _FIRST_CAPACITY))
+            self._arrays[name] = made
+        return made[:length]
+
+
+def _visible(columns: RecordColumns, start_offset: int, end_offset: int | None) -> RecordColumns:
+    """Leave out control records and offsets outside the range; a copy only if there are any."""
+    if not len(columns):
+        return columns
+    is_control = columns.batches.is_control
+    offset = columns.offset
+    is_below = int(offset.min()) < start_offset
+    is_above = end_offset is not None and int(offset.max()) >= end_offset
+    if not (is_below or is_above or is_control.any()):
+        return columns
+    wanted = (offset >= start_offset) & ~is_control[columns.batch]
+    if end_offset is not None:
+        wanted &= offset < end_offset
+    return columns.select(wanted)
+
+
+def _timestamps(rows: RecordColumns) -> pa.Array:
+    millis = rows.timestamp
+    if max(int(millis.max()), -int(millis.min())) > _MAX_TIMESTAMP:
+        place = int(rows.offset[int(np.abs(millis.astype(np.float64)).argmax())])
+        raise InvalidTimestamp(f"the timestamp of offset {place} does not fit into microseconds")
+    buffer, micros = new_array(len(millis), np.int64)
+    np.multiply(millis, _MICROS, out=micros)
+    return pa.Array.from_buffers(TIMESTAMP_TYPE, len(millis), [None, buffer], 0)
+
+
+def headers_array(rows: RecordColumns) -> pa.Array:
+    """Return the headers of each record as a list of name and value; null where there are none."""
+    counts = rows.headers_count
+    offsets_buffer, offsets = new_array(len(counts) + 1, np.int32)
+    total = int(counts.sum())
+    places = np.empty((4, total), np.int64)
+    find = _find_by_kernel if use_kernels(total * 32) else find_headers_plain
+    find(rows.data, rows.headers_at, counts, offsets, places)
+    names = _names(rows, gather(rows.data, places[0], places[1]))
+    values = gather(rows.data, places[2], places[3]).array(pa.binary())
+    pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADER_TYPE))
+    has_any = counts > 0
+    nulls = len(counts) - int(np.count_nonzero(has_any))
+    validity = bitmap(has_any) if nulls else None
+    buffers = [validity, offsets_buffer]
+    return pa.Array.from_buffers(HEADERS_TYPE, len(counts), buffers, nulls, children=[pairs])
+
+
+def find_headers_plain(
+    data: Bytes, headers_at: Ints, counts: Ints, offsets: NDArray[np.int32], places: Ints
+) -> None:
+    """Fill ``offsets`` and, a column per header, name position and size, value position and size.
+
+    Reference of the kernel ``header_positions``. The decoder has checked the bytes.
+    """
+    view = memoryview(data)
+    offsets[0] = 0
+    offsets[1:] = np.cumsum(counts)
+    column = 0
+    for at, count in zip(headers_at.tolist(), counts.tolist(), strict=True):
+        position = at
+        for _ in range(count):
+            name_size, name_at = read_varint(view, position)
+            value_size, value_at = read_varint(view, name_at + name_size)
+            places[:, column] = name_at, name_size, value_at, max(value_size, -1)
+            position = value_at + max(value_size, 0)
+            column += 1
+
+
+def _find_by_kernel(
+    data: Bytes, headers_at: Ints, counts: Ints, offsets: NDArray[np.int32], places: Ints
+) -> None:
+    from tidelog.kernels.gather import header_positions  # noqa: PLC0415 - compiles when imported
+
+    header_positions(data, headers_at, counts, offsets, places)
+
+
+def _names(rows: RecordColumns, gathered: Gathered) -> pa.Array:
+    """Return header names as text; bytes that are no UTF-8 are replaced by U+FFFD, as in Java."""
+    names = gathered.array(pa.string())
+    try:
+        names.validate(full=True)
+    except pa.ArrowInvalid:
+        view = memoryview(rows.data)
+        places = zip(rows.headers_at.tolist(), rows.headers_count.tolist(), strict=True)
+        texts = [name for at, count in places for name, _ in read_headers(view, at, count)]
+        return pa.array(texts, pa.string())
+    return names
