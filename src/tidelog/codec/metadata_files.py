@@ -201,8 +201,9 @@ def read_clean_shutdown(fs: FileSystem, path: str) -> CleanShutdown | None:
     except (ValueError, RecursionError):
         return CleanShutdown()
     epoch = content.get("brokerEpoch") if isinstance(content, dict) else None
-    is_known = isinstance(epoch, int) and not isinstance(epoch, bool)
-    return CleanShutdown(broker_epoch=epoch if is_known else UNKNOWN_BROKER_EPOCH)
+    if isinstance(epoch, int) and not isinstance(epoch, bool):
+        return CleanShutdown(broker_epoch=epoch)
+    return CleanShutdown()
 
 
 def write_clean_shutdown(fs: FileSystem, path: str, mark: CleanShutdown) -> None:
