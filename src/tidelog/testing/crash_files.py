@@ -1,0 +1,344 @@
+"""A file system in memory whose power can fail at any moment.
+
+Owns the ``FileSystem`` protocol over ``disk.py`` and ``faults.py``. Must not know what is in the
+files.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+from contextlib import contextmanager
+from random import Random
+from threading import RLock
+from typing import TYPE_CHECKING, Final
+
+from tidelog.env.files import FileStat
+from tidelog.errors import DirectoryLocked
+from tidelog.testing.disk import DirectoryNode, Disk, FileNode, Node
+from tidelog.testing.faults import Faults, Operation
+from tidelog.testing.manual_time import ManualClock
+from tidelog.testing.open_file import CrashFile, os_error
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
+
+    from tidelog.env.clock import Clock
+    from tidelog.env.files import FileLock, OpenFile, OpenMode
+
+_UNLIMITED: Final = 2**60
+
+
+class CrashLock:
+    """A lock held in a ``CrashFileSystem``."""
+
+    def __init__(self, held: dict[FileNode, CrashLock], node: FileNode) -> None:
+        self._held = held
+        self._node = node
+        held[node] = self
+
+    def release(self) -> None:
+        """Give the lock up; a second call, or one after a restart, does nothing."""
+        if self._held.get(self._node) is self:
+            del self._held[self._node]
+
+
+class CrashFileSystem:
+    """A ``FileSystem`` that loses on ``power_cut`` what was not synced, as ``seed`` has it.
+
+    Bytes are durable after ``OpenFile.sync``, names after ``sync_directory`` of their directory (a
+    move between two directories after both). ``clock`` gives files their times. ``operations``
+    lists what changed the disk, so a test can cut the power after each one: run once, then again
+    with ``crash_after(n)`` for every ``n`` below ``len(operations)``.
+
+    ``_lock`` guards everything.
+    """
+
+    def __init__(self, seed: int = 0, *, clock: Clock | None = None) -> None:
+        self.seed: Final = seed
+        self._rng = Random(seed)
+        self._shuffler = Random(seed)
+        self._clock: Clock = clock if clock is not None else ManualClock()
+        self._disk = Disk(self._clock.now_ms())
+        self._faults = Faults()
+        self._capacity: int | None = None
+        self._locked: dict[FileNode, CrashLock] = {}
+        self._boot = 0
+        self._lock = RLock()
+
+    def __repr__(self) -> str:
+        return f"CrashFileSystem(seed={self.seed})"
+
+    # What a test does to it.
+
+    @property
+    def operations(self) -> list[Operation]:
+        """Every operation since the beginning that changed the disk or made changes durable."""
+        return self._faults.operations
+
+    def fail(self, operation: str, path_suffix: str, error: OSError, count: int = 1) -> None:
+        """Let the next ``count`` operations on a path with this end raise ``error``.
+
+        ``operation`` is the name of a method of ``FileSystem`` or ``OpenFile``; ``pread`` also
+        stands for ``pread_into``. A ``sync`` that fails loses the bytes it was to make durable:
+        programs still see them, but no later sync saves them.
+        """
+        with self._lock:
+            self._faults.fail(operation, path_suffix, error, count)
+
+    def crash_after(self, operations: int) -> None:
+        """Let so many further ``operations`` take place; the next raises ``PowerCut``.
+
+        After that everything raises ``PowerCut`` until ``power_cut`` is called.
+        """
+        with self._lock:
+            self._faults.crash_after(operations)
+
+    def power_cut(self) -> None:
+        """Lose what was not synced, or a part of it, and start again.
+
+        Files opened before raise OSError, locks are free, planned faults are forgotten.
+        """
+        with self._lock:
+            self.kill()
+            self._disk.cut(self._rng)
+            self._faults.reset()
+
+    def kill(self) -> None:
+        """End the process that uses this file system: its files close, its locks are free.
+
+        The disk keeps everything, synced or not.
+        """
+        with self._lock:
+            self._boot += 1
+            self._locked.clear()
+
+    def set_free_bytes(self, free_bytes: int | None) -> None:
+        """Let files grow by so many bytes in all, then ENOSPC; None: without end."""
+        with self._lock:
+            used = self._disk.used_bytes()
+            self._capacity = None if free_bytes is None else used + free_bytes
+
+    # What a program does with it.
+
+    def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
+        """Open a file, with the caller as its first holder."""
+        with self._lock:
+            node = self._look_up(path)
+            if node is not None or mode == "r":
+                self._faults.check("open", path)
+                if mode == "x":
+                    raise os_error(errno.EEXIST, path)
+                node = self._file(path)
+            else:
+                with self._faults.change("open", path):
+                    node = self._create(path)
+            return CrashFile(self, node, path, is_writable=mode != "r")
+
+    def read(self, path: str) -> bytes:
+        """Return all bytes of a file."""
+        with self._lock:
+            self._faults.check("read", path)
+            return bytes(self._file(path).content)
+
+    def write(self, path: str, data: Buffer) -> None:
+        """Create the file or replace its bytes; neither atomic nor durable."""
+        with self._change("write", path):
+            node = self._file(path) if self._look_up(path) is not None else self._create(path)
+            node.truncate(0)
+            self.put(node, path, bytes(data), 0)
+
+    def rename(self, source: str, target: str) -> None:
+        """Give ``source`` the name ``target`` in one step, replacing a file of that name."""
+        with self._change("rename", source, target):
+            node = self._existing(source)
+            self._check_replaceable(node, target)
+            old, new = self._entry(source), self._entry(target)
+            if self._look_up(target) is not node:
+                self._disk.rename({old: None, new: node})
+
+    def link(self, source: str, target: str) -> None:
+        """Give the file a second name; FileExistsError if that is taken."""
+        with self._change("link", source, target):
+            node = self._file(source)
+            if self._look_up(target) is not None:
+                raise os_error(errno.EEXIST, target)
+            self._disk.rename({self._entry(target): node})
+
+    def delete(self, path: str) -> None:
+        """Delete a file; FileNotFoundError if there is none."""
+        with self._change("delete", path):
+            self._file(path)
+            self._disk.rename({self._entry(path): None})
+
+    def delete_directory(self, path: str) -> None:
+        """Delete an empty directory."""
+        with self._change("delete_directory", path):
+            if self._directory(path).entries:
+                raise os_error(errno.ENOTEMPTY, path)
+            self._disk.rename({self._entry(path): None})
+
+    def list(self, path: str) -> list[str]:
+        """Return the names in a directory, shuffled so that no program relies on an order."""
+        with self._lock:
+            self._faults.check("list", path)
+            names = sorted(self._directory(path).entries)
+            self._shuffler.shuffle(names)
+            return names
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and those above it; nothing if it exists."""
+        above = posixpath.dirname(path.rstrip("/"))
+        with self._lock:
+            if isinstance(self._look_up(path), DirectoryNode):
+                self._faults.check("make_directory", path)
+                return
+            if above != path:
+                self.make_directory(above)
+            with self._faults.change("make_directory", path):
+                if self._look_up(path) is not None:
+                    raise os_error(errno.EEXIST, path)
+                node = DirectoryNode(self._clock.now_ms())
+                self._disk.rename({self._entry(path): node})
+
+    def stat(self, path: str) -> FileStat:
+        """Return size, time and kind; FileNotFoundError if there is no such entry."""
+        with self._lock:
+            self._faults.check("stat", path)
+            node = self._existing(path)
+            if isinstance(node, DirectoryNode):
+                return FileStat(0, node.mtime_ms, is_directory=True)
+            return FileStat(len(node.content), node.mtime_ms, is_directory=False)
+
+    def exists(self, path: str) -> bool:
+        """Say whether there is a file or directory of this name."""
+        with self._lock:
+            self._faults.check("exists", path)
+            try:
+                return self._look_up(path) is not None
+            except NotADirectoryError:
+                return False
+
+    def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
+        """Set the time of last change, in milliseconds since the Unix epoch."""
+        with self._change("set_mtime_ms", path):
+            self._existing(path).mtime_ms = mtime_ms
+
+    def lock(self, path: str) -> FileLock:
+        """Create the file if missing and lock it, without waiting."""
+        with self._lock:
+            self._faults.check("lock", path)
+            if self._look_up(path) is None:
+                with self._faults.change("lock", path):
+                    self._create(path)
+            node = self._file(path)
+            if node in self._locked:
+                raise DirectoryLocked(path, os.getpid())
+            return CrashLock(self._locked, node)
+
+    def free_bytes(self, path: str) -> int:
+        """Return the bytes that may still be written."""
+        with self._lock:
+            self._faults.check("free_bytes", path)
+            self._existing(path)
+            return self._free_bytes()
+
+    def sync_directory(self, path: str) -> None:
+        """Make creations, renames and deletions in this directory durable."""
+        with self._change("sync_directory", path):
+            self._disk.sync(self._directory(path))
+
+    # What its open files use.
+
+    @property
+    def boot(self) -> int:
+        """How often the program or the machine was started again."""
+        return self._boot
+
+    @contextmanager
+    def use(self, operation: str, path: str, *, changes: bool) -> Iterator[None]:
+        """Hold the lock during an operation of an open file, and let it fail as planned."""
+        with self._lock:
+            if changes:
+                with self._faults.change(operation, path):
+                    yield
+            else:
+                self._faults.check(operation, path)
+                yield
+
+    def put(self, node: FileNode, path: str, data: bytes, position: int) -> None:
+        """Write to a file as far as there is space, then raise ENOSPC."""
+        growth = max(position + len(data) - len(node.content), 0)
+        missing = max(growth - self._free_bytes(), 0)
+        node.write(data[: max(len(data) - missing, 0)], position)
+        node.mtime_ms = self._clock.now_ms()
+        if missing:
+            raise os_error(errno.ENOSPC, path)
+
+    def resize(self, node: FileNode, path: str, size: int) -> None:
+        """Truncate or extend a file, if there is space."""
+        if size - len(node.content) > self._free_bytes():
+            raise os_error(errno.ENOSPC, path)
+        node.truncate(size)
+        node.mtime_ms = self._clock.now_ms()
+
+    def _free_bytes(self) -> int:
+        if self._capacity is None:
+            return _UNLIMITED
+        return max(self._capacity - self._disk.used_bytes(), 0)
+
+    @contextmanager
+    def _change(self, operation: str, *paths: str) -> Iterator[None]:
+        with self._lock, self._faults.change(operation, *paths):
+            yield
+
+    def _create(self, path: str) -> FileNode:
+        node = FileNode(self._clock.now_ms())
+        self._disk.rename({self._entry(path): node})
+        return node
+
+    def _check_replaceable(self, node: Node, target: str) -> None:
+        """Raise what rename raises if the target is something else than the source."""
+        present = self._look_up(target)
+        if isinstance(node, DirectoryNode):
+            if isinstance(present, FileNode):
+                raise os_error(errno.ENOTDIR, target)
+            if present is not None and present is not node and present.entries:
+                raise os_error(errno.ENOTEMPTY, target)
+        elif isinstance(present, DirectoryNode):
+            raise os_error(errno.EISDIR, target)
+
+    def _entry(self, path: str) -> tuple[DirectoryNode, str]:
+        above, name = posixpath.split(posixpath.normpath(path))
+        return self._directory(above), name
+
+    def _directory(self, path: str) -> DirectoryNode:
+        node = self._existing(path)
+        if not isinstance(node, DirectoryNode):
+            raise os_error(errno.ENOTDIR, path)
+        return node
+
+    def _file(self, path: str) -> FileNode:
+        node = self._existing(path)
+        if not isinstance(node, FileNode):
+            raise os_error(errno.EISDIR, path)
+        return node
+
+    def _existing(self, path: str) -> Node:
+        node = self._look_up(path)
+        if node is None:
+            raise os_error(errno.ENOENT, path)
+        return node
+
+    def _look_up(self, path: str) -> Node | None:
+        node: Node | None = self._disk.root
+        for name in posixpath.normpath(path).strip("/").split("/"):
+            if name in {"", "."}:
+                continue
+            if node is None:
+                return None
+            if not isinstance(node, DirectoryNode):
+                raise os_error(errno.ENOTDIR, path)
+            node = node.entries.get(name)
+        return node

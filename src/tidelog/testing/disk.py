@@ -1,0 +1,227 @@
+"""A disk in memory that knows which changes have reached it.
+
+Owns two states of everything: what a running program sees, and what a power cut leaves. Must not
+know paths, open files or faults.
+
+What a power cut may do is what real file systems were seen to do: any unsynced write may be lost,
+kept, cut short or be kept as a longer file of zeros; truncations of one file happen in order; a
+change of names happens whole or not at all, and independent ones in any order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from random import Random
+
+_STYLES: Final = ("none", "all", "prefix", "any")
+
+
+class _Write(NamedTuple):
+    position: int
+    data: bytes
+
+    def apply(self, content: bytearray) -> None:
+        _extend(content, self.position)
+        content[self.position : self.position + len(self.data)] = self.data
+
+
+class _Truncation(NamedTuple):
+    size: int
+
+    def apply(self, content: bytearray) -> None:
+        del content[self.size :]
+        _extend(content, self.size)
+
+
+def _extend(content: bytearray, size: int) -> None:
+    if len(content) < size:
+        content.extend(bytes(size - len(content)))
+
+
+class FileNode:
+    """The bytes of one file: ``content`` as programs see it; the rest is for the power cut."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.content = bytearray()
+        self.mtime_ms = now_ms
+        self._durable = bytearray()
+        self._pending: list[_Write | _Truncation] = []
+
+    def write(self, data: Buffer, position: int) -> None:
+        """Put ``data`` at ``position``; zeros fill a gap before it."""
+        self._change(_Write(position, bytes(data)))
+
+    def truncate(self, size: int) -> None:
+        """Cut or extend to ``size`` bytes."""
+        self._change(_Truncation(size))
+
+    def sync(self) -> None:
+        """Make all changes durable."""
+        for change in self._pending:
+            change.apply(self._durable)
+        self._pending.clear()
+
+    def forget(self) -> None:
+        """Do what a failed sync does: programs see the changes, but no later sync saves them."""
+        self._pending.clear()
+
+    def cut(self, rng: Random) -> None:
+        """Keep what a power cut leaves."""
+        for change in _survivors(self._pending, rng):
+            change.apply(self._durable)
+        self._pending.clear()
+        self.content = bytearray(self._durable)
+
+    def _change(self, change: _Write | _Truncation) -> None:
+        change.apply(self.content)
+        self._pending.append(change)
+
+
+def _survivors(pending: list[_Write | _Truncation], rng: Random) -> Iterator[_Write | _Truncation]:
+    style = rng.choice(_STYLES)
+    if style == "all":
+        yield from pending
+    elif style == "prefix" and pending:
+        kept = rng.randrange(len(pending))
+        yield from pending[:kept]
+        if isinstance(torn := pending[kept], _Write):
+            yield _part(torn, "torn", rng)
+    elif style == "any":
+        yield from _some(pending, rng)
+
+
+def _some(pending: list[_Write | _Truncation], rng: Random) -> Iterator[_Write | _Truncation]:
+    for change in pending:
+        fate = rng.choice(("kept", "kept", "lost", "torn", "zeros"))
+        if isinstance(change, _Write):
+            if fate != "lost":
+                yield _part(change, fate, rng)
+        elif fate == "kept":
+            yield change
+        else:
+            return  # what followed a truncation that was lost is lost too
+
+
+def _part(write: _Write, fate: str, rng: Random) -> _Write:
+    """Return what is left of a write; "zeros": the file grew, but the bytes did not arrive."""
+    if fate == "torn":
+        return _Write(write.position, write.data[: rng.randrange(len(write.data) + 1)])
+    if fate == "zeros":
+        return _Write(write.position + len(write.data), b"")
+    return write
+
+
+@dataclass(eq=False, slots=True)
+class DirectoryNode:
+    """The names in one directory: ``entries`` as programs see them, ``durable`` on the disk."""
+
+    mtime_ms: int
+    entries: dict[str, Node] = field(default_factory=dict)
+    durable: dict[str, Node] = field(default_factory=dict)
+
+
+Node = FileNode | DirectoryNode
+Entry = tuple[DirectoryNode, str]
+
+
+@dataclass(eq=False, slots=True)
+class _Renaming:
+    """Entries that change together, and the directories whose sync they still wait for."""
+
+    entries: dict[Entry, Node | None]
+    unsynced: set[DirectoryNode]
+
+    def apply(self) -> None:
+        for (directory, name), node in self.entries.items():
+            _set(directory.durable, name, node)
+
+
+def _set(names: dict[str, Node], name: str, node: Node | None) -> None:
+    if node is None:
+        names.pop(name, None)
+    else:
+        names[name] = node
+
+
+class Disk:
+    """A tree of directories and files."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.root = DirectoryNode(now_ms)
+        self._pending: list[_Renaming] = []
+
+    def rename(self, entries: dict[Entry, Node | None]) -> None:
+        """Let each entry (directory, name) stand for a node, or for nothing; all in one step."""
+        for (directory, name), node in entries.items():
+            _set(directory.entries, name, node)
+        self._pending.append(_Renaming(entries, {directory for directory, _ in entries}))
+
+    def sync(self, directory: DirectoryNode) -> None:
+        """Make durable what was changed in ``directory``, and what that builds on.
+
+        A change in two directories is durable once both were synced.
+        """
+        needed: set[Entry] = set()
+        settled: list[_Renaming] = []
+        left: list[_Renaming] = []
+        for change in reversed(self._pending):
+            change.unsynced.discard(directory)
+            if change.unsynced and needed.isdisjoint(change.entries):
+                left.append(change)
+            else:
+                needed.update(change.entries)
+                settled.append(change)
+        for change in reversed(settled):
+            change.apply()
+        self._pending = left[::-1]
+
+    def cut(self, rng: Random) -> None:
+        """Keep what a power cut leaves."""
+        for change in self._surviving_renamings(rng):
+            change.apply()
+        self._pending.clear()
+        nodes = list(self.nodes(durable=True))
+        for node in nodes:
+            if isinstance(node, FileNode):
+                node.cut(rng)
+            else:
+                node.entries = dict(node.durable)
+
+    def nodes(self, *, durable: bool = False) -> Iterator[Node]:
+        """Yield each file and directory once, in order of names."""
+        seen: set[int] = set()
+        waiting: list[Node] = [self.root]
+        while waiting:
+            node = waiting.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            yield node
+            if isinstance(node, DirectoryNode):
+                names = node.durable if durable else node.entries
+                waiting.extend(names[name] for name in sorted(names, reverse=True))
+
+    def used_bytes(self) -> int:
+        """Return the size of all files."""
+        return sum(len(node.content) for node in self.nodes() if isinstance(node, FileNode))
+
+    def _surviving_renamings(self, rng: Random) -> Iterator[_Renaming]:
+        style = rng.choice(_STYLES)
+        end = rng.randrange(len(self._pending) + 1)
+        lost: set[Entry] = set()
+        for number, change in enumerate(self._pending):
+            kept = {
+                "none": False,
+                "all": True,
+                "prefix": number < end,
+                "any": rng.random() < 0.5,
+            }[style]
+            # A later change of an entry builds on the earlier ones.
+            if kept and lost.isdisjoint(change.entries):
+                yield change
+            else:
+                lost.update(change.entries)

@@ -1,0 +1,156 @@
+"""Time that stands still until a test moves it.
+
+Owns the test clock and the scheduler that follows it. Must not know what tasks do. Kafka:
+``MockTime``, ``MockScheduler``.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from tidelog.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tidelog.env.scheduler import Handle
+
+T = TypeVar("T")
+
+_NS_PER_MS: Final = 1_000_000
+_START_MS: Final = 1_700_000_000_000
+
+
+class ManualClock:
+    """A clock that moves when told to, and runs what falls due on its way.
+
+    ``start_ms`` is the time of day at the beginning, in milliseconds since the Unix epoch.
+    """
+
+    def __init__(self, start_ms: int = _START_MS) -> None:
+        self._wall_ms = start_ms
+        self._elapsed_ms = 0
+        self._schedulers: list[ManualScheduler] = []
+
+    def now_ms(self) -> int:
+        """Return milliseconds since the Unix epoch."""
+        return self._wall_ms
+
+    def monotonic_ns(self) -> int:
+        """Return the nanoseconds advanced so far."""
+        return self._elapsed_ms * _NS_PER_MS
+
+    def advance(self, ms: int) -> None:
+        """Move on by ``ms``; tasks that fall due run at their moment, in order, on this thread.
+
+        A task sees the time at which it was due. An error of a task ends the advance there; a
+        later one goes on with the rest.
+        """
+        if ms < 0:
+            raise InvalidArgument("a clock is not advanced backwards; use set_time_of_day")
+        end_ms = self._elapsed_ms + ms
+        while (task := self._next_due(end_ms)) is not None:
+            self._move_to(task.due_ms)
+            task.scheduler.run(task)
+        self._move_to(end_ms)
+
+    def set_time_of_day(self, now_ms: int) -> None:
+        """Set the time of day, as an operator would; it may go back, and nothing falls due."""
+        self._wall_ms = now_ms
+
+    def follow(self, scheduler: ManualScheduler) -> None:
+        """Let ``scheduler`` run its tasks as this clock advances."""
+        self._schedulers.append(scheduler)
+
+    def elapsed_ms(self) -> int:
+        """Return the milliseconds advanced so far."""
+        return self._elapsed_ms
+
+    def _next_due(self, end_ms: int) -> _ManualTask | None:
+        waiting = [scheduler.first() for scheduler in self._schedulers]
+        return min((t for t in waiting if t is not None and t.due_ms <= end_ms), default=None)
+
+    def _move_to(self, elapsed_ms: int) -> None:
+        # A task may itself have advanced the clock past the next one's moment.
+        step = max(elapsed_ms - self._elapsed_ms, 0)
+        self._elapsed_ms += step
+        self._wall_ms += step
+
+
+@dataclass(order=True, slots=True)
+class _ManualTask:
+    due_ms: int
+    number: int
+    name: str = field(compare=False)
+    task: Callable[[], object] = field(compare=False)
+    period_ms: int | None = field(compare=False)
+    scheduler: ManualScheduler = field(compare=False)
+    cancelled: bool = field(default=False, compare=False)
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+# Shared by all schedulers, so that "in order of scheduling" holds between two of one clock.
+_NUMBERS: Final = itertools.count()
+
+
+class ManualScheduler:
+    """Runs tasks as its clock advances, on the thread that advances it.
+
+    Errors of tasks reach whoever advances the clock; a periodic task goes on afterwards.
+    """
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+        self._queue: list[_ManualTask] = []
+        clock.follow(self)
+
+    def schedule(
+        self,
+        name: str,
+        task: Callable[[], object],
+        *,
+        delay_ms: int = 0,
+        period_ms: int | None = None,
+    ) -> Handle:
+        """Put ``task`` in the queue; without a delay it runs in the next ``advance``, also by 0."""
+        due_ms = self._clock.elapsed_ms() + max(delay_ms, 0)
+        entry = _ManualTask(due_ms, next(_NUMBERS), name, task, period_ms, self)
+        heapq.heappush(self._queue, entry)
+        return entry
+
+    def run_all(self, name: str, tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
+        """Run all tasks one after the other on this thread, then raise the first error."""
+        del name, threads
+        results: list[T] = []
+        first_error: BaseException | None = None
+        for task in tasks:
+            try:
+                results.append(task())
+            except BaseException as error:  # noqa: BLE001 - raised below, once all have ended
+                first_error = first_error or error
+        if first_error is not None:
+            raise first_error
+        return results
+
+    def pending(self) -> list[str]:
+        """Return the names of the tasks that wait, in the order in which they will run."""
+        return [entry.name for entry in sorted(self._queue) if not entry.cancelled]
+
+    def first(self) -> _ManualTask | None:
+        """Return the task that is due first, or None."""
+        while self._queue and self._queue[0].cancelled:
+            heapq.heappop(self._queue)
+        return self._queue[0] if self._queue else None
+
+    def run(self, entry: _ManualTask) -> None:
+        """Run the first task, and put it back if it is periodic."""
+        heapq.heappop(self._queue)
+        if entry.period_ms is not None:
+            entry.due_ms += max(entry.period_ms, 1)
+            heapq.heappush(self._queue, entry)
+        entry.task()

@@ -1,0 +1,126 @@
+"""An open file of a ``CrashFileSystem``.
+
+Owns the count of holders, and the end of all of them when the power fails. Must not know paths.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from contextlib import AbstractContextManager
+    from typing import Protocol, Self
+
+    from tidelog.testing.disk import FileNode
+
+    class Owner(Protocol):
+        """What an open file needs of its file system."""
+
+        @property
+        def boot(self) -> int:
+            """How often the program or the machine was started again."""
+
+        def use(self, operation: str, path: str, *, changes: bool) -> AbstractContextManager[None]:
+            """Hold the lock during an operation, and let it fail as planned."""
+
+        def put(self, node: FileNode, path: str, data: bytes, position: int) -> None:
+            """Write to a file as far as there is space."""
+
+        def resize(self, node: FileNode, path: str, size: int) -> None:
+            """Truncate or extend a file, if there is space."""
+
+
+def os_error(code: int, path: str) -> OSError:
+    """Return the error that the operating system has for ``code``."""
+    return OSError(code, os.strerror(code), path)
+
+
+class CrashFile:
+    """An ``OpenFile`` in memory; OSError on any use once the power failed."""
+
+    def __init__(self, owner: Owner, node: FileNode, path: str, *, is_writable: bool) -> None:
+        self.path: Final = path
+        self._owner = owner
+        self._node = node
+        self._is_writable = is_writable
+        self._boot = owner.boot
+        self._holders = 1
+
+    def __repr__(self) -> str:
+        return f"CrashFile({self.path!r})"
+
+    def hold(self) -> Self:
+        """Add one holder and return the file itself."""
+        with self._use("hold"):
+            self._holders += 1
+        return self
+
+    def close(self) -> None:
+        """Take one holder away; nothing if a power cut closed the file."""
+        if self._owner.boot != self._boot:
+            return
+        with self._use("close"):
+            self._holders -= 1
+
+    def fileno(self) -> int:
+        """Raise: there is no descriptor."""
+        raise io.UnsupportedOperation(f"{self.path} lies in memory")
+
+    def size(self) -> int:
+        """Return the present size in bytes."""
+        with self._use("size"):
+            return len(self._node.content)
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Return ``size`` bytes from byte ``position`` on; fewer only at the end of the file."""
+        with self._use("pread"):
+            return bytes(self._node.content[position : position + size])
+
+    def pread_into(self, buffer: Buffer, position: int) -> int:
+        """Fill ``buffer`` from byte ``position`` on; return the bytes read."""
+        view = memoryview(buffer).cast("B")
+        data = self.pread(len(view), position)
+        view[: len(data)] = data
+        return len(data)
+
+    def pwrite(self, data: Buffer, position: int) -> None:
+        """Write all of ``data`` at byte ``position``; ENOSPC after a part if the disk is full."""
+        with self._use("pwrite", changes=True):
+            self._owner.put(self._node, self.path, bytes(data), position)
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to ``size`` bytes, or extend it to that with zeros."""
+        with self._use("truncate", changes=True):
+            self._owner.resize(self._node, self.path, size)
+
+    def sync(self) -> None:
+        """Make the bytes durable; a planned error loses them."""
+        self._check_usable(changes=False)
+        try:
+            with self._owner.use("sync", self.path, changes=True):
+                self._node.sync()
+        except OSError:
+            self._node.forget()
+            raise
+
+    def map(self) -> memoryview:
+        """Return the bytes present now."""
+        with self._use("map"):
+            return memoryview(bytes(self._node.content))
+
+    @contextmanager
+    def _use(self, operation: str, *, changes: bool = False) -> Iterator[None]:
+        self._check_usable(changes=changes)
+        with self._owner.use(operation, self.path, changes=changes):
+            yield
+
+    def _check_usable(self, *, changes: bool) -> None:
+        if self._owner.boot != self._boot:
+            raise os_error(errno.EIO, self.path)
+        if self._holders <= 0 or (changes and not self._is_writable):
+            raise os_error(errno.EBADF, self.path)
