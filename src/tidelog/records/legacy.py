@@ -1,0 +1,243 @@
+"""Batches of magic 0 and 1: one record, or one compressed wrapper around several.
+
+Owns their layout and the rules by which inner records get their offsets and timestamps. They are
+only read: everything new is magic 2. Must not know v2 batches, columns or files. All of it is
+plain code, one record at a time. Kafka: ``LegacyRecord`` and ``AbstractLegacyRecordBatch``.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+
+from tidelog.codec.compression import DEFAULT_DECOMPRESSED_LIMIT, Codec, decompress
+from tidelog.codec.layout import Layout, Wire
+from tidelog.errors import CorruptMessage, InvalidRecord
+from tidelog.records.batch import (
+    LOG_OVERHEAD,
+    MIN_RECORD_LENGTH,
+    NO_TIMESTAMP,
+    BatchFlags,
+    TimestampType,
+)
+from tidelog.records.record import wrap_int64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class LegacyHeaderV0(NamedTuple):
+    """The fixed part of a magic 0 record. Source: Kafka LegacyRecord."""
+
+    offset: Annotated[int, Wire("q", "Offset of the record; of a wrapper: of its last record.")]
+    length: Annotated[int, Wire("i", "Bytes that follow this field.")]
+    crc: Annotated[int, Wire("I", "CRC-32 of all bytes from the magic on.")]
+    magic: Annotated[int, Wire("b", "Format version, 0.")]
+    attributes: Annotated[int, Wire("B", "Codec in bits 0 to 2.")]
+
+
+class LegacyHeaderV1(NamedTuple):
+    """The fixed part of a magic 1 record. Source: Kafka LegacyRecord."""
+
+    offset: Annotated[int, Wire("q", "As in magic 0; relative inside a wrapper.")]
+    length: Annotated[int, Wire("i", "Bytes that follow this field.")]
+    crc: Annotated[int, Wire("I", "CRC-32 of all bytes from the magic on.")]
+    magic: Annotated[int, Wire("b", "Format version, 1.")]
+    attributes: Annotated[int, Wire("B", "Codec in bits 0 to 2, timestamp type in bit 3.")]
+    timestamp: Annotated[int, Wire("q", "Timestamp in ms, -1 none.")]
+
+
+class _EntryLength(NamedTuple):
+    offset: Annotated[int, Wire("q", "Offset, not needed here.")]
+    length: Annotated[int, Wire("i", "Bytes that follow this field.")]
+
+
+class _FieldSize(NamedTuple):
+    size: Annotated[int, Wire("i", "Bytes that follow, -1: null.")]
+
+
+LEGACY_HEADER_V0: Final = Layout(LegacyHeaderV0)
+LEGACY_HEADER_V1: Final = Layout(LegacyHeaderV1)
+_ENTRY_LENGTH: Final = Layout(_EntryLength)
+_FIELD_SIZE: Final = Layout(_FieldSize)
+assert LEGACY_HEADER_V0.size == 18
+assert LEGACY_HEADER_V1.size == 26
+CRC_START: Final = 16
+"""The CRC covers the bytes from the magic on."""
+
+
+class LegacyRecord(NamedTuple):
+    """One record of magic 0 or 1, and where its key and value lie in the buffer it is in."""
+
+    offset: int
+    magic: int
+    attributes: int
+    crc: int
+    timestamp: int
+    timestamp_type: TimestampType
+    key_at: int
+    key_size: int
+    value_at: int
+    value_size: int
+    crc_matches: bool = True
+
+    @property
+    def codec_id(self) -> int:
+        """Number of the codec of a wrapper's value, 0 for a plain record."""
+        return self.attributes & BatchFlags.CODEC
+
+
+class Expansion(NamedTuple):
+    """The records of one legacy batch and the buffer that their positions mean."""
+
+    data: memoryview
+    records: list[LegacyRecord]
+
+
+def checksum_matches(data: memoryview, at: int, size: int, crc: int) -> bool:
+    """Say whether the legacy entry of ``size`` bytes at byte ``at`` has the checksum ``crc``."""
+    return zlib.crc32(data[at + CRC_START : at + size]) == crc
+
+
+def entry_length(data: memoryview, at: int) -> int:
+    """Read the length field of the batch of any magic at ``at``, 12 bytes of which are there."""
+    return _ENTRY_LENGTH.unpack(data, at).length
+
+
+def read_header(data: memoryview, at: int, size: int) -> LegacyHeaderV1:
+    """Read the fixed part of the entry at ``at``; a timestamp it has no room for reads as -1.
+
+    The caller has checked that ``size`` bytes are there, at least 26: the smallest entry.
+    """
+    v0 = LEGACY_HEADER_V0.unpack(data, at)
+    if v0.magic == 1 and size >= LEGACY_HEADER_V1.size:
+        return LEGACY_HEADER_V1.unpack(data, at)
+    return LegacyHeaderV1(*v0, timestamp=NO_TIMESTAMP)
+
+
+def scan_legacy(data: memoryview, at: int, size: int) -> LegacyRecord:
+    """Find the parts of the entry of ``size`` bytes at ``at``; raise InvalidRecord if they overrun.
+
+    Bytes after the value are ignored, as Kafka does. Source: Kafka LegacyRecord.
+    """
+    header = read_header(data, at, size)
+    if header.magic not in (0, 1):
+        raise InvalidRecord(f"an old record has magic {header.magic}", at)
+    fixed = LEGACY_HEADER_V1.size if header.magic == 1 else LEGACY_HEADER_V0.size
+    key_at, key_size = _field(data, at, at + fixed, at + size)
+    value_at, value_size = _field(data, at, key_at + max(key_size, 0), at + size)
+    return LegacyRecord(
+        header.offset,
+        header.magic,
+        header.attributes,
+        header.crc,
+        header.timestamp,
+        _timestamp_type(header),
+        key_at,
+        key_size,
+        value_at,
+        value_size,
+    )
+
+
+def _field(data: memoryview, record_at: int, at: int, end: int) -> tuple[int, int]:
+    if at + _FIELD_SIZE.size > end:
+        raise InvalidRecord("an old record is cut short", record_at)
+    size = max(_FIELD_SIZE.unpack(data, at).size, -1)
+    at += _FIELD_SIZE.size
+    if at + size > end:
+        raise InvalidRecord("a field of an old record overruns it", record_at)
+    return at, size
+
+
+def _timestamp_type(header: LegacyHeaderV1) -> TimestampType:
+    if header.magic == 0:
+        return TimestampType.NO_TIMESTAMP_TYPE
+    if header.attributes & BatchFlags.LOG_APPEND_TIME:
+        return TimestampType.LOG_APPEND_TIME
+    return TimestampType.CREATE_TIME
+
+
+def expand(
+    data: memoryview,
+    at: int,
+    size: int,
+    *,
+    limit: int = DEFAULT_DECOMPRESSED_LIMIT,
+    check_inner: bool = False,
+) -> Expansion:
+    """Return the records of the legacy batch at ``at`` with absolute offsets.
+
+    A plain record is itself. A wrapper is decompressed, to at most ``limit`` bytes. With
+    ``check_inner`` a wrong inner CRC raises CorruptMessage, and an inner magic other than the
+    wrapper's raises InvalidRecord, as the produce path asks. Source: Kafka
+    AbstractLegacyRecordBatch.DeepRecordsIterator.
+    """
+    wrapper = scan_legacy(data, at, size)
+    if wrapper.codec_id == Codec.NONE:
+        return Expansion(data, [wrapper])
+    inner_data = _decompress(data, at, wrapper, limit)
+    records = [
+        _in_wrapper(record, wrapper) for record in _inner_records(inner_data, at, check_inner)
+    ]
+    if not records:
+        raise InvalidRecord("a compressed set holds no records", at)
+    if any(record.codec_id for record in records):
+        raise InvalidRecord("a record inside a compressed set is compressed itself", at)
+    if wrapper.magic == 1:
+        base_offset = _absolute_base(at, wrapper.offset, records[-1].offset)
+        records = [
+            record._replace(offset=wrap_int64(base_offset + record.offset)) for record in records
+        ]
+    return Expansion(inner_data, records)
+
+
+def base_offset(
+    data: memoryview, at: int, size: int, *, limit: int = DEFAULT_DECOMPRESSED_LIMIT
+) -> int:
+    """Return the offset of the first record of the legacy batch at ``at``; may decompress it."""
+    return expand(data, at, size, limit=limit).records[0].offset
+
+
+def _decompress(data: memoryview, at: int, wrapper: LegacyRecord, limit: int) -> memoryview:
+    if wrapper.codec_id not in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4):
+        raise InvalidRecord(f"an old compressed set has codec {wrapper.codec_id}", at)
+    if wrapper.value_size < 0:
+        raise InvalidRecord("a compressed set has no value", at)
+    packed = data[wrapper.value_at : wrapper.value_at + wrapper.value_size]
+    codec = Codec(wrapper.codec_id)
+    return memoryview(decompress(codec, packed, limit=limit, magic=wrapper.magic))
+
+
+def _inner_records(data: memoryview, batch_at: int, check: bool) -> Iterator[LegacyRecord]:  # noqa: FBT001 - private, one caller
+    """Yield the entries of a decompressed set; a cut off last one ends it without an error."""
+    at = 0
+    while at + LOG_OVERHEAD <= len(data):
+        length = entry_length(data, at)
+        if length < MIN_RECORD_LENGTH:
+            raise CorruptMessage(f"an inner record states {length} bytes", batch_at)
+        size = LOG_OVERHEAD + length
+        if at + size > len(data):
+            return
+        record = scan_legacy(data, at, size)
+        if check and not checksum_matches(data, at, size, record.crc):
+            record = record._replace(crc_matches=False)
+        yield record
+        at += size
+
+
+def _in_wrapper(record: LegacyRecord, wrapper: LegacyRecord) -> LegacyRecord:
+    """Apply the wrapper's timestamp rules to an inner record of magic 1."""
+    if record.magic == 0:
+        return record
+    appended = wrapper.timestamp_type is TimestampType.LOG_APPEND_TIME
+    timestamp = wrapper.timestamp if appended else record.timestamp
+    return record._replace(timestamp=timestamp, timestamp_type=wrapper.timestamp_type)
+
+
+def _absolute_base(at: int, wrapper_offset: int, last_inner_offset: int) -> int:
+    if wrapper_offset == 0:  # old librdkafka did not set it
+        return 0
+    if wrapper_offset < last_inner_offset:
+        raise InvalidRecord("a compressed set has more offsets than its wrapper allows", at)
+    return wrap_int64(wrapper_offset - last_inner_offset)

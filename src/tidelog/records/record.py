@@ -1,0 +1,160 @@
+"""One record of a v2 batch: its bytes, read and written one at a time.
+
+Owns the layout of a record inside a record area, and ``Record``, the value that tools and tests
+see. This is the plain reference of the decode kernel: it must know nothing of batches, files or
+compression. Kafka: ``DefaultRecord``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from tidelog.codec.varint import read_varint, read_varlong, write_varint, write_varlong
+from tidelog.errors import InvalidRecord
+from tidelog.records.batch import INT32_MAX, NO_SEQUENCE, TimestampType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Header: TypeAlias = "tuple[str, bytes | None]"
+
+MIN_RECORD_BYTES: Final = 7
+"""Bytes of the smallest record: seven one-byte fields, no key, no value, no headers."""
+
+
+class Record(NamedTuple):
+    """One record as a reader sees it. Source: Kafka Record and ConsumerRecord.
+
+    ``timestamp`` is in ms (-1: none); ``leader_epoch`` is None where the batch states none (-1, or
+    an old format); ``sequence`` is the producer's, -1 without one.
+    """
+
+    offset: int
+    timestamp: int
+    timestamp_type: TimestampType
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+    leader_epoch: int | None = None
+    sequence: int = NO_SEQUENCE
+
+
+class RecordSpan(NamedTuple):
+    """Where one record's parts lie in the buffer it was read from; a size of -1 is null."""
+
+    timestamp_delta: int
+    offset_delta: int
+    key_at: int
+    key_size: int
+    value_at: int
+    value_size: int
+    headers_at: int
+    headers_count: int
+    next_position: int
+
+
+def wrap_int64(value: int) -> int:
+    """Return ``value`` as Java's ``long`` arithmetic leaves it: modulo 2**64, signed."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def advance_sequence(base_sequence: int, delta: int) -> int:
+    """Return the sequence ``delta`` records after ``base_sequence``: after 2**31-1 comes 0."""
+    return NO_SEQUENCE if base_sequence < 0 else (base_sequence + delta) % (INT32_MAX + 1)
+
+
+def scan_record(data: memoryview, at: int, end: int) -> RecordSpan:
+    """Find the parts of the record at byte ``at``; the record area ends before byte ``end``.
+
+    Every length is checked, and the headers are walked. Raises InvalidRecord with the record's
+    position. Source: Kafka DefaultRecord.readFrom.
+    """
+    try:
+        length, body = read_varint(data, at)
+        timestamp_delta, position = read_varlong(data, body + 1)  # one byte of unused attributes
+        offset_delta, position = read_varint(data, position)
+        key_size, key_at = read_varint(data, position)
+        key_size = max(key_size, -1)
+        value_size, value_at = read_varint(data, key_at + max(key_size, 0))
+        value_size = max(value_size, -1)
+        count, headers_at = read_varint(data, value_at + max(value_size, 0))
+        if not 0 <= count <= end - headers_at:
+            raise InvalidRecord(f"a record states {count} headers", at)  # noqa: TRY301 - the handler below adds the same position
+        position = _skip_headers(data, headers_at, count)
+    except (IndexError, InvalidRecord) as error:
+        reason = error.reason if isinstance(error, InvalidRecord) else "a record is cut short"
+        raise InvalidRecord(reason, at) from error
+    if position != body + length or position > end:
+        raise InvalidRecord(f"a record of {length} bytes holds {position - body}", at)
+    return RecordSpan(
+        timestamp_delta,
+        offset_delta,
+        key_at,
+        key_size,
+        value_at,
+        value_size,
+        headers_at,
+        count,
+        position,
+    )
+
+
+def _skip_headers(data: memoryview, at: int, count: int) -> int:
+    for _ in range(count):
+        name_size, at = read_varint(data, at)
+        if name_size < 0:
+            raise InvalidRecord("a header has no name", at)
+        value_size, at = read_varint(data, at + name_size)
+        at += max(value_size, 0)
+    return at
+
+
+def read_headers(data: memoryview, at: int, count: int) -> tuple[Header, ...]:
+    """Return the ``count`` headers that begin at byte ``at``; ``scan_record`` has checked them.
+
+    A name that is no UTF-8 has its bad bytes replaced by U+FFFD, as Java does.
+    """
+    headers = []
+    for _ in range(count):
+        name_size, at = read_varint(data, at)
+        name = bytes(data[at : at + name_size]).decode("utf-8", "replace")
+        value_size, at = read_varint(data, at + name_size)
+        headers.append((name, slice_or_none(data, at, value_size)))
+        at += max(value_size, 0)
+    return tuple(headers)
+
+
+def slice_or_none(data: memoryview, at: int, size: int) -> bytes | None:
+    """Copy ``size`` bytes from ``at``; a negative size is null."""
+    return None if size < 0 else bytes(data[at : at + size])
+
+
+def write_record(
+    out: bytearray,
+    timestamp_delta: int,
+    offset_delta: int,
+    *,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[Header] = (),
+) -> None:
+    """Append one record to ``out``. Source: Kafka DefaultRecord.writeTo."""
+    body = bytearray(1)  # attributes, always 0
+    write_varlong(body, timestamp_delta)
+    write_varint(body, offset_delta)
+    _write_sized(body, key)
+    _write_sized(body, value)
+    write_varint(body, len(headers))
+    for name, header_value in headers:
+        _write_sized(body, name.encode())
+        _write_sized(body, header_value)
+    write_varint(out, len(body))
+    out += body
+
+
+def _write_sized(out: bytearray, value: bytes | None) -> None:
+    if value is None:
+        write_varint(out, -1)
+    else:
+        write_varint(out, len(value))
+        out += value
