@@ -1,0 +1,263 @@
+"""Record batches in a buffer: where they lie and what their headers say, as one table.
+
+Owns ``BatchColumns``, the form in which every other part sees batches, and the walk over a buffer.
+Must not know files (``file_records``) or what records hold (``columns``). There is no object for a
+batch: a buffer of a thousand batches is one 2-D int64 array. Kafka: ``MemoryRecords`` and
+``ByteBufferLogInputStream``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from tidelog.codec.layout import byte_view
+from tidelog.errors import CorruptMessage
+from tidelog.kernels import columns as rows
+from tidelog.kernels.gate import use_kernels
+from tidelog.records.batch import (
+    INT32_MAX,
+    LOG_OVERHEAD,
+    NO_SEQUENCE,
+    BatchFlags,
+    BatchHeader,
+)
+from tidelog.records.scan import batch_row, crc_matches, whole_batch_size
+from tidelog.records.table import Row, as_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidelog.codec.layout import Buffer
+    from tidelog.records.table import Bools, Bytes, Ints
+
+_FIRST_CAPACITY: Final = 256
+_CAPACITY: Final = 1 << 14
+
+
+class BatchColumns:
+    """Headers of many batches: an int64 array with one row per field and one column per batch.
+
+    The rows are those of ``tidelog.kernels.columns`` (``POSITION`` to ``CRC``). Positions are
+    bytes in whatever buffer or file the maker of the columns says; ``size`` counts the first 12
+    bytes too. For magic 0 and 1: ``base_offset`` and ``last_offset`` both hold the offset field,
+    which is the offset of the *last* record (``legacy.base_offset`` finds the first one by
+    decompression), ``records_count`` is 1, or -1 for a wrapper, ``base_timestamp`` and
+    ``max_timestamp`` both hold the timestamp, leader epoch and producer fields are -1.
+    """
+
+    __slots__ = ("array",)
+
+    position = Row(rows.POSITION, "Byte at which each batch starts.")
+    size = Row(rows.SIZE, "Bytes of each whole batch.")
+    base_offset = Row(rows.BASE_OFFSET, "First offset; of magic 0 and 1 the last one.")
+    last_offset = Row(rows.LAST_OFFSET, "Last offset, inclusive.")
+    leader_epoch = Row(rows.LEADER_EPOCH, "Leader epoch, -1 unknown.")
+    magic = Row(rows.MAGIC, "Format version: 0, 1 or 2.")
+    attributes = Row(rows.ATTRIBUTES, "Codec and flags, see ``BatchFlags``.")
+    base_timestamp = Row(rows.BASE_TIMESTAMP, "Base of the deltas in ms, or the delete horizon.")
+    max_timestamp = Row(rows.MAX_TIMESTAMP, "Greatest timestamp or append time in ms, -1 none.")
+    producer_id = Row(rows.PRODUCER_ID, "Producer id, -1 none.")
+    producer_epoch = Row(rows.PRODUCER_EPOCH, "Producer epoch, -1 none.")
+    base_sequence = Row(rows.BASE_SEQUENCE, "Sequence of the first record, -1 none.")
+    records_count = Row(rows.RECORDS_COUNT, "Records present by the header, -1: an old wrapper.")
+    crc = Row(rows.CRC, "Checksum as stated, unsigned.")
+
+    def __init__(self, array: Ints) -> None:
+        self.array = array
+
+    @classmethod
+    def of_rows(cls, headers: Sequence[Sequence[int]]) -> BatchColumns:
+        """Make columns from one sequence of 14 numbers per batch."""
+        if not headers:
+            return cls(np.empty((rows.BATCH_COLUMNS, 0), np.int64))
+        return cls(np.array(headers, np.int64).T.copy())
+
+    @classmethod
+    def joined(cls, parts: Sequence[BatchColumns]) -> BatchColumns:
+        """Put the batches of several columns behind each other."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(np.hstack([part.array for part in parts])) if parts else cls.of_rows([])
+
+    def __len__(self) -> int:
+        return len(self.array[0])
+
+    @property
+    def count(self) -> int:
+        """Number of batches."""
+        return len(self.array[0])
+
+    @property
+    def end(self) -> Ints:
+        """Byte after each batch."""
+        return self.position + self.size
+
+    @property
+    def codec(self) -> Ints:
+        """Number of the codec, 0 none."""
+        return self.attributes & int(BatchFlags.CODEC)
+
+    @property
+    def last_sequence(self) -> Ints:
+        """Sequence of the last record: base sequence plus last offset delta, with wrap-around."""
+        base = self.base_sequence
+        last = (base + self.last_offset - self.base_offset) & INT32_MAX
+        return np.where(base < 0, NO_SEQUENCE, last)
+
+    @property
+    def is_log_append_time(self) -> Bools:
+        """Whether timestamps are append times (magic 1 and 2)."""
+        return self._has(BatchFlags.LOG_APPEND_TIME, from_magic=1)
+
+    @property
+    def is_transactional(self) -> Bools:
+        """Whether the batch belongs to a transaction."""
+        return self._has(BatchFlags.TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> Bools:
+        """Whether the batch holds control records."""
+        return self._has(BatchFlags.CONTROL)
+
+    @property
+    def has_delete_horizon(self) -> Bools:
+        """Whether ``base_timestamp`` is the delete horizon."""
+        return self._has(BatchFlags.DELETE_HORIZON)
+
+    def _has(self, flag: BatchFlags, *, from_magic: int = 2) -> Bools:
+        is_set: Bools = ((self.attributes & int(flag)) != 0) & (self.magic >= from_magic)
+        return is_set
+
+    def header(self, index: int) -> BatchHeader:
+        """Return the header of one batch, for tools; an old batch in the form of magic 2."""
+        row = self.array[:, index].tolist()
+        return BatchHeader(
+            base_offset=row[rows.BASE_OFFSET],
+            length=row[rows.SIZE] - LOG_OVERHEAD,
+            leader_epoch=row[rows.LEADER_EPOCH],
+            magic=row[rows.MAGIC],
+            crc=row[rows.CRC],
+            attributes=row[rows.ATTRIBUTES],
+            last_offset_delta=row[rows.LAST_OFFSET] - row[rows.BASE_OFFSET],
+            base_timestamp=row[rows.BASE_TIMESTAMP],
+            max_timestamp=row[rows.MAX_TIMESTAMP],
+            producer_id=row[rows.PRODUCER_ID],
+            producer_epoch=row[rows.PRODUCER_EPOCH],
+            base_sequence=row[rows.BASE_SEQUENCE],
+            records_count=row[rows.RECORDS_COUNT],
+        )
+
+    def slice(self, start: int, end: int | None = None) -> BatchColumns:
+        """Return batches ``[start, end)`` as a view; a change of one shows in the other."""
+        return BatchColumns(self.array[:, start:end])
+
+    def select(self, chosen: Bools | Ints) -> BatchColumns:
+        """Return a copy with the batches of a mask or of indices."""
+        return BatchColumns(np.ascontiguousarray(self.array[:, chosen]))
+
+    def shifted(self, delta_position: int) -> BatchColumns:
+        """Return a copy whose positions are ``delta_position`` bytes further on."""
+        array = self.array.copy()
+        array[rows.POSITION] += delta_position
+        return BatchColumns(array)
+
+
+class Walk(NamedTuple):
+    """What a walk found: whole batches, then ``next_position``, the first byte that is in none.
+
+    Without an ``error`` fewer bytes follow than a batch needs: the end, or a torn tail. With one,
+    the bytes at ``next_position`` are no batch.
+    """
+
+    batches: BatchColumns
+    next_position: int
+    error: CorruptMessage | None
+
+
+class _Walker(NamedTuple):
+    """One walk: the bytes, where they end and by which rules."""
+
+    data: Bytes
+    view: memoryview
+    end: int
+    check_crc: bool
+    in_memory: bool
+
+    def next_row(self, position: int) -> tuple[int, ...]:
+        """Return the header of the batch at ``position``; empty if no whole batch is left."""
+        size = whole_batch_size(self.view, position, self.end, in_memory=self.in_memory)
+        if not size:
+            return ()
+        row = batch_row(self.view, position, size)
+        if self.check_crc and not crc_matches(self.view, row):
+            raise CorruptMessage("the CRC of a batch is wrong", position)
+        return row
+
+    def plain(self, position: int) -> Walk:
+        """Walk from ``position`` in plain code."""
+        found: list[tuple[int, ...]] = []
+        error = None
+        try:
+            while row := self.next_row(position):
+                found.append(row)
+                position += row[rows.SIZE]
+        except CorruptMessage as corrupt:
+            error = corrupt
+        return Walk(BatchColumns.of_rows(found), position, error)
+
+    def compiled(self, position: int) -> Walk:
+        """Let the kernel take whole v2 batches, and plain code whatever makes it stop."""
+        from tidelog.kernels.scan import walk_batches  # noqa: PLC0415 - compiles when imported
+
+        parts: list[BatchColumns] = []
+        capacity = _FIRST_CAPACITY
+        while True:
+            out = np.empty((rows.BATCH_COLUMNS, capacity), np.int64)
+            count, position, status = walk_batches(
+                self.data, position, self.end, self.check_crc, out
+            )
+            if count:
+                parts.append(BatchColumns(out[:, :count].copy()))
+            if status == rows.FULL:
+                capacity = _CAPACITY
+                continue
+            try:
+                row = self.next_row(position)
+            except CorruptMessage as error:
+                return Walk(BatchColumns.joined(parts), position, error)
+            if not row:
+                return Walk(BatchColumns.joined(parts), position, None)
+            parts.append(BatchColumns.of_rows([row]))
+            position += row[rows.SIZE]
+
+
+def walk(
+    data: Buffer,
+    start: int = 0,
+    end: int | None = None,
+    *,
+    check_crc: bool = False,
+    in_memory: bool = True,
+) -> Walk:
+    """Find the batches in bytes ``[start, end)`` of ``data``; stop at the first bad one.
+
+    Args:
+        data: the buffer; positions in the result are bytes in it.
+        start: first byte of a batch.
+        end: byte after the last, the whole buffer if None.
+        check_crc: also check each batch's CRC; a wrong one is an error.
+        in_memory: by the rules for produce and fetch data; else by those for files, in which a
+            batch that is cut off is a torn tail whatever its magic.
+
+    Unlike Kafka's file reader, a magic above 2 is an error in files too: no client can read it.
+    Source: Kafka ByteBufferLogInputStream and FileLogInputStream.
+    """
+    view = byte_view(data)
+    stop = len(view) if end is None else end
+    walker = _Walker(as_bytes(data), view, stop, check_crc, in_memory)
+    # A header costs plain code about as much as a CRC of some kilobytes.
+    if use_kernels(stop - start if check_crc else (stop - start) // 4):
+        return walker.compiled(start)
+    return walker.plain(start)

@@ -1,0 +1,112 @@
+"""One batch of any magic in a buffer: is it whole, what does its header say, is its CRC right.
+
+Owns the reading rules of a single batch: the plain reference of the scan kernel. Must not know
+columns or files. Kafka: ``ByteBufferLogInputStream``, ``FileLogInputStream``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidelog.codec.crc32c import crc32c
+from tidelog.codec.layout import byte_view
+from tidelog.errors import CorruptMessage
+from tidelog.kernels import columns as rows
+from tidelog.records import legacy
+from tidelog.records.batch import (
+    BATCH_HEADER,
+    BATCH_PREFIX,
+    LOG_OVERHEAD,
+    MIN_RECORD_LENGTH,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    BatchFlags,
+)
+from tidelog.records.record import wrap_int64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidelog.codec.layout import Buffer
+
+COUNT_UNKNOWN: Final = -1
+"""``records_count`` of a compressed batch of magic 0 or 1, which only decompression tells."""
+
+CRC_COVERS_FROM: Final = BATCH_HEADER.offsets["attributes"]
+"""Byte of a v2 batch from which on the CRC covers it."""
+
+
+def whole_batch_size(view: memoryview, position: int, end: int, *, in_memory: bool) -> int:
+    """Return the size of the batch at ``position``, 0 if it does not end before ``end``.
+
+    Raises CorruptMessage if these bytes cannot begin a batch; ``walk`` explains ``in_memory``.
+    """
+    left = end - position
+    if left < LOG_OVERHEAD or (left <= BATCH_PREFIX.size and not in_memory):
+        return 0
+    size = legacy.entry_length(view, position) + LOG_OVERHEAD
+    if size < LOG_OVERHEAD + MIN_RECORD_LENGTH:
+        raise CorruptMessage(f"a batch states {size - LOG_OVERHEAD} bytes", position)
+    if left < BATCH_PREFIX.size or (size > left and not in_memory):
+        return 0
+    magic = BATCH_PREFIX.unpack(view, position).magic
+    if not 0 <= magic <= 2:
+        raise CorruptMessage(f"a batch has magic {magic}", position)
+    if size > left:
+        return 0
+    if magic == 2 and size < BATCH_HEADER.size:
+        raise CorruptMessage(f"a batch of magic 2 states {size - LOG_OVERHEAD} bytes", position)
+    return size
+
+
+def batch_row(view: memoryview, position: int, size: int) -> tuple[int, ...]:
+    """Return the 14 fields of the whole batch at ``position``, as in ``BatchColumns``."""
+    header = BATCH_HEADER.unpack(view, position) if size >= BATCH_HEADER.size else None
+    if header is None or header.magic < 2:
+        return _legacy_row(view, position, size)
+    return (
+        position,
+        size,
+        header.base_offset,
+        wrap_int64(header.base_offset + header.last_offset_delta),
+        header.leader_epoch,
+        header.magic,
+        header.attributes,
+        header.base_timestamp,
+        header.max_timestamp,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.records_count,
+        header.crc,
+    )
+
+
+def _legacy_row(view: memoryview, position: int, size: int) -> tuple[int, ...]:
+    header = legacy.read_header(view, position, size)
+    return (
+        position,
+        size,
+        header.offset,
+        header.offset,
+        NO_LEADER_EPOCH,
+        header.magic,
+        header.attributes,
+        header.timestamp,
+        header.timestamp,
+        NO_PRODUCER_ID,
+        -1,
+        NO_SEQUENCE,
+        COUNT_UNKNOWN if header.attributes & BatchFlags.CODEC else 1,
+        header.crc,
+    )
+
+
+def crc_matches(data: Buffer, row: Sequence[int]) -> bool:
+    """Say whether a whole batch of ``data``, given by its 14 fields, has the CRC it states."""
+    view = byte_view(data)
+    position, size, crc = row[rows.POSITION], row[rows.SIZE], row[rows.CRC]
+    if row[rows.MAGIC] < 2:
+        return legacy.checksum_matches(view, position, size, crc)
+    return crc32c(view[position + CRC_COVERS_FROM : position + size]) == crc
