@@ -1,0 +1,94 @@
+"""Record areas, the plain bytes behind batch headers, decoded into rows.
+
+Owns the choice between the decode kernel and its plain twin. Must not know compression or old
+formats (``unpacked``). Kafka: ``DefaultRecordBatch.uncompressedIterator``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tidelog.codec.layout import byte_view
+from tidelog.errors import InvalidRecord
+from tidelog.kernels import columns as rows
+from tidelog.kernels.gate import use_kernels
+from tidelog.records.batch import BATCH_HEADER, BatchFlags
+from tidelog.records.record import MIN_RECORD_BYTES, scan_record, wrap_int64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.records.memory import BatchColumns
+    from tidelog.records.table import Bytes, Ints
+
+AREA_FROM_BATCH: Final = (
+    rows.RECORDS_COUNT,
+    rows.BASE_OFFSET,
+    rows.BASE_TIMESTAMP,
+    rows.MAX_TIMESTAMP,
+    rows.ATTRIBUTES,
+)
+"""Fields of a batch that an area takes over, in the order of the area's rows from the count on."""
+assert rows.AREA_COUNT + len(AREA_FROM_BATCH) == rows.AREA_COLUMNS
+
+
+def areas_of(batches: BatchColumns) -> Ints:
+    """Return the record areas of uncompressed v2 batches: the array that record kernels take."""
+    areas = np.empty((rows.AREA_COLUMNS, len(batches)), np.int64)
+    areas[rows.AREA_START] = batches.position + BATCH_HEADER.size
+    areas[rows.AREA_END] = batches.end
+    areas[rows.AREA_COUNT :] = batches.array[AREA_FROM_BATCH, :]
+    return areas
+
+
+def decode_areas(data: Bytes, areas: Ints, batch_positions: Ints) -> Ints:
+    """Decode record areas; a count that the bytes cannot hold is found before any allocation."""
+    lengths = areas[rows.AREA_END] - areas[rows.AREA_START]
+    counts = areas[rows.AREA_COUNT]
+    impossible = (counts < 0) | (counts > lengths // MIN_RECORD_BYTES)
+    if impossible.any():
+        first = int(np.argmax(impossible))
+        decode_areas(data, np.ascontiguousarray(areas[:, :first]), batch_positions)
+        reason = f"{counts[first]} records do not fit {lengths[first]} bytes"
+        raise InvalidRecord(reason, int(batch_positions[first]))
+    if not use_kernels(int(lengths.sum())):
+        return _decode_plain(byte_view(data), areas, batch_positions)
+    from tidelog.kernels.decode import decode_records  # noqa: PLC0415 - compiles when imported
+
+    out = np.empty((rows.RECORD_COLUMNS, int(counts.sum())), np.int64)
+    _, status, area, _ = decode_records(data, areas, out)
+    if status < 0:
+        raise InvalidRecord(rows.STATUS_TEXT[status], int(batch_positions[area]))
+    return out
+
+
+def _decode_plain(view: memoryview, areas: Ints, batch_positions: Ints) -> Ints:
+    """Do what the decode kernel does; raise InvalidRecord with the batch's position."""
+    found: list[tuple[int, ...]] = []
+    for index, area in enumerate(areas.T.tolist()):
+        try:
+            found.extend(_decode_area(view, index, area))
+        except InvalidRecord as error:
+            raise InvalidRecord(error.reason, int(batch_positions[index])) from error
+    if not found:
+        return np.empty((rows.RECORD_COLUMNS, 0), np.int64)
+    return np.array(found, np.int64).T.copy()
+
+
+def _decode_area(view: memoryview, index: int, area: list[int]) -> Iterator[tuple[int, ...]]:
+    at, end, count, base_offset, base_timestamp, max_timestamp, attributes = area
+    is_appended = attributes & BatchFlags.LOG_APPEND_TIME
+    for _ in range(count):
+        span = scan_record(view, at, end)
+        timestamp = wrap_int64(base_timestamp + span.timestamp_delta)
+        yield (
+            wrap_int64(base_offset + span.offset_delta),
+            max_timestamp if is_appended else timestamp,
+            *span[2:8],
+            index,
+        )
+        at = span.next_position
+    if count and at != end:
+        raise InvalidRecord("bytes are left over after the last record", at)

@@ -1,0 +1,118 @@
+"""Plain bytes for batches whose records are compressed or of an old format.
+
+Owns the one buffer into which such batches are unpacked before their records are decoded. Must not
+know where the batches came from. Kafka: ``DefaultRecordBatch.compressedIterator``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tidelog.codec.compression import Codec, decompress
+from tidelog.codec.layout import byte_view
+from tidelog.errors import CorruptMessage, InvalidRecord
+from tidelog.kernels import columns as rows
+from tidelog.records import legacy
+from tidelog.records.areas import AREA_FROM_BATCH, decode_areas
+from tidelog.records.batch import BATCH_HEADER, BatchFlags
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tidelog.records.memory import BatchColumns
+    from tidelog.records.table import Bytes, Ints
+
+SLACK_BYTES: Final = 64
+"""Bytes kept free behind buffers made here, so that kernels may copy whole vectors."""
+
+
+class Unpacked:
+    """Plain bytes of compressed and old batches, put together in one new buffer."""
+
+    def __init__(
+        self, data: Bytes, batches: BatchColumns, limit: int, group_bytes: int | None
+    ) -> None:
+        self._view = byte_view(data)
+        self._limit = limit
+        self._is_limit_for_all = group_bytes is None
+        self._plain = bytearray()
+        self._areas: list[list[int]] = []
+        self._area_batches: list[int] = []
+        self._legacy: list[tuple[int, ...]] = []
+        self._legacy_types: list[int] = []
+        taken = 0
+        for row in batches.array.T.tolist():
+            self._take(taken, row)
+            taken += 1
+            if group_bytes is not None and len(self._plain) >= group_bytes:
+                break
+        self._batches = batches.slice(0, taken)
+
+    def _take(self, index: int, row: list[int]) -> None:
+        try:
+            if row[rows.MAGIC] < 2:
+                self._take_legacy(index, row)
+            else:
+                self._take_area(index, row)
+        except (CorruptMessage, InvalidRecord) as error:
+            raise type(error)(error.reason, row[rows.POSITION]) from error
+
+    def _allowed(self) -> int:
+        return self._limit - len(self._plain) if self._is_limit_for_all else self._limit
+
+    def _take_area(self, index: int, row: list[int]) -> None:
+        start = row[rows.POSITION] + BATCH_HEADER.size
+        packed = self._view[start : row[rows.POSITION] + row[rows.SIZE]]
+        codec = Codec.of_attributes(row[rows.ATTRIBUTES])
+        at = len(self._plain)
+        if codec is Codec.NONE:
+            self._plain += packed
+        elif row[rows.RECORDS_COUNT]:  # where nothing is read, nothing is decompressed
+            self._plain += decompress(codec, packed, limit=self._allowed())
+        self._areas.append([at, len(self._plain), *(row[field] for field in AREA_FROM_BATCH)])
+        self._area_batches.append(index)
+
+    def _take_legacy(self, index: int, row: list[int]) -> None:
+        position, size = row[rows.POSITION], row[rows.SIZE]
+        found = legacy.expand(self._view, position, size, limit=self._allowed())
+        shift = len(self._plain)
+        if row[rows.ATTRIBUTES] & BatchFlags.CODEC:
+            self._plain += found.data
+        else:
+            self._plain += self._view[position : position + size]
+            shift -= position
+        for record in found.records:
+            self._legacy.append(_legacy_row(record, shift, index))
+            self._legacy_types.append(record.timestamp_type)
+
+    def decode(self) -> tuple[Ints, Bytes, BatchColumns, NDArray[np.int8] | None]:
+        """Decode what was taken, in the order of the batches: what ``RecordColumns`` is made of."""
+        self._plain += bytes(SLACK_BYTES)
+        data = np.frombuffer(self._plain, np.uint8)
+        areas = np.array(self._areas, np.int64).reshape(-1, rows.AREA_COLUMNS).T.copy()
+        taken = np.array(self._area_batches, np.int64)
+        decoded = decode_areas(data, areas, self._batches.position[taken])
+        if not self._legacy:
+            return decoded, data, self._batches, None
+        decoded[rows.AREA] = taken[decoded[rows.AREA]]
+        types = self._batches.is_log_append_time[decoded[rows.AREA]].astype(np.int8)
+        array = np.hstack([decoded, np.array(self._legacy, np.int64).T])
+        order = np.argsort(array[rows.AREA], kind="stable")
+        types = np.concatenate([types, np.array(self._legacy_types, np.int8)])[order]
+        return array[:, order], data, self._batches, types
+
+
+def _legacy_row(record: legacy.LegacyRecord, shift: int, batch: int) -> tuple[int, ...]:
+    return (
+        record.offset,
+        record.timestamp,
+        record.key_at + shift,
+        record.key_size,
+        record.value_at + shift,
+        record.value_size,
+        0,
+        0,
+        batch,
+    )
