@@ -1,0 +1,185 @@
+"""Record batches in a file: read in large pieces into one buffer, or handed on as a slice.
+
+Owns ``FileRecords`` and ``FileSlice``. Must not know segments, indexes or what records hold.
+Kafka: ``FileRecords`` and ``FileLogInputStream``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from tidelog.codec.layout import byte_view
+from tidelog.errors import CorruptMessage
+from tidelog.records import legacy
+from tidelog.records.batch import BATCH_PREFIX, LOG_OVERHEAD
+from tidelog.records.memory import BatchColumns, walk
+from tidelog.records.unpacked import SLACK_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+    from typing import Self
+
+    from tidelog.env.files import FileSystem, OpenFile
+    from tidelog.records.batch import BatchHeader
+    from tidelog.records.table import Bytes
+
+PIECE_BYTES: Final = 1 << 20
+"""Bytes read at a time: measured as the fastest, see benchmarks."""
+
+
+class Piece(NamedTuple):
+    """Some whole batches of a file. ``data`` is overwritten by the next piece.
+
+    Positions in ``batches`` are bytes of the file; ``data`` begins at byte ``data_position``.
+    """
+
+    data: Bytes
+    batches: BatchColumns
+    data_position: int
+
+    @property
+    def batches_in_data(self) -> BatchColumns:
+        """The batches with positions in ``data``, as the decoders take them."""
+        return self.batches.shifted(-self.data_position)
+
+
+class FileRecords:
+    """The batches in bytes ``[start, end)`` of a file; borrows the file, unless ``open`` made it.
+
+    After ``pieces`` or ``headers`` ran to their end, ``error`` says what stopped them, if not the
+    end of the bytes, and ``trailing_bytes`` how many bytes from there on are in no batch: a torn
+    tail if there is no error.
+    """
+
+    def __init__(self, file: OpenFile, start: int = 0, end: int | None = None) -> None:
+        self._file = file
+        self._owns_file = False
+        self.start = start
+        self.end = file.size() if end is None else end
+        self.next_position = start
+        self.error: CorruptMessage | None = None
+
+    @classmethod
+    def open(cls, fs: FileSystem, path: str) -> FileRecords:
+        """Open a whole file, read-only; ``close`` closes it."""
+        records = cls(fs.open(path, "r"))
+        records._owns_file = True
+        return records
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file if ``open`` opened it."""
+        if self._owns_file:
+            self._owns_file = False
+            self._file.close()
+
+    @property
+    def trailing_bytes(self) -> int:
+        """Bytes from the first one that is in no batch to the end."""
+        return self.end - self.next_position
+
+    def pieces(
+        self, piece_bytes: int = PIECE_BYTES, start: int | None = None, *, check_crc: bool = False
+    ) -> Iterator[Piece]:
+        """Yield the batches from byte ``start`` on, some at a time, until one is bad or torn.
+
+        Args:
+            piece_bytes: bytes to read at once; one larger batch makes one larger piece, never
+                beyond the bytes that the file has.
+            start: first byte of a batch; the start of the records if None.
+            check_crc: a batch with a wrong CRC is bad.
+
+        Errors are not raised but kept in ``error``, after all batches before were yielded. Raises
+        OSError.
+        """
+        self.next_position = self.start if start is None else start
+        self.error = None
+        needed = piece_bytes
+        buffer = np.empty(0, np.uint8)
+        while self.error is None and self.next_position < self.end:
+            position = self.next_position
+            filled = min(needed, self.end - position)
+            if len(buffer) < filled + SLACK_BYTES:
+                buffer = np.zeros(filled + SLACK_BYTES, np.uint8)
+            filled = self._file.pread_into(byte_view(buffer)[:filled], position)
+            found = walk(buffer, 0, filled, check_crc=check_crc, in_memory=False)
+            self.next_position = position + found.next_position
+            self.error = self._located(found.error)
+            if found.batches.count:
+                needed = piece_bytes
+                yield Piece(buffer[:filled], found.batches.shifted(position), position)
+            elif self.error is None:
+                needed = self._size_of_next(buffer, filled)
+                if not filled < needed <= self.end - position:
+                    return
+
+    def _located(self, error: CorruptMessage | None) -> CorruptMessage | None:
+        if error is None:
+            return None
+        return CorruptMessage(error.reason, self.next_position, self._file.path)
+
+    def _size_of_next(self, buffer: Bytes, filled: int) -> int:
+        """Return the bytes that the batch at the buffer's start takes, 0 if that is not there."""
+        if filled <= BATCH_PREFIX.size:
+            return 0
+        return legacy.entry_length(byte_view(buffer), 0) + LOG_OVERHEAD
+
+    def headers(self) -> Iterator[tuple[int, BatchHeader]]:
+        """Yield each batch's position and header, for tools."""
+        for piece in self.pieces():
+            for index, position in enumerate(piece.batches.position.tolist()):
+                yield position, piece.batches.header(index)
+
+
+class FileSlice:
+    """Bytes ``[position, position + size_bytes)`` of a file, which stays open while this is held.
+
+    What a read of a log gives: to be sent by ``sendfile`` or read, then closed. It is one more
+    holder of ``file`` from the moment it is made.
+    """
+
+    __slots__ = ("_is_closed", "file", "position", "size_bytes")
+
+    def __init__(self, file: OpenFile, position: int, size_bytes: int) -> None:
+        self.file = file.hold()
+        self.position = position
+        self.size_bytes = size_bytes
+        self._is_closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def read(self) -> bytes:
+        """Return the bytes; fewer if the file has been cut since."""
+        return self.file.pread(self.size_bytes, self.position)
+
+    def fileno(self) -> int:
+        """Return the descriptor for ``sendfile``; valid until ``close``."""
+        return self.file.fileno()
+
+    def close(self) -> None:
+        """Let go of the file; a second call does nothing."""
+        if not self._is_closed:
+            self._is_closed = True
+            self.file.close()
