@@ -83,8 +83,12 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
     parts: list[bytes] = []
     try:
         while at < len(data):
-            frame = _skippable(data, at) or _measure(data, at)
-            part = _read(data[at : frame.end], frame, left, limit) if frame.most_bytes else b""
+            skipped_to = _skip(data, at)
+            if skipped_to is not None:
+                at = skipped_to
+                continue
+            frame = _measure(data, at)
+            part = _read(data[at : frame.end], frame, left, limit)
             parts.append(part)
             left -= len(part)
             at = frame.end
@@ -93,14 +97,15 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _skippable(data: memoryview, at: int) -> _Frame | None:
+def _skip(data: memoryview, at: int) -> int | None:
+    """Return where a skippable frame ends; None where there is none."""
     if int.from_bytes(data[at : at + 4], "little") & ~0xF != _SKIPPABLE_MAGIC:
         return None
     size_bytes = int.from_bytes(data[at + 4 : at + 8], "little")
     end = at + _SKIPPABLE_HEADER_BYTES + size_bytes
     if end > len(data):
         raise CorruptMessage("zstd data is cut short")
-    return _Frame(end, 0, None, 0)
+    return end
 
 
 def _measure(data: memoryview, at: int) -> _Frame:
@@ -137,7 +142,7 @@ def _read(data: memoryview, frame: _Frame, left: int, limit: int) -> bytes:
         if content_bytes > left:
             raise MessageTooLarge("decompressed records", limit - left + content_bytes, limit)
     if frame.most_bytes <= _ONE_CALL_BYTES and frame.window_bytes <= _KEPT_WINDOW_BYTES:
-        part = _contexts.decompressor.decompress(data, max_output_size=frame.most_bytes)
+        part = _contexts.decompressor.decompress(data, max_output_size=max(1, frame.most_bytes))
     else:
         part = _read_pieces(data, left)
     if len(part) > left:
