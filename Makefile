@@ -25,7 +25,7 @@ install: $(STAMP) ## everything into .venv, kernels compiled: .venv/bin/tidelog 
 $(STAMP): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "tidelog needs Python 3.11, 3.12 or 3.13 with its venv module" \
 		"(on Debian: apt install python3-venv); or name one: make install PYTHON=..."; exit 1; }
-	@echo "Installing into $(VENV) with $(PYTHON): about 60 packages, 0.6 GB; some minutes the first time."
+	@echo "Installing into $(VENV) with $(PYTHON): about 60 packages, 1.4 GB on disk; some minutes the first time."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .

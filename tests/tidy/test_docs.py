@@ -1,0 +1,99 @@
+"""Docs say what the code says, and what they point at exists."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Source
+
+PROOF = re.compile(r"`((?:tests|benchmarks|examples)/[\w./-]+?)(?:::(\w+))?`")
+LINK = re.compile(r"\]\((?!#)([^)\s#]+)(?:#[^)]*)?\)")
+
+
+@pytest.fixture(scope="module")
+def format_doc(root: Path) -> Any:
+    """The script that writes docs/format.md."""
+    spec = importlib.util.spec_from_file_location("format_doc", root / "tools" / "format_doc.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_format_page_is_what_the_layouts_declare(format_doc: Any, root: Path) -> None:
+    """docs/format.md is generated, and equals what the declared layouts give: else `make docs`."""
+    assert (root / "docs" / "format.md").read_text("utf-8") == format_doc.render()
+
+
+def test_the_format_page_leaves_no_layout_without_words(format_doc: Any) -> None:
+    """Each declared layout is placed and explained in the template, not only listed."""
+    assert "## Further structures" not in format_doc.render()
+
+
+def test_each_promise_names_a_proof_that_exists(root: Path) -> None:
+    """Each row of docs/coverage.md names at least one test or benchmark, and each one exists."""
+    rows = [
+        line
+        for line in (root / "docs" / "coverage.md").read_text("utf-8").splitlines()
+        if line.startswith("| ") and not line.startswith(("| Promise", "|---"))
+    ]
+    missing = [row for row in rows if not PROOF.search(row)]
+    missing += [
+        f"{path}::{test}" if test else path
+        for row in rows
+        for path, test in PROOF.findall(row)
+        if not holds(root / path, test)
+    ]
+
+    assert rows
+    assert missing == []
+
+
+def holds(path: Path, test: str) -> bool:
+    """Say whether ``path`` exists and, when ``test`` is given, defines it."""
+    if not path.exists():
+        return False
+    tree = ast.parse(path.read_text("utf-8")) if test else ast.Module([], [])
+    return not test or test in {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+
+
+def test_each_link_leads_somewhere(root: Path) -> None:
+    """A relative link in a page leads to a file of this checkout."""
+    pages = [*root.glob("*.md"), *(root / "docs").rglob("*.md")]
+    broken = [
+        f"{page.relative_to(root)}: {target}"
+        for page in pages
+        for target in LINK.findall(page.read_text("utf-8"))
+        if "://" not in target and not (page.parent / target).exists()
+    ]
+
+    assert broken == []
+
+
+def test_the_code_map_names_every_room(root: Path, shipped: list[Source]) -> None:
+    """docs/architecture.md names each room under src/tidelog, and no room that is not there."""
+    page = (root / "docs" / "architecture.md").read_text("utf-8")
+    mapped = set(re.findall(r"^\| (?:\d+ \| )?`(\w+)(?:\.py)?` \|", page, re.MULTILINE))
+    parts = [PurePosixPath(source.name).parts for source in shipped]
+    rooms = {part[2] for part in parts if len(part) > 3 and part[1] == "tidelog"}
+
+    assert mapped == rooms | {"errors"}
+
+
+def test_decisions_are_numbered_without_gaps_and_say_context_choice_cost(root: Path) -> None:
+    """docs/decisions counts up from 0001; each page has its context, the choice and its cost."""
+    pages = sorted((root / "docs" / "decisions").glob("*.md"))
+    headings = [re.findall(r"^## (.+)$", page.read_text("utf-8"), re.MULTILINE) for page in pages]
+
+    assert [page.name[:4] for page in pages] == [f"{n + 1:04}" for n in range(len(pages))]
+    assert headings == [["Context", "Choice", "Cost"]] * len(pages)
