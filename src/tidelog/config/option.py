@@ -216,7 +216,9 @@ def parse_options(
     for name, text in properties.items():
         try:
             known = options[name]
-            values[known.field] = parse_value(known, text)
+            value = read_value(known, text)
+            check_value(known, value)
+            values[known.field] = value
         except KeyError:
             problems.append(_unknown(name, options))
         except ValueError as error:
@@ -230,23 +232,34 @@ def parse_options(
     return config
 
 
-def parse_value(known: Option, text: str) -> Any:  # noqa: ANN401 - the option's own type
-    """Return the value that ``text`` gives a setting; ValueError says what is wrong with it."""
+def read_value(known: Option, text: str, factor: int = 1) -> Any:  # noqa: ANN401 - the option's type
+    """Return the value that ``text`` gives a setting, not yet checked.
+
+    ``factor`` is that of the synonym which gives it: Kafka keeps hours and minutes in 32 bits.
+    Raises ValueError.
+    """
     if not isinstance(text, str):
         raise ValueError(f"{text!r} is not text")  # noqa: TRY004 - one kind of error for bad values
-    value = known.kind.parse(text.strip())
+    if factor != 1:
+        return _INT.parse(text.strip()) * factor
+    return known.kind.parse(text.strip())
+
+
+def check_value(known: Option, value: object) -> None:
+    """Raise ValueError if a setting must not have this value."""
     if not known.check.holds(value):
-        raise ValueError(f"{text.strip()} must be {known.check.valid}")
-    return value
+        shown = "" if value is None else known.kind.format(value)
+        raise ValueError(f"{shown or 'nothing'} must be {known.check.valid}")
 
 
 def check_options(config: object, conflicts: Iterable[str] = ()) -> None:
     """Raise one InvalidConfig if values break their checks, or if there are ``conflicts``."""
     problems = []
     for known in options_of(type(config)):
-        value = getattr(config, known.field)
-        if not known.check.holds(value):
-            problems.append(f"{known.name}: {value!r} must be {known.check.valid}")
+        try:
+            check_value(known, getattr(config, known.field))
+        except ValueError as error:
+            problems.append(f"{known.name}: {error}")
     problems += conflicts
     if problems:
         raise InvalidConfig(tuple(problems))
