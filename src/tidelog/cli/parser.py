@@ -1,0 +1,209 @@
+"""The command line's words: every command, its options and their help.
+
+Owns what the user may type. Must not import anything heavy: ``tidelog --help`` answers before NumPy
+could be loaded. What a command does stands in the module of its name beside this one.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+DESCRIPTION: Final = """\
+Kafka's log in Python: look into, write and repair log directories, byte for byte as Kafka does.
+
+A data directory holds one directory per partition, named <topic>-<partition>.
+"""
+
+EXIT_CODES: Final = "exit codes: 0 fine, 1 the data is bad, 2 the usage is wrong"
+
+
+def make_parser() -> ArgumentParser:
+    """Return the parser of the whole command line; ``args.command`` names the command."""
+    parser = ArgumentParser(
+        prog="tidelog",
+        description=DESCRIPTION,
+        epilog=EXIT_CODES,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and leave")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for add in (_create, _append, _cat, _dump, _describe, _picture, _warm):
+        add(commands)
+    return parser
+
+
+def _command(
+    commands: _SubParsersAction[ArgumentParser], name: str, text: str, epilog: str | None = None
+) -> ArgumentParser:
+    return commands.add_parser(
+        name,
+        help=text,
+        description=text[:1].upper() + text[1:] + ".",
+        epilog=epilog or EXIT_CODES,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def _directory(parser: ArgumentParser, *, partition: bool = False) -> None:
+    what = "data directory" + (", or one partition's directory" if partition else "")
+    parser.add_argument("-d", "--dir", required=True, metavar="DIR", dest="directory", help=what)
+
+
+def _settings(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "-o",
+        "--option",
+        action="append",
+        default=[],
+        type=_key_value,
+        metavar="KEY=VALUE",
+        dest="options",
+        help="a Kafka setting, as retention.ms=-1; may be given again",
+    )
+
+
+def _json(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def _create(commands: _SubParsersAction[ArgumentParser]) -> None:
+    parser = _command(commands, "create", "create a topic")
+    parser.add_argument("topic", metavar="TOPIC")
+    _directory(parser)
+    parser.add_argument(
+        "-p", "--partitions", type=_positive, default=1, metavar="N", help="how many (default 1)"
+    )
+    _settings(parser)
+
+
+def _append(commands: _SubParsersAction[ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "append",
+        "append records to a topic, from a file or standard input",
+        'as JSON lines: {"key": …, "value": …, "headers": [[name, value], …], "timestamp": ms,'
+        ' "partition": n}\nEvery member may be left out. ' + EXIT_CODES,
+    )
+    parser.add_argument("topic", metavar="TOPIC")
+    parser.add_argument("file", metavar="FILE", nargs="?", help="input (default: standard input)")
+    _directory(parser)
+    parser.add_argument(
+        "--format",
+        choices=("auto", "lines", "json"),
+        default="auto",
+        help="lines: each line is a value; json: each line is a record; auto (the default): json"
+        " where the first line is such a record",
+    )
+    _encoding(parser)
+    parser.add_argument(
+        "-p", "--partition", type=_not_negative, metavar="N", help="append to this one only"
+    )
+    parser.add_argument(
+        "--compression",
+        choices=("none", "gzip", "snappy", "lz4", "zstd"),
+        default="none",
+        help="codec of the batches (default none)",
+    )
+    _settings(parser)
+
+
+def _encoding(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--encoding",
+        choices=("utf8", "base64", "hex"),
+        default="utf8",
+        help="how keys, values and header values are written as text (default utf8)",
+    )
+
+
+def _cat(commands: _SubParsersAction[ArgumentParser]) -> None:
+    parser = _command(commands, "cat", "print a topic's records as JSON lines")
+    parser.add_argument("topic", metavar="TOPIC", nargs="?", help="may be left out where -d tells")
+    _directory(parser, partition=True)
+    parser.add_argument("-p", "--partition", type=_not_negative, metavar="N", help="this one only")
+    parser.add_argument(
+        "--from", type=_not_negative, metavar="OFFSET", dest="start_offset", help="first offset"
+    )
+    parser.add_argument(
+        "--to", type=_not_negative, metavar="OFFSET", dest="end_offset", help="end, exclusive"
+    )
+    parser.add_argument(
+        "--since", type=int, metavar="MS", help="only records with a timestamp of MS or later"
+    )
+    parser.add_argument(
+        "--until", type=int, metavar="MS", help="only records with a timestamp before MS"
+    )
+    parser.add_argument(
+        "--up-to",
+        choices=("highWatermark", "logEnd"),
+        default="highWatermark",
+        dest="up_to",
+        help="how far to read (default highWatermark)",
+    )
+    parser.add_argument(
+        "-n", "--limit", type=_not_negative, metavar="N", help="at most N records a partition"
+    )
+    _encoding(parser)
+
+
+def _dump(commands: _SubParsersAction[ArgumentParser]) -> None:
+    parser = _command(commands, "dump", "print any one file of a log as JSON lines")
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        help="a .log, .index, .timeindex, .txnindex, .snapshot or checkpoint file",
+    )
+    parser.add_argument("--records", action="store_true", help="print the records of a .log, too")
+    parser.add_argument("--from", type=_not_negative, metavar="OFFSET", dest="start_offset")
+    parser.add_argument("--to", type=_not_negative, metavar="OFFSET", dest="end_offset")
+    _encoding(parser)
+
+
+def _describe(commands: _SubParsersAction[ArgumentParser]) -> None:
+    parser = _command(commands, "describe", "show topics: segments, sizes, offsets, a picture")
+    parser.add_argument("topics", metavar="TOPIC", nargs="*", help="only these (default: all)")
+    _directory(parser, partition=True)
+    _json(parser)
+
+
+def _picture(commands: _SubParsersAction[ArgumentParser]) -> None:
+    parser = _command(commands, "picture", "draw logs as text: segments, offsets, watermarks")
+    parser.add_argument("topics", metavar="TOPIC", nargs="*", help="only these (default: all)")
+    _directory(parser, partition=True)
+    parser.add_argument("--width", type=_positive, default=None, metavar="COLUMNS")
+
+
+def _warm(commands: _SubParsersAction[ArgumentParser]) -> None:
+    parser = _command(commands, "warm", "compile all kernels now, so that nothing waits later")
+    _json(parser)
+
+
+def _key_value(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return key, value
+
+
+def _not_negative(text: str) -> int:
+    return _at_least(0, text)
+
+
+def _positive(text: str) -> int:
+    return _at_least(1, text)
+
+
+def _at_least(least: int, text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if number < least:
+        raise ArgumentTypeError(f"{number} is below {least}")
+    return number

@@ -1,0 +1,150 @@
+"""One segment as a reader without a lock sees it: bytes that may change under its hands.
+
+Owns the search for a place to start and the verdict on bytes that are no batch. Must not know
+checkpoints or other segments. Nothing here writes, locks or trusts an index: a cleaner or another
+process may have replaced the files since they were listed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from tidelog.errors import CorruptMessage
+from tidelog.records.batch import BATCH_PREFIX, LOG_OVERHEAD
+from tidelog.records.file_records import FileRecords
+from tidelog.records.memory import walk
+from tidelog.segment.filenames import DELETED_SUFFIX, log_file, offset_index_file
+from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from tidelog.env.files import FileSystem, OpenFile
+    from tidelog.records.file_records import Piece
+
+_ZERO_BLOCK: Final = 1 << 20
+
+
+class Hints(NamedTuple):
+    """Offset index entries, as far as they rise: places where a batch probably starts.
+
+    ``offsets`` are last offsets of the batches that start at ``positions``.
+    """
+
+    offsets: NDArray[np.int64]
+    positions: NDArray[np.int64]
+
+
+NO_HINTS: Final = Hints(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOnlySegment:
+    """A ``.log`` file of a directory listing; ``size_bytes`` is its size at that time."""
+
+    directory: str
+    base_offset: int
+    size_bytes: int
+
+    @property
+    def path(self) -> str:
+        """The ``.log`` file's path."""
+        return log_file(self.directory, self.base_offset)
+
+    def open(self, fs: FileSystem) -> OpenFile:
+        """Open the records; where they wait for deletion, under that name.
+
+        Raises:
+            FileNotFoundError: the segment is gone for good.
+        """
+        try:
+            return fs.open(self.path)
+        except FileNotFoundError:
+            return fs.open(self.path + DELETED_SUFFIX)
+
+    def hints(self, fs: FileSystem) -> Hints:
+        """Read the offset index; an absent, torn or preallocated one gives what it has."""
+        try:
+            raw = fs.read(offset_index_file(self.directory, self.base_offset))
+        except FileNotFoundError:
+            return NO_HINTS
+        whole = len(raw) // OFFSET_INDEX_ENTRY.itemsize
+        entries = np.frombuffer(raw, OFFSET_INDEX_ENTRY, count=whole)
+        offsets = entries["relative_offset"].astype(np.int64)
+        positions = entries["position"].astype(np.int64)
+        falling = np.nonzero((np.diff(offsets) <= 0) | (np.diff(positions) <= 0))[0]
+        count = int(falling[0]) + 1 if len(falling) else whole
+        if count == 1 and positions[0] == 0:
+            count = 0  # the first batch has no entry: this is the zeros of an unused index
+        return Hints(offsets[:count] + self.base_offset, positions[:count])
+
+
+def position_for(file: OpenFile, hints: Hints, offset: int) -> int:
+    """Return a byte position at or before the batch that holds ``offset``, for a walk to start.
+
+    A hint counts only if a whole batch with a matching checksum starts there and begins at or
+    below ``offset``; where none does, the walk starts at the beginning.
+    """
+    index = int(np.searchsorted(hints.offsets, offset, side="right")) - 1
+    while index >= 0:
+        position = int(hints.positions[index])
+        base_offset = _batch_at(file, position)
+        if base_offset is not None and base_offset <= offset:
+            return position
+        index = (index - 1) // 2  # bad hints come in runs
+    return 0
+
+
+def _batch_at(file: OpenFile, position: int) -> int | None:
+    """Return the base offset of the batch at ``position``; None unless it is whole and valid."""
+    prefix = file.pread(BATCH_PREFIX.size, position)
+    if len(prefix) < BATCH_PREFIX.size:
+        return None
+    size = BATCH_PREFIX.unpack(prefix).length + LOG_OVERHEAD
+    if not 0 <= size <= file.size() - position:
+        return None
+    found = walk(file.pread(size, position), check_crc=True)
+    return int(found.batches.base_offset[0]) if len(found.batches) == 1 else None
+
+
+def walk_segment(file: OpenFile, position: int) -> Iterator[Piece]:
+    """Yield pieces of whole, checked batches from byte ``position`` of an open file on.
+
+    Raises:
+        CorruptMessage: after the pieces before it, bytes that are no batch; ``position`` says
+            where. A batch that is cut off by the end of the file counts as such.
+    """
+    records = FileRecords(file, start=position)
+    yield from records.pieces(check_crc=True)
+    bad = records.error
+    if bad is None and records.trailing_bytes:
+        end = file.size() - records.trailing_bytes
+        bad = CorruptMessage("a batch is cut off by the end of the file", end)
+    if bad is not None:
+        raise CorruptMessage(bad.reason, bad.position, file.path)
+
+
+def ends_here(file: OpenFile, position: int) -> bool:
+    """Say whether the bad bytes at ``position`` are an unfinished end rather than damage.
+
+    They are if nothing, or only zeros, follow the end that the batch there declares: a batch that
+    is being written, was torn by a crash, or the unused part of a preallocated file.
+    """
+    prefix = file.pread(BATCH_PREFIX.size, position)
+    if len(prefix) < BATCH_PREFIX.size:
+        return True
+    length = BATCH_PREFIX.unpack(prefix).length
+    return _only_zeros(file, position + (LOG_OVERHEAD + length if length > 0 else 0))
+
+
+def _only_zeros(file: OpenFile, position: int) -> bool:
+    while block := file.pread(_ZERO_BLOCK, position):
+        if block.strip(b"\0"):
+            return False
+        position += len(block)
+    return True

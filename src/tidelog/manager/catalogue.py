@@ -1,0 +1,120 @@
+"""The topics of a data directory: one small durable file, ``tidelog.topics.json``.
+
+Owns what a topic is (name, id, partitions, settings) and the form of that file. Must not know logs
+or locks. Kafka keeps the same facts in its cluster metadata; a directory that Kafka wrote has no
+such file, so topics are then adopted from directory names and ``partition.metadata``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.codec.checkpoint_file import replace_file
+from tidelog.codec.metadata_files import format_uuid, parse_uuid
+from tidelog.errors import KafkaStorageError, TopicAlreadyExists
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from uuid import UUID
+
+    from tidelog.env.files import FileSystem
+
+CATALOGUE_FILE: Final = "tidelog.topics.json"
+CATALOGUE_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic as this data directory knows it.
+
+    ``partitions`` maps each partition number to the ``directory.id`` that holds it; ``config``
+    holds the settings that differ from the defaults, under Kafka's names.
+    """
+
+    name: str
+    topic_id: UUID
+    partitions: Mapping[int, UUID]
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the topic's entry in the catalogue file."""
+        return {
+            "name": self.name,
+            "id": format_uuid(self.topic_id),
+            "partitions": {
+                str(number): format_uuid(directory_id)
+                for number, directory_id in sorted(self.partitions.items())
+            },
+            "config": dict(sorted(self.config.items())),
+        }
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Topic:
+        """Read one entry of the catalogue file; raise ValueError or KeyError where it is none."""
+        return cls(
+            name=str(entry["name"]),
+            topic_id=parse_uuid(entry["id"]),
+            partitions={
+                int(number): parse_uuid(directory_id)
+                for number, directory_id in entry["partitions"].items()
+            },
+            config={str(key): str(value) for key, value in entry["config"].items()},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """All topics of one data directory; a change makes a new value, written whole."""
+
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+
+    def with_topic(self, topic: Topic) -> Catalogue:
+        """Add a topic; raise TopicAlreadyExists where the name is taken."""
+        if topic.name in self.topics:
+            raise TopicAlreadyExists(f"topic {topic.name} exists")
+        return replace(self, topics={**self.topics, topic.name: topic})
+
+    def adopting(self, found: Iterable[Topic]) -> Catalogue:
+        """Add partitions and topics that lie in the directory but are not listed here."""
+        topics = dict(self.topics)
+        for topic in found:
+            known = topics.get(topic.name)
+            if known is None:
+                topics[topic.name] = topic
+            else:
+                partitions = {**topic.partitions, **known.partitions}
+                topics[topic.name] = replace(known, partitions=partitions)
+        return replace(self, topics=topics)
+
+
+def read_catalogue(fs: FileSystem, data_dir: str) -> Catalogue:
+    """Read the catalogue; an absent file is an empty catalogue.
+
+    Raises:
+        KafkaStorageError: the file does not read; nothing is guessed from half a catalogue.
+    """
+    path = os.path.join(data_dir, CATALOGUE_FILE)
+    try:
+        content = json.loads(fs.read(path))
+        version = content["version"]
+        topics = [Topic.from_json(entry) for entry in content["topics"]]
+    except FileNotFoundError:
+        return Catalogue()
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise KafkaStorageError(f"{path} is no topic catalogue: {error}") from error
+    if version != CATALOGUE_VERSION:
+        raise KafkaStorageError(f"{path} has version {version}; this tidelog reads version 1")
+    return Catalogue({topic.name: topic for topic in topics})
+
+
+def write_catalogue(fs: FileSystem, data_dir: str, catalogue: Catalogue) -> None:
+    """Replace the catalogue durably: a reader sees the old one or the new one, never a part."""
+    content = {
+        "version": CATALOGUE_VERSION,
+        "topics": [topic.as_json() for _, topic in sorted(catalogue.topics.items())],
+    }
+    text = json.dumps(content, indent=2) + "\n"
+    replace_file(fs, os.path.join(data_dir, CATALOGUE_FILE), text.encode())

@@ -1,0 +1,46 @@
+"""One partition whose only replica is this process.
+
+Owns the rule that the high watermark follows the log end: here nobody else must have a record
+before readers may see it. Must not know the directory around it. Kafka: ``Partition``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidelog.records.validate import AppendOrigin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tidelog.codec.layout import Buffer
+    from tidelog.log.append import AppendInfo
+    from tidelog.log.log import Log
+
+
+class Partition:
+    """A log of this process, with the offsets its readers see; appends by one thread at a time."""
+
+    def __init__(self, topic: str, partition: int, log: Log) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.log = log
+        log.update_high_watermark(log.log_end_offset)
+
+    def append(self, batches: Buffer, origin: AppendOrigin = AppendOrigin.CLIENT) -> AppendInfo:
+        """Append whole batches as the leader; errors as ``Log.append_as_leader``."""
+        info = self.log.append_as_leader(batches, self.leader_epoch, origin=origin)
+        self.log.update_high_watermark(self.log.log_end_offset)
+        return info
+
+    def append_records(self, records: Iterable[Any], **how: Any) -> AppendInfo:
+        """Append records as one batch; arguments and errors as ``Log.append_records``."""
+        info = self.log.append_records(records, leader_epoch=self.leader_epoch, **how)
+        self.log.update_high_watermark(self.log.log_end_offset)
+        return info
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch new batches are stamped with: the log's latest, 0 for a new log."""
+        latest = self.log.latest_epoch
+        return 0 if latest is None else latest

@@ -1,0 +1,169 @@
+"""Staged files: batches that wait, without offsets, to be committed to one topic partition.
+
+Owns the names of staged files, how one is written and how its content is checked. Must not know
+logs, locks or who commits. A staged file is a plain file of a data directory, which Kafka ignores;
+each is written by one attempt of one task only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tidelog.codec.layout import byte_view
+from tidelog.errors import InvalidArgument, KafkaStorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from random import Random
+    from typing import Self
+
+    from tidelog.codec.layout import Buffer
+    from tidelog.env.files import FileSystem, OpenFile
+
+STAGED_SUFFIX: Final = ".staged"
+_NAME: Final = re.compile(r"tidelog\.[0-9a-f]{32}\.[0-9a-f]{32}\.staged")
+_READ_BYTES: Final = 4 << 20
+
+
+def transaction_hash(txn: str) -> str:
+    """Return the part of a file name that says to which transaction a staged file belongs."""
+    return hashlib.blake2b(txn.encode(), digest_size=16).hexdigest()
+
+
+def staged_name(txn: str, rng: Random) -> str:
+    """Return a new name for a staged file of ``txn``; 128 random bits keep attempts apart."""
+    return f"tidelog.{transaction_hash(txn)}.{rng.getrandbits(128):032x}{STAGED_SUFFIX}"
+
+
+def is_staged_name(name: str) -> bool:
+    """Say whether a file name is one of a staged file."""
+    return _NAME.fullmatch(name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """What a manifest says of one staged file.
+
+    ``digest`` is BLAKE2b (128 bits, hex) of the file as staged: base offsets counted from 0 and
+    leader epochs -1, so that it does not depend on where the batches end up.
+    """
+
+    name: str
+    topic: str
+    partition: int
+    records: int
+    size_bytes: int
+    max_timestamp: int
+    digest: str
+
+    def __post_init__(self) -> None:
+        if not is_staged_name(self.name):
+            raise InvalidArgument(f"{self.name!r} is not the name of a staged file")
+
+
+class StagedWriter:
+    """Writes one staged file; nothing counts until ``finish`` returned its manifest entry.
+
+    Used by one thread of one task attempt. ``abandon`` removes the file; a writer that dies leaves
+    a file that no manifest names.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        data_dir: str,
+        txn: str,
+        *,
+        topic: str,
+        partition: int,
+        rng: Random,
+    ) -> None:
+        self._fs = fs
+        self._topic = topic
+        self._partition = partition
+        self._name = staged_name(txn, rng)
+        self._path = os.path.join(data_dir, self._name)
+        self._file: OpenFile = fs.open(self._path, "x")
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._records = 0
+        self._max_timestamp = -1
+        self.size_bytes = 0
+
+    def append(self, batches: Buffer, *, records: int, max_timestamp: int) -> None:
+        """Add whole batches: ``records`` in number, ``max_timestamp`` in ms (-1 none)."""
+        view = byte_view(batches)
+        self._file.pwrite(view, self.size_bytes)
+        self._digest.update(view)
+        self.size_bytes += len(view)
+        self._records += records
+        self._max_timestamp = max(self._max_timestamp, max_timestamp)
+
+    def finish(self) -> StagedFile:
+        """Make the file durable, close it and return its manifest entry."""
+        self._file.sync()
+        self._file.close()
+        self._fs.sync_directory(os.path.dirname(self._path))
+        return StagedFile(
+            name=self._name,
+            topic=self._topic,
+            partition=self._partition,
+            records=self._records,
+            size_bytes=self.size_bytes,
+            max_timestamp=self._max_timestamp,
+            digest=self._digest.hexdigest(),
+        )
+
+    def abandon(self) -> None:
+        """Close and remove the file."""
+        self._file.close()
+        self._fs.delete(self._path)
+
+
+class StagedReader:
+    """The content of one staged file, checked against its manifest entry before it is used."""
+
+    def __init__(self, fs: FileSystem, data_dir: str, staged: StagedFile) -> None:
+        self._staged = staged
+        self._path = os.path.join(data_dir, staged.name)
+        self._file = fs.open(self._path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def check(self) -> None:
+        """Compare size and digest with the manifest entry.
+
+        Raises:
+            KafkaStorageError: the file is not what its writer finished.
+        """
+        digest = hashlib.blake2b(digest_size=16)
+        for block in self._blocks():
+            digest.update(block)
+        size_bytes = self._file.size()
+        if (size_bytes, digest.hexdigest()) != (self._staged.size_bytes, self._staged.digest):
+            raise KafkaStorageError(f"{self._path} is not the staged file its writer finished")
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return up to ``size`` bytes from byte ``position`` on."""
+        return self._file.pread(size, position)
+
+    def _blocks(self) -> Iterator[bytes]:
+        position = 0
+        while block := self._file.pread(_READ_BYTES, position):
+            yield block
+            position += len(block)
+
+
+def list_staged(fs: FileSystem, data_dir: str, txn: str | None = None) -> list[str]:
+    """Return the names of the staged files of ``txn``, or of all transactions, in order."""
+    prefix = "tidelog." if txn is None else f"tidelog.{transaction_hash(txn)}."
+    return sorted(
+        name for name in fs.list(data_dir) if name.startswith(prefix) and is_staged_name(name)
+    )
