@@ -31,28 +31,29 @@ HEADINGS = ["| At | Size | Type | Field | Meaning |", "|---:|---:|---|---|---|"]
 PLAIN_HEADINGS = ["| At | Size | Type | Field |", "|---:|---:|---|---|"]
 
 
-def declaring_modules() -> Iterator[Any]:
-    """Import each module that declares a layout, in the order of the rooms."""
+def declarations() -> Iterator[tuple[Any, str]]:
+    """Yield each module that declares a layout with the constant's name, in order of the rooms."""
+    pattern = re.compile(r"^([A-Z]\w+)(?:: [^=\n]+)? = (?:Layout\(|np\.dtype\()", re.MULTILINE)
     for room in ROOMS:
         for path in sorted((ROOT / "src" / "tidelog" / room).glob("*.py")):
-            if re.search(r"\bLayout\(|np\.dtype\(", path.read_text("utf-8")):
-                yield importlib.import_module(f"tidelog.{room}.{path.stem}")
+            for name in pattern.findall(path.read_text("utf-8")):
+                yield importlib.import_module(f"tidelog.{room}.{path.stem}"), name
 
 
 def declared() -> dict[str, str]:
     """Return the table of each public layout, under the name of its NamedTuple or its dtype."""
     tables: dict[str, str] = {}
-    for module in declaring_modules():
-        for name, value in vars(module).items():
-            if isinstance(value, Layout) and not value.name.startswith("_"):
-                tables[value.name] = layout_table(module, value)
-            elif isinstance(value, np.dtype) and value.names and not name.startswith("_"):
-                tables[name] = dtype_table(module, value)
+    for module, name in declarations():
+        value = getattr(module, name)
+        if isinstance(value, Layout):
+            tables[value.name] = layout_table(module, value)
+        elif isinstance(value, np.dtype) and value.names:
+            tables[name] = dtype_table(module, value)
     return tables
 
 
 def layout_table(module: Any, layout: Layout[Any]) -> str:  # noqa: ANN401 - a module
-    """Render the fields of ``layout``; a NamedTuple imported from elsewhere is found there."""
+    """Render the fields of ``layout``, whose NamedTuple stands in the same module."""
     header = getattr(module, layout.name)
     rows = [
         row(layout.offsets[name], end - layout.offsets[name], wire.code, name, wire.meaning)
