@@ -56,6 +56,21 @@ AREA: Final = 8
 """Index of the record's area."""
 RECORD_COLUMNS: Final = 9
 
+# One column a header: what ``header_positions`` fills.
+HEADER_NAME_AT: Final = 0
+HEADER_NAME_SIZE: Final = 1
+HEADER_VALUE_AT: Final = 2
+HEADER_VALUE_SIZE: Final = 3
+"""Bytes, -1 for null."""
+HEADER_COLUMNS: Final = 4
+
+# One column a record area: what ``validate_records`` fills.
+VALID_MAX_TIMESTAMP: Final = 0
+"""Greatest timestamp of the area's records, -1 if there is none."""
+VALID_IS_DENSE: Final = 1
+"""1 if the records' offset deltas are 0, 1, 2 and so on."""
+VALID_COLUMNS: Final = 2
+
 # Statuses: 0 and above are no errors.
 OK: Final = 0
 FULL: Final = 1
@@ -77,6 +92,8 @@ BAD_RECORD_END: Final = -16
 BAD_COUNT: Final = -17
 MISSING_RECORDS: Final = -18
 BYTES_LEFT_OVER: Final = -19
+NULL_KEY: Final = -20
+BAD_TIMESTAMP: Final = -21
 
 STATUS_TEXT: Final = {
     BAD_LENGTH: "the batch length is too small",
@@ -93,8 +110,21 @@ STATUS_TEXT: Final = {
     BAD_COUNT: "the number of records is negative",
     MISSING_RECORDS: "the batch has fewer records than its header says",
     BYTES_LEFT_OVER: "bytes are left over after the last record",
+    NULL_KEY: "a record of a compacted topic has no key",
+    BAD_TIMESTAMP: "a timestamp is outside the limits, or negative",
 }
 """What each negative status means, for the caller's error."""
 
 SMALLEST_RECORD_BYTES: Final = 7
 """Bytes of a record without key, value and headers: seven numbers of one byte each."""
+
+# Places in a batch of magic 2, from its first byte; a test holds them to records/batch.py.
+LOG_OVERHEAD: Final = 12
+PREFIX_BYTES: Final = 17
+HEADER_BYTES: Final = 61
+CRC_FROM: Final = 21
+"""First byte that the CRC covers."""
+SMALLEST_LENGTH: Final = 14
+"""Least ``length`` of a batch of any magic."""
+LOG_APPEND_TIME: Final = 0x08
+"""The attribute bit by which all records have the batch's greatest timestamp."""

@@ -6,7 +6,7 @@ area is plain bytes. Kafka: ``DefaultRecordBatch``'s iterators.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tidelog.kernels.columns import (
     AREA,
@@ -19,44 +19,27 @@ from tidelog.kernels.columns import (
     AREA_MAX_TIMESTAMP,
     AREA_START,
     BAD_ARGUMENT,
-    BAD_COUNT,
     BYTES_LEFT_OVER,
-    FULL,
     HEADERS_AT,
     HEADERS_COUNT,
     KEY_AT,
     KEY_SIZE,
+    LOG_APPEND_TIME,
     MISSING_RECORDS,
     OFFSET,
     OK,
     RECORD_COLUMNS,
-    SMALLEST_RECORD_BYTES,
     TIMESTAMP,
     VALUE_AT,
     VALUE_SIZE,
 )
 from tidelog.kernels.intrinsics import add64, address_of
-from tidelog.kernels.jit import BYTES, TABLE, WRITABLE_TABLE, inlined, kernel
-from tidelog.kernels.record import read_record, record_bounds
+from tidelog.kernels.jit import BYTES, TABLE, WRITABLE_TABLE, kernel
+from tidelog.kernels.record import area_status, read_record, record_bounds
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-LOG_APPEND_TIME: Final = 0x08
-"""The attribute bit by which all records have the batch's greatest timestamp."""
-
-
-@inlined
-def area_status(start: int, end: int, size: int, count: int, free: int) -> int:
-    """Return what keeps an area from being decoded into ``free`` columns, OK if nothing does."""
-    if start < 0 or end < start or end > size:
-        return BAD_ARGUMENT
-    if count < 0:
-        return BAD_COUNT
-    if min(count, (end - start) // SMALLEST_RECORD_BYTES) > free:
-        return FULL
-    return OK
 
 
 @kernel(f"UniTuple(int64, 4)({BYTES}, {TABLE}, {WRITABLE_TABLE})")

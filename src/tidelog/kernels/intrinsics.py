@@ -63,6 +63,16 @@ def add64(builder: Any, a: Any, b: Any) -> Any:
     return builder.add(a, b)
 
 
+def _plain_subtract(a: int, b: int) -> int:
+    return _signed(a - b)
+
+
+@native("int64", _plain_subtract)
+def subtract64(builder: Any, a: Any, b: Any) -> Any:
+    """Subtract and wrap, as Java's long; numba's own ``-`` leaves overflow undefined."""
+    return builder.sub(a, b)
+
+
 def _plain_multiply(a: int, b: int) -> int:
     return _signed(a * b)
 
@@ -122,6 +132,16 @@ def _plain_load8(address: int) -> int:
 def load8(builder: Any, address: Any) -> Any:
     """Read one byte, 0 to 255."""
     return builder.zext(_load(builder, address, 8), llvm_type(64))
+
+
+def _plain_load32(address: int) -> int:
+    return ctypes.c_uint32.from_address(address).value
+
+
+@native("int64", _plain_load32)
+def load32(builder: Any, address: Any) -> Any:
+    """Read four bytes, 0 to 2**32 - 1."""
+    return builder.zext(_load(builder, address, 32), llvm_type(64))
 
 
 def _plain_load64(address: int) -> int:

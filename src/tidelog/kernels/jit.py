@@ -40,6 +40,7 @@ BYTES: Final = "Array(uint8, 1, 'C', readonly=True)"
 WRITABLE_BYTES: Final = "Array(uint8, 1, 'C')"
 INT32S: Final = "Array(int32, 1, 'C')"
 INT64S: Final = "Array(int64, 1, 'C', readonly=True)"
+WRITABLE_INT64S: Final = "Array(int64, 1, 'C')"
 TABLE: Final = "Array(int64, 2, 'C', readonly=True)"
 WRITABLE_TABLE: Final = "Array(int64, 2, 'C')"
 

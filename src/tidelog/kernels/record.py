@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tidelog.kernels.columns import (
+    BAD_ARGUMENT,
+    BAD_COUNT,
     BAD_HEADER,
     BAD_HEADERS_COUNT,
     BAD_KEY_LENGTH,
@@ -16,7 +18,9 @@ from tidelog.kernels.columns import (
     BAD_RECORD_LENGTH,
     BAD_VALUE_LENGTH,
     BAD_VARINT,
+    FULL,
     OK,
+    SMALLEST_RECORD_BYTES,
 )
 from tidelog.kernels.jit import inlined, kernel
 from tidelog.kernels.varint import read_varint, read_varlong
@@ -36,6 +40,18 @@ class RecordPlaces(NamedTuple):
 
 
 NOWHERE = RecordPlaces(0, 0, 0, 0, 0, 0, 0, 0)
+
+
+@inlined
+def area_status(start: int, end: int, size: int, count: int, free: int) -> int:
+    """Return what keeps an area from being decoded into ``free`` columns, OK if nothing does."""
+    if start < 0 or end < start or end > size:
+        return BAD_ARGUMENT
+    if count < 0:
+        return BAD_COUNT
+    if min(count, (end - start) // SMALLEST_RECORD_BYTES) > free:
+        return FULL
+    return OK
 
 
 @inlined
@@ -63,27 +79,28 @@ def _field(at: int, end: int, too_long: int) -> tuple[int, int, int]:
 
 
 @inlined
-def _header_end(at: int, end: int) -> int:
-    """Return the address after the header at ``at``, 0 if it is malformed."""
-    key_size, used = read_varint(at, end - at)
-    at += used
-    if used == 0 or key_size < 0 or key_size > end - at:
-        return 0
-    at += key_size
+def read_header(at: int, end: int) -> tuple[int, int, int, int]:
+    """Return address and size of a header's name and of its value; all 0 if it is malformed."""
+    name_size, used = read_varint(at, end - at)
+    name_at = at + used
+    if used == 0 or name_size < 0 or name_size > end - name_at:
+        return 0, 0, 0, 0
+    at = name_at + name_size
     value_size, used = read_varint(at, end - at)
-    at += used
-    if used == 0 or value_size > end - at:
-        return 0
-    return at + max(value_size, 0)
+    value_at = at + used
+    if used == 0 or value_size > end - value_at:
+        return 0, 0, 0, 0
+    return name_at, name_size, value_at, max(value_size, -1)
 
 
 @kernel(None)
 def headers_end(at: int, end: int, count: int) -> int:
     """Return the address after ``count`` headers, 0 if one is malformed."""
     for _ in range(count):
-        at = _header_end(at, end)
-        if at == 0:
-            break
+        name_at, _size, value_at, value_size = read_header(at, end)
+        if name_at == 0:
+            return 0
+        at = value_at + max(value_size, 0)
     return at
 
 

@@ -6,7 +6,7 @@ and 1 to plain code. Kafka: ``ByteBufferLogInputStream``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tidelog.kernels.columns import (
     ATTRIBUTES,
@@ -19,18 +19,23 @@ from tidelog.kernels.columns import (
     BASE_TIMESTAMP,
     BATCH_COLUMNS,
     CRC,
+    CRC_FROM,
     FULL,
+    HEADER_BYTES,
     LAST_OFFSET,
     LEADER_EPOCH,
     LEGACY,
+    LOG_OVERHEAD,
     MAGIC,
     MAX_TIMESTAMP,
     OK,
     POSITION,
+    PREFIX_BYTES,
     PRODUCER_EPOCH,
     PRODUCER_ID,
     RECORDS_COUNT,
     SIZE,
+    SMALLEST_LENGTH,
 )
 from tidelog.kernels.crc import crc_between
 from tidelog.kernels.intrinsics import (
@@ -46,15 +51,6 @@ from tidelog.kernels.jit import BYTES, WRITABLE_TABLE, inlined, kernel
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-# Bytes from the start of a batch, see records/batch.py (a test holds the two together).
-LOG_OVERHEAD: Final = 12
-PREFIX_BYTES: Final = 17
-HEADER_BYTES: Final = 61
-CRC_FROM: Final = 21
-"""First byte that the CRC covers."""
-SMALLEST_LENGTH: Final = 14
-"""Least ``length`` of a batch of any magic."""
 
 
 @inlined
