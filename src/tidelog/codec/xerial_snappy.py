@@ -61,7 +61,7 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
     del magic
     if len(data) < XERIAL_HEADER.size or bytes(data[: len(MAGIC)]) != MAGIC:
         return bytes(_read_block(data, limit, limit))
-    at, left = 0, limit
+    at, left = XERIAL_HEADER.size, limit  # the first header's version is not looked at
     parts = []
     while len(data) - at >= _BLOCK_SIZE.size:
         size_bytes = _BLOCK_SIZE.unpack(data, at).size_bytes

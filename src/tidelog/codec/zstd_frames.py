@@ -141,7 +141,9 @@ def _read(data: memoryview, frame: _Frame, left: int, limit: int) -> bytes:
             raise CorruptMessage(f"zstd frame claims {content_bytes} bytes, more than it can hold")
         if content_bytes > left:
             raise MessageTooLarge("decompressed records", limit - left + content_bytes, limit)
-    if frame.most_bytes <= _ONE_CALL_BYTES and frame.window_bytes <= _KEPT_WINDOW_BYTES:
+    is_small = frame.most_bytes <= _ONE_CALL_BYTES and frame.window_bytes <= _KEPT_WINDOW_BYTES
+    # A frame that states no content is not looked into by the library's single call.
+    if is_small and content_bytes != 0:
         part = _contexts.decompressor.decompress(data, max_output_size=max(1, frame.most_bytes))
     else:
         part = _read_pieces(data, left)
