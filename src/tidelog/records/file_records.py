@@ -145,18 +145,18 @@ class FileRecords:
 
 
 class FileSlice:
-    """Bytes ``[position, position + size_bytes)`` of a file, which stays open while this is held.
+    """Bytes ``[position, position + size)`` of a file, which stays open while this is held.
 
     What a read of a log gives: to be sent by ``sendfile`` or read, then closed. It is one more
     holder of ``file`` from the moment it is made.
     """
 
-    __slots__ = ("_is_closed", "file", "position", "size_bytes")
+    __slots__ = ("_is_closed", "file", "position", "size")
 
-    def __init__(self, file: OpenFile, position: int, size_bytes: int) -> None:
+    def __init__(self, file: OpenFile, position: int, size: int) -> None:
         self.file = file.hold()
         self.position = position
-        self.size_bytes = size_bytes
+        self.size = size
         self._is_closed = False
 
     def __enter__(self) -> Self:
@@ -172,7 +172,7 @@ class FileSlice:
 
     def read(self) -> bytes:
         """Return the bytes; fewer if the file has been cut since."""
-        return self.file.pread(self.size_bytes, self.position)
+        return self.file.pread(self.size, self.position)
 
     def fileno(self) -> int:
         """Return the descriptor for ``sendfile``; valid until ``close``."""
