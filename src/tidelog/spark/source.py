@@ -28,7 +28,7 @@ COLUMNS_DDL: Final = (
 HEADERS_DDL: Final = "headers array<struct<key: string, value: binary>>"
 
 
-class LogSource(DataSource):  # type: ignore[misc]  # pyspark is untyped here
+class LogSource(DataSource):
     """Reads and writes the topics of a data directory; ``path`` names the directory."""
 
     @classmethod

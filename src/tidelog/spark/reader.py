@@ -1,0 +1,126 @@
+"""The batch reader of the data source: plans on the driver, decodes in the workers.
+
+Owns what crosses from Spark's driver to its workers. Must not know how offsets are chosen
+(``plan``) or tables built (``tidelog.arrow``). There is no filter pushdown: on Spark 4.3 the
+partitions planned for one filtered query serve later queries of the same DataFrame too.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import InvalidArgument
+from tidelog.spark.plan import OffsetRange, log_directories, plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructField, StructType
+
+    from tidelog.spark.options import ReadOptions
+
+COLUMN_TYPES: Final = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    "headers": "array<struct<key:string,value:binary>>",
+}
+"""Spark's names for the types of the columns."""
+
+_MAY_BE_NULL: Final = ("key", "value", "headers")
+_FREEZES: Final = 2
+
+
+@dataclass(frozen=True)
+class OffsetRanges(InputPartition):
+    """What one task reads: plain values, so Spark can pickle them."""
+
+    ranges: tuple[OffsetRange, ...]
+
+
+class LogReader(DataSourceReader):
+    """Reads the columns of ``schema``, in its order, from the topics that the options choose."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        for field in schema.fields:
+            _check_column(field)
+        self._columns = [(field.name, field.nullable) for field in schema.fields]
+
+    def partitions(self) -> list[InputPartition]:
+        """Return one input partition a task; runs on the driver."""
+        planned = plan(SYSTEM_FILES, self._options, os.cpu_count() or 1)
+        return [OffsetRanges(ranges) for ranges in planned]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the tables of one task; runs in a worker.
+
+        Where ``partitions`` found nothing to read, Spark makes a partition of its own, with None.
+        """
+        ranges = partition.ranges if isinstance(partition, OffsetRanges) else ()
+        try:
+            yield from _tables(self._options.path, ranges, self._columns)
+        finally:
+            _settle_worker()
+
+
+def _check_column(field: StructField) -> None:
+    """Raise InvalidArgument for a column that no record has, or has with another type."""
+    kind = COLUMN_TYPES.get(field.name)
+    if kind is None:
+        columns = ", ".join(f"{name} {kind}" for name, kind in COLUMN_TYPES.items())
+        raise InvalidArgument(f"no column {field.name!r}; there are {columns}")
+    if field.dataType.simpleString() != kind:
+        given = field.dataType.simpleString()
+        raise InvalidArgument(f"column {field.name} is {kind}, not {given}; cast it after load()")
+    if not field.nullable and field.name in _MAY_BE_NULL:
+        raise InvalidArgument(f"column {field.name} may be null; leave NOT NULL away")
+
+
+def _tables(
+    path: str, ranges: tuple[OffsetRange, ...], columns: list[tuple[str, bool]]
+) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    from tidelog.arrow.decode import ArrowDecoder
+    from tidelog.arrow.schema import select
+    from tidelog.log.reader import open_read_only
+    from tidelog.records.columns import decode_groups
+
+    fields = select(name for name, _ in columns)
+    schema = pa.schema([fields.field(name).with_nullable(null) for name, null in columns])
+    for directory, part in log_directories(path, ranges):
+        decoder = ArrowDecoder(schema, part.topic, part.partition)
+        bounds = (part.start_offset, part.end_offset)
+        with open_read_only(directory, fs=SYSTEM_FILES) as log:
+            for piece in log.pieces(*bounds):
+                for columns_of_group in decode_groups(piece.data, piece.batches_in_data):
+                    yield from decoder.tables(columns_of_group, *bounds)
+
+
+class _Worker:
+    """How often this process has finished a task."""
+
+    tasks = 0
+
+
+def _settle_worker() -> None:
+    """Take what is loaded by now out of garbage collection, after the first and second task.
+
+    Spark's worker collects garbage after every task; walking numba's and Arrow's objects each time
+    would make a task of one row take 33 ms instead of 4.
+    """
+    if _Worker.tasks < _FREEZES:
+        _Worker.tasks += 1
+        gc.freeze()
