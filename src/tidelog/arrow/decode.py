@@ -13,9 +13,11 @@ import pyarrow as pa
 
 from tidelog.arrow.buffers import bitmap, fixed, gather, new_array
 from tidelog.arrow.schema import HEADER_TYPE, HEADERS_TYPE, TIMESTAMP_TYPE
+from tidelog.codec.layout import byte_view
 from tidelog.codec.varint import read_varint
 from tidelog.errors import InvalidTimestamp
 from tidelog.kernels.gate import use_kernels
+from tidelog.records.columns import RecordColumns
 from tidelog.records.record import read_headers
 
 if TYPE_CHECKING:
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidelog.arrow.buffers import Bytes, Gathered, Ints
-    from tidelog.records.columns import RecordColumns
 
 MAX_ROWS: Final = 32_000
 """Rows of one table: more gain nothing in Spark."""
@@ -82,13 +83,16 @@ class ArrowDecoder:
         """Cut into parts of about equal bytes, each within ``MAX_ROWS`` and ``MAX_BYTES``."""
         if not len(rows):
             return
+        if len(rows) <= MAX_ROWS and rows.data.nbytes <= MAX_BYTES:
+            yield rows
+            return
         ends = np.cumsum(self._sizes(rows))
         parts = max(-(-len(rows) // MAX_ROWS), -(-int(ends[-1]) // MAX_BYTES))
         marks = np.searchsorted(ends, np.arange(1, parts) * (int(ends[-1]) // parts), "right")
         start = 0
         for end in [*marks.tolist(), len(rows)]:
             if end > start:
-                yield rows.slice(start, end)
+                yield _slice(rows, start, end)
                 start = end
 
     def _sizes(self, rows: RecordColumns) -> Ints:
@@ -154,6 +158,11 @@ def _visible(columns: RecordColumns, start_offset: int, end_offset: int | None) 
     return columns.select(wanted)
 
 
+def _slice(rows: RecordColumns, start: int, end: int) -> RecordColumns:
+    types = rows.timestamp_type[start:end]
+    return RecordColumns(rows.array[:, start:end], rows.data, rows.batches, types)
+
+
 def _timestamps(rows: RecordColumns) -> pa.Array:
     millis = rows.timestamp
     if max(int(millis.max()), -int(millis.min())) > _MAX_TIMESTAMP:
@@ -189,7 +198,7 @@ def find_headers_plain(
 
     Reference of the kernel ``header_positions``. The decoder has checked the bytes.
     """
-    view = memoryview(data)
+    view = byte_view(data)
     offsets[0] = 0
     offsets[1:] = np.cumsum(counts)
     column = 0
@@ -217,7 +226,7 @@ def _names(rows: RecordColumns, gathered: Gathered) -> pa.Array:
     try:
         names.validate(full=True)
     except pa.ArrowInvalid:
-        view = memoryview(rows.data)
+        view = byte_view(rows.data)
         places = zip(rows.headers_at.tolist(), rows.headers_count.tolist(), strict=True)
         texts = [name for at, count in places for name, _ in read_headers(view, at, count)]
         return pa.array(texts, pa.string())
