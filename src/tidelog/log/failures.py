@@ -50,16 +50,17 @@ class DirectoryGuard:
             self._on_failure(self.data_directory, error)
 
     @contextmanager
-    def watch(self, doing: str) -> Iterator[None]:
+    def watch(self, doing: str, *, is_sync: bool = False) -> Iterator[None]:
         """Run the body; an OSError in it is raised as KafkaStorageError, named by ``doing``.
 
         A full disk leaves the directory online: the body has put the log back as it was, or what
-        it left behind does no harm. Any other error, one from fsync above all, takes it offline.
+        it left behind does no harm. Any other error takes it offline; so does any error at all
+        with ``is_sync``: after a failed fsync nobody knows what the disk holds.
         """
         self.check_online()
         try:
             yield
         except OSError as error:
-            if error.errno not in NO_SPACE:
+            if is_sync or error.errno not in NO_SPACE:
                 self.take_offline(error)
             raise KafkaStorageError(f"{doing} failed in {self.data_directory}: {error}") from error

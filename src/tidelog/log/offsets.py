@@ -68,19 +68,33 @@ class LogOffsets:
         return replace(self, high_watermark_metadata=proposed)
 
     def with_log_end(self, log_end: LogOffsetMetadata) -> LogOffsets:
-        """Move the end. A lower one takes recovery point, stable offset and watermark with it.
+        """Move the end on, or to another segment; a watermark at the end goes along.
 
         Source: Kafka UnifiedLog.updateLogEndOffset.
         """
-        watermark, unstable = self.high_watermark_metadata, self.first_unstable
+        watermark = self.high_watermark_metadata
         return replace(
             self,
             log_end=log_end,
-            log_start_offset=min(self.log_start_offset, log_end.offset),
-            high_watermark_metadata=log_end if watermark.offset >= log_end.offset else watermark,
-            first_unstable=unstable if unstable and unstable.offset < log_end.offset else None,
-            recovery_point=min(self.recovery_point, log_end.offset),
+            high_watermark_metadata=log_end if watermark.offset == log_end.offset else watermark,
         )
+
+    def truncated(
+        self, log_end: LogOffsetMetadata, log_start_offset: int, high_watermark: int | None = None
+    ) -> LogOffsets:
+        """Cut all offsets to a new end and start; the watermark to ``high_watermark`` if given.
+
+        The new end may lie above the old one (a follower that starts over), and so may the start.
+        """
+        watermark = self.high_watermark_metadata
+        if high_watermark is not None:
+            watermark = LogOffsetMetadata(high_watermark)
+        if watermark.offset >= log_end.offset:
+            watermark = log_end
+        elif watermark.offset < log_start_offset:
+            watermark = LogOffsetMetadata(log_start_offset)
+        recovery_point = min(max(self.recovery_point, log_start_offset), log_end.offset)
+        return LogOffsets(log_start_offset, watermark, log_end, recovery_point)
 
     def with_log_start(self, log_start_offset: int) -> LogOffsets:
         """Move the start; watermark, stable offset and recovery point are raised to it."""

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 _base = attrgetter("base_offset")
 
 
+def segments_from(segments: tuple[LogSegment, ...], offset: int) -> tuple[LogSegment, ...]:
+    """Return the segments from the one that may hold ``offset`` on; none if all begin above."""
+    at = bisect_right(segments, offset, key=_base)
+    return segments[at - 1 :] if at else ()
+
+
 class LogSegments:
     """Segments by base offset, strictly ascending; the last one is active.
 
@@ -78,9 +84,7 @@ class LogSegments:
 
     def from_floor(self, offset: int) -> tuple[LogSegment, ...]:
         """Return the segments from the one that may hold ``offset`` on; none if all begin above."""
-        segments = self.all
-        at = bisect_right(segments, offset, key=_base)
-        return segments[at - 1 :] if at else ()
+        return segments_from(self.all, offset)
 
     def overlapping(self, start_offset: int, end_offset: int) -> tuple[LogSegment, ...]:
         """Return the segments that may hold offsets of [start, end)."""

@@ -1,0 +1,72 @@
+"""What every part of one log is given: where it lies, its settings, and the doors to the machine.
+
+Owns nothing but these references. Must not know what the parts do with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidelog.segment.filenames import parse_topic_partition
+from tidelog.segment.segment import LogSegment
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from tidelog.config.log import LogConfig
+    from tidelog.env.clock import Clock
+    from tidelog.env.files import FileSystem
+    from tidelog.env.scheduler import Scheduler
+    from tidelog.log.failures import DirectoryGuard
+    from tidelog.segment.filenames import TopicPartition
+
+
+@dataclass
+class LogContext:
+    """One log's place, settings and doors; a rename and a change of settings happen here.
+
+    Both are made under the log's lock, and seen by all parts since they share this object.
+    """
+
+    directory: str
+    config: LogConfig
+    fs: FileSystem
+    clock: Clock
+    scheduler: Scheduler
+    rng: Random
+    guard: DirectoryGuard
+
+    @property
+    def parent(self) -> str:
+        """The data directory."""
+        return self.directory.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """The name of the log's directory."""
+        return self.directory.rpartition("/")[2]
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Topic and partition, as the directory's name tells; InvalidTopic if it does not."""
+        return parse_topic_partition(self.name)
+
+    def path(self, name: str) -> str:
+        """Return the path of a file in the log's directory."""
+        return f"{self.directory}/{name}"
+
+    def open_segment(
+        self, base_offset: int, *, suffix: str = "", preallocate: bool = False
+    ) -> LogSegment:
+        """Open the segment that starts at ``base_offset``; create its ``.log`` if missing."""
+        return LogSegment.open(
+            self.directory,
+            base_offset,
+            self.config,
+            fs=self.fs,
+            clock=self.clock,
+            rng=self.rng,
+            suffix=suffix,
+            preallocate=preallocate and self.config.preallocate,
+        )

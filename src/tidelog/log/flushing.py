@@ -1,0 +1,67 @@
+"""Making a log durable, and remembering up to where it is.
+
+Owns the recovery point's moves by flushing and rolling. Kafka: ``UnifiedLog.flush`` and ``roll``.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from tidelog.segment.offset_metadata import LogOffsetMetadata
+
+if TYPE_CHECKING:
+    from tidelog.log.state import LogState
+    from tidelog.segment.segment import LogSegment
+
+_log = logging.getLogger(__name__)
+
+
+def flush(state: LogState, *, force: bool = False) -> None:
+    """Make every record durable; with ``force`` also an empty active segment's files."""
+    log_end_offset = state.offsets.log_end_offset
+    _flush_up_to(state, log_end_offset + 1 if force else log_end_offset, log_end_offset)
+
+
+def flush_up_to(state: LogState, end_offset: int) -> None:
+    """Make the records below ``end_offset`` durable."""
+    _flush_up_to(state, end_offset, end_offset)
+
+
+def _flush_up_to(state: LogState, end_offset: int, recovery_point: int) -> None:
+    """Flush segments without the lock, then raise the recovery point under it."""
+    flushed_to = state.offsets.recovery_point
+    if end_offset <= flushed_to:
+        return
+    with state.context.guard.watch("flushing", is_sync=True):
+        state.check_open()
+        state.local.flush(flushed_to, end_offset)
+        with state.lock:
+            if recovery_point > state.offsets.recovery_point:
+                state.move(state.offsets.with_recovery_point(recovery_point))
+                state.last_flush_ms = state.context.clock.now_ms()
+
+
+def roll_locked(state: LogState, expected_next_offset: int | None = None) -> LogSegment:
+    """Start a new active segment at the log's end or, if that is higher, where records will begin.
+
+    Producer state is kept beside it, unsynced; a task syncs that and flushes what came before, in
+    this order, so that the recovery point never passes a snapshot that may be lost.
+    """
+    offsets = state.offsets
+    new_base = max(expected_next_offset or 0, offsets.log_end_offset)
+    segment = state.local.roll(new_base)
+    log_end = LogOffsetMetadata(offsets.log_end_offset, segment.base_offset, segment.size_bytes)
+    state.producers.map_end_offset = new_base
+    snapshot = state.producers.take_snapshot(sync=False)
+    state.move(offsets.with_log_end(log_end))
+    _log.info("log-rolled directory=%s base_offset=%d", state.context.directory, new_base)
+
+    def sync_and_flush() -> None:
+        if snapshot is not None:
+            with state.context.guard.watch("flushing a producer snapshot", is_sync=True):
+                state.producers.snapshots.sync(snapshot)
+        flush_up_to(state, new_base)
+
+    state.context.scheduler.schedule("flush-log", sync_and_flush)
+    return segment

@@ -1,0 +1,270 @@
+"""Opening a log's directory: what a crash left behind is finished or undone, then it is read.
+
+Owns the order of the steps. Must not know appends or readers. Kafka: ``LogLoader``.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from tidelog.errors import CorruptIndex, InvalidArgument, InvariantError, SegmentOffsetOverflow
+from tidelog.log.deletion import delete_segment_files, delete_snapshots
+from tidelog.log.offsets import LogOffsets
+from tidelog.log.rebuild import rebuild_producer_state
+from tidelog.log.recovery import SegmentRecovery
+from tidelog.log.segments import LogSegments
+from tidelog.log.split import split_overflowed_segment
+from tidelog.segment.filenames import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    RAFT_DELETED_SUFFIX,
+    SWAP_SUFFIX,
+    is_delete_directory,
+    is_index_file,
+    is_log_file,
+    log_file,
+    offset_from_file_name,
+    replace_suffix,
+)
+from tidelog.segment.offset_metadata import LogOffsetMetadata
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidelog.log.context import LogContext
+    from tidelog.log.leader_epoch import LeaderEpochCache
+    from tidelog.log.producer_state import ProducerStateConfig, ProducerStateManager
+    from tidelog.segment.segment import LogSegment
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+class LogCheckpoints(NamedTuple):
+    """What the data directory's checkpoints say about one log, and how it was left."""
+
+    log_start_offset: int = 0
+    recovery_point: int = 0
+    is_clean: bool = True
+
+
+class LoadedLog(NamedTuple):
+    """A log that is ready for use; the high watermark still is the log start."""
+
+    segments: LogSegments
+    offsets: LogOffsets
+
+
+class LogLoader:
+    """Loads one log. Source: Kafka LogLoader."""
+
+    def __init__(
+        self,
+        context: LogContext,
+        epochs: LeaderEpochCache,
+        producers: ProducerStateManager,
+        config: ProducerStateConfig,
+        checkpoints: LogCheckpoints,
+    ) -> None:
+        self._context = context
+        self._fs = context.fs
+        self._epochs = epochs
+        self._producers = producers
+        self._checkpoints = checkpoints
+        self._segments = LogSegments()
+        self._recovery = SegmentRecovery(
+            context, self._segments, epochs, config, checkpoints.log_start_offset
+        )
+
+    def load(self) -> LoadedLog:
+        """Run all steps; raises OSError, and InvalidTxnState for a log no Kafka writes."""
+        self._complete_swaps()
+        self._retry_on_overflow(self._load_segment_files)
+        if is_delete_directory(self._context.name):
+            if not self._segments.all:
+                self._segments.add(self._context.open_segment(0))
+            next_offset = recovery_point = 0
+        else:
+            recovery_point, next_offset = self._retry_on_overflow(self._recover_log)
+            self._segments.active.resize_indexes()
+        return LoadedLog(self._segments, self._settle(next_offset, recovery_point))
+
+    def _settle(self, next_offset: int, recovery_point: int) -> LogOffsets:
+        """Bring epochs and producers in line with what the segments hold."""
+        checkpointed_start = self._checkpoints.log_start_offset
+        self._epochs.truncate_from_end(next_offset)
+        self._epochs.truncate_from_start(checkpointed_start)
+        start = max(checkpointed_start, self._segments.first_base_offset or 0)
+        if not self._producers.is_empty:
+            raise InvariantError("Producer state must be empty during log initialization")
+        self._producers.snapshots.delete_strays(self._segments.base_offsets)
+        rebuild_producer_state(
+            self._segments,
+            self._producers,
+            log_start_offset=start,
+            last_offset=next_offset,
+            now_ms=self._context.clock.now_ms(),
+            after_clean_shutdown=self._checkpoints.is_clean,
+        )
+        active = self._segments.active
+        # A directory that waits for deletion says its log ends at 0, wherever it starts.
+        end = max(next_offset, start)
+        return LogOffsets(
+            log_start_offset=start,
+            high_watermark_metadata=LogOffsetMetadata(start),
+            log_end=LogOffsetMetadata(end, active.base_offset, active.size_bytes),
+            recovery_point=min(max(recovery_point, start), end),
+        )
+
+    # Files that a crash left half-way
+
+    def _complete_swaps(self) -> None:
+        """Finish or undo the replacement of segments that a crash interrupted."""
+        swaps = self._remove_temporary_files()
+        opened = [
+            self._context.open_segment(offset_from_file_name(name), suffix=SWAP_SUFFIX)
+            for name in swaps
+            if is_log_file(name.removesuffix(SWAP_SUFFIX))
+        ]
+        if opened:
+            first = min(segment.base_offset for segment in opened)
+            end = max(segment.read_next_offset() for segment in opened)
+            self._delete_replaced(first, end)
+        for segment in opened:
+            segment.close()
+        for name in self._fs.list(self._context.directory):
+            if not name.endswith(SWAP_SUFFIX):
+                continue
+            path = self._context.path(name)
+            _log.info("swap-completed path=%s", path)
+            self._fs.rename(path, replace_suffix(path, SWAP_SUFFIX, ""))
+
+    def _remove_temporary_files(self) -> list[str]:
+        """Delete what never became part of the log; return the names of complete new files.
+
+        Swap files at or above the lowest ``.cleaned`` offset are not complete: the renaming to
+        ``.swap`` goes from the last segment to the first.
+        """
+        names = sorted(self._fs.list(self._context.directory))
+        cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
+        swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
+        incomplete_from = min(map(offset_from_file_name, cleaned), default=None)
+        complete = [
+            name
+            for name in swaps
+            if incomplete_from is None or offset_from_file_name(name) < incomplete_from
+        ]
+        gone = [
+            name
+            for name in names
+            if name.endswith(DELETED_SUFFIX) and not name.endswith(RAFT_DELETED_SUFFIX)
+        ]
+        for name in (*gone, *(name for name in swaps if name not in complete), *cleaned):
+            _log.info("leftover-deleted path=%s", self._context.path(name))
+            self._fs.delete(self._context.path(name))
+        return complete
+
+    def _delete_replaced(self, start_offset: int, end_offset: int) -> None:
+        """Delete the files of old segments in [start, end), which swap files replace."""
+        for name in self._fs.list(self._context.directory):
+            if name.endswith(SWAP_SUFFIX):
+                continue
+            try:
+                offset = offset_from_file_name(name)
+            except InvalidArgument:
+                continue
+            if start_offset <= offset < end_offset:
+                _log.info("replaced-file-deleted path=%s", self._context.path(name))
+                self._fs.delete(self._context.path(name))
+
+    # Segments
+
+    def _retry_on_overflow(self, step: Callable[[], T]) -> T:
+        """Run ``step``; split each segment that turns out to hold offsets too far apart."""
+        while True:
+            try:
+                return step()
+            except SegmentOffsetOverflow as error:
+                self._split(error.base_offset)
+
+    def _split(self, base_offset: int) -> None:
+        _log.info("segment-split directory=%s base_offset=%d", self._context.directory, base_offset)
+        segment = self._segments.get(base_offset) or self._context.open_segment(base_offset)
+        self._segments.add(segment)
+        replaced = split_overflowed_segment(self._context, self._segments, segment)
+        stale = [old.base_offset for old in replaced]
+        delete_snapshots(self._context, self._producers.snapshots, stale)
+
+    def _load_segment_files(self) -> None:
+        for segment in self._segments:
+            segment.close()
+        self._segments.clear()
+        names = sorted(self._fs.list(self._context.directory))
+        bases = {offset_from_file_name(name) for name in names if is_log_file(name)}
+        for name in names:
+            if is_index_file(name) and offset_from_file_name(name) not in bases:
+                _log.warning("orphaned-index-deleted path=%s", self._context.path(name))
+                self._fs.delete(self._context.path(name))
+        for base_offset in sorted(bases):
+            self._load_segment(base_offset)
+
+    def _load_segment(self, base_offset: int) -> None:
+        segment = self._context.open_segment(base_offset)
+        reason = self._reason_to_recover(segment)
+        if reason:
+            self._recovery.recover(segment)
+        self._segments.add(segment)
+
+    def _reason_to_recover(self, segment: LogSegment) -> str:
+        """Say what is wrong with a segment's indexes; empty if nothing is.
+
+        A missing time index is only made anew, and the contents of offset and time indexes are not
+        looked at: the log's own recovery does that where it matters.
+        """
+        checkpoints = self._checkpoints
+        path = log_file(self._context.directory, segment.base_offset)
+        if not segment.has_offset_index():
+            is_odd = checkpoints.is_clean or segment.base_offset < checkpoints.recovery_point
+            level = logging.ERROR if is_odd else logging.INFO
+            _log.log(level, "offset-index-missing path=%s", path)
+            return "no offset index"
+        try:
+            segment.sanity_check()
+        except CorruptIndex as error:
+            _log.warning("index-corrupt path=%s reason=%s", path, error)
+            return str(error)
+        return ""
+
+    # The log's end
+
+    def _recover_log(self) -> tuple[int, int]:
+        """Check what may not be whole; return recovery point and next offset (both exclusive)."""
+        checkpoints, segments = self._checkpoints, self._segments
+        if not checkpoints.is_clean and segments.all:
+            self._remove(self._recovery.recover_from(checkpoints.recovery_point), "recovery")
+        is_kept = True
+        start = checkpoints.log_start_offset
+        if segments.all and (end := segments.active.read_next_offset()) < start:
+            _log.warning(
+                "log-emptied directory=%s log_end_offset=%d log_start_offset=%d",
+                *(self._context.directory, end, start),
+            )
+            self._remove(list(segments), "log start offset beyond the end")
+            self._epochs.clear_and_flush()
+            self._producers.truncate_fully_and_start_at(start)
+            is_kept = False
+        if not segments.all:
+            segments.add(self._context.open_segment(start, preallocate=True))
+        next_offset = segments.active.read_next_offset()
+        if checkpoints.is_clean and is_kept:
+            return next_offset, next_offset
+        return min(checkpoints.recovery_point, next_offset), next_offset
+
+    def _remove(self, segments: list[LogSegment], reason: str) -> None:
+        for segment in segments:
+            self._segments.remove(segment.base_offset)
+        delete_segment_files(self._context, segments, reason)
+        offsets = [segment.base_offset for segment in segments]
+        delete_snapshots(self._context, self._producers.snapshots, offsets)

@@ -1,0 +1,166 @@
+"""The segments of one log on disk: append to the last, start the next, cut, replace, delete.
+
+Owns which files make up the log. Must not know producers, epochs, watermarks or locks: offsets come
+in as values, and the caller holds the log's lock. Kafka: ``LocalLog``.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from tidelog.errors import InvariantError
+from tidelog.log.deletion import delete_segment_files
+from tidelog.segment.filenames import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    SWAP_SUFFIX,
+    log_file,
+    offset_index_file,
+    time_index_file,
+    transaction_index_file,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidelog.log.context import LogContext
+    from tidelog.log.segments import LogSegments
+    from tidelog.segment.segment import LogSegment
+
+_log = logging.getLogger(__name__)
+
+
+class LocalLog:
+    """The files of one log, as an ordered set of segments. Source: Kafka LocalLog."""
+
+    def __init__(self, context: LogContext, segments: LogSegments) -> None:
+        self.context = context
+        self.segments = segments
+
+    def roll(self, new_base_offset: int) -> LogSegment:
+        """Start a new active segment at ``new_base_offset``, which is at or above the log's end."""
+        segments = self.segments
+        active = segments.active
+        existing = segments.get(new_base_offset)
+        if existing is not None:
+            if existing is not active or active.size_bytes > 0:
+                raise InvariantError(f"{active} cannot be rolled to {new_base_offset}")
+            # An index without room for one entry asks for a roll of an empty segment.
+            _log.warning("empty-segment-replaced base_offset=%d", new_base_offset)
+            return self._replace_by_new(active, new_base_offset, "rolled while empty")
+        if new_base_offset < active.base_offset:
+            raise InvariantError(f"{active} cannot be rolled back to {new_base_offset}")
+        self._delete_leftovers(new_base_offset)
+        active.become_inactive()
+        return self._add_new(new_base_offset)
+
+    def _add_new(self, base_offset: int) -> LogSegment:
+        segment = self.context.open_segment(base_offset, preallocate=True)
+        self.segments.add(segment)
+        return segment
+
+    def _replace_by_new(self, old: LogSegment, base_offset: int, reason: str) -> LogSegment:
+        """Put a new, empty segment in the place of ``old``; readers always find one of the two."""
+        if old.base_offset == base_offset:
+            old.change_suffix("", DELETED_SUFFIX)
+        new = self._add_new(base_offset)
+        if old.base_offset != base_offset:
+            self.segments.remove(old.base_offset)
+        delete_segment_files(self.context, [old], reason)
+        return new
+
+    def _delete_leftovers(self, base_offset: int) -> None:
+        for path_of in (log_file, offset_index_file, time_index_file, transaction_index_file):
+            path = path_of(self.context.directory, base_offset)
+            if self.context.fs.exists(path):
+                _log.warning("leftover-deleted path=%s", path)
+                self.context.fs.delete(path)
+
+    def remove(self, segments: Sequence[LogSegment], reason: str) -> None:
+        """Take ``segments`` out of the log and delete their files after the delay."""
+        for segment in segments:
+            self.segments.remove(segment.base_offset)
+        delete_segment_files(self.context, segments, reason)
+
+    def truncate_to(self, offset: int) -> list[LogSegment]:
+        """Drop all from ``offset`` on; return the segments that went whole.
+
+        The first segment begins at or below ``offset``. A batch that straddles it goes too.
+        """
+        gone = [segment for segment in self.segments if segment.base_offset > offset]
+        self.remove(gone, f"truncation to offset {offset}")
+        self.segments.active.truncate_to(offset)
+        return gone
+
+    def truncate_fully_and_start_at(self, offset: int) -> list[LogSegment]:
+        """Drop everything and go on with one empty segment at ``offset``; return what went."""
+        gone = list(self.segments)
+        reason = f"full truncation to offset {offset}"
+        self.remove(gone[:-1], reason)
+        self._replace_by_new(gone[-1], offset, reason)
+        return gone
+
+    def replace_segments(
+        self, new: Sequence[LogSegment], old: Sequence[LogSegment]
+    ) -> list[LogSegment]:
+        """Put ``new`` (complete, named ``.cleaned``) in the place of ``old``; return what went.
+
+        New segments are renamed ``.swap`` from the last to the first: so after a crash a ``.swap``
+        counts only if no ``.cleaned`` with a lower offset is left. Source: Kafka
+        LocalLog.replaceSegments.
+        """
+        arriving = sorted(new, key=lambda segment: segment.base_offset)
+        held = set(self.segments.base_offsets)
+        leaving = sorted(
+            (segment for segment in old if segment.base_offset in held),
+            key=lambda segment: segment.base_offset,
+        )
+        for segment in reversed(arriving):
+            segment.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
+            self.segments.add(segment)
+        bases = {segment.base_offset for segment in arriving}
+        for segment in leaving:
+            if segment.base_offset not in bases:
+                self.segments.remove(segment.base_offset)
+            delete_segment_files(self.context, [segment], "replaced")
+        for segment in arriving:
+            segment.change_suffix(SWAP_SUFFIX, "")
+        self.context.fs.sync_directory(self.context.directory)
+        return [segment for segment in leaving if segment.base_offset not in bases]
+
+    def flush(self, start_offset: int, end_offset: int) -> None:
+        """Make the offsets in [start, end) durable, and the names of new segments among them."""
+        unflushed = self.segments.overlapping(start_offset, end_offset)
+        for segment in unflushed:
+            segment.flush()
+        if any(segment.base_offset >= start_offset for segment in unflushed):
+            self.context.fs.sync_directory(self.context.directory)
+
+    def close(self) -> None:
+        """Close all segments; every one is tried, then the first error raised."""
+        errors = []
+        for segment in self.segments:
+            try:
+                segment.close()
+            except OSError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def close_handlers(self) -> None:
+        """Let go of all files without writing anything."""
+        for segment in self.segments:
+            segment.close_handlers()
+
+    def delete_all(self) -> None:
+        """Delete all segments now, and what is left in the directory, and the directory."""
+        segments = list(self.segments)
+        self.segments.clear()
+        for segment in segments:
+            segment.delete()
+        context = self.context
+        for name in context.fs.list(context.directory):
+            context.fs.delete(context.path(name))
+        context.fs.delete_directory(context.directory)
+        context.fs.sync_directory(context.parent)

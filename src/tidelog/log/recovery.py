@@ -1,0 +1,105 @@
+"""Segments whose end is not known to be whole: checked, cut at the first bad batch, indexed anew.
+
+Owns the recovery of one segment and of a log's tail. Must not know swap files or clean shutdowns.
+Kafka: ``LogLoader.recoverSegment`` and ``recoverLog``.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from tidelog.errors import OffsetsOutOfOrder
+from tidelog.log.producer_state import ProducerStateManager
+from tidelog.log.rebuild import rebuild_producer_state
+from tidelog.log.replay import replay_epochs, replay_producers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidelog.log.context import LogContext
+    from tidelog.log.leader_epoch import LeaderEpochCache
+    from tidelog.log.producer_state import ProducerStateConfig
+    from tidelog.log.segments import LogSegments
+    from tidelog.records.memory import BatchColumns
+    from tidelog.records.table import Bytes
+    from tidelog.segment.segment import LogSegment
+    from tidelog.segment.txn_index import AbortedTxn
+
+_log = logging.getLogger(__name__)
+
+
+class _Observer:
+    """Feeds recovered batches to leader epochs and producer state, in this order."""
+
+    def __init__(self, epochs: LeaderEpochCache, producers: ProducerStateManager) -> None:
+        self._epochs = epochs
+        self._producers = producers
+
+    def observe(self, batches: BatchColumns, data: Bytes) -> Sequence[AbortedTxn]:
+        """Take note of good batches of ``data``; return the transactions that they abort."""
+        replay_epochs(self._epochs, batches)
+        return replay_producers(self._producers, batches, data)
+
+
+class SegmentRecovery:
+    """Recovers segments of one log while it is loaded; not thread safe."""
+
+    def __init__(
+        self,
+        context: LogContext,
+        segments: LogSegments,
+        epochs: LeaderEpochCache,
+        config: ProducerStateConfig,
+        log_start_offset: int,
+    ) -> None:
+        self._context = context
+        self._segments = segments
+        self._epochs = epochs
+        self._config = config
+        self._log_start_offset = log_start_offset
+
+    def recover(self, segment: LogSegment) -> int:
+        """Check and re-index one segment; return the bytes cut off its end.
+
+        Producer state is rebuilt up to the segment in a manager of its own, so that the log's can
+        later be built from scratch; the snapshot left behind spares the next segment that work.
+        """
+        context = self._context
+        producers = ProducerStateManager(
+            context.directory, fs=context.fs, clock=context.clock, config=self._config
+        )
+        rebuild_producer_state(
+            self._segments,
+            producers,
+            log_start_offset=self._log_start_offset,
+            last_offset=segment.base_offset,
+            now_ms=context.clock.now_ms(),
+        )
+        cut_bytes = segment.recover(_Observer(self._epochs, producers))
+        producers.take_snapshot()
+        return cut_bytes
+
+    def recover_from(self, recovery_point: int) -> list[LogSegment]:
+        """Recover all segments from the one that holds ``recovery_point`` on.
+
+        Where bytes had to be cut the log ends. Returns the segments behind that, still in the set.
+        """
+        unflushed = self._segments.from_floor(recovery_point) or self._segments.all
+        for number, segment in enumerate(unflushed):
+            try:
+                cut_bytes = self.recover(segment)
+            except OffsetsOutOfOrder as error:
+                _log.warning(
+                    "segment-emptied directory=%s base_offset=%d reason=%s",
+                    *(self._context.directory, segment.base_offset, error),
+                )
+                cut_bytes = segment.truncate_to(segment.base_offset)
+            if cut_bytes:
+                behind = unflushed[number + 1 :]
+                _log.warning(
+                    "log-cut directory=%s base_offset=%d cut_bytes=%d segments_removed=%d",
+                    *(self._context.directory, segment.base_offset, cut_bytes, len(behind)),
+                )
+                return list(behind)
+        return []

@@ -1,0 +1,133 @@
+"""Batches that are in the log already, fed to producer state and leader epochs.
+
+Owns the reading of producer fields out of batch headers. Must not know files.
+Kafka: ``LogSegment.updateProducerState`` and ``UnifiedLog.loadProducersFromRecords``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tidelog.log.producer_append import AppendOrigin, ProducerBatch
+from tidelog.log.producer_entry import BATCHES_TO_RETAIN
+from tidelog.records.control import read_marker
+from tidelog.segment.txn_index import AbortedTxn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tidelog.codec.layout import Buffer
+    from tidelog.log.leader_epoch import LeaderEpochCache
+    from tidelog.log.producer_entry import CompletedTxn
+    from tidelog.log.producer_state import ProducerStateManager
+    from tidelog.records.memory import BatchColumns
+
+_TELLING: Final = BATCHES_TO_RETAIN + 1
+
+
+def producer_batches(batches: BatchColumns, data: Buffer) -> Iterator[tuple[int, ProducerBatch]]:
+    """Yield index and producer fields of each batch that has a producer id, in order.
+
+    ``data`` holds the batches at their positions; only the records of markers are read.
+    """
+    chosen = np.flatnonzero(batches.producer_id >= 0)
+    if not chosen.size:
+        return
+    owned = batches.select(chosen)
+    fields = (
+        owned.producer_id,
+        owned.producer_epoch,
+        owned.base_sequence,
+        owned.base_offset,
+        owned.last_offset,
+        owned.max_timestamp,
+        owned.is_transactional,
+        owned.is_control,
+    )
+    counts, positions = owned.records_count.tolist(), owned.position.tolist()
+    rows = zip(*(field.tolist() for field in fields), strict=True)
+    for at, (index, row) in enumerate(zip(chosen.tolist(), rows, strict=True)):
+        batch = ProducerBatch(*row)
+        if batch.is_control and counts[at]:
+            timestamp, marker = read_marker(data, positions[at])
+            batch = batch._replace(marker=marker, marker_timestamp=timestamp)
+        yield index, batch
+
+
+def replay_producers(
+    producers: ProducerStateManager, batches: BatchColumns, data: Buffer
+) -> list[AbortedTxn]:
+    """Feed batches that were accepted before; return the transactions they abort, in order.
+
+    Sequences are not checked. Raises InvalidTxnState for a plain batch inside a transaction.
+    """
+    aborted: list[AbortedTxn] = []
+    for _, batch in producer_batches(batches.select(_telling(batches)), data):
+        info = producers.prepare_update(batch.producer_id, AppendOrigin.REPLICATION)
+        completed = info.append(batch)
+        producers.update(info)
+        if completed is not None:
+            aborted += complete(producers, [completed])
+    if len(batches):
+        producers.map_end_offset = int(batches.last_offset[-1]) + 1
+    return aborted
+
+
+def complete(
+    producers: ProducerStateManager, transactions: Sequence[CompletedTxn]
+) -> list[AbortedTxn]:
+    """Complete transactions in order; return index entries for those that were aborted."""
+    aborted = []
+    for txn in transactions:
+        if txn.is_aborted:
+            stable = producers.last_stable_offset(txn)
+            aborted.append(
+                AbortedTxn(0, txn.producer_id, txn.first_offset, txn.last_offset, stable)
+            )
+        producers.complete_txn(txn)
+    return aborted
+
+
+def _telling(batches: BatchColumns) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    """Choose the batches that leave a trace in producer state, so that the others cost nothing.
+
+    Between two markers, and while its epoch and transactional flag stay the same, a producer's
+    state is told by its first batch (which may open a transaction) and its last five.
+    """
+    owned = np.flatnonzero(batches.producer_id >= 0)
+    if owned.size <= _TELLING:
+        return owned
+    chosen = batches.select(owned)
+    is_control = chosen.is_control
+    runs = np.stack(
+        [
+            2 * np.cumsum(is_control) - is_control,
+            chosen.producer_id,
+            chosen.producer_epoch,
+            chosen.is_transactional,
+        ]
+    )
+    # A producer that changes epoch or flag between two markers is kept whole: order matters there.
+    _, producer_of = np.unique(runs[:2], axis=1, return_inverse=True)
+    _, run_of = np.unique(runs, axis=1, return_inverse=True)
+    producer_of, run_of = producer_of.ravel(), run_of.ravel()
+    is_mixed = np.bincount(producer_of)[producer_of] != np.bincount(run_of)[run_of]
+    order = np.argsort(run_of, kind="stable")
+    sizes = np.bincount(run_of)
+    starts = np.cumsum(sizes) - sizes
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size) - np.repeat(starts, sizes)
+    is_edge = (rank == 0) | (rank >= sizes[run_of] - BATCHES_TO_RETAIN)
+    kept: np.ndarray[tuple[int], np.dtype[np.intp]] = owned[is_edge | is_mixed]
+    return kept
+
+
+def replay_epochs(epochs: LeaderEpochCache, batches: BatchColumns) -> None:
+    """Note each leader epoch that is above all before it; magic 0 and 1 have none."""
+    latest = epochs.latest_epoch
+    known = -1 if latest is None else latest
+    seen = np.maximum.accumulate(np.concatenate(([known], batches.leader_epoch)))
+    for index in np.flatnonzero(np.diff(seen)).tolist():
+        epochs.assign(int(batches.leader_epoch[index]), int(batches.base_offset[index]))

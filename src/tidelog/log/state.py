@@ -1,0 +1,110 @@
+"""What one open log holds, and the one place where its offsets move.
+
+Owns the lock, the segments, the offsets, producers and epochs of a log, and how they follow each
+other. Must not know appends, reads or tasks. Kafka: the fields of ``UnifiedLog``.
+"""
+
+from __future__ import annotations
+
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from tidelog.errors import KafkaStorageError
+from tidelog.log.reading import LogView, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from uuid import UUID
+
+    from tidelog.log.context import LogContext
+    from tidelog.log.leader_epoch import LeaderEpochCache
+    from tidelog.log.local_log import LocalLog
+    from tidelog.log.offsets import LogOffsets
+    from tidelog.log.producer_state import ProducerStateManager
+    from tidelog.segment.offset_metadata import LogOffsetMetadata
+
+
+class LogState:
+    """The parts of one open log.
+
+    ``lock`` guards every change: of ``local`` (the segments), ``producers``, ``epochs``,
+    ``topic_id``, ``last_flush_ms``, ``is_closed`` and, through ``move`` alone, of ``offsets``.
+    Readers take ``view``, which is immutable, and never lock. The lock is reentrant, since a
+    scheduler may run a task of the log on the thread that schedules it.
+    """
+
+    def __init__(
+        self,
+        context: LogContext,
+        local: LocalLog,
+        offsets: LogOffsets,
+        producers: ProducerStateManager,
+        epochs: LeaderEpochCache,
+    ) -> None:
+        self.context = context
+        self.local = local
+        self.producers = producers
+        self.epochs = epochs
+        self.lock = RLock()
+        self.is_closed = False
+        self.last_flush_ms = context.clock.now_ms()
+        self.topic_id: UUID | None = None
+        self.is_topic_id_dirty = False
+        self.on_high_watermark: Callable[[int], None] | None = None
+        self._offsets = offsets
+        self.move(offsets)
+
+    @property
+    def offsets(self) -> LogOffsets:
+        """The offsets now."""
+        return self._offsets
+
+    @property
+    def view(self) -> LogView:
+        """Segments and offsets now. Offsets are taken first: what they show, the segments hold."""
+        offsets = self._offsets
+        return LogView(self.local.segments.all, offsets)
+
+    def check_open(self) -> None:
+        """Raise KafkaStorageError if the log was closed; the caller wants to change it."""
+        self.context.guard.check_online()
+        if self.is_closed:
+            raise KafkaStorageError(f"{self.context.directory} is closed")
+
+    def move(self, offsets: LogOffsets) -> None:
+        """Make ``offsets`` the log's; what follows from them follows here.
+
+        A new high watermark lets producer state forget replicated transactions; the first unstable
+        offset is asked of it each time. Only this method changes the offsets.
+        """
+        old_watermark = self._offsets.high_watermark
+        if offsets.high_watermark != old_watermark:
+            self.producers.on_high_watermark_updated(offsets.high_watermark)
+        unstable = self.producers.first_unstable_offset
+        moved = offsets.with_first_unstable(unstable)
+        if moved.first_unstable is not None and moved.first_unstable.is_offset_only:
+            place = resolve(LogView(self.local.segments.all, moved), moved.first_unstable)
+            moved = moved.with_first_unstable(place)
+        self._offsets = moved
+        if moved.high_watermark != old_watermark and self.on_high_watermark is not None:
+            self.on_high_watermark(moved.high_watermark)
+
+    def refresh(self) -> None:
+        """Let the offsets follow a change of producer state."""
+        self.move(self._offsets)
+
+    def resolve_high_watermark(self) -> LogOffsetMetadata:
+        """Find, and keep, where the high watermark lies, if that was not known."""
+        view = self.view
+        place = view.offsets.high_watermark_metadata
+        if not place.is_offset_only:
+            return place
+        place = resolve(view, place)
+        # A reader does not wait: whoever holds the lock may be about to move it anyway.
+        if not place.is_offset_only and self.lock.acquire(blocking=False):
+            try:
+                if self._offsets.high_watermark == place.offset:
+                    self.move(self._offsets.with_high_watermark(place))
+            finally:
+                self.lock.release()
+        return place

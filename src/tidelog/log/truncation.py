@@ -1,0 +1,70 @@
+"""Cutting a log at an offset, or emptying it.
+
+Owns the order in which segments, snapshots, epochs, producers and offsets follow. The caller holds
+the log's lock. Kafka: ``UnifiedLog.truncateTo`` and ``truncateFullyAndStartAt``.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from tidelog.errors import InvalidArgument
+from tidelog.log.deletion import delete_snapshots
+from tidelog.log.rebuild import rebuild_producer_state
+from tidelog.segment.offset_metadata import LogOffsetMetadata
+
+if TYPE_CHECKING:
+    from tidelog.log.state import LogState
+
+_log = logging.getLogger(__name__)
+
+
+def truncate_to_locked(state: LogState, offset: int) -> bool:
+    """Drop all records from ``offset`` on; return whether there were any."""
+    if offset < 0:
+        raise InvalidArgument(f"cannot truncate to the negative offset {offset}")
+    offsets = state.offsets
+    if offset < offsets.high_watermark:
+        _log.warning(
+            "truncated-below-high-watermark directory=%s offset=%d high_watermark=%d",
+            *(state.context.directory, offset, offsets.high_watermark),
+        )
+    if offset >= offsets.log_end_offset:
+        state.epochs.truncate_from_end(offsets.log_end_offset)
+        return False
+    first_base = state.local.segments.first_base_offset
+    if first_base is None or first_base > offset:
+        truncate_fully_locked(state, offset, offset)
+        return True
+    gone = state.local.truncate_to(offset)
+    gone_bases = [segment.base_offset for segment in gone]
+    delete_snapshots(state.context, state.producers.snapshots, gone_bases)
+    state.epochs.truncate_from_end(offset)
+    _settle(state, offset, min(offset, offsets.log_start_offset))
+    return True
+
+
+def truncate_fully_locked(state: LogState, offset: int, log_start_offset: int) -> None:
+    """Drop all records and go on at ``offset``."""
+    if offset < 0 or not 0 <= log_start_offset <= offset:
+        raise InvalidArgument(f"a log cannot start at {log_start_offset} and go on at {offset}")
+    state.local.truncate_fully_and_start_at(offset)
+    state.epochs.clear_and_flush()
+    state.producers.truncate_fully_and_start_at(offset)
+    _settle(state, offset, log_start_offset, high_watermark=offset)
+
+
+def _settle(
+    state: LogState, log_end_offset: int, log_start_offset: int, high_watermark: int | None = None
+) -> None:
+    rebuild_producer_state(
+        state.local.segments,
+        state.producers,
+        log_start_offset=log_start_offset,
+        last_offset=log_end_offset,
+        now_ms=state.context.clock.now_ms(),
+    )
+    active = state.local.segments.active
+    log_end = LogOffsetMetadata(log_end_offset, active.base_offset, active.size_bytes)
+    state.move(state.offsets.truncated(log_end, log_start_offset, high_watermark))

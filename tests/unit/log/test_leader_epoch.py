@@ -1,0 +1,181 @@
+"""The leader epoch cache."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.errors import InvalidArgument
+from tidelog.log.failures import DirectoryGuard
+from tidelog.log.leader_epoch import EpochEntry, LeaderEpochCache
+from tidelog.testing import CrashFileSystem, ManualClock, ManualScheduler
+
+DIRECTORY = "/data/flights-0"
+
+
+class Place:
+    """A directory with a cache in it, and the clock that runs its background writes."""
+
+    def __init__(self, *entries: tuple[int, int]) -> None:
+        self.fs = CrashFileSystem()
+        self.fs.make_directory(DIRECTORY)
+        self.clock = ManualClock()
+        self.scheduler = ManualScheduler(self.clock)
+        self.cache = self.open()
+        for entry in entries:
+            self.cache.assign(*entry)
+
+    def open(self) -> LeaderEpochCache:
+        """Read the cache from the disk."""
+        guard = DirectoryGuard("/data")
+        return LeaderEpochCache.open(
+            DIRECTORY, fs=self.fs, scheduler=self.scheduler, guard=guard
+        )
+
+
+def test_the_file_exists_from_the_start_without_entries() -> None:
+    """Opening a cache creates its file, empty, as Kafka does."""
+    place = Place()
+
+    assert place.cache.entries == ()
+    assert place.fs.read(f"{DIRECTORY}/leader-epoch-checkpoint") == b""
+
+
+def test_an_assigned_epoch_is_durable_at_once() -> None:
+    """An entry is on the disk when ``assign`` returns."""
+    place = Place((1, 0), (3, 17))
+    place.fs.sync_directory("/data")
+    place.fs.sync_directory("/")
+    place.fs.power_cut()
+
+    assert place.open().entries == (EpochEntry(1, 0), EpochEntry(3, 17))
+
+
+def test_the_latest_epoch_again_at_a_higher_offset_is_no_news() -> None:
+    """Assigning the latest epoch at a higher offset changes nothing."""
+    place = Place((2, 5))
+
+    assert not place.cache.assign(2, 9)
+    assert place.cache.entries == (EpochEntry(2, 5),)
+
+
+@pytest.mark.parametrize(
+    ("known", "assigned", "expected"),
+    [
+        ([(5, 11), (6, 12), (7, 13)], (7, 12), [(5, 11), (7, 12)]),
+        ([(2, 9)], (3, 9), [(3, 9)]),
+        ([(2, 9)], (1, 12), [(1, 12)]),
+        ([(2, 9), (4, 20)], (3, 15), [(2, 9), (3, 15)]),
+    ],
+)
+def test_entries_that_contradict_a_new_one_give_way(
+    known: list[tuple[int, int]], assigned: tuple[int, int], expected: list[tuple[int, int]]
+) -> None:
+    """Epochs and start offsets stay strictly increasing: the newest assignment wins."""
+    place = Place(*known)
+
+    place.cache.assign(*assigned)
+
+    assert [tuple(entry) for entry in place.cache.entries] == expected
+
+
+def test_a_negative_epoch_is_refused() -> None:
+    """Neither an epoch nor a start offset is negative."""
+    place = Place()
+
+    with pytest.raises(InvalidArgument):
+        place.cache.assign(-1, 0)
+    with pytest.raises(InvalidArgument):
+        place.cache.assign(0, -1)
+
+
+@pytest.mark.parametrize(
+    ("end_offset", "expected"),
+    [(8, [(2, 6)]), (9, [(2, 6), (3, 8)]), (-1, [(2, 6), (3, 8), (4, 11)])],
+)
+def test_truncating_the_end_drops_epochs_that_begin_there(
+    end_offset: int, expected: list[tuple[int, int]]
+) -> None:
+    """Entries that begin at or above the new end go; a negative end is ignored."""
+    place = Place((2, 6), (3, 8), (4, 11))
+
+    place.cache.truncate_from_end(end_offset)
+
+    assert [tuple(entry) for entry in place.cache.entries] == expected
+
+
+@pytest.mark.parametrize(
+    ("start_offset", "expected"),
+    [
+        (1, [(2, 6), (3, 8), (4, 11)]),
+        (6, [(2, 6), (3, 8), (4, 11)]),
+        (8, [(3, 8), (4, 11)]),
+        (9, [(3, 9), (4, 11)]),
+        (11, [(4, 11)]),
+        (15, [(4, 15)]),
+    ],
+)
+def test_truncating_the_start_cuts_the_epoch_that_covers_it(
+    start_offset: int, expected: list[tuple[int, int]]
+) -> None:
+    """The epoch in force at the new start begins there; older ones go."""
+    place = Place((2, 6), (3, 8), (4, 11))
+
+    place.cache.truncate_from_start(start_offset)
+
+    assert [tuple(entry) for entry in place.cache.entries] == expected
+
+
+def test_a_truncation_reaches_the_file_in_background() -> None:
+    """The file follows a truncation when the scheduled task has run, not before."""
+    place = Place((2, 6), (3, 8))
+    place.cache.truncate_from_end(8)
+    before = place.open().entries
+
+    place.clock.advance(0)
+
+    assert before == (EpochEntry(2, 6), EpochEntry(3, 8))
+    assert place.open().entries == (EpochEntry(2, 6),)
+
+
+def test_a_background_write_tolerates_a_vanished_directory() -> None:
+    """A log renamed or deleted meanwhile takes its epochs along: nothing fails."""
+    place = Place((2, 6))
+    place.cache.truncate_from_end(6)
+    place.fs.rename(DIRECTORY, f"{DIRECTORY}.gone")
+
+    place.clock.advance(0)
+
+    assert not place.fs.exists(DIRECTORY)
+
+
+@pytest.mark.parametrize(
+    ("entries", "epoch", "expected"),
+    [
+        ([(5, 11), (6, 12), (7, 13)], 4, (4, 11)),
+        ([(0, 10), (2, 13), (4, 17)], 1, (0, 13)),
+        ([(0, 10), (2, 13), (4, 17)], 2, (2, 17)),
+        ([(0, 10), (2, 13), (4, 17)], 3, (2, 17)),
+        ([(5, 11)], 5, (5, 20)),
+        ([(5, 11)], 6, (-1, -1)),
+        ([(5, 11)], -1, (-1, -1)),
+        ([], 0, (-1, -1)),
+    ],
+)
+def test_the_end_of_an_epoch_is_the_start_of_the_next(
+    entries: list[tuple[int, int]], epoch: int, expected: tuple[int, int]
+) -> None:
+    """The answer names the greatest known epoch up to the one asked for, and where it ended."""
+    place = Place(*entries)
+
+    assert place.cache.end_offset_for(epoch, log_end_offset=20) == expected
+
+
+def test_lookups_find_neighbours_and_the_epoch_of_an_offset() -> None:
+    """Epochs are found by number, by neighbour and by offset."""
+    cache = Place((2, 6), (4, 11)).cache
+
+    assert [cache.epoch_for_offset(offset) for offset in (5, 6, 10, 11)] == [None, 2, 2, 4]
+    assert (cache.previous_epoch(4), cache.previous_epoch(2)) == (2, None)
+    assert (cache.next_epoch(2), cache.next_epoch(4)) == (4, None)
+    assert (cache.epoch_entry(4), cache.epoch_entry(3)) == (EpochEntry(4, 11), None)
+    assert (cache.earliest, cache.latest) == (EpochEntry(2, 6), EpochEntry(4, 11))

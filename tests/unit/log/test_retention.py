@@ -1,0 +1,65 @@
+"""Which old segments may go."""
+
+from __future__ import annotations
+
+from tidelog.log.retention import SegmentFacts, count_below_start, count_beyond_size, count_expired
+
+INFINITE = 2**62
+
+
+def segments(*sizes: int, ages_ms: tuple[int, ...] = (), now_ms: int = 1000) -> list[SegmentFacts]:
+    """Make segments of five offsets each, with their sizes in bytes and ages in ms."""
+    ages = ages_ms or (0,) * len(sizes)
+    last = len(sizes) - 1
+    return [
+        SegmentFacts(5 * n, 5 * n + 5, size, n == last, lambda age=age: now_ms - age)
+        for n, (size, age) in enumerate(zip(sizes, ages, strict=True))
+    ]
+
+
+def test_a_segment_goes_when_all_of_it_lies_below_the_log_start() -> None:
+    """The segment that holds the log start stays, and so does the last one."""
+    three = segments(10, 10, 10)
+
+    counts = [count_below_start(three, INFINITE, start) for start in (1, 4, 5, 6, 10, 15)]
+
+    assert counts == [0, 0, 1, 1, 2, 2]
+
+
+def test_size_retention_never_goes_below_the_limit() -> None:
+    """Oldest segments go while what is over the limit holds them whole."""
+    three = segments(10, 10, 10)
+
+    counts = [count_beyond_size(three, INFINITE, excess) for excess in (-1, 0, 9, 10, 19, 20, 30)]
+
+    assert counts == [0, 0, 0, 1, 1, 2, 3]
+
+
+def test_a_segment_expires_when_its_newest_record_is_too_old() -> None:
+    """Age is counted from the largest timestamp; exactly the limit is not too old."""
+    three = segments(10, 10, 10, ages_ms=(301, 300, 0))
+
+    assert count_expired(three, INFINITE, now_ms=1000, retention_ms=300) == 1
+
+
+def test_a_young_segment_protects_all_behind_it() -> None:
+    """Only a prefix of the log may go."""
+    three = segments(10, 10, 10, ages_ms=(0, 500, 500))
+
+    assert count_expired(three, INFINITE, now_ms=1000, retention_ms=300) == 0
+
+
+def test_nothing_at_or_above_the_high_watermark_goes() -> None:
+    """A segment may go only if the high watermark has passed its end."""
+    three = segments(10, 10, 10, ages_ms=(500, 500, 500))
+
+    counts = [count_expired(three, watermark, 1000, 300) for watermark in (4, 5, 9, 10, 15)]
+
+    assert counts == [0, 1, 1, 2, 3]
+
+
+def test_an_empty_last_segment_stays() -> None:
+    """The empty active segment is no garbage."""
+    three = segments(10, 10, 0, ages_ms=(500, 500, 500))
+
+    assert count_expired(three, INFINITE, now_ms=1000, retention_ms=300) == 2
