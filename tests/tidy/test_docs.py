@@ -97,3 +97,15 @@ def test_decisions_are_numbered_without_gaps_and_say_context_choice_cost(root: P
 
     assert [page.name[:4] for page in pages] == [f"{n + 1:04}" for n in range(len(pages))]
     assert headings == [["Context", "Choice", "Cost"]] * len(pages)
+
+
+def test_each_command_named_in_the_docs_exists(root: Path) -> None:
+    """Every `make` target that a page names stands in the Makefile."""
+    pages = [*root.glob("*.md"), *(root / "docs").rglob("*.md")]
+    pattern = re.compile(r"^make ([\w-]+)|`make ([\w-]+)`", re.MULTILINE)
+    calls = [call for page in pages for call in pattern.findall(page.read_text("utf-8"))]
+    named = {block or inline for block, inline in calls}
+    targets = set(re.findall(r"^([a-z-]+):", (root / "Makefile").read_text("utf-8"), re.MULTILINE))
+
+    assert named
+    assert named - targets == set()
