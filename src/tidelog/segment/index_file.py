@@ -153,7 +153,7 @@ class IndexFile:
     def reset(self) -> None:
         """Drop all entries and give the file its greatest size."""
         self._writable()
-        self._keep(0)
+        self.keep(0)
         self.resize()
 
     def sync(self) -> None:
@@ -228,7 +228,7 @@ class IndexFile:
         self._entries = Entries(published.keys, published.values, end)
         self._file_bytes = max(self._file_bytes, end * self._entry.itemsize)
 
-    def _keep(self, count: int) -> None:
+    def keep(self, count: int) -> None:
         """Publish the first ``count`` entries only. Readers may still hold the others' arrays."""
         published = self.entries()
         if count < published.count:

@@ -88,35 +88,37 @@ class OffsetIndex(IndexFile):
         return OffsetPosition(self.base_offset + int(entries.keys[at]), int(entries.values[at]))
 
     def append(self, offset: int, position: int) -> None:
-        """Append one entry; see ``append_all``."""
+        """Append one entry; InvalidArgument if the file is full, other errors as append_all."""
+        self.create()
+        if self.is_full:
+            raise InvalidArgument(f"{self.path} is full with {self.entry_count} entries")
         self.append_all(np.array([offset], np.int64), np.array([position], np.int64))
 
     def append_all(self, offsets: NDArray[np.int64], positions: NDArray[np.int64]) -> None:
-        """Append entries with one write; nothing is appended if one of them may not be.
+        """Append as many of these entries as there is room for, with one write.
 
         Raises:
-            InvalidArgument: the file has no room for them.
-            OffsetsOutOfOrder: the offsets do not increase.
-            SegmentOffsetOverflow: an offset is below the base offset, or too far above it.
+            OffsetsOutOfOrder: the offsets do not increase; nothing was appended.
+            SegmentOffsetOverflow: one is below the base offset, or too far above it; likewise.
         """
         if len(offsets) == 0:
             return
         self.create()
-        if len(offsets) > self.free_entries:
-            raise InvalidArgument(f"{self.path} is full with {self.entry_count} entries")
         relative = offsets - self.base_offset
         check_relative(self.base_offset, relative)
         self._check_order(relative)
-        self._append(relative, positions)
+        added = min(len(offsets), self.free_entries)
+        if added:
+            self._append(relative[:added], positions[:added])
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or above ``offset``."""
         entries = self.entries()
-        self._keep(_search(entries.filled_keys, offset - self.base_offset, "left"))
+        self.keep(_search(entries.filled_keys, offset - self.base_offset, "left"))
 
     def truncate(self) -> None:
         """Drop all entries."""
-        self._keep(0)
+        self.keep(0)
 
     def sanity_check(self) -> None:
         """Raise CorruptIndex if the file contradicts itself at its ends."""

@@ -80,56 +80,47 @@ class TimeIndex(IndexFile):
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> bool:
         """Append one entry if its timestamp is greater than the last; return whether it was.
 
-        ``skip_full_check`` takes the slot kept back. Errors: see ``maybe_append_all``.
+        ``skip_full_check`` takes the slot kept back. InvalidArgument if the file is full without
+        it; other errors as ``maybe_append_all``.
         """
-        one = np.array([timestamp], np.int64), np.array([offset], np.int64)
-        return self.maybe_append_all(*one, skip_full_check=skip_full_check) == 1
+        if not skip_full_check:
+            self.create()
+            if self.is_full:
+                raise InvalidArgument(f"{self.path} is full with {self.entry_count} entries")
+        added = self._greater_ones(np.array([timestamp], np.int64), np.array([offset], np.int64))
+        if len(added[0]):
+            self._append(*added)
+        return len(added[0]) == 1
 
-    def maybe_append_all(
-        self,
-        timestamps: NDArray[np.int64],
-        offsets: NDArray[np.int64],
-        *,
-        skip_full_check: bool = False,
-    ) -> int:
-        """Append those entries whose timestamp is greater than the one before; return how many.
+    def maybe_append_all(self, timestamps: NDArray[np.int64], offsets: NDArray[np.int64]) -> None:
+        """Append the entries with a timestamp greater than the one before, as room allows.
 
-        All are written with one write, or none.
+        All are written with one write. Nothing was appended when it raises:
 
         Raises:
-            InvalidArgument: the file has no room for as many entries as were given.
-            InvariantError: a timestamp is below the last one.
-            OffsetsOutOfOrder: an offset is below the last one.
+            InvariantError: a timestamp is below the one before.
+            OffsetsOutOfOrder: an offset is below the one before.
             SegmentOffsetOverflow: an offset is below the base offset, or too far above it.
         """
         if len(timestamps) == 0:
-            return 0
+            return
+        keys, values = self._greater_ones(timestamps, offsets)
+        if len(keys) == 0:
+            return
         self.create()
-        if not skip_full_check and self.is_full:
-            raise InvalidArgument(f"{self.path} is full with {self.entry_count} entries")
-        relative = offsets - self.base_offset
-        last = self.last()
-        before = np.concatenate(([NO_TIMESTAMP if last is None else last[0]], timestamps[:-1]))
-        if last is not None:
-            self._check_order(last, before, timestamps, relative)
-        greater = timestamps > before
-        added = int(greater.sum())
-        if not skip_full_check and added > self.free_entries:
-            raise InvalidArgument(f"{self.path} has no room for {added} entries")
-        check_relative(self.base_offset, relative[greater])
+        added = min(len(keys), self.free_entries)
         if added:
-            self._append(timestamps[greater], relative[greater])
-        return added
+            self._append(keys[:added], values[:added])
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries whose offset is at or above ``offset``."""
         relative = self.entries().filled_values
         wanted = min(max(offset - self.base_offset, 0), np.iinfo(np.int64).max)
-        self._keep(int(relative.searchsorted(wanted, "left")))
+        self.keep(int(relative.searchsorted(wanted, "left")))
 
     def truncate(self) -> None:
         """Drop all entries."""
-        self._keep(0)
+        self.keep(0)
 
     def sanity_check(self) -> None:
         """Raise CorruptIndex if the file contradicts itself at its ends."""
@@ -142,18 +133,22 @@ class TimeIndex(IndexFile):
         if self.has_odd_size():
             raise CorruptIndex(f"{self.path} is no whole number of {TIME_INDEX_ENTRY.itemsize}")
 
-    def _check_order(
-        self,
-        last: tuple[int, int],
-        before: NDArray[np.int64],
-        timestamps: NDArray[np.int64],
-        relative: NDArray[np.int64],
-    ) -> None:
-        if int(relative[0]) < last[1] or bool((np.diff(relative) < 0).any()):
+    def _greater_ones(
+        self, timestamps: NDArray[np.int64], offsets: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return timestamps and relative offsets of those entries that say something new."""
+        relative = offsets - self.base_offset
+        last = self.last()
+        before = np.concatenate(([NO_TIMESTAMP if last is None else last[0]], timestamps[:-1]))
+        is_below = last is not None and int(relative[0]) < last[1]
+        if is_below or bool((np.diff(relative) < 0).any()):
             raise OffsetsOutOfOrder(
-                f"offset {self.base_offset + int(relative[0])} is below the last one of {self.path}"
+                f"offset {int(offsets[0])} is below the last one of {self.path}"
             )
-        if bool((timestamps < before).any()):
+        if last is not None and bool((timestamps < before).any()):
             raise InvariantError(
                 f"timestamp {int(timestamps.min())} is below {last[0]}, the last of {self.path}"
             )
+        greater = timestamps > before
+        check_relative(self.base_offset, relative[greater])
+        return timestamps[greater], relative[greater]

@@ -1,0 +1,136 @@
+"""Looking for a batch by reading headers only.
+
+Owns the short walk from an index entry to a batch, which must not read the bodies of large batches,
+and the long one where the index says nothing. Must not know indexes. Kafka:
+``FileRecords.searchForOffsetFromPosition``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+
+from tidelog.codec.layout import Layout, Wire
+from tidelog.errors import CorruptMessage
+from tidelog.records import legacy
+from tidelog.records.batch import BATCH_HEADER, BATCH_PREFIX, LOG_OVERHEAD, MIN_RECORD_LENGTH
+from tidelog.records.file_records import FileRecords
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.env.files import OpenFile
+
+_CHUNK_BYTES: Final = 8 << 10
+_SHORT_WALK_BYTES: Final = 256 << 10
+
+
+class BatchStart(NamedTuple):
+    """How a batch begins, as far as its last offset. Source: Kafka DefaultRecordBatch."""
+
+    base_offset: Annotated[int, Wire("q", "First offset; before magic 2 the last one.")]
+    length: Annotated[int, Wire("i", "Bytes that follow this field.")]
+    leader_epoch: Annotated[int, Wire("i", "Before magic 2 a checksum.")]
+    magic: Annotated[int, Wire("b", "Format version.")]
+    crc: Annotated[int, Wire("I", "Checksum.")]
+    attributes: Annotated[int, Wire("h", "Codec and flags.")]
+    last_offset_delta: Annotated[int, Wire("i", "Last offset - base offset, from magic 2 on.")]
+
+
+BATCH_START: Final = Layout(BatchStart)
+assert BATCH_START.size == BATCH_HEADER.offsets["last_offset_delta"] + 4
+
+
+class BatchPosition(NamedTuple):
+    """Where a batch lies: its offsets (both inclusive), position and size in bytes.
+
+    For magic 0 and 1 ``base_offset`` equals ``last_offset`` until ``with_base_offset``.
+    """
+
+    base_offset: int
+    last_offset: int
+    position: int
+    size_bytes: int
+    magic: int
+
+    def with_base_offset(self, file: OpenFile) -> BatchPosition:
+        """Return this with its first offset, for which an old batch has to be read."""
+        if self.magic >= 2:
+            return self
+        data = memoryview(file.pread(self.size_bytes, self.position))
+        return self._replace(base_offset=legacy.base_offset(data, 0, self.size_bytes))
+
+
+def find_batch(file: OpenFile, start: int, end: int, offset: int) -> BatchPosition | None:
+    """Return the first batch in bytes ``[start, end)`` whose last offset is ``offset`` or more.
+
+    Raises CorruptMessage if bytes before it are no batch. ``start`` is where a batch starts.
+    """
+    position = start
+    for batch in read_headers(file, start, min(end, start + _SHORT_WALK_BYTES), end):
+        if batch.last_offset >= offset:
+            return batch.with_base_offset(file)
+        position = batch.position + batch.size_bytes
+    if position - start < _SHORT_WALK_BYTES:
+        return None
+    return _find_far(file, position, end, offset)
+
+
+def read_headers(
+    file: OpenFile, start: int, stop: int, end: int | None = None
+) -> Iterator[BatchPosition]:
+    """Yield the batches that start in bytes ``[start, stop)`` and end by ``end``.
+
+    Few bytes are read at a time, so that of a large batch only the header is. Raises
+    CorruptMessage where bytes are no batch.
+    """
+    limit = stop if end is None else end
+    chunk, chunk_start = b"", start
+    position = start
+    while position < stop and position < limit - BATCH_PREFIX.size:
+        at = position - chunk_start
+        if at + BATCH_START.size > len(chunk):
+            chunk_start, at = position, 0
+            chunk = file.pread(min(_CHUNK_BYTES, limit - position), position)
+        batch = _batch_at(chunk, at, position, limit, file.path)
+        if batch is None:
+            return
+        position += batch.size_bytes
+        yield batch
+
+
+def _batch_at(chunk: bytes, at: int, position: int, limit: int, path: str) -> BatchPosition | None:
+    """Return the batch at byte ``at`` of the chunk; None if it does not end by ``limit``."""
+    if len(chunk) - at < BATCH_PREFIX.size:
+        raise CorruptMessage("the file ends inside a batch header", position, path)
+    prefix = BATCH_PREFIX.unpack(chunk, at)
+    size = prefix.length + LOG_OVERHEAD
+    if prefix.length < MIN_RECORD_LENGTH:
+        raise CorruptMessage(f"a batch states {prefix.length} bytes", position, path)
+    if position + size > limit:
+        return None
+    if prefix.magic in {0, 1}:
+        return BatchPosition(prefix.offset, prefix.offset, position, size, prefix.magic)
+    if prefix.magic != 2 or size < BATCH_HEADER.size or len(chunk) - at < BATCH_START.size:
+        raise CorruptMessage("a batch header is damaged", position, path)
+    last_offset = prefix.offset + BATCH_START.unpack(chunk, at).last_offset_delta
+    return BatchPosition(prefix.offset, last_offset, position, size, prefix.magic)
+
+
+def _find_far(file: OpenFile, start: int, end: int, offset: int) -> BatchPosition | None:
+    records = FileRecords(file, start, end)
+    for piece in records.pieces():
+        batches = piece.batches
+        reaches = batches.last_offset >= offset
+        if reaches.any():
+            at = int(reaches.argmax())
+            found = BatchPosition(
+                int(batches.base_offset[at]),
+                int(batches.last_offset[at]),
+                int(batches.position[at]),
+                int(batches.size[at]),
+                int(batches.magic[at]),
+            )
+            return found.with_base_offset(file)
+    if records.error is not None:
+        raise records.error
+    return None

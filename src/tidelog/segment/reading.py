@@ -1,0 +1,196 @@
+"""What readers ask of one segment: where an offset or a timestamp is, and a slice from there.
+
+Owns the lookups. Must not know writers: every function takes a ``SegmentView``, which no append
+changes. Kafka: ``LogSegment``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from tidelog.errors import InvalidArgument
+from tidelog.records.batch import NO_TIMESTAMP
+from tidelog.records.columns import decode_groups
+from tidelog.records.file_records import FileRecords, FileSlice
+from tidelog.segment.header_scan import BatchPosition, find_batch, read_headers
+from tidelog.segment.offset_metadata import LogOffsetMetadata
+from tidelog.segment.time_index import TimestampOffset
+
+if TYPE_CHECKING:
+    from tidelog.env.files import OpenFile
+    from tidelog.records.columns import RecordColumns
+    from tidelog.segment.offset_index import OffsetIndex
+    from tidelog.segment.time_index import TimeIndex
+
+_LOOKUP_BYTES: Final = 128 << 10
+"""Bytes read at a time by a time lookup, which seldom goes far."""
+
+
+class SegmentView(NamedTuple):
+    """A segment as one reader sees it: bytes beyond ``size_bytes`` are not there yet."""
+
+    base_offset: int
+    file: OpenFile
+    size_bytes: int
+    offset_index: OffsetIndex
+    time_index: TimeIndex
+
+
+class SegmentRead(NamedTuple):
+    """What a read of a segment gives; ``slice`` has to be closed.
+
+    ``first_offset_metadata`` is the first batch's base offset, which may be below the offset asked
+    for, and its place. ``first_entry_incomplete`` says that the first batch was cut by max_bytes.
+    """
+
+    slice: FileSlice
+    first_offset_metadata: LogOffsetMetadata
+    first_entry_incomplete: bool
+
+
+class TimestampAndOffset(NamedTuple):
+    """A record's timestamp in ms, its offset and its leader epoch, None if it has none."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int | None
+
+
+def translate_offset(
+    view: SegmentView, offset: int, start_position: int = 0
+) -> BatchPosition | None:
+    """Return the first batch whose last offset is ``offset`` or more; None if there is none.
+
+    ``start_position`` is where a batch starts that is known to lie at or before it. Raises
+    CorruptMessage. Source: Kafka LogSegment.translateOffset.
+    """
+    start = max(view.offset_index.lookup(offset).position, start_position)
+    return find_batch(view.file, start, view.size_bytes, offset)
+
+
+def read(
+    view: SegmentView,
+    start_offset: int,
+    max_bytes: int,
+    max_position: int | None,
+    *,
+    min_one_batch: bool,
+) -> SegmentRead | None:
+    """Return the batches from the one that holds ``start_offset``, or the next one, on.
+
+    Args:
+        view: of the segment.
+        start_offset: first offset wanted.
+        max_bytes: greatest size of the slice, which may end inside a batch.
+        max_position: byte of the file at which the slice must end; None, or one at or below the
+            batch found: the slice is empty.
+        min_one_batch: give the first batch whole, however large it is.
+
+    Returns:
+        None if all offsets of the segment are below ``start_offset``.
+
+    Source: Kafka LogSegment.read.
+    """
+    if max_bytes < 0:
+        raise InvalidArgument(f"max_bytes is {max_bytes}")
+    found = translate_offset(view, start_offset)
+    if found is None:
+        return None
+    limit = max(max_bytes, found.size_bytes) if min_one_batch else max_bytes
+    end = 0 if max_position is None else min(max_position, view.size_bytes)
+    size = min(max(end - found.position, 0), limit)
+    place = LogOffsetMetadata(found.base_offset, view.base_offset, found.position)
+    taken = FileSlice(view.file, found.position, size)
+    return SegmentRead(taken, place, limit < found.size_bytes)
+
+
+def read_next_offset(view: SegmentView) -> int:
+    """Return the offset after the last whole batch, the base offset if there is none.
+
+    Walks from the last index entry to the end. Raises CorruptMessage.
+    """
+    last_indexed = view.offset_index.last_offset
+    first = translate_offset(view, last_indexed)
+    if first is None:
+        return view.base_offset
+    last_offset = first.last_offset
+    for batch in read_headers(view.file, first.position, view.size_bytes):
+        last_offset = batch.last_offset
+    return last_offset + 1
+
+
+def first_batch_timestamp(view: SegmentView) -> int:
+    """Return the greatest timestamp of the first batch in ms, -1 if there is none."""
+    for piece in FileRecords(view.file, 0, view.size_bytes).pieces(_LOOKUP_BYTES):
+        return int(piece.batches.max_timestamp[0])
+    return NO_TIMESTAMP
+
+
+def largest_timestamp_after(view: SegmentView, position: int) -> TimestampOffset:
+    """Return the greatest timestamp of the batches from ``position`` on, with its last offset.
+
+    (-1, -1) if there is none; the earliest of equals. Source: Kafka FileRecords.
+    """
+    largest = TimestampOffset(NO_TIMESTAMP, NO_TIMESTAMP)
+    for piece in FileRecords(view.file, position, view.size_bytes).pieces():
+        at = int(piece.batches.max_timestamp.argmax())
+        timestamp = int(piece.batches.max_timestamp[at])
+        if timestamp > largest.timestamp:
+            largest = TimestampOffset(timestamp, int(piece.batches.last_offset[at]))
+    return largest
+
+
+def find_offset_by_timestamp(
+    view: SegmentView, timestamp: int, starting_offset: int
+) -> TimestampAndOffset | None:
+    """Return the first record at or above both ``timestamp`` and ``starting_offset``.
+
+    Control records count: they have timestamps too. Raises CorruptMessage, InvalidRecord.
+    Source: Kafka LogSegment.findOffsetByTimestamp.
+    """
+    known = view.time_index.lookup(timestamp)
+    return _first_record(view, max(known.offset, starting_offset), timestamp, starting_offset)
+
+
+def find_max_timestamp(view: SegmentView, largest: TimestampOffset) -> TimestampAndOffset | None:
+    """Return the first record that has the greatest timestamp of the segment, ``largest``.
+
+    None without timestamps, or when compaction has removed the record.
+    Source: Kafka UnifiedLog.fetchOffsetByTimestamp for MAX_TIMESTAMP.
+    """
+    if largest.timestamp < 0:
+        return None
+    return _first_record(view, largest.offset, largest.timestamp, view.base_offset)
+
+
+def _first_record(
+    view: SegmentView, known_offset: int, timestamp: int, starting_offset: int
+) -> TimestampAndOffset | None:
+    """Search from the last place that is indexed at or below ``known_offset``."""
+    position = view.offset_index.lookup(known_offset).position
+    records = FileRecords(view.file, position, view.size_bytes)
+    for piece in records.pieces(_LOOKUP_BYTES):
+        batches = piece.batches_in_data
+        hopeful = batches.select(batches.max_timestamp >= timestamp)
+        for group in decode_groups(piece.data, hopeful, group_bytes=1):
+            found = _first_in(group, timestamp, starting_offset)
+            if found is not None:
+                return found
+    if records.error is not None:
+        raise records.error
+    return None
+
+
+def _first_in(
+    group: RecordColumns, timestamp: int, starting_offset: int
+) -> TimestampAndOffset | None:
+    fits = (group.timestamp >= timestamp) & (group.offset >= starting_offset)
+    if not fits.any():
+        return None
+    at = int(np.argmax(fits))
+    epoch = int(group.batches.leader_epoch[group.batch[at]])
+    return TimestampAndOffset(
+        int(group.timestamp[at]), int(group.offset[at]), None if epoch < 0 else epoch
+    )

@@ -1,0 +1,103 @@
+"""Rebuilding a segment's indexes from its .log file, up to the first bad batch.
+
+Owns the one pass over the file. Must not know how the segment is opened, or what the observer
+keeps. Kafka: ``LogSegment.recover``.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from tidelog.errors import CorruptMessage, InvalidRecord
+from tidelog.records.file_records import FileRecords
+from tidelog.segment.indexing import IndexState, plan_entries
+from tidelog.segment.offset_index import check_relative
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from tidelog.records.file_records import Piece
+    from tidelog.records.memory import BatchColumns
+    from tidelog.segment.reading import SegmentView
+    from tidelog.segment.txn_index import AbortedTxn, TransactionIndex
+
+_log = logging.getLogger(__name__)
+
+
+class RecoveryObserver(Protocol):
+    """Who else wants to see each batch that recovery keeps: producer state, leader epochs."""
+
+    def observe(self, batches: BatchColumns, data: NDArray[np.uint8]) -> Sequence[AbortedTxn]:
+        """Take note of whole, valid batches, in the order of the file.
+
+        Args:
+            batches: with positions in ``data``; batches of magic 0 and 1 too.
+            data: valid until the call returns.
+
+        Returns:
+            The transactions aborted by markers among them, for the transaction index.
+
+        Raises:
+            CorruptMessage: a batch does not read; ``position`` is its place in ``data``. Recovery
+                keeps it, as Kafka does, and cuts what follows.
+            InvalidRecord: likewise.
+        """
+
+
+class Recovered(NamedTuple):
+    """How many bytes hold valid batches, and what the next batch has to know of them."""
+
+    valid_bytes: int
+    state: IndexState
+
+
+def rebuild(
+    view: SegmentView,
+    txn_index: TransactionIndex,
+    interval_bytes: int,
+    observer: RecoveryObserver | None,
+) -> Recovered:
+    """Fill the indexes, which the caller has reset, from the bytes of ``view``.
+
+    Raises:
+        SegmentOffsetOverflow: a batch's last offset does not fit the segment.
+        OffsetsOutOfOrder: offsets go back.
+    """
+    state = IndexState(offset_of_max_timestamp=view.base_offset)
+    records = FileRecords(view.file, 0, view.size_bytes)
+    valid_bytes = 0
+    reason: CorruptMessage | InvalidRecord | None = None
+    for piece in records.pieces(check_crc=True):
+        check_relative(view.base_offset, piece.batches.last_offset - view.base_offset)
+        kept, reason = _observe(piece, observer, txn_index)
+        plan = plan_entries(state, kept, valid_bytes, interval_bytes)
+        plan.append_to(view.offset_index, view.time_index)
+        state = plan.after
+        valid_bytes = int(kept.end[-1])
+        if reason is not None:
+            break
+    reason = reason or records.error
+    if reason is not None:
+        _log.warning("segment-cut path=%s reason=%s", view.file.path, reason)
+    return Recovered(valid_bytes, state)
+
+
+def _observe(
+    piece: Piece, observer: RecoveryObserver | None, txn_index: TransactionIndex
+) -> tuple[BatchColumns, CorruptMessage | InvalidRecord | None]:
+    """Show a piece to the observer; return the batches to keep, and what the observer refused."""
+    if observer is None:
+        return piece.batches, None
+    batches = piece.batches_in_data
+    try:
+        txn_index.append_all(observer.observe(batches, piece.data))
+    except (CorruptMessage, InvalidRecord) as error:
+        if error.position is None:
+            raise
+        count = int(batches.position.searchsorted(error.position, "right"))
+        return piece.batches.slice(0, max(count, 1)), error
+    return piece.batches, None

@@ -1,0 +1,475 @@
+"""One .log file with its indexes: append, and everything that changes it.
+
+Owns what a segment knows in memory of its files. Must not know other segments, which offsets
+readers may see, or producers. Kafka: ``LogSegment``.
+"""
+
+from __future__ import annotations
+
+import logging
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from tidelog.codec.layout import byte_view
+from tidelog.errors import InvalidArgument, SegmentOffsetOverflow, TidelogError
+from tidelog.records.batch import INT32_MAX
+from tidelog.records.file_records import FileRecords
+from tidelog.segment import reading, recovery, roll
+from tidelog.segment.indexing import IndexState, plan_entries
+from tidelog.segment.segment_files import SegmentFiles
+from tidelog.segment.time_index import TimestampOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from random import Random
+
+    from tidelog.codec.layout import Buffer
+    from tidelog.config.log import LogConfig
+    from tidelog.env.clock import Clock
+    from tidelog.env.files import FileSystem
+    from tidelog.records.memory import BatchColumns
+    from tidelog.segment.header_scan import BatchPosition
+    from tidelog.segment.offset_index import OffsetIndex
+    from tidelog.segment.offset_metadata import LogOffsetMetadata
+    from tidelog.segment.reading import SegmentRead, SegmentView, TimestampAndOffset
+    from tidelog.segment.recovery import RecoveryObserver
+    from tidelog.segment.roll import RollParams
+    from tidelog.segment.time_index import TimeIndex
+    from tidelog.segment.txn_index import AbortedTxn, TransactionIndex, TxnIndexSearchResult
+
+NO_FIRST_TIMESTAMP: Final = 2**63 - 1
+"""``first_batch_timestamp`` of a segment whose first batch has none."""
+
+_log = logging.getLogger(__name__)
+
+
+class LogSegment:
+    """A segment; ``base_offset`` is at or below the offset of its first record.
+
+    One writer at a time, under its log's lock: ``append`` and whatever else changes files. Readers
+    (``read``, ``translate_offset``, the lookups) need no lock: what they see is published after it
+    is written. ``_lock`` guards the greatest timestamp, which a reader may be the first to load.
+
+    Source: Kafka LogSegment.
+    """
+
+    def __init__(
+        self,
+        base_offset: int,
+        config: LogConfig,
+        files: SegmentFiles,
+        clock: Clock,
+        jitter_ms: int,
+    ) -> None:
+        self.base_offset: Final = base_offset
+        self.config: Final = config
+        self.jitter_ms: Final = jitter_ms
+        self.created_ms = clock.now_ms()
+        self._clock: Final = clock
+        self._files: Final = files
+        self._size_bytes = files.size_at_open
+        self._bytes_since_last_entry = 0
+        self._first_timestamp: int | None = None
+        self._largest: TimestampOffset | None = None
+        self._is_closed = False
+        self._lock: Final = Lock()
+
+    @classmethod
+    def open(
+        cls,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        fs: FileSystem,
+        clock: Clock,
+        rng: Random,
+        suffix: str = "",
+        preallocate: bool = False,
+    ) -> LogSegment:
+        """Open the segment that starts at ``base_offset``; its .log file is made if missing.
+
+        Args:
+            directory: of the partition.
+            base_offset: of the segment.
+            config: sizes and interval of the indexes are taken from it for the segment's life.
+            fs: where the directory lies.
+            clock: tells when the segment was made.
+            rng: draws the jitter of time-based rolls.
+            suffix: behind the usual names of the files.
+            preallocate: give a new .log file its full size at once.
+
+        Raises KafkaStorageError for a .log file of 2 GiB or more.
+        """
+        files = SegmentFiles.open(
+            fs,
+            directory,
+            base_offset,
+            suffix=suffix,
+            index_bytes=config.segment_index_bytes,
+            preallocated_bytes=config.segment_size_bytes if preallocate else 0,
+        )
+        return cls(base_offset, config, files, clock, _jitter_ms(config, rng))
+
+    def __repr__(self) -> str:
+        return f"LogSegment({self.path!r}, size_bytes={self._size_bytes})"
+
+    # What it is
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of records; a preallocated file is longer."""
+        return self._size_bytes
+
+    @property
+    def path(self) -> str:
+        """The .log file."""
+        return self._files.log_path
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        """From offsets to positions."""
+        return self._files.offset_index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        """From timestamps to offsets."""
+        return self._files.time_index
+
+    @property
+    def txn_index(self) -> TransactionIndex:
+        """Aborted transactions."""
+        return self._files.txn_index
+
+    @property
+    def max_timestamp(self) -> int:
+        """Greatest timestamp of the segment in ms, -1 if it has none."""
+        return self.largest_so_far().timestamp
+
+    @property
+    def offset_of_max_timestamp(self) -> int:
+        """Last offset of the first batch that has ``max_timestamp``."""
+        return self.largest_so_far().offset
+
+    @property
+    def modified_ms(self) -> int:
+        """When the .log file was last changed, in ms since the epoch."""
+        return self._files.modified_ms
+
+    def set_modified_ms(self, modified_ms: int) -> None:
+        """Set that time, as a cleaner does for the segment it has made."""
+        self._files.set_modified_ms(modified_ms)
+
+    def largest_so_far(self) -> TimestampOffset:
+        """Return the greatest timestamp with its offset; at first from the time index."""
+        known = self._largest
+        if known is not None:
+            return known
+        with self._lock:
+            if self._largest is None:
+                self._largest = self.time_index.last_entry
+            return self._largest
+
+    def largest_timestamp(self) -> int:
+        """Return the greatest timestamp in ms, the file's time of change if there is none."""
+        timestamp = self.max_timestamp
+        return timestamp if timestamp >= 0 else self.modified_ms
+
+    def largest_record_timestamp(self) -> int | None:
+        """Return the greatest timestamp in ms, None if there is none."""
+        timestamp = self.max_timestamp
+        return timestamp if timestamp >= 0 else None
+
+    def first_batch_timestamp(self) -> int:
+        """Return the first batch's greatest timestamp in ms, ``NO_FIRST_TIMESTAMP`` if none."""
+        timestamp = self._load_first_timestamp()
+        return timestamp if timestamp >= 0 else NO_FIRST_TIMESTAMP
+
+    # Reading
+
+    def view(self) -> SegmentView:
+        """Return what is there to be read now."""
+        return reading.SegmentView(
+            self.base_offset, self._files.log, self._size_bytes, self.offset_index, self.time_index
+        )
+
+    def file_records(self, start: int = 0, end: int | None = None) -> FileRecords:
+        """Return the batches in bytes ``[start, end)``; up to all that is there now."""
+        return FileRecords(self._files.log, start, self._size_bytes if end is None else end)
+
+    def translate_offset(self, offset: int, start_position: int = 0) -> BatchPosition | None:
+        """Return the first batch whose last offset is ``offset`` or more; None if there is none.
+
+        ``start_position`` is where a batch starts that is known to lie at or before it. Raises
+        CorruptMessage.
+        """
+        return reading.translate_offset(self.view(), offset, start_position)
+
+    def read(
+        self,
+        start_offset: int,
+        max_bytes: int,
+        max_position: int | None = INT32_MAX,
+        *,
+        min_one_batch: bool = False,
+    ) -> SegmentRead | None:
+        """Return the batches from the one that holds ``start_offset``, or the next one, on.
+
+        Args:
+            start_offset: first offset wanted.
+            max_bytes: greatest size of the slice, which may end inside a batch.
+            max_position: byte of the file at which the slice must end; None, or one at or below
+                the batch found: the slice is empty.
+            min_one_batch: give the first batch whole, however large it is.
+
+        Returns:
+            None if all offsets of the segment are below ``start_offset``.
+        """
+        return reading.read(
+            self.view(), start_offset, max_bytes, max_position, min_one_batch=min_one_batch
+        )
+
+    def fetch_upper_bound_offset(self, place: LogOffsetMetadata, size_bytes: int) -> int | None:
+        """Return an indexed offset behind ``size_bytes`` read from ``place``; None if unknown."""
+        bound = self.offset_index.fetch_upper_bound(place.position, size_bytes)
+        return None if bound is None else bound.offset
+
+    def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> TxnIndexSearchResult:
+        """Return the aborted transactions of this segment that touch ``[fetch, upper bound)``."""
+        return self.txn_index.collect_aborted(fetch_offset, upper_bound_offset)
+
+    def find_offset_by_timestamp(
+        self, timestamp: int, starting_offset: int | None = None
+    ) -> TimestampAndOffset | None:
+        """Return the first record at or above both ``timestamp`` (ms) and ``starting_offset``."""
+        start = self.base_offset if starting_offset is None else starting_offset
+        return reading.find_offset_by_timestamp(self.view(), timestamp, start)
+
+    def find_max_timestamp(self) -> TimestampAndOffset | None:
+        """Return the first record that has the greatest timestamp; None without timestamps."""
+        return reading.find_max_timestamp(self.view(), self.largest_so_far())
+
+    def read_next_offset(self) -> int:
+        """Return the offset after the last record, by walking from the last index entry."""
+        return reading.read_next_offset(self.view())
+
+    def has_overflow(self) -> bool:
+        """Whether the last offset does not fit the segment, as in files of old Kafka versions."""
+        next_offset = self.read_next_offset()
+        return next_offset > self.base_offset and not self._fits(next_offset - 1)
+
+    def should_roll(self, incoming: RollParams, config: LogConfig | None = None) -> bool:
+        """Say whether a new segment must be begun for ``incoming``; ``config``: the log's now."""
+        indexable = not self.offset_index.is_full and not self.time_index.is_full
+        state = roll.SegmentState(
+            self.base_offset,
+            self._size_bytes,
+            self.created_ms,
+            self.jitter_ms,
+            self._load_first_timestamp(),
+            indexable,
+        )
+        return roll.should_roll(state, incoming, config or self.config)
+
+    # Writing
+
+    def append(self, largest_offset: int, data: Buffer, batches: BatchColumns) -> None:
+        """Write batches at the end, with an entry in the indexes wherever one is due.
+
+        Nothing changes if it fails: what was written is cut off again.
+
+        Args:
+            largest_offset: last offset of the last batch.
+            data: the batches, nothing before, between or behind them.
+            batches: their headers.
+
+        Raises:
+            SegmentOffsetOverflow: ``largest_offset`` does not fit the segment; roll first.
+            InvalidArgument: the file would pass 2 GiB, or ``batches`` do not make up ``data``.
+            OSError: the disk; ENOSPC leaves the segment as it was.
+        """
+        if not len(batches):
+            return
+        self._check_append(largest_offset, data, batches)
+        position = self._size_bytes
+        state = IndexState(self._bytes_since_last_entry, *self.largest_so_far())
+        plan = plan_entries(state, batches, position, self.config.index_interval_bytes)
+        self.offset_index.create()
+        self.time_index.create()
+        counts = self.offset_index.entry_count, self.time_index.entry_count
+        try:
+            self._files.log.pwrite(data, position)
+            plan.append_to(self.offset_index, self.time_index)
+        except BaseException:
+            self.offset_index.keep(counts[0])
+            self.time_index.keep(counts[1])
+            self._files.log.truncate(position)
+            raise
+        if position == 0:
+            self._first_timestamp = int(batches.max_timestamp[0])
+        self._note(plan.after)
+        self._size_bytes = position + len(byte_view(data))
+
+    def update_txn_index(self, aborted: Sequence[AbortedTxn]) -> None:
+        """Add transactions whose abort markers lie in this segment."""
+        self.txn_index.append_all(aborted)
+
+    def recover(self, observer: RecoveryObserver | None = None) -> int:
+        """Check every batch, cut at the first bad one, rebuild the indexes; return bytes cut.
+
+        Raises:
+            SegmentOffsetOverflow: a batch's last offset does not fit; split the segment.
+            OffsetsOutOfOrder: offsets go back.
+        """
+        for index in (self.offset_index, self.time_index, self.txn_index):
+            index.reset()
+        self._set_largest(None)
+        before = self._size_bytes
+        interval_bytes = self.config.index_interval_bytes
+        found = recovery.rebuild(self.view(), self.txn_index, interval_bytes, observer)
+        self._size_bytes = found.valid_bytes
+        self._files.cut_log(found.valid_bytes)
+        self._first_timestamp = None
+        self._set_largest(TimestampOffset(*found.state[1:]))
+        self._append_last_time_entry()
+        self.offset_index.trim()
+        self.time_index.trim()
+        return before - found.valid_bytes
+
+    def truncate_to(self, offset: int) -> int:
+        """Drop all batches that reach ``offset`` or lie above it; return the bytes cut.
+
+        A batch that straddles ``offset`` goes whole. The indexes get their full size again.
+        """
+        found = self.translate_offset(offset)
+        for index in (self.offset_index, self.time_index, self.txn_index):
+            index.truncate_to(offset)
+        self.resize_indexes()
+        bytes_cut = 0
+        if found is not None:
+            bytes_cut = self._size_bytes - found.position
+            self._size_bytes = found.position
+            self._files.cut_log(found.position)
+        if self._size_bytes == 0:
+            self.created_ms = self._clock.now_ms()
+            self._first_timestamp = None
+        self._bytes_since_last_entry = 0
+        self._reload_largest()
+        return bytes_cut
+
+    def resize_indexes(self) -> None:
+        """Give the indexes their full size, as the active segment needs it."""
+        self.offset_index.resize()
+        self.time_index.resize()
+
+    def become_inactive(self) -> None:
+        """Note the greatest timestamp and trim all files: no more is appended."""
+        self._append_last_time_entry()
+        self.offset_index.seal()
+        self.time_index.seal()
+        self._files.cut_log(self._size_bytes)
+
+    def sanity_check(self) -> None:
+        """Check what nothing else does: CorruptIndex if the transaction index is damaged.
+
+        A missing time index is made, empty, and not refilled, as in Kafka.
+        """
+        if not self._files.has_time_index():
+            self.time_index.create()
+            self.time_index.seal()
+        self.txn_index.sanity_check()
+
+    def has_offset_index(self) -> bool:
+        """Whether the offset index is there as a file; without it the segment is recovered."""
+        return self._files.has_offset_index()
+
+    # Files
+
+    def flush(self) -> None:
+        """Make all appended batches durable, and the indexes with them."""
+        self._files.sync()
+
+    def close(self) -> None:
+        """Note the greatest timestamp, trim all files, make them durable and let go of them.
+
+        A second call does nothing. All files are tried, then the first error is raised.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._largest is not None:
+            try:
+                self._append_last_time_entry()
+            except (OSError, TidelogError) as error:
+                _log.warning("last-time-entry-missing path=%s reason=%s", self.path, error)
+        self._files.close(self._size_bytes)
+
+    def close_handlers(self) -> None:
+        """Let go of all files without writing anything, as after the disk has failed."""
+        self._files.close_handlers()
+        if not self._is_closed:
+            self._is_closed = True
+            self._files.log.close()
+
+    def delete(self) -> None:
+        """Let go of the files and delete them; absent ones are fine. Slices stay readable."""
+        self.close_handlers()
+        self._files.delete()
+
+    def has_suffix(self, suffix: str) -> bool:
+        """Whether the names of the files end in ``suffix``."""
+        return self.path.endswith(suffix)
+
+    def change_suffix(self, old: str, new: str) -> None:
+        """Rename all files so that they end in ``new`` instead of ``old``."""
+        self._files.change_suffix(old, new)
+
+    def moved_to(self, directory: str) -> None:
+        """Take note that the partition's directory has another name."""
+        self._files.moved_to(directory)
+
+    # Inside
+
+    def _check_append(self, largest_offset: int, data: Buffer, batches: BatchColumns) -> None:
+        if not self._fits(largest_offset):
+            raise SegmentOffsetOverflow(self.base_offset, largest_offset)
+        size = len(byte_view(data))
+        if size != int(batches.size.sum()):
+            raise InvalidArgument(f"{len(batches)} batches do not make up {size} bytes")
+        if self._size_bytes + size > INT32_MAX:
+            raise InvalidArgument(f"{size} more bytes would take {self.path} beyond 2 GiB")
+
+    def _fits(self, offset: int) -> bool:
+        return 0 <= offset - self.base_offset <= INT32_MAX
+
+    def _note(self, state: IndexState) -> None:
+        self._bytes_since_last_entry = state.bytes_since_last_entry
+        self._set_largest(TimestampOffset(state.max_timestamp, state.offset_of_max_timestamp))
+
+    def _set_largest(self, largest: TimestampOffset | None) -> None:
+        with self._lock:
+            self._largest = largest
+
+    def _reload_largest(self) -> None:
+        indexed = self.time_index.last_entry
+        position = self.offset_index.lookup(indexed.offset).position
+        later = reading.largest_timestamp_after(self.view(), position)
+        self._set_largest(later if later.timestamp > indexed.timestamp else indexed)
+
+    def _append_last_time_entry(self) -> None:
+        largest = self.largest_so_far()
+        self.time_index.maybe_append(largest.timestamp, largest.offset, skip_full_check=True)
+
+    def _load_first_timestamp(self) -> int:
+        known = self._first_timestamp
+        if known is None:
+            view = self.view()
+            known = reading.first_batch_timestamp(view)
+            if view.size_bytes:
+                self._first_timestamp = known
+        return known
+
+
+def _jitter_ms(config: LogConfig, rng: Random) -> int:
+    limit = min(config.segment_jitter_ms, config.segment_ms)
+    return rng.getrandbits(31) % limit if limit else 0

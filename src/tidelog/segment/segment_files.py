@@ -1,0 +1,224 @@
+"""The files of one segment: opened, named, made durable, let go of and deleted together.
+
+Owns the .log file's descriptor and the three indexes. Must not know what is appended or when.
+Kafka: the file handling of ``LogSegment`` and ``FileRecords``.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final, Protocol
+
+from tidelog.errors import KafkaStorageError
+from tidelog.records.batch import INT32_MAX
+from tidelog.segment.filenames import (
+    DELETED_SUFFIX,
+    current_directory_of_future,
+    log_file,
+    offset_index_file,
+    replace_suffix,
+    time_index_file,
+    transaction_index_file,
+)
+from tidelog.segment.offset_index import OffsetIndex
+from tidelog.segment.time_index import TimeIndex
+from tidelog.segment.txn_index import TransactionIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidelog.env.files import FileSystem
+
+_log = logging.getLogger(__name__)
+
+
+class _NamedFile(Protocol):
+    """What the three indexes have in common."""
+
+    path: str
+
+    def rename(self, path: str) -> None: ...
+    def moved_to(self, path: str) -> None: ...
+    def close_handlers(self) -> None: ...
+    def delete_if_exists(self) -> bool: ...
+
+
+class SegmentFiles:
+    """A .log file, open, with its indexes, which are opened where needed.
+
+    Renaming closes nothing: slices of the .log file go on reading.
+    """
+
+    def __init__(
+        self, fs: FileSystem, directory: str, base_offset: int, suffix: str, index_bytes: int
+    ) -> None:
+        self._fs: Final = fs
+        self.log_path = log_file(directory, base_offset, suffix)
+        self.offset_index: Final = OffsetIndex(
+            fs, offset_index_file(directory, base_offset, suffix), base_offset, index_bytes
+        )
+        self.time_index: Final = TimeIndex(
+            fs, time_index_file(directory, base_offset, suffix), base_offset, index_bytes
+        )
+        self.txn_index: Final = TransactionIndex(
+            fs, transaction_index_file(directory, base_offset, suffix), base_offset
+        )
+        self.size_at_open = 0
+        self.log: Final = fs.open(self.log_path, "w")
+
+    @classmethod
+    def open(
+        cls,
+        fs: FileSystem,
+        directory: str,
+        base_offset: int,
+        *,
+        suffix: str,
+        index_bytes: int,
+        preallocated_bytes: int,
+    ) -> SegmentFiles:
+        """Open the .log file; a new one is made ``preallocated_bytes`` long at once.
+
+        ``size_at_open`` is the number of bytes that are taken for records: all of an existing
+        file, none of a new one. Raises KafkaStorageError for a file of 2 GiB or more.
+        """
+        exists = fs.exists(log_file(directory, base_offset, suffix))
+        files = cls(fs, directory, base_offset, suffix, index_bytes)
+        try:
+            if exists:
+                files.size_at_open = files.log.size()
+                files._check_size()
+            elif preallocated_bytes:
+                files.log.truncate(preallocated_bytes)
+        except (OSError, KafkaStorageError):
+            files.log.close()
+            if not exists:
+                fs.delete(files.log_path)
+            raise
+        return files
+
+    def _check_size(self) -> None:
+        if self.size_at_open > INT32_MAX:
+            raise KafkaStorageError(f"{self.log_path} is larger than a segment: {INT32_MAX} bytes")
+
+    @property
+    def _indexes(self) -> tuple[_NamedFile, ...]:
+        return self.offset_index, self.time_index, self.txn_index
+
+    @property
+    def modified_ms(self) -> int:
+        """When the .log file was last changed, in ms since the epoch."""
+        return self._fs.stat(self.log_path).mtime_ms
+
+    def set_modified_ms(self, modified_ms: int) -> None:
+        """Set that time for the .log file and its offset and time index."""
+        for path in (self.log_path, self.offset_index.path, self.time_index.path):
+            if self._fs.exists(path):
+                self._fs.set_mtime_ms(path, modified_ms)
+
+    def has_offset_index(self) -> bool:
+        """Whether the offset index is there as a file."""
+        return self._fs.exists(self.offset_index.path)
+
+    def has_time_index(self) -> bool:
+        """Whether the time index is there as a file."""
+        return self._fs.exists(self.time_index.path)
+
+    def cut_log(self, size_bytes: int) -> None:
+        """Cut the .log file behind ``size_bytes``, unless it ends there: that changes its time."""
+        if self.log.size() > size_bytes:
+            self.log.truncate(size_bytes)
+
+    def sync(self) -> None:
+        """Make all files durable: records first, then what points at them."""
+        self.log.sync()
+        self.offset_index.sync()
+        self.time_index.sync()
+        self.txn_index.sync()
+
+    def close(self, size_bytes: int) -> None:
+        """Trim all files, make them durable and let go of them.
+
+        All four are tried; then the first error is raised.
+        """
+        _try_all(
+            self.offset_index.close,
+            self.time_index.close,
+            lambda: self._close_log(size_bytes),
+            self.txn_index.close,
+        )
+
+    def _close_log(self, size_bytes: int) -> None:
+        try:
+            self.cut_log(size_bytes)
+            self.log.sync()
+        finally:
+            self.log.close()
+
+    def close_handlers(self) -> None:
+        """Let go of the indexes' files without writing anything."""
+        for index in self._indexes:
+            index.close_handlers()
+
+    def delete(self) -> None:
+        """Delete the files; absent ones are fine. All are tried, then the first error is raised."""
+        _try_all(
+            self._delete_log,
+            lambda: self._delete_index(self.offset_index),
+            lambda: self._delete_index(self.time_index),
+            lambda: self._delete_index(self.txn_index),
+        )
+
+    def _delete_log(self) -> None:
+        try:
+            self._fs.delete(self.log_path)
+        except FileNotFoundError:
+            self._delete_moved(self.log_path)
+
+    def _delete_index(self, index: _NamedFile) -> None:
+        if not index.delete_if_exists():
+            self._delete_moved(index.path)
+
+    def _delete_moved(self, path: str) -> None:
+        """Delete the file where it went when a future copy took its partition's place meanwhile."""
+        directory, _, name = path.rpartition("/")
+        current = current_directory_of_future(directory)
+        if current is None or not name.endswith(DELETED_SUFFIX):
+            return
+        try:
+            self._fs.delete(f"{current}/{name}")
+        except FileNotFoundError:
+            _log.info("file-already-gone path=%s", path)
+
+    def change_suffix(self, old: str, new: str) -> None:
+        """Rename all files so that they end in ``new`` instead of ``old``.
+
+        Raises InvalidArgument, before any rename, if they do not end in ``old``.
+        """
+        log_path = replace_suffix(self.log_path, old, new)
+        renamed = [(index, replace_suffix(index.path, old, new)) for index in self._indexes]
+        self._fs.rename(self.log_path, log_path)
+        self.log_path = log_path
+        for index, path in renamed:
+            index.rename(path)
+
+    def moved_to(self, directory: str) -> None:
+        """Take note that the directory of the files has another name."""
+        self.log_path = _in_directory(directory, self.log_path)
+        for index in self._indexes:
+            index.moved_to(_in_directory(directory, index.path))
+
+
+def _in_directory(directory: str, path: str) -> str:
+    return f"{directory}/{path.rpartition('/')[2]}"
+
+
+def _try_all(*actions: Callable[[], None]) -> None:
+    errors = []
+    for action in actions:
+        try:
+            action()
+        except OSError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
