@@ -189,17 +189,24 @@ class ReadOnlyLog:
             raise self.damage
 
     def records(
-        self, start_offset: int | None = None, end_offset: int | None = None
+        self,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        *,
+        since_ms: int | None = None,
     ) -> Iterator[Record]:
         """Yield the records with offsets in ``[start, end)``, without control records.
 
-        Arguments and errors as ``pieces``.
+        ``since_ms`` leaves out records with an earlier timestamp, and whole batches without
+        decoding them. Arguments and errors as ``pieces``.
         """
         start = self.log_start_offset if start_offset is None else start_offset
         end = self.high_watermark if end_offset is None else end_offset
+        since = -INT64_MAX if since_ms is None else since_ms
         for piece in self.pieces(start, end):
-            for record in iterate(piece.data, piece.batches_in_data):
-                if start <= record.offset < end:
+            batches = piece.batches_in_data
+            for record in iterate(piece.data, batches.select(batches.max_timestamp >= since)):
+                if start <= record.offset < end and record.timestamp >= since:
                     yield record
 
     def splits(self, start_offset: int, end_offset: int, target_bytes: int) -> list[Split]:

@@ -1,0 +1,62 @@
+"""``tidelog cat``: print a topic's records as JSON lines."""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from tidelog.cli.places import find_places
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import InvalidArgument
+from tidelog.log.reader import ReadUpTo, open_read_only
+from tidelog.records.json_form import Encoding, record_as_json
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+
+    from tidelog.cli.places import Place
+    from tidelog.log.reader import ReadOnlyLog
+    from tidelog.records.record import Record
+
+
+def run(args: Namespace) -> int:
+    """Print the records in offset order, one partition after the other."""
+    topics = [] if args.topic is None else [args.topic]
+    places = find_places(SYSTEM_FILES, args.directory, topics, args.partition)
+    if args.topic is None and len({place.topic for place in places}) > 1:
+        raise InvalidArgument(f"{args.directory} holds several topics; name one")
+    for place in places:
+        _print(place, args)
+    return 0
+
+
+def _print(place: Place, args: Namespace) -> None:
+    encoding = Encoding(args.encoding)
+    write = sys.stdout.write
+    with open_read_only(place.path, fs=SYSTEM_FILES) as log:
+        end = log.end_offset(ReadUpTo(args.up_to))
+        _tell_what_is_above(log, end)
+        for record in islice(_chosen(log, end, args), args.limit):
+            write(record_as_json(place.topic, place.partition, record, encoding))
+            write("\n")
+
+
+def _chosen(log: ReadOnlyLog, end: int, args: Namespace) -> Iterator[Record]:
+    start = max(args.start_offset or 0, log.log_start_offset)
+    stop = end if args.end_offset is None else min(args.end_offset, end)
+    for record in log.records(start, stop, since_ms=args.since):
+        if args.until is None or record.timestamp < args.until:
+            yield record
+
+
+def _tell_what_is_above(log: ReadOnlyLog, end: int) -> None:
+    above = log.log_end_offset - end
+    if above:
+        name = f"{log.topic}-{log.partition}"
+        print(
+            f"tidelog cat: {name} holds {above} offsets above its high watermark {end};"
+            " --up-to logEnd shows them",
+            file=sys.stderr,
+        )

@@ -1,0 +1,32 @@
+"""``tidelog dump``: print any one file of a log, an entry a line."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.explain.dump import dump_file, is_records_file
+from tidelog.explain.dump_log import dump_log
+from tidelog.records.json_form import Encoding
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+
+def run(args: Namespace) -> int:
+    """Print the file's entries as JSON lines; return 1 if it ends in bytes that do not read."""
+    if is_records_file(args.file):
+        rows = dump_log(
+            SYSTEM_FILES,
+            args.file,
+            records=args.records,
+            start_offset=args.start_offset or 0,
+            end_offset=args.end_offset,
+            encoding=Encoding(args.encoding),
+        )
+    else:
+        rows = dump_file(SYSTEM_FILES, args.file)
+    for row in rows:
+        print(json.dumps(row, ensure_ascii=False))
+    return 0

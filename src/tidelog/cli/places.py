@@ -1,0 +1,79 @@
+"""Which partitions a command is about: ``-d`` with topics, or ``-d`` naming one partition.
+
+Owns how the command line's words become partition directories. Must not open any log.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.errors import InvalidTopic, UnknownTopicOrPartition
+from tidelog.segment.filenames import is_log_file, log_directory_name, parse_topic_partition
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidelog.env.files import FileSystem
+
+
+class Place(NamedTuple):
+    """One partition directory; sorts by topic, then by number."""
+
+    topic: str
+    partition: int
+    path: str
+
+
+def find_places(
+    fs: FileSystem, directory: str, topics: Sequence[str] = (), partition: int | None = None
+) -> list[Place]:
+    """Return the partitions of ``topics`` (all, if none is named) under ``directory``, sorted.
+
+    Raises:
+        UnknownTopicOrPartition: nothing is there, or not one of the topics.
+        FileNotFoundError, NotADirectoryError: ``directory`` is no directory.
+    """
+    directory = os.path.abspath(directory)
+    names = fs.list(directory)
+    if any(is_log_file(name) for name in names):
+        places = [_place(directory)]
+    else:
+        places = sorted(_places(fs, directory, names))
+    chosen = [
+        place
+        for place in places
+        if (not topics or place.topic in topics) and partition in {None, place.partition}
+    ]
+    missing = [name for name in topics if name not in {place.topic for place in chosen}]
+    if missing or not chosen:
+        raise UnknownTopicOrPartition(_explain(directory, places, missing, partition))
+    return chosen
+
+
+def _places(fs: FileSystem, directory: str, names: list[str]) -> list[Place]:
+    found = []
+    for name in names:
+        path = os.path.join(directory, name)
+        try:
+            place = _place(path)
+        except InvalidTopic:
+            continue
+        is_live = name == log_directory_name(place.topic, place.partition)
+        if is_live and fs.stat(path).is_directory:
+            found.append(place)
+    return found
+
+
+def _place(path: str) -> Place:
+    topic, partition = parse_topic_partition(os.path.basename(path))
+    return Place(topic, partition, path)
+
+
+def _explain(directory: str, places: list[Place], missing: list[str], partition: int | None) -> str:
+    if not places:
+        return f"{directory} holds no partitions; they are directories named <topic>-<partition>"
+    what = f"topic {', '.join(missing)}" if missing else "such partition"
+    number = "" if partition is None else f" with a partition {partition}"
+    known = ", ".join(sorted({place.topic for place in places}))
+    return f"no {what}{number} in {directory}; there is {known}"

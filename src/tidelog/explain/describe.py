@@ -1,0 +1,105 @@
+"""What a log directory holds, as values: segments, sizes, offsets.
+
+Owns which facts a description has. Looks, never changes: by a read-only open, beside any writer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from tidelog.log.reader import open_read_only
+from tidelog.segment.filenames import (
+    offset_index_file,
+    time_index_file,
+    transaction_index_file,
+)
+
+if TYPE_CHECKING:
+    from tidelog.env.files import FileSystem
+    from tidelog.log.reader import ReadOnlyLog
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFacts:
+    """One segment: offsets ``[base_offset, end_offset)``; sizes in bytes, 0 where no file is."""
+
+    base_offset: int
+    end_offset: int
+    log_bytes: int
+    index_bytes: int
+    time_index_bytes: int
+    txn_index_bytes: int
+    is_active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogFacts:
+    """One partition's log as a reader without a lock sees it; ends exclusive, sizes in bytes."""
+
+    topic: str
+    partition: int
+    directory: str
+    log_start_offset: int
+    high_watermark: int
+    log_end_offset: int
+    size_bytes: int
+    segments: tuple[SegmentFacts, ...]
+    damage: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the facts under camel-case names, as every command prints them."""
+        return _camel(asdict(self))
+
+
+def describe_log(fs: FileSystem, directory: str) -> LogFacts:
+    """Collect the facts of one partition directory; errors as ``open_read_only``."""
+    with open_read_only(directory, fs=fs) as log:
+        return LogFacts(
+            topic=log.topic,
+            partition=log.partition,
+            directory=directory,
+            log_start_offset=log.log_start_offset,
+            high_watermark=log.high_watermark,
+            log_end_offset=log.log_end_offset,
+            size_bytes=log.size_bytes,
+            segments=tuple(_segments(fs, log)),
+            damage=None if log.damage is None else str(log.damage),
+        )
+
+
+def _segments(fs: FileSystem, log: ReadOnlyLog) -> list[SegmentFacts]:
+    ends = [segment.base_offset for segment in log.segments[1:]] + [log.log_end_offset]
+    facts = []
+    for segment, end_offset in zip(log.segments, ends, strict=True):
+        name = log.directory, segment.base_offset
+        facts.append(
+            SegmentFacts(
+                base_offset=segment.base_offset,
+                end_offset=end_offset,
+                log_bytes=segment.size_bytes,
+                index_bytes=_size(fs, offset_index_file(*name)),
+                time_index_bytes=_size(fs, time_index_file(*name)),
+                txn_index_bytes=_size(fs, transaction_index_file(*name)),
+                is_active=segment is log.segments[-1],
+            )
+        )
+    return facts
+
+
+def _size(fs: FileSystem, path: str) -> int:
+    try:
+        return fs.stat(path).size_bytes
+    except FileNotFoundError:
+        return 0
+
+
+def _camel(value: Any) -> Any:  # noqa: ANN401 - JSON is any nesting of these
+    if isinstance(value, dict):
+        return {_camel_name(name): _camel(member) for name, member in value.items()}
+    return [_camel(member) for member in value] if isinstance(value, (list, tuple)) else value
+
+
+def _camel_name(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)

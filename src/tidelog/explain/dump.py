@@ -1,0 +1,183 @@
+"""What any one file of a log says, entry by entry, by the declared layouts.
+
+Owns which file is read how, and the names of the fields shown. Looks, never changes, and trusts
+nothing: a file that does not read is shown as far as it does. Kafka: ``DumpLogSegments``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tidelog.codec.checkpoint_file import read_checkpoint, read_leader_epochs
+from tidelog.codec.metadata_files import (
+    CLEAN_SHUTDOWN_FILE,
+    META_PROPERTIES_FILE,
+    PARTITION_METADATA_FILE,
+    format_uuid,
+    read_clean_shutdown,
+    read_meta_properties,
+    read_partition_metadata,
+)
+from tidelog.errors import CorruptIndex, InvalidArgument
+from tidelog.log.snapshot import unpack_snapshot
+from tidelog.records.record import advance_sequence
+from tidelog.segment.filenames import offset_from_file_name
+from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY
+from tidelog.segment.time_index import TIME_INDEX_ENTRY
+from tidelog.segment.txn_index import ABORTED_TXN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from tidelog.env.files import FileSystem
+
+    Row = dict[str, Any]
+
+_LATER_SUFFIX: Final = re.compile(r"\.(deleted|cleaned|swap|tmp)$")
+
+
+def is_records_file(path: str) -> bool:
+    """Say whether the file holds batches, whatever suffix was put behind its name."""
+    return _plain_name(path).endswith((".log", ".checkpoint"))
+
+
+def dump_file(fs: FileSystem, path: str) -> Iterator[Row]:
+    """Yield what one file says, an entry at a time; for batches there is ``dump_log``.
+
+    Raises:
+        InvalidArgument: this is no file of a log or of a data directory.
+        TidelogError: the file does not read, after the entries before.
+    """
+    name = _plain_name(path)
+    reader = _BY_NAME.get(name) or _BY_SUFFIX.get(os.path.splitext(name)[1])
+    if reader is None:
+        known = ", ".join([".log", *sorted(_BY_SUFFIX), *sorted(_BY_NAME)])
+        raise InvalidArgument(f"{path} is none of the files known here: {known}")
+    fs.stat(path)  # the readers below take an absent file for an empty one
+    return reader(fs, path)
+
+
+def _plain_name(path: str) -> str:
+    return _LATER_SUFFIX.sub("", os.path.basename(path))
+
+
+def _entries(fs: FileSystem, path: str, entry: np.dtype[np.void]) -> NDArray[np.void]:
+    data = fs.read(path)
+    return np.frombuffer(data, entry, count=len(data) // entry.itemsize)
+
+
+def _check_whole(fs: FileSystem, path: str, entry_bytes: int) -> None:
+    extra = fs.stat(path).size_bytes % entry_bytes
+    if extra:
+        raise CorruptIndex(f"{path} ends in {extra} bytes that are no whole entry")
+
+
+def _offset_index(fs: FileSystem, path: str) -> Iterator[Row]:
+    base_offset = offset_from_file_name(os.path.basename(path))
+    for number, (offset, position) in enumerate(_entries(fs, path, OFFSET_INDEX_ENTRY).tolist()):
+        if number and not offset:
+            break  # the unused zeros of a file that was not trimmed
+        yield {"offset": base_offset + offset, "position": position}
+    _check_whole(fs, path, OFFSET_INDEX_ENTRY.itemsize)
+
+
+def _time_index(fs: FileSystem, path: str) -> Iterator[Row]:
+    base_offset = offset_from_file_name(os.path.basename(path))
+    for number, (timestamp, offset) in enumerate(_entries(fs, path, TIME_INDEX_ENTRY).tolist()):
+        if number and not timestamp and not offset:
+            break
+        yield {"timestamp": timestamp, "offset": base_offset + offset}
+    _check_whole(fs, path, TIME_INDEX_ENTRY.itemsize)
+
+
+def _txn_index(fs: FileSystem, path: str) -> Iterator[Row]:
+    data = fs.read(path)
+    for at in range(0, len(data) - ABORTED_TXN.size + 1, ABORTED_TXN.size):
+        entry = ABORTED_TXN.unpack(data, at)
+        yield {
+            "version": entry.version,
+            "producerId": entry.producer_id,
+            "firstOffset": entry.first_offset,
+            "lastOffset": entry.last_offset,
+            "lastStableOffset": entry.last_stable_offset,
+        }
+    _check_whole(fs, path, ABORTED_TXN.size)
+
+
+def _snapshot(fs: FileSystem, path: str) -> Iterator[Row]:
+    for entry in unpack_snapshot(fs.read(path)):
+        has_batch = entry.last_offset >= 0
+        first_sequence = entry.last_sequence
+        if has_batch and entry.last_sequence >= 0:
+            first_sequence = advance_sequence(entry.last_sequence, -entry.offset_delta)
+        open_since = entry.txn_first_offset
+        yield {
+            "producerId": entry.producer_id,
+            "producerEpoch": entry.producer_epoch,
+            "coordinatorEpoch": entry.coordinator_epoch,
+            "currentTxnFirstOffset": None if open_since < 0 else open_since,
+            "lastTimestamp": entry.timestamp,
+            "firstSequence": first_sequence,
+            "lastSequence": entry.last_sequence,
+            "lastOffset": entry.last_offset,
+            "offsetDelta": entry.offset_delta,
+            "timestamp": entry.timestamp,
+        }
+
+
+def _offset_checkpoint(fs: FileSystem, path: str) -> Iterator[Row]:
+    for (topic, partition), offset in read_checkpoint(fs, path).items():
+        yield {"topic": topic, "partition": partition, "offset": offset}
+
+
+def _leader_epochs(fs: FileSystem, path: str) -> Iterator[Row]:
+    for epoch, start_offset in read_leader_epochs(fs, path):
+        yield {"epoch": epoch, "startOffset": start_offset}
+
+
+def _partition_metadata(fs: FileSystem, path: str) -> Iterator[Row]:
+    topic_id = read_partition_metadata(fs, path)
+    yield {"topicId": None if topic_id is None else format_uuid(topic_id)}
+
+
+def _meta_properties(fs: FileSystem, path: str) -> Iterator[Row]:
+    found = read_meta_properties(fs, path)
+    if found is not None:
+        directory_id = found.directory_id
+        yield {
+            "version": found.version,
+            "clusterId": found.cluster_id,
+            "nodeId": found.node_id,
+            "directoryId": None if directory_id is None else format_uuid(directory_id),
+            **found.other,
+        }
+
+
+def _clean_shutdown(fs: FileSystem, path: str) -> Iterator[Row]:
+    found = read_clean_shutdown(fs, path)
+    if found is not None:
+        yield {"brokerEpoch": found.broker_epoch}
+
+
+_BY_SUFFIX: Final[dict[str, Callable[[FileSystem, str], Iterator[Row]]]] = {
+    ".index": _offset_index,
+    ".timeindex": _time_index,
+    ".txnindex": _txn_index,
+    ".snapshot": _snapshot,
+}
+_BY_NAME: Final[dict[str, Callable[[FileSystem, str], Iterator[Row]]]] = {
+    "leader-epoch-checkpoint": _leader_epochs,
+    "recovery-point-offset-checkpoint": _offset_checkpoint,
+    "log-start-offset-checkpoint": _offset_checkpoint,
+    "replication-offset-checkpoint": _offset_checkpoint,
+    "cleaner-offset-checkpoint": _offset_checkpoint,
+    PARTITION_METADATA_FILE: _partition_metadata,
+    META_PROPERTIES_FILE: _meta_properties,
+    CLEAN_SHUTDOWN_FILE: _clean_shutdown,
+}

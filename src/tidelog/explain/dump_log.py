@@ -1,0 +1,162 @@
+"""What a ``.log`` file says: each batch header and, if asked, each record.
+
+Owns the names of the fields. Looks, never changes. Kafka: ``DumpLogSegments``, whose fields these
+are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidelog.codec.compression import Codec
+from tidelog.errors import CorruptMessage, TidelogError
+from tidelog.records.batch import BatchFlags, TimestampType
+from tidelog.records.columns import decode
+from tidelog.records.control import CONTROL_KEY, ControlType, control_type, parse_marker
+from tidelog.records.file_records import FileRecords
+from tidelog.records.json_form import Encoding, bytes_as_text, headers_as_text
+from tidelog.records.kraft import parse_kraft
+from tidelog.records.scan import crc_matches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.env.files import FileSystem
+    from tidelog.records.columns import RecordColumns
+    from tidelog.records.memory import BatchColumns
+    from tidelog.records.record import Record
+    from tidelog.records.table import Bytes
+
+    Row = dict[str, Any]
+
+
+def dump_log(
+    fs: FileSystem,
+    path: str,
+    *,
+    records: bool = False,
+    start_offset: int = 0,
+    end_offset: int | None = None,
+    encoding: Encoding = Encoding.UTF8,
+) -> Iterator[Row]:
+    """Yield a row per batch that holds offsets of ``[start, end)``, and its records after it.
+
+    Raises:
+        CorruptMessage: after everything before it, bytes that are no batch, with file and byte.
+        NotText: a record is no text in ``encoding``.
+    """
+    with FileRecords.open(fs, path) as file:
+        for piece in file.pieces():
+            in_data = piece.batches_in_data
+            for index, position in enumerate(piece.batches.position.tolist()):
+                batch = in_data.slice(index, index + 1)
+                if end_offset is not None and int(batch.base_offset[0]) >= end_offset:
+                    return
+                if int(batch.last_offset[0]) >= start_offset:
+                    yield from _rows(piece.data, batch, position, encoding if records else None)
+        if file.error is not None:
+            raise file.error
+        if file.trailing_bytes:
+            reason = f"the last {file.trailing_bytes} bytes are no whole batch"
+            raise CorruptMessage(reason, file.next_position, path)
+
+
+def _rows(
+    data: Bytes, batch: BatchColumns, position: int, encoding: Encoding | None
+) -> Iterator[Row]:
+    """Yield the batch's row and, with an encoding, its records' rows."""
+    row = _batch_row(data, batch, position)
+    columns: RecordColumns | None = None
+    if row["valid"]:
+        try:
+            columns = decode(data, batch)
+        except TidelogError as error:
+            row["error"] = str(error)
+    if columns is not None and row["magic"] < 2 and len(columns):
+        row["baseOffset"], row["count"] = int(columns.offset[0]), len(columns)
+    records = [] if columns is None else list(columns.records())
+    if row["control"] and records:
+        row["controlType"] = _control_number(records[-1])
+    yield row
+    if encoding is not None:
+        for record in records:
+            yield _record_row(record, encoding, is_control=row["control"])
+
+
+def _batch_row(data: Bytes, batch: BatchColumns, position: int) -> Row:
+    header = batch.header(0)
+    has_type = header.magic > 0
+    log_append = bool(batch.is_log_append_time[0])
+    kind = TimestampType(int(log_append)) if has_type else TimestampType.NO_TIMESTAMP_TYPE
+    horizon = header.base_timestamp if batch.has_delete_horizon[0] else None
+    return {
+        "position": position,
+        "size": int(batch.size[0]),
+        "baseOffset": header.base_offset,
+        "lastOffset": int(batch.last_offset[0]),
+        "count": header.records_count,
+        "magic": header.magic,
+        "compression": _codec_name(header.attributes),
+        "timestampType": kind.kafka_name,
+        "maxTimestamp": header.max_timestamp,
+        "producerId": header.producer_id,
+        "producerEpoch": header.producer_epoch,
+        "baseSequence": header.base_sequence,
+        "lastSequence": int(batch.last_sequence[0]),
+        "leaderEpoch": header.leader_epoch,
+        "transactional": bool(batch.is_transactional[0]),
+        "control": bool(batch.is_control[0]),
+        "controlType": None,
+        "deleteHorizonMs": horizon,
+        "crc": header.crc,
+        "valid": crc_matches(data, batch.array[:, 0].tolist()),
+    }
+
+
+def _codec_name(attributes: int) -> str:
+    try:
+        return Codec.of_attributes(attributes).kafka_name
+    except TidelogError:
+        return f"unknown ({attributes & BatchFlags.CODEC})"
+
+
+def _control_number(record: Record) -> int | None:
+    """Return the type as the key has it, also one that no release knows; None if it has none."""
+    key = record.key or b""
+    return CONTROL_KEY.unpack(key).type if len(key) >= CONTROL_KEY.size else None
+
+
+def _record_row(record: Record, encoding: Encoding, *, is_control: bool) -> Row:
+    def text(value: bytes | None, part: str) -> str | None:
+        return bytes_as_text(value, encoding, record.offset, part)
+
+    row: Row = {
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "timestampType": record.timestamp_type.kafka_name,
+        "keySize": -1 if record.key is None else len(record.key),
+        "valueSize": -1 if record.value is None else len(record.value),
+        "sequence": record.sequence,
+    }
+    if is_control:
+        return {**row, **_control_fields(record)}
+    return {
+        **row,
+        "key": text(record.key, "key"),
+        "value": text(record.value, "value"),
+        "headers": headers_as_text(record, encoding),
+    }
+
+
+def _control_fields(record: Record) -> Row:
+    """Return what a control record says; ``error`` where it does not read."""
+    try:
+        kind = control_type(record.key)
+        if kind in {ControlType.ABORT, ControlType.COMMIT}:
+            epoch = parse_marker(record.key, record.value).coordinator_epoch
+            return {"controlType": kind.name, "coordinatorEpoch": epoch}
+        if kind is ControlType.UNKNOWN:
+            return {"controlType": kind.name}
+        return {"controlType": kind.name, "control": parse_kraft(kind, record.value)}
+    except TidelogError as error:
+        return {"error": str(error)}

@@ -1,0 +1,54 @@
+"""The public door to a data directory: ``tidelog.open``.
+
+Owns the choice of the real disk, clock and random numbers. Everything below is given them.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import TYPE_CHECKING
+
+from tidelog.config.log import LogConfig
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.log.reader import open_read_only
+from tidelog.manager.data_directory import DataDirectory
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tidelog.log.reader import ReadOnlyLog
+
+
+def open_data_directory(
+    path: str | os.PathLike[str], config: Mapping[str, str] | None = None
+) -> DataDirectory:
+    """Open a data directory for writing, creating it if need be, and lock it.
+
+    Args:
+        path: the directory that holds the partition directories.
+        config: topic settings in force where a topic has none of its own, under Kafka's names.
+
+    Raises:
+        DirectoryLocked: another process, Kafka or tidelog, writes there.
+        InvalidConfig: names every bad setting.
+        UnsupportedPlatform: this platform lacks the locks that writing needs.
+    """
+    return DataDirectory(
+        os.path.abspath(path),
+        fs=SYSTEM_FILES,
+        clock=SYSTEM_CLOCK,
+        rng=random.SystemRandom(),
+        defaults=LogConfig.parse(config or {}),
+    )
+
+
+def open_log_read_only(path: str | os.PathLike[str]) -> ReadOnlyLog:
+    """Open one partition directory to read it; takes no lock and changes nothing.
+
+    Raises:
+        InvalidTopic: the directory is not named <topic>-<partition>.
+        FileNotFoundError: there is no such directory.
+    """
+    return open_read_only(os.path.abspath(path), fs=SYSTEM_FILES)

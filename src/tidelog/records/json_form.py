@@ -1,0 +1,155 @@
+"""A record as JSON: the one form that every command prints and reads.
+
+Owns the order and spelling of its members and how bytes become text. Must not know where records
+come from. Kafka has no such form of its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tidelog.errors import InvalidArgument, TidelogError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tidelog.records.record import Header, Record
+
+INPUT_MEMBERS: Final = frozenset({"key", "value", "headers", "timestamp", "partition"})
+
+
+class Encoding(StrEnum):
+    """How bytes are written as text."""
+
+    UTF8 = "utf8"
+    BASE64 = "base64"
+    HEX = "hex"
+
+
+class NotText(TidelogError):
+    """A key, value or header is no UTF-8; nothing of the record was printed."""
+
+    def __init__(self, offset: int, part: str) -> None:
+        super().__init__(offset, part)
+        self.offset = offset
+        self.part = part
+
+    def __str__(self) -> str:
+        return f"the {self.part} at offset {self.offset} is no UTF-8; use --encoding base64 or hex"
+
+
+class NewRecord(NamedTuple):
+    """A record to be appended; ``timestamp`` in ms, None: now; ``partition`` None: by the key."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+    timestamp: int | None = None
+    partition: int | None = None
+
+
+def record_as_json(topic: str, partition: int, record: Record, encoding: Encoding) -> str:
+    """Return one line of JSON, without its end.
+
+    Raises:
+        NotText: with ``Encoding.UTF8``, bytes that are no UTF-8; they are never altered.
+    """
+    offset = record.offset
+    return json.dumps(
+        {
+            "topic": topic,
+            "partition": partition,
+            "offset": offset,
+            "timestamp": record.timestamp,
+            "timestampType": record.timestamp_type.kafka_name,
+            "key": bytes_as_text(record.key, encoding, offset, "key"),
+            "value": bytes_as_text(record.value, encoding, offset, "value"),
+            "headers": headers_as_text(record, encoding),
+            "leaderEpoch": record.leader_epoch,
+        },
+        ensure_ascii=False,
+    )
+
+
+def headers_as_text(record: Record, encoding: Encoding) -> list[list[str | None]]:
+    """Return the headers as pairs of name and text; errors as ``record_as_json``."""
+    return [
+        [name, bytes_as_text(value, encoding, record.offset, f"header {name!r}")]
+        for name, value in record.headers
+    ]
+
+
+def bytes_as_text(data: bytes | None, encoding: Encoding, offset: int, part: str) -> str | None:
+    """Return bytes as text; None stays None. NotText names ``offset`` and ``part``."""
+    if data is None:
+        return None
+    if encoding is Encoding.BASE64:
+        return base64.b64encode(data).decode()
+    if encoding is Encoding.HEX:
+        return data.hex()
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise NotText(offset, part) from None
+
+
+def record_from_json(line: str | bytes, encoding: Encoding) -> NewRecord:
+    """Read one line of JSON as a record to append; members left out are null, empty or default.
+
+    Raises:
+        InvalidArgument: the line is no such record; it says why.
+    """
+    try:
+        content = json.loads(line)
+    except ValueError as error:
+        raise InvalidArgument(f"not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise InvalidArgument("not a JSON object")
+    unknown = content.keys() - INPUT_MEMBERS
+    if unknown:
+        raise InvalidArgument(f"unknown member {', '.join(sorted(unknown))}")
+    return NewRecord(
+        key=_to_bytes(content.get("key"), encoding, "key"),
+        value=_to_bytes(content.get("value"), encoding, "value"),
+        headers=_headers(content.get("headers"), encoding),
+        timestamp=_integer(content, "timestamp", -1),
+        partition=_integer(content, "partition", 0),
+    )
+
+
+def _headers(content: object, encoding: Encoding) -> tuple[Header, ...]:
+    pairs = [] if content is None else content
+    if not isinstance(pairs, list):
+        raise InvalidArgument("headers is no list")
+    headers = []
+    for pair in pairs:
+        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise InvalidArgument("a header is no list of name and value")
+        headers.append((pair[0], _to_bytes(pair[1], encoding, f"header {pair[0]!r}")))
+    return tuple(headers)
+
+
+def _integer(content: Mapping[str, Any], name: str, least: int) -> int | None:
+    number = content.get(name)
+    if number is None:
+        return None
+    if not isinstance(number, int) or isinstance(number, bool) or number < least:
+        raise InvalidArgument(f"{name} is no whole number of at least {least}")
+    return number
+
+
+def _to_bytes(text: object, encoding: Encoding, part: str) -> bytes | None:
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise InvalidArgument(f"the {part} is neither text nor null")
+    try:
+        if encoding is Encoding.BASE64:
+            return base64.b64decode(text, validate=True)
+        return bytes.fromhex(text) if encoding is Encoding.HEX else text.encode()
+    except (binascii.Error, ValueError) as error:
+        raise InvalidArgument(f"the {part} is no {encoding}: {error}") from error
