@@ -119,18 +119,18 @@ class SystemFile:
 
     def truncate(self, size: int) -> None:
         """Cut the file to ``size`` bytes, or extend it to that with zeros."""
-        os.ftruncate(self._descriptor, size)
+        os.ftruncate(self.fileno(), size)
 
     def sync(self) -> None:
         """Make the bytes durable; on macOS also past the disk's own cache."""
-        _sync(self._descriptor)
+        _sync(self.fileno())
 
     def map(self) -> memoryview:
         """Return a read-only map of the bytes present now; it outlives ``close``."""
         size = self.size()
         if size == 0:
             return memoryview(b"")
-        return memoryview(mmap.mmap(self._descriptor, size, access=mmap.ACCESS_READ))
+        return memoryview(mmap.mmap(self.fileno(), size, access=mmap.ACCESS_READ))
 
     def _check_open(self) -> None:
         if self._descriptor < 0:

@@ -1,0 +1,118 @@
+"""The lock between processes; the other process uses plain POSIX calls, as Java's lock does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.env.locks import ProcessLock
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import DirectoryLocked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX locks")
+
+HOLD = """
+import fcntl, sys
+file = open(sys.argv[1], "a")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+TRY = """
+import fcntl, sys
+file = open(sys.argv[1], "a")
+try:
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except OSError:
+    print("refused")
+else:
+    print("locked")
+"""
+
+
+@contextmanager
+def holder(path: Path) -> Iterator[int]:
+    """Let another process hold the lock of ``path``; give its pid."""
+    command = [sys.executable, "-S", "-c", HOLD, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"held\n"
+        yield child.pid
+
+
+def attempt(path: Path) -> str:
+    """Say whether another process can lock ``path`` now."""
+    command = [sys.executable, "-S", "-c", TRY, str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_lock_of_another_process_is_respected(tmp_path: Path) -> None:
+    """While another process holds the lock ours is refused and names it; after that it is free."""
+    path = tmp_path / ".lock"
+    with holder(path) as pid, pytest.raises(DirectoryLocked) as caught:
+        ProcessLock(str(path))
+
+    ProcessLock(str(path)).release()
+
+    assert (caught.value.path, caught.value.pid) == (str(path), pid)
+
+
+def test_our_lock_keeps_another_process_out(tmp_path: Path) -> None:
+    """No other process gets the lock until it is released."""
+    path = tmp_path / ".lock"
+    lock = ProcessLock(str(path))
+    during = attempt(path)
+
+    lock.release()
+
+    assert (during, attempt(path)) == ("refused", "locked")
+
+
+def test_a_refused_second_lock_does_not_drop_the_first(tmp_path: Path) -> None:
+    """Asking again in the same process, under any spelling, leaves the lock as it is."""
+    path = tmp_path / ".lock"
+    lock = ProcessLock(str(path))
+    (tmp_path / "alias").symlink_to(path)
+
+    for spelling in (path, tmp_path / "." / ".lock", tmp_path / "alias"):
+        with pytest.raises(DirectoryLocked):
+            ProcessLock(str(spelling))
+
+    assert attempt(path) == "refused"
+    lock.release()
+
+
+def test_a_locked_file_is_not_opened_again(tmp_path: Path) -> None:
+    """Reading the lock file would drop the lock, so it is an error, and the lock stays."""
+    path = tmp_path / ".lock"
+    lock = ProcessLock(str(path))
+
+    with pytest.raises(OSError, match="drops the lock"):
+        SYSTEM_FILES.read(str(path))
+
+    assert attempt(path) == "refused"
+    lock.release()
+
+
+def test_other_files_open_while_a_lock_is_held(tmp_path: Path) -> None:
+    """A lock is in the way of its own file only."""
+    lock = ProcessLock(str(tmp_path / ".lock"))
+
+    with closing(SYSTEM_FILES.open(str(tmp_path / "f"), "w")) as file:
+        assert file.size() == 0
+
+    lock.release()
+
+
+def test_a_lock_in_a_missing_directory_fails(tmp_path: Path) -> None:
+    """A directory that is not there cannot be locked, and leaves nothing behind."""
+    with pytest.raises(FileNotFoundError):
+        ProcessLock(str(tmp_path / "none" / ".lock"))

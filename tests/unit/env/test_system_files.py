@@ -1,0 +1,113 @@
+"""What only the real disk can show; the rest is in tests/conformance."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.env.system_files import SYSTEM_FILES, SystemFiles
+from tidelog.errors import UnsupportedPlatform
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+READER = SystemFiles(has_posix=False)
+
+
+def test_holders_close_on_many_threads(tmp_path: Path) -> None:
+    """Of many holders that come and go at once the last one closes the descriptor, once."""
+    file = SYSTEM_FILES.open(str(tmp_path / "f"), "w")
+    descriptor = file.fileno()
+    start = threading.Barrier(8)
+
+    def come_and_go() -> None:
+        start.wait()
+        for _ in range(200):
+            file.hold()
+            file.close()
+
+    threads = [threading.Thread(target=come_and_go) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert os.fstat(descriptor).st_size == 0
+
+    file.close()
+
+    with pytest.raises(OSError) as caught:
+        os.fstat(descriptor)
+    assert caught.value.errno == errno.EBADF
+
+
+def test_a_forgotten_file_is_closed_with_a_warning(tmp_path: Path) -> None:
+    """A file that nobody closed gives its descriptor back, and says so in a warning."""
+    with pytest.warns(ResourceWarning, match="unclosed file"):
+        descriptor = SYSTEM_FILES.open(str(tmp_path / "f"), "w").fileno()
+
+    with pytest.raises(OSError):
+        os.fstat(descriptor)
+
+
+def test_a_new_file_follows_the_umask(tmp_path: Path) -> None:
+    """A file is as readable to others as any file this user makes."""
+    SYSTEM_FILES.write(str(tmp_path / "f"), b"")
+    (tmp_path / "g").write_bytes(b"")
+
+    assert (tmp_path / "f").stat().st_mode == (tmp_path / "g").stat().st_mode
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_a_full_disk_is_enospc() -> None:
+    """A write that the disk does not take is ENOSPC, never a silent short write."""
+    with closing(SYSTEM_FILES.open("/dev/full", "w")) as file:
+        with pytest.raises(OSError) as caught:
+            file.pwrite(b"x", 0)
+
+        assert caught.value.errno == errno.ENOSPC
+
+
+def test_reading_works_without_posix(tmp_path: Path) -> None:
+    """A platform that cannot write logs can read them, at any position, from many threads."""
+    (tmp_path / "f").write_bytes(b"abcdef")
+    buffer = bytearray(3)
+
+    with closing(READER.open(str(tmp_path / "f"))) as file:
+        count = file.pread_into(buffer, 2)
+        found = (file.pread(2, 4), file.pread(9, 5), file.size(), bytes(file.map()))
+
+    assert (count, bytes(buffer)) == (3, b"cde")
+    assert found == (b"ef", b"f", 6, b"abcdef")
+    assert READER.read(str(tmp_path / "f")) == b"abcdef"
+    assert READER.list(str(tmp_path)) == ["f"]
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments"),
+    [
+        ("open", ("w",)),
+        ("open", ("x",)),
+        ("write", (b"",)),
+        ("rename", ("x",)),
+        ("link", ("x",)),
+        ("delete", ()),
+        ("delete_directory", ()),
+        ("make_directory", ()),
+        ("set_mtime_ms", (0,)),
+        ("lock", ()),
+        ("sync_directory", ()),
+    ],
+)
+def test_writing_is_refused_without_posix(
+    tmp_path: Path, call: str, arguments: tuple[object, ...]
+) -> None:
+    """Where the promises cannot be kept nothing is written, and the error says why."""
+    with pytest.raises(UnsupportedPlatform, match="needs Linux or macOS"):
+        getattr(READER, call)(str(tmp_path / "f"), *arguments)
+
+    assert list(tmp_path.iterdir()) == []
