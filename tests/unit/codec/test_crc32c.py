@@ -1,0 +1,47 @@
+"""The checksum of batches and snapshots."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tidelog.codec.crc32c import crc32c
+
+
+@pytest.mark.parametrize(
+    ("data", "checksum"),
+    [
+        (b"", 0),
+        (b"123456789", 0xE3069283),
+        (bytes(32), 0x8A9136AA),
+        (b"\xff" * 32, 0x62A8AB43),
+        (bytes(range(32)), 0x46DD794E),
+    ],
+)
+def test_the_checksum_is_castagnolis(data: bytes, checksum: int) -> None:
+    """The values are those of RFC 3720, appendix B.4, and of the usual check string."""
+    assert checksum == crc32c(data)
+
+
+def test_every_kind_of_buffer_gives_the_same_checksum() -> None:
+    """Bytes are summed where they lie, not copied; read-only arrays too."""
+    data = b"123456789"
+    array = np.frombuffer(data, np.uint8)
+
+    assert {0xE3069283} == {crc32c(bytearray(data)), crc32c(memoryview(data)), crc32c(array)}
+
+
+def test_a_checksum_can_go_on_from_another() -> None:
+    """Two parts give the checksum of the whole."""
+    assert crc32c(b"56789", crc32c(b"1234")) == 0xE3069283
+
+
+def test_the_golden_batch_has_the_checksum_it_states() -> None:
+    """A batch's checksum covers everything from the attributes on."""
+    batch = bytes.fromhex(
+        "0000000000000000 00000046 00000000 02 d70a9a39 0000 00000001 00000000000003e8"
+        "00000000000003ed ffffffffffffffff ffff ffffffff 00000002 10000000026b027600"
+        "16000a02026b010202680278"
+    )
+
+    assert crc32c(batch[21:]) == 0xD70A9A39

@@ -1,0 +1,103 @@
+"""GZIP as java.util.zip writes and reads it."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import sys
+import zlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.codec import gzip_members
+from tidelog.errors import CorruptMessage, MessageTooLarge
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+LIMIT = 1 << 20
+TEXT = b"flint vapor heron zephyr willow cedar larch ridge " * 40
+
+
+@pytest.fixture(params=["isal", "zlib"])
+def members(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Give the module as it is where isal is installed, and where it is not."""
+    if request.param == "isal":
+        return gzip_members
+    monkeypatch.setitem(sys.modules, "isal", None)
+    spec = importlib.util.find_spec("tidelog.codec.gzip_members")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def read(module: ModuleType, data: bytes, limit: int = LIMIT) -> bytes:
+    return module.decompress(memoryview(data), limit, 2)
+
+
+def test_one_member_is_written_that_any_gzip_reads() -> None:
+    """The default level is zlib's own, -1."""
+    area = gzip_members.compress(memoryview(TEXT), None, 2)
+
+    assert gzip.decompress(area) == TEXT
+    assert area == gzip_members.compress(memoryview(TEXT), -1, 2)
+
+
+def test_either_library_reads_what_the_other_wrote(members: ModuleType) -> None:
+    """Where isal has no wheel, zlib takes its place without a difference."""
+    assert read(members, zlib.compress(TEXT, 9, 31)) == TEXT
+    with pytest.raises(CorruptMessage):
+        read(members, b"\x1f\x8b\x08")
+    with pytest.raises(CorruptMessage):
+        read(members, zlib.compress(TEXT, 9, 15))
+    with pytest.raises(MessageTooLarge):
+        read(members, zlib.compress(TEXT, 9, 31), 10)
+
+
+def test_members_one_after_another_are_one_stream(members: ModuleType) -> None:
+    """Java's reader goes on with the next member, large ones and empty ones too."""
+    parts = [TEXT, b"", bytes(3_000_000), b"end"]
+    area = b"".join(zlib.compress(part, 6, 31) for part in parts)
+
+    assert b"".join(parts) == read(members, area, 4_000_000)
+
+
+def test_the_limit_counts_all_members(members: ModuleType) -> None:
+    """A bomb does not get round the bound by being cut into members."""
+    area = zlib.compress(bytes(100), 6, 31) * 3
+
+    assert bytes(300) == read(members, area, 300)
+    with pytest.raises(MessageTooLarge):
+        read(members, area, 299)
+
+
+@pytest.mark.parametrize(
+    "rest", [b"\x00", b"no member at all, but more than 26 bytes", b"\x1f\x8b"]
+)
+def test_what_is_no_member_is_left_alone(rest: bytes) -> None:
+    """Java's reader takes anything else that follows for padding."""
+    assert read(gzip_members, zlib.compress(TEXT, 6, 31) + rest) == TEXT
+
+
+def test_a_further_member_cut_short_is_corrupt(members: ModuleType) -> None:
+    """What begins like a member has to be one."""
+    member = zlib.compress(TEXT, 6, 31)
+
+    with pytest.raises(CorruptMessage, match="cut short"):
+        read(members, member + member[:-1])
+
+
+@pytest.mark.parametrize("from_end", [1, 5, 8])
+def test_checksum_and_size_of_the_trailer_are_checked(members: ModuleType, from_end: int) -> None:
+    """A member whose trailer does not fit its content is corrupt."""
+    area = bytearray(zlib.compress(TEXT, 6, 31))
+    area[-from_end] ^= 1
+
+    with pytest.raises(CorruptMessage):
+        read(members, bytes(area))
+
+
+def test_a_flood_of_empty_members_is_read_in_bites() -> None:
+    """Twenty thousand members of twenty bytes do not copy the rest of the data each time."""
+    assert read(gzip_members, zlib.compress(b"", 6, 31) * 20_000, 0) == b""

@@ -1,0 +1,187 @@
+"""LZ4 frames as Kafka writes and reads them."""
+
+from __future__ import annotations
+
+import random
+
+import lz4.frame
+import pytest
+
+from tidelog.codec import lz4_frame
+from tidelog.errors import CorruptMessage, MessageTooLarge
+
+LIMIT = 1 << 22
+TEXT = b"flint vapor heron zephyr willow cedar larch ridge " * 40
+END_MARK = bytes(4)
+HEADER_BYTES = 7
+
+
+def write(plain: bytes, level: int | None = None, magic: int = 2) -> bytes:
+    return lz4_frame.compress(memoryview(plain), level, magic)
+
+
+def read(data: bytes, limit: int = LIMIT, magic: int = 2) -> bytes:
+    return lz4_frame.decompress(memoryview(data), limit, magic)
+
+
+def foreign(plain: bytes, **flags: object) -> bytes:
+    return lz4.frame.compress(plain, **{"block_linked": False, "store_size": False} | flags)
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    damaged = bytearray(data)
+    damaged[at] ^= 1
+    return bytes(damaged)
+
+
+def test_the_header_is_kafkas() -> None:
+    """Version 1, independent blocks of 64 KiB, no checksums, no size, and the right checksum."""
+    assert write(TEXT)[:HEADER_BYTES].hex() == "04224d18604082"
+    assert write(TEXT, magic=1)[:HEADER_BYTES].hex() == "04224d18604082"
+
+
+def test_for_magic_0_the_header_checksum_is_the_wrong_one() -> None:
+    """Old clients took it over the frame's magic too and check it so; nothing else differs."""
+    assert write(TEXT, magic=0)[:HEADER_BYTES].hex() == "04224d1860401a"
+    assert write(TEXT)[HEADER_BYTES:] == write(TEXT, magic=0)[HEADER_BYTES:]
+
+
+@pytest.mark.parametrize("level", [9, 3])
+def test_blocks_hold_64_kib_and_stand_alone(level: int) -> None:
+    """Each block reads by itself, after the same header; noise is stored as it is."""
+    plain = random.Random(1).randbytes(65_536) + bytes(65_536) + TEXT
+    area = write(plain, level)
+    at, blocks = HEADER_BYTES, []
+    while area[at : at + 4] != END_MARK:
+        size = int.from_bytes(area[at : at + 4], "little") & 0x7FFFFFFF
+        blocks.append(read(area[:HEADER_BYTES] + area[at : at + 4 + size] + END_MARK))
+        at += 4 + size
+
+    assert [plain[:65_536], plain[65_536:131_072], plain[131_072:]] == blocks
+    assert len(area) == at + len(END_MARK)
+
+
+def test_the_default_level_is_the_fast_compressor_and_others_are_denser() -> None:
+    """Kafka's level 9 is not lz4's level 9."""
+    plain = bytes(random.Random(2).choices(b"abcdefgh", k=20_000))
+
+    assert write(plain) == write(plain, 9)
+    assert len(write(plain, 17)) == len(write(plain, 12)) <= len(write(plain, 3))
+    assert len(write(plain, 8)) < len(write(plain, 9))
+
+
+@pytest.mark.parametrize("block_size", [4, 5, 6, 7])
+@pytest.mark.parametrize("flags", [{}, {"block_checksum": True}, {"store_size": True}])
+def test_frames_with_other_options_are_read(block_size: int, flags: dict[str, bool]) -> None:
+    """Block sizes up to 4 MiB, block checksums and a content size are allowed."""
+    plain = TEXT * 100
+
+    assert plain == read(foreign(plain, block_size=block_size, content_checksum=True, **flags))
+    assert plain == read(foreign(plain, block_size=block_size, **flags))
+
+
+def test_a_block_checksum_is_checked() -> None:
+    """A block whose checksum does not fit is corrupt."""
+    area = foreign(TEXT, block_checksum=True)
+
+    with pytest.raises(CorruptMessage):
+        read(flipped(area, len(area) - len(END_MARK) - 1))
+
+
+def test_a_content_checksum_is_read_but_not_checked() -> None:
+    """Kafka leaves it unchecked; but it must be there."""
+    area = foreign(TEXT, content_checksum=True)
+
+    assert read(flipped(area, len(area) - 1)) == TEXT
+    with pytest.raises(CorruptMessage, match="cut short"):
+        read(area[:-1])
+
+
+def test_a_content_size_is_skipped() -> None:
+    """Kafka does not compare it with what the blocks give."""
+    area = lz4.frame.compress(TEXT, block_linked=False, store_size=True)
+    lying = area[:6] + (5).to_bytes(8, "little") + area[14:]
+    checked = bytes([lz4_frame._header_checksum(lying[4:14])])
+
+    assert read(area) == TEXT
+    assert read(lying[:14] + checked + lying[15:]) == TEXT
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 2**40, 2**64 - 1])
+def test_our_header_checksum_is_the_librarys(size: int) -> None:
+    """A header with a content size, ten bytes, is accepted by the library with our checksum."""
+    descriptor = bytes([0x68, 0x40]) + size.to_bytes(8, "little")
+    header = lz4_frame.FRAME_MAGIC + descriptor
+    checksum = bytes([lz4_frame._header_checksum(descriptor)])
+
+    assert size == lz4.frame.get_frame_info(header + checksum + END_MARK)["content_size"]
+
+
+def test_a_wrong_header_checksum_is_corrupt_but_for_magic_0() -> None:
+    """For magic 0 the byte is not looked at, since old writers got it wrong."""
+    area = flipped(write(TEXT), 6)
+
+    assert read(area, magic=0) == TEXT
+    for magic in (1, 2):
+        with pytest.raises(CorruptMessage, match="checksum"):
+            read(area, magic=magic)
+
+
+@pytest.mark.parametrize(
+    ("flg", "bd"),
+    [
+        *((flg, 0x40) for flg in (0x20, 0xA0, 0x40, 0x61, 0x62)),
+        *((0x60, bd) for bd in (0x30, 0xC0, 0x41, 0x48)),
+    ],
+)
+def test_a_header_outside_kafkas_part_of_the_format_is_corrupt(flg: int, bd: int) -> None:
+    """Version 1, independent blocks, reserved bits zero, block size codes 4 to 7."""
+    descriptor = bytes([flg, bd])
+    checksum = bytes([lz4_frame._header_checksum(descriptor)])
+    area = lz4_frame.FRAME_MAGIC + descriptor + checksum + write(TEXT)[HEADER_BYTES:]
+
+    for magic in (0, 2):
+        with pytest.raises(CorruptMessage, match="unsupported"):
+            read(area, magic=magic)
+
+
+def test_linked_blocks_are_corrupt() -> None:
+    """Frames of other programs often have them; Kafka refuses these."""
+    with pytest.raises(CorruptMessage, match="unsupported"):
+        read(lz4.frame.compress(TEXT * 100, block_linked=True))
+
+
+@pytest.mark.parametrize("data", [b"", b"\x04\x22\x4d\x18", bytes(20), b"\x50\x2a\x4d\x18" * 5])
+def test_what_is_no_frame_is_corrupt(data: bytes) -> None:
+    """A skippable frame is none either."""
+    with pytest.raises(CorruptMessage):
+        read(data)
+
+
+@pytest.mark.parametrize("flags", [{}, {"content_checksum": True}])
+def test_reading_stops_at_the_first_end_mark(flags: dict[str, bool]) -> None:
+    """What follows is left alone, another frame too."""
+    area = foreign(TEXT, **flags)
+
+    assert read(area + area) == TEXT
+    assert read(area + b"anything") == TEXT
+
+
+def test_a_block_larger_than_the_frame_allows_is_corrupt() -> None:
+    """A block may neither be, nor give, more than 64 KiB."""
+    stored = (70_000 | 0x80000000).to_bytes(4, "little") + bytes(70_000)
+    grown = foreign(bytes(70_000), block_size=5)[HEADER_BYTES:-4]
+
+    for body in (stored, grown):
+        with pytest.raises(CorruptMessage):
+            read(lz4_frame.STANDARD_HEADER + body + END_MARK)
+
+
+def test_large_frames_are_read_in_pieces() -> None:
+    """The bound holds beyond the first piece too."""
+    plain = random.Random(4).randbytes(3_000_000)
+    area = write(plain)
+
+    assert plain == read(area, len(plain))
+    with pytest.raises(MessageTooLarge):
+        read(area, len(plain) - 1)
