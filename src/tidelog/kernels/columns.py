@@ -94,6 +94,7 @@ MISSING_RECORDS: Final = -18
 BYTES_LEFT_OVER: Final = -19
 NULL_KEY: Final = -20
 BAD_TIMESTAMP: Final = -21
+TOO_LONG: Final = -22
 
 STATUS_TEXT: Final = {
     BAD_LENGTH: "the batch length is too small",
@@ -112,6 +113,7 @@ STATUS_TEXT: Final = {
     BYTES_LEFT_OVER: "bytes are left over after the last record",
     NULL_KEY: "a record of a compacted topic has no key",
     BAD_TIMESTAMP: "a timestamp is outside the limits, or negative",
+    TOO_LONG: "a record is longer than a batch can be",
 }
 """What each negative status means, for the caller's error."""
 

@@ -18,7 +18,18 @@ if TYPE_CHECKING:
 LOADING_PAYS_BYTES: Final = 4 << 20
 """Bytes of plain work after which the kernels are loaded."""
 
-KERNEL_MODULES: Final = ("crc", "scan", "decode", "gather", "validate", "stamp", "murmur")
+KERNEL_MODULES: Final = (
+    "crc",
+    "scan",
+    "decode",
+    "gather",
+    "validate",
+    "stamp",
+    "murmur",
+    "headers",
+    "close",
+    "encode",
+)
 """Every module with kernels, by its name under ``tidelog.kernels``."""
 
 

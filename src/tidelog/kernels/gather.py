@@ -22,9 +22,9 @@ from tidelog.kernels.copy import copy_piece
 from tidelog.kernels.intrinsics import address_of
 from tidelog.kernels.jit import (
     BYTES,
-    INT32S,
     INT64S,
     WRITABLE_BYTES,
+    WRITABLE_INT32S,
     WRITABLE_TABLE,
     inlined,
     kernel,
@@ -49,7 +49,9 @@ def _piece_status(at: int, length: int, data_size: int, filled: int, out_size: i
     return BAD_ARGUMENT if length > out_size - filled else 0
 
 
-@kernel(f"int64({BYTES}, {INT64S}, {INT64S}, {INT32S}, {WRITABLE_BYTES}, {WRITABLE_BYTES})")
+@kernel(
+    f"int64({BYTES}, {INT64S}, {INT64S}, {WRITABLE_INT32S}, {WRITABLE_BYTES}, {WRITABLE_BYTES})"
+)
 def gather(
     data: npt.NDArray[np.uint8],
     at: npt.NDArray[np.int64],
@@ -89,7 +91,7 @@ def gather(
     return nulls
 
 
-@kernel(f"int64({BYTES}, {INT64S}, {INT64S}, {INT32S}, {WRITABLE_TABLE})")
+@kernel(f"int64({BYTES}, {INT64S}, {INT64S}, {WRITABLE_INT32S}, {WRITABLE_TABLE})")
 def header_positions(
     data: npt.NDArray[np.uint8],
     headers_at: npt.NDArray[np.int64],

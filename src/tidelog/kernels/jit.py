@@ -38,7 +38,8 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 BYTES: Final = "Array(uint8, 1, 'C', readonly=True)"
 WRITABLE_BYTES: Final = "Array(uint8, 1, 'C')"
-INT32S: Final = "Array(int32, 1, 'C')"
+INT32S: Final = "Array(int32, 1, 'C', readonly=True)"
+WRITABLE_INT32S: Final = "Array(int32, 1, 'C')"
 INT64S: Final = "Array(int64, 1, 'C', readonly=True)"
 WRITABLE_INT64S: Final = "Array(int64, 1, 'C')"
 TABLE: Final = "Array(int64, 2, 'C', readonly=True)"

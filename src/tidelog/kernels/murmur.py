@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.kernels.columns import BAD_ARGUMENT
 from tidelog.kernels.intrinsics import address_of, load8, load32, multiply64
-from tidelog.kernels.jit import BYTES, INT32S, INT64S, WRITABLE_INT64S, inlined, kernel
+from tidelog.kernels.jit import (
+    BYTES,
+    INT32S,
+    INT64S,
+    WRITABLE_INT32S,
+    WRITABLE_INT64S,
+    inlined,
+    kernel,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,7 +61,7 @@ def murmur2(address: int, size: int) -> int:
     return state ^ state >> 15
 
 
-@kernel(f"int64({BYTES}, {INT64S}, {INT64S}, int64, {INT32S})")
+@kernel(f"int64({BYTES}, {INT64S}, {INT64S}, int64, {WRITABLE_INT32S})")
 def partition_keys(
     data: npt.NDArray[np.uint8],
     at: npt.NDArray[np.int64],

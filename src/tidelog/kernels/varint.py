@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidelog.kernels.intrinsics import load8, load64, shift_left, shift_right
+from tidelog.kernels.intrinsics import (
+    leading_zeros,
+    load8,
+    load64,
+    shift_left,
+    shift_right,
+    store8,
+)
 from tidelog.kernels.jit import inlined, kernel
 
 MAX_VARINT_BYTES: Final = 5
@@ -68,3 +75,46 @@ def read_varlong(address: int, room: int) -> tuple[int, int]:
     """Return the int64 at ``address`` and its bytes: 0 when illegal or more than ``room``."""
     raw, size = _unsigned(window(address, room), address, room, MAX_VARLONG_BYTES)
     return shift_right(raw, 1) ^ -(raw & 1), size if size <= room else 0
+
+
+@inlined
+def zigzag(value: int) -> int:
+    """Return the unsigned word that stands for ``value``: small for numbers near zero."""
+    return shift_left(value, 1) ^ (value >> 63)
+
+
+@inlined
+def unsigned_bytes(word: int) -> int:
+    """Return how many bytes ``word`` takes as an unsigned varint, 1 to 10."""
+    return (70 - leading_zeros(word | 1)) * 9363 >> 16  # divided by 7
+
+
+@inlined
+def varint_bytes(value: int) -> int:
+    """Return how many bytes ``value`` takes; an int32 takes the same as its varint as varlong."""
+    return unsigned_bytes(zigzag(value))
+
+
+@kernel(None)
+def _write_long(address: int, word: int) -> int:
+    """Write an unsigned varint of any size; return the address after it."""
+    while word & ~0x7F:
+        store8(address, word | 0x80)
+        word = shift_right(word, 7)
+        address += 1
+    store8(address, word)
+    return address + 1
+
+
+@inlined
+def write_varint(address: int, value: int) -> int:
+    """Write ``value`` as a zigzag varint; return the address after it. The caller has room."""
+    word = zigzag(value)
+    if word & ~0x7F == 0:
+        store8(address, word)
+        return address + 1
+    if word & ~0x3FFF == 0:
+        store8(address, word | 0x80)
+        store8(address + 1, word >> 7)
+        return address + 2
+    return _write_long(address, word)
