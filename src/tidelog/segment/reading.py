@@ -1,17 +1,18 @@
 """What readers ask of one segment: where an offset or a timestamp is, and a slice from there.
 
-Owns the lookups. Must not know writers: every function takes a ``SegmentView``, which no append
+Owns the lookups. Must not know writers: every lookup takes a ``SegmentView`` once, which no append
 changes. Kafka: ``LogSegment``.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from tidelog.errors import InvalidArgument
-from tidelog.records.batch import NO_TIMESTAMP
+from tidelog.records.batch import INT32_MAX, NO_TIMESTAMP
 from tidelog.records.columns import decode_groups
 from tidelog.records.file_records import FileRecords, FileSlice
 from tidelog.segment.header_scan import BatchPosition, find_batch, read_headers
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tidelog.records.columns import RecordColumns
     from tidelog.segment.offset_index import OffsetIndex
     from tidelog.segment.time_index import TimeIndex
+    from tidelog.segment.txn_index import TransactionIndex, TxnIndexSearchResult
 
 _LOOKUP_BYTES: Final = 128 << 10
 """Bytes read at a time by a time lookup, which seldom goes far."""
@@ -58,67 +60,123 @@ class TimestampAndOffset(NamedTuple):
     leader_epoch: int | None
 
 
-def translate_offset(
-    view: SegmentView, offset: int, start_position: int = 0
-) -> BatchPosition | None:
-    """Return the first batch whose last offset is ``offset`` or more; None if there is none.
+class SegmentReader(ABC):
+    """Every question that readers ask of a segment; none of them needs a lock.
 
-    ``start_position`` is where a batch starts that is known to lie at or before it. Raises
-    CorruptMessage. Source: Kafka LogSegment.translateOffset.
+    Source: Kafka LogSegment.
     """
+
+    base_offset: int
+
+    @abstractmethod
+    def view(self) -> SegmentView:
+        """Return what is there to be read now."""
+
+    @property
+    @abstractmethod
+    def txn_index(self) -> TransactionIndex:
+        """Aborted transactions."""
+
+    @abstractmethod
+    def largest_so_far(self) -> TimestampOffset:
+        """Return the greatest timestamp with its offset, (-1, base offset) if there is none."""
+
+    def file_records(self, start: int = 0, end: int | None = None) -> FileRecords:
+        """Return the batches in bytes ``[start, end)``; up to all that is there now."""
+        view = self.view()
+        return FileRecords(view.file, start, view.size_bytes if end is None else end)
+
+    def translate_offset(self, offset: int, start_position: int = 0) -> BatchPosition | None:
+        """Return the first batch whose last offset is ``offset`` or more; None if there is none.
+
+        ``start_position`` is where a batch starts that is known to lie at or before it. Raises
+        CorruptMessage.
+        """
+        return _translate(self.view(), offset, start_position)
+
+    def read(
+        self,
+        start_offset: int,
+        max_bytes: int,
+        max_position: int | None = INT32_MAX,
+        *,
+        min_one_batch: bool = False,
+    ) -> SegmentRead | None:
+        """Return the batches from the one that holds ``start_offset``, or the next one, on.
+
+        Args:
+            start_offset: first offset wanted.
+            max_bytes: greatest size of the slice, which may end inside a batch.
+            max_position: byte of the file at which the slice must end; None, or one at or below
+                the batch found: the slice is empty.
+            min_one_batch: give the first batch whole, however large it is.
+
+        Returns:
+            None if all offsets of the segment are below ``start_offset``.
+        """
+        if max_bytes < 0:
+            raise InvalidArgument(f"max_bytes is {max_bytes}")
+        view = self.view()
+        found = _translate(view, start_offset)
+        if found is None:
+            return None
+        limit = max(max_bytes, found.size_bytes) if min_one_batch else max_bytes
+        end = 0 if max_position is None else min(max_position, view.size_bytes)
+        size = min(max(end - found.position, 0), limit)
+        place = LogOffsetMetadata(found.base_offset, view.base_offset, found.position)
+        taken = FileSlice(view.file, found.position, size)
+        return SegmentRead(taken, place, limit < found.size_bytes)
+
+    def read_next_offset(self) -> int:
+        """Return the offset after the last whole batch, the base offset if there is none.
+
+        Walks from the last index entry to the end. Raises CorruptMessage.
+        """
+        view = self.view()
+        first = _translate(view, view.offset_index.last_offset)
+        if first is None:
+            return view.base_offset
+        last_offset = first.last_offset
+        for batch in read_headers(view.file, first.position, view.size_bytes):
+            last_offset = batch.last_offset
+        return last_offset + 1
+
+    def fetch_upper_bound_offset(self, place: LogOffsetMetadata, size_bytes: int) -> int | None:
+        """Return an indexed offset behind ``size_bytes`` read from ``place``; None if unknown."""
+        bound = self.view().offset_index.fetch_upper_bound(place.position, size_bytes)
+        return None if bound is None else bound.offset
+
+    def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> TxnIndexSearchResult:
+        """Return the aborted transactions of this segment that touch ``[fetch, upper bound)``."""
+        return self.txn_index.collect_aborted(fetch_offset, upper_bound_offset)
+
+    def find_offset_by_timestamp(
+        self, timestamp: int, starting_offset: int | None = None
+    ) -> TimestampAndOffset | None:
+        """Return the first record at or above both ``timestamp`` (ms) and ``starting_offset``.
+
+        Control records count: they have timestamps too. Raises CorruptMessage, InvalidRecord.
+        """
+        view = self.view()
+        start = view.base_offset if starting_offset is None else starting_offset
+        known = view.time_index.lookup(timestamp)
+        return _first_record(view, max(known.offset, start), timestamp, start)
+
+    def find_max_timestamp(self) -> TimestampAndOffset | None:
+        """Return the first record that has the greatest timestamp of the segment.
+
+        None without timestamps, or when compaction has removed the record.
+        Source: Kafka UnifiedLog.fetchOffsetByTimestamp for MAX_TIMESTAMP.
+        """
+        largest = self.largest_so_far()
+        if largest.timestamp < 0:
+            return None
+        return _first_record(self.view(), largest.offset, largest.timestamp, self.base_offset)
+
+
+def _translate(view: SegmentView, offset: int, start_position: int = 0) -> BatchPosition | None:
     start = max(view.offset_index.lookup(offset).position, start_position)
     return find_batch(view.file, start, view.size_bytes, offset)
-
-
-def read(
-    view: SegmentView,
-    start_offset: int,
-    max_bytes: int,
-    max_position: int | None,
-    *,
-    min_one_batch: bool,
-) -> SegmentRead | None:
-    """Return the batches from the one that holds ``start_offset``, or the next one, on.
-
-    Args:
-        view: of the segment.
-        start_offset: first offset wanted.
-        max_bytes: greatest size of the slice, which may end inside a batch.
-        max_position: byte of the file at which the slice must end; None, or one at or below the
-            batch found: the slice is empty.
-        min_one_batch: give the first batch whole, however large it is.
-
-    Returns:
-        None if all offsets of the segment are below ``start_offset``.
-
-    Source: Kafka LogSegment.read.
-    """
-    if max_bytes < 0:
-        raise InvalidArgument(f"max_bytes is {max_bytes}")
-    found = translate_offset(view, start_offset)
-    if found is None:
-        return None
-    limit = max(max_bytes, found.size_bytes) if min_one_batch else max_bytes
-    end = 0 if max_position is None else min(max_position, view.size_bytes)
-    size = min(max(end - found.position, 0), limit)
-    place = LogOffsetMetadata(found.base_offset, view.base_offset, found.position)
-    taken = FileSlice(view.file, found.position, size)
-    return SegmentRead(taken, place, limit < found.size_bytes)
-
-
-def read_next_offset(view: SegmentView) -> int:
-    """Return the offset after the last whole batch, the base offset if there is none.
-
-    Walks from the last index entry to the end. Raises CorruptMessage.
-    """
-    last_indexed = view.offset_index.last_offset
-    first = translate_offset(view, last_indexed)
-    if first is None:
-        return view.base_offset
-    last_offset = first.last_offset
-    for batch in read_headers(view.file, first.position, view.size_bytes):
-        last_offset = batch.last_offset
-    return last_offset + 1
 
 
 def first_batch_timestamp(view: SegmentView) -> int:
@@ -140,29 +198,6 @@ def largest_timestamp_after(view: SegmentView, position: int) -> TimestampOffset
         if timestamp > largest.timestamp:
             largest = TimestampOffset(timestamp, int(piece.batches.last_offset[at]))
     return largest
-
-
-def find_offset_by_timestamp(
-    view: SegmentView, timestamp: int, starting_offset: int
-) -> TimestampAndOffset | None:
-    """Return the first record at or above both ``timestamp`` and ``starting_offset``.
-
-    Control records count: they have timestamps too. Raises CorruptMessage, InvalidRecord.
-    Source: Kafka LogSegment.findOffsetByTimestamp.
-    """
-    known = view.time_index.lookup(timestamp)
-    return _first_record(view, max(known.offset, starting_offset), timestamp, starting_offset)
-
-
-def find_max_timestamp(view: SegmentView, largest: TimestampOffset) -> TimestampAndOffset | None:
-    """Return the first record that has the greatest timestamp of the segment, ``largest``.
-
-    None without timestamps, or when compaction has removed the record.
-    Source: Kafka UnifiedLog.fetchOffsetByTimestamp for MAX_TIMESTAMP.
-    """
-    if largest.timestamp < 0:
-        return None
-    return _first_record(view, largest.offset, largest.timestamp, view.base_offset)
 
 
 def _first_record(

@@ -13,9 +13,14 @@ from typing import TYPE_CHECKING, Final
 from tidelog.codec.layout import byte_view
 from tidelog.errors import InvalidArgument, SegmentOffsetOverflow, TidelogError
 from tidelog.records.batch import INT32_MAX
-from tidelog.records.file_records import FileRecords
-from tidelog.segment import reading, recovery, roll
+from tidelog.segment import recovery, roll
 from tidelog.segment.indexing import IndexState, plan_entries
+from tidelog.segment.reading import (
+    SegmentReader,
+    SegmentView,
+    first_batch_timestamp,
+    largest_timestamp_after,
+)
 from tidelog.segment.segment_files import SegmentFiles
 from tidelog.segment.time_index import TimestampOffset
 
@@ -28,14 +33,11 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.records.memory import BatchColumns
-    from tidelog.segment.header_scan import BatchPosition
     from tidelog.segment.offset_index import OffsetIndex
-    from tidelog.segment.offset_metadata import LogOffsetMetadata
-    from tidelog.segment.reading import SegmentRead, SegmentView, TimestampAndOffset
     from tidelog.segment.recovery import RecoveryObserver
     from tidelog.segment.roll import RollParams
     from tidelog.segment.time_index import TimeIndex
-    from tidelog.segment.txn_index import AbortedTxn, TransactionIndex, TxnIndexSearchResult
+    from tidelog.segment.txn_index import AbortedTxn, TransactionIndex
 
 NO_FIRST_TIMESTAMP: Final = 2**63 - 1
 """``first_batch_timestamp`` of a segment whose first batch has none."""
@@ -43,7 +45,7 @@ NO_FIRST_TIMESTAMP: Final = 2**63 - 1
 _log = logging.getLogger(__name__)
 
 
-class LogSegment:
+class LogSegment(SegmentReader):
     """A segment; ``base_offset`` is at or below the offset of its first record.
 
     One writer at a time, under its log's lock: ``append`` and whatever else changes files. Readers
@@ -61,7 +63,7 @@ class LogSegment:
         clock: Clock,
         jitter_ms: int,
     ) -> None:
-        self.base_offset: Final = base_offset
+        self.base_offset = base_offset
         self.config: Final = config
         self.jitter_ms: Final = jitter_ms
         self.created_ms = clock.now_ms()
@@ -185,73 +187,11 @@ class LogSegment:
         timestamp = self._load_first_timestamp()
         return timestamp if timestamp >= 0 else NO_FIRST_TIMESTAMP
 
-    # Reading
-
     def view(self) -> SegmentView:
         """Return what is there to be read now."""
-        return reading.SegmentView(
+        return SegmentView(
             self.base_offset, self._files.log, self._size_bytes, self.offset_index, self.time_index
         )
-
-    def file_records(self, start: int = 0, end: int | None = None) -> FileRecords:
-        """Return the batches in bytes ``[start, end)``; up to all that is there now."""
-        return FileRecords(self._files.log, start, self._size_bytes if end is None else end)
-
-    def translate_offset(self, offset: int, start_position: int = 0) -> BatchPosition | None:
-        """Return the first batch whose last offset is ``offset`` or more; None if there is none.
-
-        ``start_position`` is where a batch starts that is known to lie at or before it. Raises
-        CorruptMessage.
-        """
-        return reading.translate_offset(self.view(), offset, start_position)
-
-    def read(
-        self,
-        start_offset: int,
-        max_bytes: int,
-        max_position: int | None = INT32_MAX,
-        *,
-        min_one_batch: bool = False,
-    ) -> SegmentRead | None:
-        """Return the batches from the one that holds ``start_offset``, or the next one, on.
-
-        Args:
-            start_offset: first offset wanted.
-            max_bytes: greatest size of the slice, which may end inside a batch.
-            max_position: byte of the file at which the slice must end; None, or one at or below
-                the batch found: the slice is empty.
-            min_one_batch: give the first batch whole, however large it is.
-
-        Returns:
-            None if all offsets of the segment are below ``start_offset``.
-        """
-        return reading.read(
-            self.view(), start_offset, max_bytes, max_position, min_one_batch=min_one_batch
-        )
-
-    def fetch_upper_bound_offset(self, place: LogOffsetMetadata, size_bytes: int) -> int | None:
-        """Return an indexed offset behind ``size_bytes`` read from ``place``; None if unknown."""
-        bound = self.offset_index.fetch_upper_bound(place.position, size_bytes)
-        return None if bound is None else bound.offset
-
-    def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> TxnIndexSearchResult:
-        """Return the aborted transactions of this segment that touch ``[fetch, upper bound)``."""
-        return self.txn_index.collect_aborted(fetch_offset, upper_bound_offset)
-
-    def find_offset_by_timestamp(
-        self, timestamp: int, starting_offset: int | None = None
-    ) -> TimestampAndOffset | None:
-        """Return the first record at or above both ``timestamp`` (ms) and ``starting_offset``."""
-        start = self.base_offset if starting_offset is None else starting_offset
-        return reading.find_offset_by_timestamp(self.view(), timestamp, start)
-
-    def find_max_timestamp(self) -> TimestampAndOffset | None:
-        """Return the first record that has the greatest timestamp; None without timestamps."""
-        return reading.find_max_timestamp(self.view(), self.largest_so_far())
-
-    def read_next_offset(self) -> int:
-        """Return the offset after the last record, by walking from the last index entry."""
-        return reading.read_next_offset(self.view())
 
     def has_overflow(self) -> bool:
         """Whether the last offset does not fit the segment, as in files of old Kafka versions."""
@@ -453,7 +393,7 @@ class LogSegment:
     def _reload_largest(self) -> None:
         indexed = self.time_index.last_entry
         position = self.offset_index.lookup(indexed.offset).position
-        later = reading.largest_timestamp_after(self.view(), position)
+        later = largest_timestamp_after(self.view(), position)
         self._set_largest(later if later.timestamp > indexed.timestamp else indexed)
 
     def _append_last_time_entry(self) -> None:
@@ -464,7 +404,7 @@ class LogSegment:
         known = self._first_timestamp
         if known is None:
             view = self.view()
-            known = reading.first_batch_timestamp(view)
+            known = first_batch_timestamp(view)
             if view.size_bytes:
                 self._first_timestamp = known
         return known

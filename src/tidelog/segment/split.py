@@ -1,0 +1,96 @@
+"""Splitting a segment whose offsets do not fit its base offset, as old versions of Kafka left them.
+
+Owns the copying. Must not know the log's set of segments, in which the caller puts the new ones in
+the place of the old. Kafka: ``LocalLog.splitOverflowedSegment``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.codec.layout import byte_view
+from tidelog.errors import InvalidArgument, InvariantError
+from tidelog.records import legacy
+from tidelog.records.batch import INT32_MAX
+from tidelog.segment.filenames import is_log_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidelog.records.file_records import Piece
+    from tidelog.segment.segment import LogSegment
+
+
+def split_overflowed(
+    segment: LogSegment, open_cleaned: Callable[[int], LogSegment]
+) -> list[LogSegment]:
+    """Copy the batches of ``segment`` into new segments in which all offsets fit.
+
+    Args:
+        segment: has an overflow, see ``LogSegment.has_overflow``; stays as it is.
+        open_cleaned: makes an empty segment with this base offset, named ``.cleaned``.
+
+    Returns:
+        The new segments, inactive and durable, with the file time of ``segment``, ascending.
+
+    Raises:
+        InvalidArgument: the segment is not a live one, or all its offsets fit.
+        CorruptMessage: a batch is damaged. After any error the new files are deleted.
+    """
+    if not is_log_file(segment.path) or not segment.has_overflow():
+        raise InvalidArgument(f"{segment.path} has no offset that does not fit")
+    new: list[LogSegment] = []
+    try:
+        _copy(segment, open_cleaned, new)
+        for made in new:
+            made.become_inactive()
+            made.flush()
+            made.set_modified_ms(segment.modified_ms)
+        copied = sum(made.size_bytes for made in new)
+        if copied != segment.size_bytes:
+            raise InvariantError(f"{copied} bytes came of {segment.size_bytes} in {segment.path}")
+    except BaseException:
+        for made in new:
+            made.delete()
+        raise
+    return new
+
+
+def _copy(
+    segment: LogSegment, open_cleaned: Callable[[int], LogSegment], new: list[LogSegment]
+) -> None:
+    records = segment.file_records()
+    for piece in records.pieces():
+        start, count = 0, len(piece.batches)
+        while start < count:
+            fitting = _count_fitting(piece, start, new[-1].base_offset) if new else 0
+            if not fitting:
+                new.append(open_cleaned(_base_offset(piece, start)))
+                fitting = _count_fitting(piece, start, new[-1].base_offset)
+            _append(piece, start, start + fitting, new[-1])
+            start += fitting
+    if records.error is not None:
+        raise records.error
+
+
+def _count_fitting(piece: Piece, start: int, base_offset: int) -> int:
+    """Return how many batches from ``start`` on have offsets that fit ``base_offset``."""
+    relative = piece.batches.last_offset[start:] - base_offset
+    unfit = (relative < 0) | (relative > INT32_MAX)
+    return int(unfit.argmax()) if unfit.any() else len(relative)
+
+
+def _append(piece: Piece, start: int, end: int, target: LogSegment) -> None:
+    if start == end:
+        raise InvariantError(f"a batch does not fit the segment made for it: {target.path}")
+    batches = piece.batches_in_data.slice(start, end)
+    data = piece.data[int(batches.position[0]) : int(batches.end[-1])]
+    target.append(int(batches.last_offset.max()), data, batches)
+
+
+def _base_offset(piece: Piece, index: int) -> int:
+    batches = piece.batches_in_data
+    if batches.magic[index] >= 2:
+        return int(batches.base_offset[index])
+    position, size = int(batches.position[index]), int(batches.size[index])
+    return legacy.base_offset(byte_view(piece.data), position, size)
