@@ -16,20 +16,15 @@ from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage
 from tidelog.kernels import columns as rows
 from tidelog.kernels.gate import use_kernels
-from tidelog.records.batch import (
-    INT32_MAX,
-    LOG_OVERHEAD,
-    NO_SEQUENCE,
-    BatchFlags,
-    BatchHeader,
-)
-from tidelog.records.scan import batch_row, crc_matches, whole_batch_size
+from tidelog.records.batch import INT32_MAX, NO_SEQUENCE, BatchFlags
+from tidelog.records.scan import batch_row, crc_matches, header_of_row, whole_batch_size
 from tidelog.records.table import Row, as_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tidelog.codec.layout import Buffer
+    from tidelog.records.batch import BatchHeader
     from tidelog.records.table import Bools, Bytes, Ints
 
 _FIRST_CAPACITY: Final = 256
@@ -132,22 +127,7 @@ class BatchColumns:
 
     def header(self, index: int) -> BatchHeader:
         """Return the header of one batch, for tools; an old batch in the form of magic 2."""
-        row = self.array[:, index].tolist()
-        return BatchHeader(
-            base_offset=row[rows.BASE_OFFSET],
-            length=row[rows.SIZE] - LOG_OVERHEAD,
-            leader_epoch=row[rows.LEADER_EPOCH],
-            magic=row[rows.MAGIC],
-            crc=row[rows.CRC],
-            attributes=row[rows.ATTRIBUTES],
-            last_offset_delta=row[rows.LAST_OFFSET] - row[rows.BASE_OFFSET],
-            base_timestamp=row[rows.BASE_TIMESTAMP],
-            max_timestamp=row[rows.MAX_TIMESTAMP],
-            producer_id=row[rows.PRODUCER_ID],
-            producer_epoch=row[rows.PRODUCER_EPOCH],
-            base_sequence=row[rows.BASE_SEQUENCE],
-            records_count=row[rows.RECORDS_COUNT],
-        )
+        return header_of_row(self.array[:, index].tolist())
 
     def slice(self, start: int, end: int | None = None) -> BatchColumns:
         """Return batches ``[start, end)`` as a view; a change of one shows in the other."""

@@ -22,6 +22,7 @@ from tidelog.records.batch import (
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     BatchFlags,
+    BatchHeader,
 )
 from tidelog.records.record import wrap_int64
 
@@ -100,6 +101,25 @@ def _legacy_row(view: memoryview, position: int, size: int) -> tuple[int, ...]:
         NO_SEQUENCE,
         COUNT_UNKNOWN if header.attributes & BatchFlags.CODEC else 1,
         header.crc,
+    )
+
+
+def header_of_row(row: Sequence[int]) -> BatchHeader:
+    """Return the header that 14 fields stand for; an old batch in the form of magic 2."""
+    return BatchHeader(
+        base_offset=row[rows.BASE_OFFSET],
+        length=row[rows.SIZE] - LOG_OVERHEAD,
+        leader_epoch=row[rows.LEADER_EPOCH],
+        magic=row[rows.MAGIC],
+        crc=row[rows.CRC],
+        attributes=row[rows.ATTRIBUTES],
+        last_offset_delta=row[rows.LAST_OFFSET] - row[rows.BASE_OFFSET],
+        base_timestamp=row[rows.BASE_TIMESTAMP],
+        max_timestamp=row[rows.MAX_TIMESTAMP],
+        producer_id=row[rows.PRODUCER_ID],
+        producer_epoch=row[rows.PRODUCER_EPOCH],
+        base_sequence=row[rows.BASE_SEQUENCE],
+        records_count=row[rows.RECORDS_COUNT],
     )
 
 

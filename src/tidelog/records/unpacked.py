@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tidelog.codec.compression import Codec, decompress
+from tidelog.codec.compression import DEFAULT_DECOMPRESSED_LIMIT, Codec, decompress
 from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage, InvalidRecord
 from tidelog.kernels import columns as rows
@@ -32,7 +32,11 @@ class Unpacked:
     """Plain bytes of compressed and old batches, put together in one new buffer."""
 
     def __init__(
-        self, data: Bytes, batches: BatchColumns, limit: int, group_bytes: int | None
+        self,
+        data: Bytes,
+        batches: BatchColumns,
+        limit: int = DEFAULT_DECOMPRESSED_LIMIT,
+        group_bytes: int | None = None,
     ) -> None:
         self._view = byte_view(data)
         self._limit = limit
@@ -87,11 +91,15 @@ class Unpacked:
             self._legacy.append(_legacy_row(record, shift, index))
             self._legacy_types.append(record.timestamp_type)
 
+    def areas(self) -> tuple[Bytes, Ints]:
+        """Return the plain bytes of the v2 batches taken, and their record areas in them."""
+        self._plain += bytes(SLACK_BYTES)
+        areas = np.array(self._areas, np.int64).reshape(-1, rows.AREA_COLUMNS).T.copy()
+        return np.frombuffer(self._plain, np.uint8), areas
+
     def decode(self) -> tuple[Ints, Bytes, BatchColumns, NDArray[np.int8] | None]:
         """Decode what was taken, in the order of the batches: what ``RecordColumns`` is made of."""
-        self._plain += bytes(SLACK_BYTES)
-        data = np.frombuffer(self._plain, np.uint8)
-        areas = np.array(self._areas, np.int64).reshape(-1, rows.AREA_COLUMNS).T.copy()
+        data, areas = self.areas()
         taken = np.array(self._area_batches, np.int64)
         decoded = decode_areas(data, areas, self._batches.position[taken])
         if not self._legacy:
