@@ -3,9 +3,10 @@
 Owns two states of everything: what a running program sees, and what a power cut leaves. Must not
 know paths, open files or faults.
 
-What a power cut may do is what real file systems were seen to do: any unsynced write may be lost,
-kept, cut short or be kept as a longer file of zeros; truncations of one file happen in order; a
-change of names happens whole or not at all, and independent ones in any order.
+What a power cut may do is what real file systems were seen to do: any unsynced write may be kept,
+lost, cut short, or leave the file longer with zeros where bytes did not come; truncations of one
+file happen in order; a change of names happens whole or not at all, and independent ones in any
+order.
 """
 
 from __future__ import annotations
@@ -89,30 +90,38 @@ def _survivors(pending: list[_Write | _Truncation], rng: Random) -> Iterator[_Wr
         kept = rng.randrange(len(pending))
         yield from pending[:kept]
         if isinstance(torn := pending[kept], _Write):
-            yield _part(torn, "torn", rng)
+            yield from _parts(torn, "torn", rng)
     elif style == "any":
         yield from _some(pending, rng)
 
 
 def _some(pending: list[_Write | _Truncation], rng: Random) -> Iterator[_Write | _Truncation]:
     for change in pending:
-        fate = rng.choice(("kept", "kept", "lost", "torn", "zeros"))
+        fate = rng.choice(("kept", "kept", "lost", "torn", "zeros", "piece"))
         if isinstance(change, _Write):
-            if fate != "lost":
-                yield _part(change, fate, rng)
+            yield from _parts(change, fate, rng)
         elif fate == "kept":
             yield change
         else:
             return  # what followed a truncation that was lost is lost too
 
 
-def _part(write: _Write, fate: str, rng: Random) -> _Write:
-    """Return what is left of a write; "zeros": the file grew, but the bytes did not arrive."""
-    if fate == "torn":
-        return _Write(write.position, write.data[: rng.randrange(len(write.data) + 1)])
-    if fate == "zeros":
-        return _Write(write.position + len(write.data), b"")
-    return write
+def _parts(write: _Write, fate: str, rng: Random) -> Iterator[_Write]:
+    """Yield what is left of a write.
+
+    "zeros" and "piece": the file grew to its full size, but none or only some of the bytes came.
+    """
+    position, data = write
+    if fate in {"zeros", "piece"}:
+        yield _Write(position + len(data), b"")
+    if fate == "kept":
+        yield write
+    elif fate == "torn":
+        yield _Write(position, data[: rng.randrange(len(data) + 1)])
+    elif fate == "piece":
+        start = rng.randrange(len(data) + 1)
+        end = rng.randrange(start, len(data) + 1)
+        yield _Write(position + start, data[start:end])
 
 
 @dataclass(eq=False, slots=True)

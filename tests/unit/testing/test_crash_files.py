@@ -1,0 +1,454 @@
+"""What a power cut, a killed process and a full disk leave."""
+
+from __future__ import annotations
+
+import errno
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.testing import CrashFileSystem, ManualClock, Operation, PowerCut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SEEDS = range(300)
+
+
+def outcomes(prepare: Callable[[CrashFileSystem], None], name: str = "/f") -> set[bytes | None]:
+    """Return what a power cut after ``prepare`` may leave of a file; None: nothing."""
+    found: set[bytes | None] = set()
+    for seed in SEEDS:
+        fs = CrashFileSystem(seed)
+        prepare(fs)
+        fs.power_cut()
+        found.add(fs.read(name) if fs.exists(name) else None)
+    return found
+
+
+def durable(fs: CrashFileSystem, path: str, data: bytes) -> None:
+    """Write a file so that it stays."""
+    fs.write(path, data)
+    with closing(fs.open(path)) as file:
+        file.sync()
+    fs.sync_directory("/")
+
+
+def test_synced_bytes_under_a_synced_name_stay() -> None:
+    """What was made durable is there after every power cut."""
+    assert outcomes(lambda fs: durable(fs, "/f", b"abcd")) == {b"abcd"}
+
+
+def test_unsynced_bytes_may_be_kept_lost_torn_or_zero() -> None:
+    """Every fate of an unsynced append happens for some seed, and the synced part stays."""
+
+    def prepare(fs: CrashFileSystem) -> None:
+        durable(fs, "/f", b"ab")
+        with closing(fs.open("/f", "w")) as file:
+            file.pwrite(b"cd", 2)
+
+    assert outcomes(prepare) == {b"ab", b"abc", b"abcd", b"ab\0\0", b"abc\0", b"ab\0d"}
+
+
+def test_unsynced_writes_may_be_kept_out_of_order() -> None:
+    """A later write may survive an earlier one that is lost."""
+
+    def prepare(fs: CrashFileSystem) -> None:
+        durable(fs, "/f", b"....")
+        with closing(fs.open("/f", "w")) as file:
+            file.pwrite(b"a", 0)
+            file.pwrite(b"b", 2)
+
+    assert outcomes(prepare) == {b"....", b"a...", b"..b.", b"a.b."}
+
+
+def test_a_write_after_a_truncation_needs_it() -> None:
+    """Bytes written behind a cut never appear among those that were cut off."""
+
+    def prepare(fs: CrashFileSystem) -> None:
+        durable(fs, "/f", b"abcd")
+        with closing(fs.open("/f", "w")) as file:
+            file.truncate(1)
+            file.pwrite(b"X", 1)
+
+    assert outcomes(prepare) == {b"abcd", b"a", b"aX", b"a\0"}
+
+
+def test_an_unsynced_name_may_be_lost() -> None:
+    """A synced file without a synced directory may be gone, but has its bytes if it is there."""
+
+    def prepare(fs: CrashFileSystem) -> None:
+        fs.write("/f", b"ab")
+        with closing(fs.open("/f")) as file:
+            file.sync()
+
+    assert outcomes(prepare) == {None, b"ab"}
+
+
+def test_an_unsynced_delete_may_not_have_happened() -> None:
+    """A deleted file may come back until its directory was synced."""
+
+    def prepare(fs: CrashFileSystem) -> None:
+        durable(fs, "/f", b"ab")
+        fs.delete("/f")
+
+    def prepare_synced(fs: CrashFileSystem) -> None:
+        prepare(fs)
+        fs.sync_directory("/")
+
+    assert outcomes(prepare) == {None, b"ab"}
+    assert outcomes(prepare_synced) == {None}
+
+
+def test_a_rename_happens_whole_or_not_at_all() -> None:
+    """A file replaced by rename is the old one or the new one, never none or both."""
+    found = set()
+    for seed in SEEDS:
+        fs = CrashFileSystem(seed)
+        durable(fs, "/f", b"old")
+        durable(fs, "/f.tmp", b"new")
+        fs.rename("/f.tmp", "/f")
+        fs.power_cut()
+        found.add((fs.read("/f"), fs.exists("/f.tmp")))
+
+    assert found == {(b"old", True), (b"new", False)}
+
+
+def test_independent_renames_may_be_reordered() -> None:
+    """Of two unsynced renames either may be the only one that is kept."""
+    found = set()
+    for seed in SEEDS:
+        fs = CrashFileSystem(seed)
+        durable(fs, "/a", b"")
+        durable(fs, "/b", b"")
+        fs.rename("/a", "/a2")
+        fs.rename("/b", "/b2")
+        fs.power_cut()
+        found.add(tuple(sorted(fs.list("/"))))
+
+    assert found == {("a", "b"), ("a2", "b"), ("a", "b2"), ("a2", "b2")}
+
+
+def test_changes_of_one_name_stay_in_order() -> None:
+    """A name that was freed and taken again is never found free of both files."""
+
+    def prepare(fs: CrashFileSystem) -> None:
+        durable(fs, "/f", b"old")
+        durable(fs, "/new", b"new")
+        fs.rename("/f", "/saved")
+        fs.rename("/new", "/f")
+
+    assert outcomes(prepare) == {b"old", b"new", None}
+    for seed in SEEDS:
+        fs = CrashFileSystem(seed)
+        prepare(fs)
+        fs.power_cut()
+        assert {fs.read(f"/{name}") for name in fs.list("/")} == {b"old", b"new"}
+
+
+def test_a_move_between_directories_needs_both_synced() -> None:
+    """After one sync the file is in one of both places; after both it is in the new one."""
+    found = {}
+    for synced in (("/a",), ("/b",), ("/a", "/b")):
+        found[synced] = set()
+        for seed in SEEDS:
+            fs = CrashFileSystem(seed)
+            fs.make_directory("/a")
+            fs.make_directory("/b")
+            durable(fs, "/f", b"ab")
+            fs.rename("/f", "/a/f")
+            fs.sync_directory("/")
+            fs.sync_directory("/a")
+            fs.rename("/a/f", "/b/f")
+            for directory in synced:
+                fs.sync_directory(directory)
+            fs.power_cut()
+            found[synced].add((fs.exists("/a/f"), fs.exists("/b/f")))
+
+    either = {(True, False), (False, True)}
+    assert found == {("/a",): either, ("/b",): either, ("/a", "/b"): {(False, True)}}
+
+
+def test_a_sync_keeps_what_the_synced_change_builds_on() -> None:
+    """A synced new file keeps the move that freed its name, though that waits for a sync."""
+    for seed in SEEDS:
+        fs = CrashFileSystem(seed)
+        fs.make_directory("/a")
+        durable(fs, "/f", b"old")
+        fs.rename("/f", "/a/f")
+        durable(fs, "/f", b"new")
+
+        fs.power_cut()
+
+        assert (fs.read("/f"), fs.read("/a/f")) == (b"new", b"old")
+
+
+def test_a_lost_directory_takes_its_files_along() -> None:
+    """A file is only as durable as the names of the directories above it."""
+    found = set()
+    for seed in SEEDS:
+        fs = CrashFileSystem(seed)
+        fs.make_directory("/a/b")
+        fs.sync_directory("/a")
+        fs.power_cut()
+        found.add((fs.exists("/a"), fs.exists("/a/b")))
+
+    assert found == {(False, False), (True, True)}
+
+
+def test_the_same_seed_leaves_the_same() -> None:
+    """A failing test can be run again."""
+
+    def survivors(seed: int) -> list[bytes]:
+        fs = CrashFileSystem(seed)
+        for n in range(20):
+            fs.write(f"/{n}", b"abcdef")
+        fs.power_cut()
+        return [fs.read(f"/{name}") for name in sorted(fs.list("/"))]
+
+    assert survivors(7) == survivors(7)
+    assert "seed=7" in repr(CrashFileSystem(7))
+
+
+def test_files_opened_before_a_power_cut_are_dead() -> None:
+    """Their use is an OSError, closing them is not, and the surviving file is untouched."""
+    fs = CrashFileSystem()
+    durable(fs, "/f", b"ab")
+    file = fs.open("/f", "w")
+    fs.power_cut()
+
+    for use in (file.size, file.sync, lambda: file.pwrite(b"x", 0), lambda: file.pread(1, 0)):
+        with pytest.raises(OSError) as caught:
+            use()
+        assert caught.value.errno == errno.EIO
+    file.close()
+
+    assert fs.read("/f") == b"ab"
+
+
+@pytest.mark.parametrize("end", ["power_cut", "kill"])
+def test_an_end_of_the_process_frees_its_locks(end: str) -> None:
+    """After a restart the lock can be taken, and the old holder cannot release it."""
+    fs = CrashFileSystem()
+    durable(fs, "/.lock", b"")
+    old = fs.lock("/.lock")
+    getattr(fs, end)()
+
+    new = fs.lock("/.lock")
+    old.release()
+
+    with pytest.raises(Exception, match="in use"):
+        fs.lock("/.lock")
+    new.release()
+
+
+def test_a_killed_process_loses_nothing() -> None:
+    """The operating system keeps what a dead process wrote, synced or not."""
+    fs = CrashFileSystem()
+    fs.write("/f", b"ab")
+
+    fs.kill()
+
+    assert fs.read("/f") == b"ab"
+
+
+def test_a_killed_process_makes_nothing_durable() -> None:
+    """After a kill a power cut still decides about unsynced bytes."""
+
+    def prepare(fs: CrashFileSystem) -> None:
+        fs.write("/f", b"ab")
+        fs.kill()
+
+    assert None in outcomes(prepare)
+
+
+def test_a_full_disk_takes_a_part() -> None:
+    """A write that does not fit is ENOSPC, and leaves the part that fits; deleting helps."""
+    fs = CrashFileSystem()
+    fs.write("/old", b"1234")
+    fs.set_free_bytes(3)
+    with closing(fs.open("/f", "w")) as file:
+        with pytest.raises(OSError) as caught:
+            file.pwrite(b"abcdef", 0)
+        assert caught.value.errno == errno.ENOSPC
+        assert (file.pread(9, 0), fs.free_bytes("/")) == (b"abc", 0)
+
+        fs.delete("/old")
+        file.pwrite(b"def", 3)
+        with pytest.raises(OSError):
+            file.truncate(8)
+
+        assert (file.pread(9, 0), fs.free_bytes("/")) == (b"abcdef", 1)
+
+
+def test_rewriting_needs_no_space() -> None:
+    """Bytes replaced within a file fit on a full disk."""
+    fs = CrashFileSystem()
+    fs.write("/f", b"abcd")
+    fs.set_free_bytes(0)
+
+    with closing(fs.open("/f", "w")) as file:
+        file.pwrite(b"XY", 2)
+
+    assert fs.read("/f") == b"abXY"
+
+
+def test_a_planned_error_is_raised_on_such_paths_only() -> None:
+    """The error comes as often as planned, for the operation and the end of the path given."""
+    fs = CrashFileSystem()
+    fs.fail("pwrite", ".log", OSError(errno.EIO, "on purpose"), count=2)
+    with closing(fs.open("/f.index", "w")) as index, closing(fs.open("/f.log", "w")) as log:
+        index.pwrite(b"a", 0)
+        for _ in range(2):
+            with pytest.raises(OSError, match="on purpose"):
+                log.pwrite(b"a", 0)
+        log.pwrite(b"b", 0)
+
+    assert (fs.read("/f.index"), fs.read("/f.log")) == (b"a", b"b")
+
+
+@pytest.mark.parametrize(
+    ("operation", "use"),
+    [
+        ("open", lambda fs: fs.open("/f")),
+        ("read", lambda fs: fs.read("/f")),
+        ("write", lambda fs: fs.write("/f", b"")),
+        ("rename", lambda fs: fs.rename("/g", "/f")),
+        ("link", lambda fs: fs.link("/g", "/f")),
+        ("delete", lambda fs: fs.delete("/f")),
+        ("list", lambda fs: fs.list("/f")),
+        ("make_directory", lambda fs: fs.make_directory("/f")),
+        ("delete_directory", lambda fs: fs.delete_directory("/f")),
+        ("stat", lambda fs: fs.stat("/f")),
+        ("exists", lambda fs: fs.exists("/f")),
+        ("set_mtime_ms", lambda fs: fs.set_mtime_ms("/f", 0)),
+        ("lock", lambda fs: fs.lock("/f")),
+        ("free_bytes", lambda fs: fs.free_bytes("/f")),
+        ("sync_directory", lambda fs: fs.sync_directory("/f")),
+    ],
+)
+def test_every_operation_can_fail(operation: str, use: Callable[[CrashFileSystem], object]) -> None:
+    """An error can be planned for each method by its name."""
+    fs = CrashFileSystem()
+    fs.fail(operation, "/f", OSError(errno.EIO, "on purpose"))
+
+    with pytest.raises(OSError, match="on purpose"):
+        use(fs)
+
+
+def test_bytes_of_a_failed_sync_are_lost() -> None:
+    """After a failed sync the bytes are seen, but a sync that succeeds does not save them."""
+    found = set()
+    for seed in SEEDS:
+        fs = CrashFileSystem(seed)
+        durable(fs, "/f", b"ab")
+        fs.fail("sync", "/f", OSError(errno.EIO, "on purpose"))
+        with closing(fs.open("/f", "w")) as file:
+            file.pwrite(b"cd", 2)
+            with pytest.raises(OSError, match="on purpose"):
+                file.sync()
+            file.pwrite(b"ef", 4)
+            file.sync()
+            assert file.pread(9, 0) == b"abcdef"
+        fs.power_cut()
+        found.add(fs.read("/f"))
+
+    assert found == {b"ab\0\0ef"}
+
+
+def test_operations_are_listed() -> None:
+    """Each operation that changed something, or made it durable, is listed in order."""
+    fs = CrashFileSystem()
+    with closing(fs.open("/f", "w")) as file:
+        file.pwrite(b"a", 0)
+        file.pread(1, 0)
+        file.sync()
+    fs.open("/f").close()
+    fs.sync_directory("/")
+
+    assert fs.operations == [
+        Operation("open", "/f"),
+        Operation("pwrite", "/f"),
+        Operation("sync", "/f"),
+        Operation("sync_directory", "/"),
+    ]
+
+
+def save(fs: CrashFileSystem) -> None:
+    """Replace a file durably."""
+    with closing(fs.open("/f.tmp", "w")) as file:
+        file.pwrite(b"new", 0)
+        file.sync()
+    fs.rename("/f.tmp", "/f")
+    fs.sync_directory("/")
+
+
+def test_the_power_can_fail_in_every_operation() -> None:
+    """Each operation can be the last, and a proper save leaves the old file or the new one."""
+    fs = CrashFileSystem()
+    durable(fs, "/f", b"old")
+    before = len(fs.operations)
+    save(fs)
+    count = len(fs.operations) - before
+
+    found = set()
+    for cut in range(count):
+        for seed in range(20):
+            fs = CrashFileSystem(seed)
+            durable(fs, "/f", b"old")
+            fs.crash_after(cut)
+            with pytest.raises(PowerCut):
+                save(fs)
+            fs.power_cut()
+            found.add((cut, fs.read("/f")))
+
+    assert count == 5
+    assert {cut for cut, data in found if data == b"new"} == {3, 4}
+    assert {cut for cut, data in found if data == b"old"} == {0, 1, 2, 3, 4}
+
+
+def test_after_the_power_failed_nothing_works() -> None:
+    """Clean-up code of the program that died can neither read nor change anything."""
+    fs = CrashFileSystem()
+    fs.write("/f", b"ab")
+    file = fs.open("/f", "w")
+    fs.crash_after(0)
+    with pytest.raises(PowerCut):
+        fs.sync_directory("/")
+
+    for use in (lambda: fs.delete("/f"), lambda: fs.exists("/f"), file.size, file.close):
+        with pytest.raises(PowerCut):
+            use()
+
+    fs.power_cut()
+    fs.write("/f", b"cd")
+    assert fs.read("/f") == b"cd"
+
+
+def test_no_except_clause_of_a_program_catches_a_power_cut() -> None:
+    """A power cut is no Exception."""
+    assert not issubclass(PowerCut, Exception)
+
+
+def test_a_listing_has_no_order() -> None:
+    """A program that takes names as sorted is found out."""
+    fs = CrashFileSystem(1)
+    for n in range(9):
+        fs.write(f"/{n}", b"")
+
+    assert sorted(fs.list("/")) == [str(n) for n in range(9)]
+    assert fs.list("/") != sorted(fs.list("/"))
+
+
+def test_files_have_times_of_the_clock() -> None:
+    """A write gives its file the time of the clock."""
+    clock = ManualClock(start_ms=1_000)
+    fs = CrashFileSystem(clock=clock)
+    fs.write("/f", b"")
+    clock.advance(5)
+
+    with closing(fs.open("/f", "w")) as file:
+        file.pwrite(b"a", 0)
+
+    assert fs.stat("/f").mtime_ms == 1_005

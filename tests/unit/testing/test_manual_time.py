@@ -1,0 +1,146 @@
+"""Time in tests: exact, and in order."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.errors import InvalidArgument
+from tidelog.testing import ManualClock, ManualScheduler
+
+
+def test_time_stands_still() -> None:
+    """Without an advance the clock shows the same time."""
+    clock = ManualClock(start_ms=1_000)
+
+    assert (clock.now_ms(), clock.now_ms(), clock.monotonic_ns()) == (1_000, 1_000, 0)
+
+
+def test_an_advance_moves_both_times() -> None:
+    """The time of day and the monotonic time move by the same amount."""
+    clock = ManualClock(start_ms=1_000)
+
+    clock.advance(5)
+
+    assert (clock.now_ms(), clock.monotonic_ns()) == (1_005, 5_000_000)
+
+
+def test_the_time_of_day_may_be_set_back() -> None:
+    """Setting the clock is no passing of time: nothing falls due."""
+    clock = ManualClock(start_ms=1_000)
+    ran: list[str] = []
+    ManualScheduler(clock).schedule("t", lambda: ran.append("t"), delay_ms=1)
+
+    clock.set_time_of_day(500)
+
+    assert (clock.now_ms(), clock.monotonic_ns(), ran) == (500, 0, [])
+
+
+def test_a_clock_is_not_advanced_backwards() -> None:
+    """Time that has passed does not come back."""
+    with pytest.raises(InvalidArgument):
+        ManualClock().advance(-1)
+
+
+def test_due_tasks_run_in_order_of_time_then_of_scheduling() -> None:
+    """The order is the same every time, also between two schedulers of one clock."""
+    clock = ManualClock()
+    first, second = ManualScheduler(clock), ManualScheduler(clock)
+    ran: list[str] = []
+    first.schedule("c", lambda: ran.append("c"), delay_ms=9)
+    second.schedule("a", lambda: ran.append("a"), delay_ms=5)
+    first.schedule("b", lambda: ran.append("b"), delay_ms=5)
+    first.schedule("later", lambda: ran.append("later"), delay_ms=10)
+
+    clock.advance(9)
+
+    assert ran == ["a", "b", "c"]
+    assert first.pending() == ["later"]
+
+
+def test_a_task_sees_the_time_at_which_it_was_due() -> None:
+    """A long advance stops at each task's moment."""
+    clock = ManualClock(start_ms=0)
+    seen: list[int] = []
+    ManualScheduler(clock).schedule(
+        "t", lambda: seen.append(clock.now_ms()), delay_ms=3, period_ms=4
+    )
+
+    clock.advance(12)
+
+    assert (seen, clock.now_ms()) == ([3, 7, 11], 12)
+
+
+def test_a_task_without_delay_waits_for_the_next_advance() -> None:
+    """A test can look at the state between scheduling and running."""
+    clock = ManualClock()
+    ran: list[str] = []
+    ManualScheduler(clock).schedule("t", lambda: ran.append("t"))
+    before = list(ran)
+
+    clock.advance(0)
+
+    assert (before, ran) == ([], ["t"])
+
+
+def test_a_task_scheduled_by_a_task_runs_in_the_same_advance() -> None:
+    """What falls due on the way runs, whenever it was scheduled."""
+    clock = ManualClock(start_ms=0)
+    scheduler = ManualScheduler(clock)
+    seen: list[int] = []
+
+    def again() -> None:
+        seen.append(clock.now_ms())
+        scheduler.schedule("t", lambda: seen.append(clock.now_ms()), delay_ms=2)
+
+    scheduler.schedule("again", again, delay_ms=1)
+    clock.advance(5)
+
+    assert seen == [1, 3]
+
+
+def test_a_cancelled_task_does_not_run() -> None:
+    """A task cancelled while it waits never runs."""
+    clock = ManualClock()
+    scheduler = ManualScheduler(clock)
+    ran: list[str] = []
+    handle = scheduler.schedule("t", lambda: ran.append("t"), period_ms=1)
+    clock.advance(0)
+
+    handle.cancel()
+    clock.advance(5)
+
+    assert (ran, scheduler.pending()) == (["t"], [])
+
+
+def test_an_error_of_a_task_reaches_the_test() -> None:
+    """An error ends the advance at its moment; a periodic task goes on at the next one."""
+    clock = ManualClock(start_ms=0)
+    seen: list[int] = []
+
+    def shaky() -> None:
+        seen.append(clock.now_ms())
+        if len(seen) == 1:
+            raise RuntimeError("on purpose")
+
+    ManualScheduler(clock).schedule("t", shaky, delay_ms=1, period_ms=2)
+    with pytest.raises(RuntimeError, match="on purpose"):
+        clock.advance(5)
+
+    clock.advance(2)
+
+    assert seen == [1, 3]
+
+
+def test_run_all_ends_every_task_before_it_raises() -> None:
+    """Results come in order; the first error is raised once all have run."""
+    scheduler = ManualScheduler(ManualClock())
+    ran: list[str] = []
+
+    def fail() -> None:
+        raise RuntimeError("on purpose")
+
+    with pytest.raises(RuntimeError, match="on purpose"):
+        scheduler.run_all("t", [fail, lambda: ran.append("t")], 2)
+
+    assert ran == ["t"]
+    assert scheduler.run_all("t", [lambda: 1, lambda: 2], 2) == [1, 2]
