@@ -46,14 +46,18 @@ def split_overflowed(
             made.become_inactive()
             made.flush()
             made.set_modified_ms(segment.modified_ms)
-        copied = sum(made.size_bytes for made in new)
-        if copied != segment.size_bytes:
-            raise InvariantError(f"{copied} bytes came of {segment.size_bytes} in {segment.path}")
+        _check_total(segment, new)
     except BaseException:
         for made in new:
             made.delete()
         raise
     return new
+
+
+def _check_total(segment: LogSegment, new: list[LogSegment]) -> None:
+    copied = sum(made.size_bytes for made in new)
+    if copied != segment.size_bytes:
+        raise InvariantError(f"{copied} bytes came of {segment.size_bytes} in {segment.path}")
 
 
 def _copy(
