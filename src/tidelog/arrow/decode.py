@@ -17,6 +17,7 @@ from tidelog.codec.layout import byte_view
 from tidelog.codec.varint import read_varint
 from tidelog.errors import InvalidTimestamp
 from tidelog.kernels.gate import use_kernels
+from tidelog.records.batch import TimestampType
 from tidelog.records.columns import RecordColumns
 from tidelog.records.record import read_headers
 
@@ -38,7 +39,8 @@ _FIXED_BYTES: Final = 40
 
 _MICROS: Final = 1000
 _MAX_TIMESTAMP: Final = (2**63 - 1) // _MICROS
-_FIRST_CAPACITY: Final = MAX_ROWS
+_CREATE_TIME: Final = pa.scalar(int(TimestampType.CREATE_TIME), pa.int32())
+_NO_HEADERS: Final = pa.scalar(None, HEADERS_TYPE)
 
 
 class ArrowDecoder:
@@ -63,7 +65,7 @@ class ArrowDecoder:
             "offset": lambda rows: fixed(pa.int64(), rows.offset),
             "timestamp": _timestamps,
             "timestampType": self._timestamp_types,
-            "headers": headers_array,
+            "headers": self._headers,
         }
 
     def tables(
@@ -106,38 +108,41 @@ class ArrowDecoder:
         return sizes
 
     def _timestamp_types(self, rows: RecordColumns) -> pa.Array:
-        kinds = rows.timestamp_type
-        first = int(kinds[0])
-        if (kinds == first).all():
-            return self._constants.timestamp_type(first, len(rows))
-        return fixed(pa.int32(), kinds.astype(np.int32))
+        batches = rows.batches
+        if (batches.magic == 2).all() and not batches.is_log_append_time.any():
+            return self._constants.create_time(len(rows))
+        return fixed(pa.int32(), rows.timestamp_type.astype(np.int32))
+
+    def _headers(self, rows: RecordColumns) -> pa.Array:
+        if rows.headers_count.any():
+            return headers_array(rows)
+        return self._constants.no_headers(len(rows))
 
 
 class _Constants:
     """Arrays of one value repeated, made once and cut to the length needed."""
 
     def __init__(self, topic: str, partition: int) -> None:
-        self._scalars = {
-            "topic": pa.scalar(topic, pa.string()),
-            "partition": pa.scalar(partition, pa.int32()),
-        }
+        self._topic = pa.scalar(topic, pa.string())
+        self._partition = pa.scalar(partition, pa.int32())
         self._arrays: dict[str, pa.Array] = {}
 
     def topic(self, length: int) -> pa.Array:
-        return self._repeated("topic", length)
+        return self._repeated("topic", self._topic, length)
 
     def partition(self, length: int) -> pa.Array:
-        return self._repeated("partition", length)
+        return self._repeated("partition", self._partition, length)
 
-    def timestamp_type(self, kind: int, length: int) -> pa.Array:
-        name = f"timestampType {kind}"
-        self._scalars.setdefault(name, pa.scalar(kind, pa.int32()))
-        return self._repeated(name, length)
+    def create_time(self, length: int) -> pa.Array:
+        return self._repeated("timestampType", _CREATE_TIME, length)
 
-    def _repeated(self, name: str, length: int) -> pa.Array:
+    def no_headers(self, length: int) -> pa.Array:
+        return self._repeated("headers", _NO_HEADERS, length)
+
+    def _repeated(self, name: str, value: pa.Scalar, length: int) -> pa.Array:
         made = self._arrays.get(name)
         if made is None or len(made) < length:
-            made = pa.repeat(self._scalars[name], max(length, _FIRST_CAPACITY))
+            made = pa.repeat(value, max(length, MAX_ROWS))
             self._arrays[name] = made
         return made[:length]
 
