@@ -1,10 +1,11 @@
-"""``tidelog warm``: compile all kernels now."""
+"""``tidelog warm``: compile all kernels now, so that nothing waits for a compiler later."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
 
+from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.kernels.gate import warm
 
 if TYPE_CHECKING:
@@ -13,10 +14,12 @@ if TYPE_CHECKING:
 
 def run(args: Namespace) -> int:
     """Compile what is not in the cache yet; print how long each part took, in seconds."""
-    seconds = warm()
+    warmed = warm(SYSTEM_CLOCK.monotonic_ns)
     if args.json:
-        print(json.dumps(seconds))
+        print(json.dumps({name: round(seconds, 3) for name, seconds in warmed}))
+    elif warmed:
+        total = sum(seconds for _, seconds in warmed)
+        print(f"kernels ready in {total:.1f} s: {', '.join(name for name, _ in warmed)}")
     else:
-        for name, took in seconds.items():
-            print(f"{name:<24} {took:6.2f} s")
+        print("numba is not usable here: everything works, in plain and slower Python")
     return 0

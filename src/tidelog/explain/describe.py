@@ -49,7 +49,8 @@ class LogFacts:
 
     def as_json(self) -> dict[str, Any]:
         """Return the facts under camel-case names, as every command prints them."""
-        return _camel(asdict(self))
+        facts: dict[str, Any] = _camel(asdict(self))
+        return facts
 
 
 def describe_log(fs: FileSystem, directory: str) -> LogFacts:

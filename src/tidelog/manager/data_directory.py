@@ -31,14 +31,16 @@ from tidelog.manager.checkpoints import DirectoryCheckpoints
 from tidelog.manager.log_dirs import LogDir, random_id
 from tidelog.manager.partition import Partition
 from tidelog.segment.filenames import check_topic_name, log_directory_name, parse_topic_partition
+from tidelog.staging.staged_file import StagedReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from random import Random
     from typing import Self
 
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
+    from tidelog.staging.staged_file import StagedFile
 
 MAX_DIRECTORY_NAME: Final = 255
 METADATA_TOPIC: Final = "__cluster_metadata"
@@ -142,6 +144,28 @@ class DataDirectory:
         """Yield all partitions of a topic, in order of their numbers."""
         for number in sorted(self.topic(topic).partitions):
             yield self.partition(topic, number)
+
+    def commit_staged(self, staged: Sequence[StagedFile]) -> int:
+        """Append staged files, in their order, and let readers see them; return the records.
+
+        Every file is checked before the first byte is appended, and removed after all is durable.
+        At least once: a crash in between leaves the files, and a repeat appends them again.
+
+        Raises:
+            KafkaStorageError: a file is not what its writer finished; nothing was appended.
+            UnknownTopicOrPartition: it is for a partition this directory does not have.
+        """
+        for entry in staged:
+            self.partition(entry.topic, entry.partition)
+            with StagedReader(self.fs, self.path, entry) as reader:
+                reader.check()
+        for entry in staged:
+            with StagedReader(self.fs, self.path, entry) as reader:
+                self.partition(entry.topic, entry.partition).append_staged(reader)
+        self.flush()
+        for entry in staged:
+            self.fs.delete(os.path.join(self.path, entry.name))
+        return sum(entry.records for entry in staged)
 
     def config_of(self, topic: str) -> LogConfig:
         """Return the settings in force for a topic."""

@@ -6,16 +6,19 @@ before readers may see it. Must not know the directory around it. Kafka: ``Parti
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tidelog.codec.compression import Codec
 from tidelog.records.validate import AppendOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tidelog.codec.layout import Buffer
-    from tidelog.log.append import AppendInfo
+    from tidelog.log.append import LogAppendInfo
     from tidelog.log.log import Log
+    from tidelog.records.builder import NewRecord
+    from tidelog.staging.staged_file import StagedReader
 
 
 class Partition:
@@ -27,17 +30,32 @@ class Partition:
         self.log = log
         log.update_high_watermark(log.log_end_offset)
 
-    def append(self, batches: Buffer, origin: AppendOrigin = AppendOrigin.CLIENT) -> AppendInfo:
+    def append(self, batches: Buffer, origin: AppendOrigin = AppendOrigin.CLIENT) -> LogAppendInfo:
         """Append whole batches as the leader; errors as ``Log.append_as_leader``."""
         info = self.log.append_as_leader(batches, self.leader_epoch, origin=origin)
         self.log.update_high_watermark(self.log.log_end_offset)
         return info
 
-    def append_records(self, records: Iterable[Any], **how: Any) -> AppendInfo:
-        """Append records as one batch; arguments and errors as ``Log.append_records``."""
-        info = self.log.append_records(records, leader_epoch=self.leader_epoch, **how)
+    def append_records(
+        self, records: Iterable[NewRecord], *, codec: Codec = Codec.NONE, level: int | None = None
+    ) -> LogAppendInfo:
+        """Append records as one batch; errors as ``Log.append_as_leader``.
+
+        Args:
+            records: timestamp in ms (-1 none), key, value and headers of each.
+            codec: how the batch is compressed; the topic's ``compression.type`` goes before it.
+            level: the codec's level, None for its default.
+        """
+        info = self.log.append_records(
+            records, leader_epoch=self.leader_epoch, codec=codec, level=level
+        )
         self.log.update_high_watermark(self.log.log_end_offset)
         return info
+
+    def append_staged(self, staged: StagedReader) -> None:
+        """Append the batches of a staged file, a few at a time, without checking them again."""
+        for batches in staged.whole_batches():
+            self.append(batches, AppendOrigin.STAGED)
 
     @property
     def leader_epoch(self) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.layout import byte_view
 from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.records.file_records import FileRecords
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,9 +151,10 @@ class StagedReader:
         if (size_bytes, digest.hexdigest()) != (self._staged.size_bytes, self._staged.digest):
             raise KafkaStorageError(f"{self._path} is not the staged file its writer finished")
 
-    def read(self, position: int, size: int) -> bytes:
-        """Return up to ``size`` bytes from byte ``position`` on."""
-        return self._file.pread(size, position)
+    def whole_batches(self) -> Iterator[bytes]:
+        """Yield all batches, some whole ones at a time; for use after ``check``."""
+        for piece in FileRecords(self._file).pieces():
+            yield bytes(piece.data[: int(piece.batches_in_data.end[-1])])
 
     def _blocks(self) -> Iterator[bytes]:
         position = 0

@@ -1,0 +1,43 @@
+"""Which partition a key belongs to, as Kafka's producers decide it.
+
+Owns the plain form of the rule, for one key at a time; ``kernels.murmur`` does whole columns. Must
+not know topics. Kafka: ``Utils.murmur2`` and ``BuiltInPartitioner.partitionForKey``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidelog.errors import InvalidPartitions
+
+_SEED: Final = 0x9747_B28C
+_FACTOR: Final = 0x5BD1_E995
+_MASK32: Final = 0xFFFF_FFFF
+_MASK31: Final = 0x7FFF_FFFF
+_WORD_BYTES: Final = 4
+
+
+def murmur2(key: bytes) -> int:
+    """Return Kafka's 32-bit hash of a key, unsigned. Source: Kafka Utils.murmur2."""
+    state = (_SEED ^ len(key)) & _MASK32
+    whole = len(key) - len(key) % _WORD_BYTES
+    for at in range(0, whole, _WORD_BYTES):
+        word = _word(key, at, _WORD_BYTES) * _FACTOR & _MASK32
+        word = (word ^ word >> 24) * _FACTOR & _MASK32
+        state = state * _FACTOR & _MASK32 ^ word
+    if whole < len(key):
+        state = (state ^ _word(key, whole, len(key) - whole)) * _FACTOR & _MASK32
+    state = (state ^ state >> 13) * _FACTOR & _MASK32
+    return state ^ state >> 15
+
+
+def partition_for_key(key: bytes, partitions: int) -> int:
+    """Return the partition, in ``[0, partitions)``, that Kafka's producers send ``key`` to."""
+    if partitions < 1:
+        raise InvalidPartitions(f"a topic has at least 1 partition, not {partitions}")
+    return (murmur2(key) & _MASK31) % partitions
+
+
+def _word(key: bytes, at: int, size: int) -> int:
+    """Return ``size`` bytes as a number, the least significant first."""
+    return sum(key[at + index] << 8 * index for index in range(size))
