@@ -1,0 +1,218 @@
+"""The small files that say what a directory is."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from tidelog.codec.metadata_files import (
+    DIRECTORY_LOST,
+    DIRECTORY_MIGRATING,
+    DIRECTORY_UNASSIGNED,
+    RESERVED_DIRECTORY_IDS,
+    ZERO_ID,
+    CleanShutdown,
+    MetaProperties,
+    format_uuid,
+    parse_uuid,
+    read_clean_shutdown,
+    read_meta_properties,
+    read_partition_metadata,
+    write_clean_shutdown,
+    write_meta_properties,
+    write_partition_metadata,
+)
+from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.testing import CrashFileSystem
+
+PATH = "/data/file"
+ID = UUID("8394ba52-0359-434d-8442-68cf2d512b5a")
+ID_TEXT = "g5S6UgNZQ02EQmjPLVErWg"
+
+# As Kafka 4.3.1 wrote it.
+META_PROPERTIES = b"""#
+#Sat Nov 21 09:53:36 UTC 2026
+node.id=1
+directory.id=zYMZiY_L7dfQf0vt0y6dKw
+version=1
+cluster.id=dGlkZTAwMDAwMDAwMDAwMQ
+"""
+
+
+@pytest.fixture
+def fs() -> CrashFileSystem:
+    fs = CrashFileSystem()
+    fs.make_directory("/data")
+    return fs
+
+
+def test_an_id_is_22_signs_of_url_safe_base64() -> None:
+    """Without padding; the padded form is read too."""
+    assert format_uuid(ID) == ID_TEXT
+    assert parse_uuid(ID_TEXT) == ID
+    assert parse_uuid(ID_TEXT + "==") == ID
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "g5S6UgNZQ02EQmjPLVErW", ID_TEXT + "=", ID_TEXT + "A", "+" * 22, f" {ID_TEXT}", str(ID)],
+)
+def test_other_text_is_no_id(text: str) -> None:
+    """Another length, alphabet or form."""
+    with pytest.raises(InvalidArgument):
+        parse_uuid(text)
+
+
+def test_reserved_directory_ids_are_the_first_three_numbers() -> None:
+    """Kafka gives them a meaning in its protocol."""
+    assert [
+        directory_id.int
+        for directory_id in (DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, DIRECTORY_LOST)
+    ] == [0, 1, 2]
+    assert len(RESERVED_DIRECTORY_IDS) == 3
+
+
+def test_partition_metadata_is_two_lines_without_a_last_end(fs: CrashFileSystem) -> None:
+    """The bytes are Kafka's."""
+    write_partition_metadata(fs, PATH, ID)
+
+    assert fs.read(PATH) == f"version: 0\ntopic_id: {ID_TEXT}".encode()
+    assert read_partition_metadata(fs, PATH) == ID
+
+
+@pytest.mark.parametrize("version", [0, 1, 2**31 - 1])
+def test_partition_metadata_of_a_later_version_is_read(fs: CrashFileSystem, version: int) -> None:
+    """A downgrade must not lose the topic's id; what follows the second line is not looked at."""
+    fs.write(PATH, f"version: {version}\ntopic_id: {ID_TEXT}\nmore: 1\n".encode())
+
+    assert read_partition_metadata(fs, PATH) == ID
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "version: 0",
+        "version: 0\n",
+        f"version:0\ntopic_id: {ID_TEXT}",
+        f"version 0\ntopic_id: {ID_TEXT}",
+        f"version: 0: 1\ntopic_id: {ID_TEXT}",
+        f"version: -1\ntopic_id: {ID_TEXT}",
+        f"version: x\ntopic_id: {ID_TEXT}",
+        "version: 0\ntopic_id: short",
+        "version: 0\ntopic_id: \xff",
+        f"version: 0\ntopic_id: {format_uuid(ZERO_ID)}",
+    ],
+)
+def test_malformed_partition_metadata_is_a_storage_error(fs: CrashFileSystem, text: str) -> None:
+    """Kafka takes the directory offline; the error names the file."""
+    fs.write(PATH, text.encode("latin-1"))
+
+    with pytest.raises(KafkaStorageError, match=PATH):
+        read_partition_metadata(fs, PATH)
+
+
+def test_the_zero_id_is_never_written(fs: CrashFileSystem) -> None:
+    """It means that there is no id."""
+    with pytest.raises(InvalidArgument):
+        write_partition_metadata(fs, PATH, ZERO_ID)
+
+    assert read_partition_metadata(fs, PATH) is None
+
+
+def test_meta_properties_are_read_and_written_back_to_the_byte(fs: CrashFileSystem) -> None:
+    """Keys in the order of Kafka's file, comments kept."""
+    fs.write(PATH, META_PROPERTIES)
+
+    meta = read_meta_properties(fs, PATH)
+    write_meta_properties(fs, PATH, meta)
+
+    assert (meta.version, meta.node_id, meta.cluster_id) == (1, 1, "dGlkZTAwMDAwMDAwMDAwMQ")
+    assert meta.directory_id == parse_uuid("zYMZiY_L7dfQf0vt0y6dKw")
+    assert fs.read(PATH) == META_PROPERTIES
+
+
+def test_a_directory_id_is_added_and_nothing_else_changed() -> None:
+    """Unknown keys and comments survive."""
+    meta = MetaProperties.parse(b"# mine\nversion=1\nnode.id=5\ncluster.id=c\nkey=value\n")
+
+    changed = meta.with_directory_id(ID)
+
+    assert changed.format() == (
+        f"# mine\nnode.id=5\ndirectory.id={ID_TEXT}\nversion=1\ncluster.id=c\nkey=value\n".encode()
+    )
+
+
+def test_meta_properties_before_kraft_call_the_node_a_broker() -> None:
+    """Version 0, the default, needs neither id."""
+    meta = MetaProperties.parse(b"broker.id=3\n")
+
+    assert meta == MetaProperties(version=0, node_id=3)
+    assert meta.format() == b"broker.id=3\nversion=0\n"
+    assert MetaProperties.parse(b"") == MetaProperties(version=0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "version=2\nnode.id=1\ncluster.id=c",
+        "version=one",
+        "version=1\ncluster.id=c",
+        "version=1\nnode.id=1",
+        "version=1\nbroker.id=1\ncluster.id=c",
+        "version=1\nnode.id=x\ncluster.id=c",
+        "version=1\nnode.id=1\ncluster.id=c\ndirectory.id=short",
+        f"version=1\nnode.id=1\ncluster.id=c\ndirectory.id={format_uuid(DIRECTORY_LOST)}",
+        "version=\\u",
+    ],
+)
+def test_malformed_meta_properties_are_a_storage_error(fs: CrashFileSystem, text: str) -> None:
+    """Such a directory is not ours to write; the error names the file."""
+    fs.write(PATH, text.encode())
+
+    with pytest.raises(KafkaStorageError, match=PATH):
+        read_meta_properties(fs, PATH)
+
+
+def test_missing_files_are_none(fs: CrashFileSystem) -> None:
+    """That a file is missing is for the owner to judge."""
+    read = (read_partition_metadata, read_meta_properties, read_clean_shutdown)
+
+    assert [read_file(fs, PATH) for read_file in read] == [None] * 3
+
+
+def test_the_clean_shutdown_mark_is_one_line_of_json(fs: CrashFileSystem) -> None:
+    """The bytes are Kafka's."""
+    write_clean_shutdown(fs, PATH, CleanShutdown(broker_epoch=3))
+
+    assert fs.read(PATH) == b'{"version":0,"brokerEpoch":3}'
+    assert CleanShutdown(broker_epoch=3) == read_clean_shutdown(fs, PATH)
+
+
+def test_unknown_keys_of_the_clean_shutdown_mark_are_ignored(fs: CrashFileSystem) -> None:
+    """A later version may say more."""
+    fs.write(PATH, b'{"version":7,"brokerEpoch":3,"more":[]}')
+
+    assert CleanShutdown(broker_epoch=3) == read_clean_shutdown(fs, PATH)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"brokerEpoch":"3"}',
+        b'{"brokerEpoch":true}',
+        b"\xff",
+        b"[" * 100000,
+    ],
+)
+def test_an_unreadable_clean_shutdown_mark_is_still_one(fs: CrashFileSystem, data: bytes) -> None:
+    """That the file exists is what counts; brokers before 3.7 left it empty."""
+    fs.write(PATH, data)
+
+    assert CleanShutdown(broker_epoch=-1) == read_clean_shutdown(fs, PATH)
