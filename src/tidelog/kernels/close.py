@@ -38,7 +38,7 @@ from tidelog.kernels.intrinsics import (
     store64_be,
     subtract64,
 )
-from tidelog.kernels.jit import WRITABLE_BYTES, WRITABLE_TABLE, inlined, kernel
+from tidelog.kernels.jit import WRITABLE_BYTES, WRITABLE_TABLE, called, inlined, kernel
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,7 +67,7 @@ def is_header_place(position: int, size: int, room: int) -> bool:
     return HEADER_BYTES <= size <= room and 0 <= position <= room - size
 
 
-@kernel(None)
+@called
 def write_header(address: int, fields: HeaderFields) -> int:
     """Write the header of the batch at ``address``, whose records are there; return its CRC."""
     store64_be(address, fields.base_offset)
@@ -87,7 +87,7 @@ def write_header(address: int, fields: HeaderFields) -> int:
     return crc
 
 
-@kernel(None)
+@called
 def header_fields(batches: npt.NDArray[np.int64], index: int) -> HeaderFields:
     """Return the fields of one column of a batch table."""
     return HeaderFields(

@@ -21,7 +21,7 @@ from tidelog.kernels.intrinsics import (
     load64,
     number,
 )
-from tidelog.kernels.jit import BYTES, inlined, kernel
+from tidelog.kernels.jit import BYTES, called, inlined, kernel
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -100,7 +100,7 @@ def _three_streams(address: int, crc: int, size: int) -> tuple[int, int, int]:
     return crc, second, third
 
 
-@kernel(None)
+@called
 def _crc_by_instruction(address: int, end: int) -> int:
     """Return the CRC-32C of the bytes from ``address`` up to ``end``."""
     crc = _ALL_ONES
@@ -142,7 +142,7 @@ def _word_by_tables(word: int) -> int:
     )
 
 
-@kernel(None)
+@called
 def _crc_by_tables(address: int, end: int) -> int:
     """Return the CRC-32C of the bytes from ``address`` up to ``end``; needs no instruction."""
     crc = _ALL_ONES

@@ -56,6 +56,7 @@ from tidelog.kernels.jit import (
     TABLE,
     WRITABLE_BYTES,
     WRITABLE_TABLE,
+    called,
     inlined,
     kernel,
 )
@@ -114,7 +115,7 @@ def _record_bytes(content: int, timestamp_delta: int, offset_delta: int) -> int:
     return varint_bytes(body) + body
 
 
-@kernel(None)
+@called
 def _finish_table(out: npt.NDArray[np.int64], count: int, base_offset: int) -> None:
     """Fill what follows from the records of each batch, and what no producer means."""
     for batch in range(count):

@@ -46,29 +46,43 @@ TABLE: Final = "Array(int64, 2, 'C', readonly=True)"
 WRITABLE_TABLE: Final = "Array(int64, 2, 'C')"
 
 
-def kernel(signature: str | None) -> Callable[[F], F]:
-    """Mark a loop over arrays; ``signature`` is numba's, None for one that only kernels call."""
+def kernel(signature: str) -> Callable[[F], F]:
+    """Mark a loop over arrays that Python calls; ``signature`` is numba's, and the only one."""
 
     def mark(function: F) -> F:
         if not HAVE_NUMBA:
             return function
-        made = numba.njit(nogil=True)(function)
-        if signature is not None:
-            _keep_in_cache(made)
-            made.compile(signature)
-            made.disable_compile()
-        compiled: F = made
-        return compiled
+        made: Any = numba.njit(nogil=True)(function)
+        _keep_in_cache(made)
+        made.compile(signature)
+        made.disable_compile()
+        return made  # type: ignore[no-any-return]  # called as ``function`` is
 
     return mark
 
 
 def inlined(function: F) -> F:
-    """Mark a small function of numbers that kernels call; its code goes into theirs."""
+    """Mark a small function of numbers that kernels call; its code goes into theirs.
+
+    Called from Python it runs as Python, so that ``py_func`` of a kernel does all the way down.
+    """
+    return _callee(function, forceinline=True)
+
+
+def called(function: F) -> F:
+    """Mark a function that kernels call and that has its own code, such as a loop."""
+    return _callee(function, forceinline=False)
+
+
+def _callee(function: F, *, forceinline: bool) -> F:
+    """Compile ``function`` when a kernel first needs it, without an entry from Python."""
     if not HAVE_NUMBA:
         return function
-    compiled: F = numba.njit(nogil=True, forceinline=True)(function)
-    return compiled
+    made: Any = numba.njit(
+        nogil=True, forceinline=forceinline, no_cpython_wrapper=True, no_cfunc_wrapper=True
+    )(function)
+    made.__class__ = type("Callee", (type(made),), {"__call__": staticmethod(function)})
+    return made  # type: ignore[no-any-return]  # called as ``function`` is
 
 
 def native(result: str, plain: F) -> Callable[[Callable[..., Any]], F]:

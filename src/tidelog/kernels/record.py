@@ -22,7 +22,7 @@ from tidelog.kernels.columns import (
     OK,
     SMALLEST_RECORD_BYTES,
 )
-from tidelog.kernels.jit import inlined, kernel
+from tidelog.kernels.jit import called, inlined
 from tidelog.kernels.varint import read_varint, read_varlong
 
 
@@ -93,7 +93,7 @@ def read_header(at: int, end: int) -> tuple[int, int, int, int]:
     return name_at, name_size, value_at, max(value_size, -1)
 
 
-@kernel(None)
+@called
 def headers_end(at: int, end: int, count: int) -> int:
     """Return the address after ``count`` headers, 0 if one is malformed."""
     for _ in range(count):

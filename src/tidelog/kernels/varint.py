@@ -17,13 +17,13 @@ from tidelog.kernels.intrinsics import (
     shift_right,
     store8,
 )
-from tidelog.kernels.jit import inlined, kernel
+from tidelog.kernels.jit import called, inlined
 
 MAX_VARINT_BYTES: Final = 5
 MAX_VARLONG_BYTES: Final = 10
 
 
-@kernel(None)
+@called
 def _short_window(address: int, room: int) -> int:
     """Return up to seven bytes at ``address`` as a word, zeros above them."""
     word = 0
@@ -38,7 +38,7 @@ def window(address: int, room: int) -> int:
     return load64(address) if room >= 8 else _short_window(address, room)
 
 
-@kernel(None)
+@called
 def _long_unsigned(address: int, room: int, most_bytes: int) -> tuple[int, int]:
     """Return the unsigned number at ``address`` and its bytes; 0 bytes if illegal or cut short."""
     value = 0
@@ -95,7 +95,7 @@ def varint_bytes(value: int) -> int:
     return unsigned_bytes(zigzag(value))
 
 
-@kernel(None)
+@called
 def _write_long(address: int, word: int) -> int:
     """Write an unsigned varint of any size; return the address after it."""
     while word & ~0x7F:
