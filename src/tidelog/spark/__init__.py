@@ -6,8 +6,9 @@ Public door: ``session`` starts a Spark that fits, ``session_conf`` gives its se
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tidelog.lazy import lazy_door
 
 if TYPE_CHECKING:
     from tidelog.spark.java import Java, JavaNotFound, find_java
@@ -15,17 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Java", "JavaNotFound", "find_java", "session", "session_conf"]
 
-_HOMES = {
-    "Java": "java",
-    "JavaNotFound": "java",
-    "find_java": "java",
-    "session": "settings",
-    "session_conf": "settings",
-}
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the module of that name defines
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{home}"), name)
+__getattr__, __dir__ = lazy_door(
+    __name__,
+    {
+        "Java": "tidelog.spark.java",
+        "JavaNotFound": "tidelog.spark.java",
+        "find_java": "tidelog.spark.java",
+        "session": "tidelog.spark.settings",
+        "session_conf": "tidelog.spark.settings",
+    },
+)

@@ -5,8 +5,9 @@ Must not be imported by the rest of tidelog. Names load when first asked for.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from tidelog.lazy import lazy_door
 
 if TYPE_CHECKING:
     from tidelog.testing.crash_files import CrashFileSystem
@@ -15,20 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["CrashFileSystem", "ManualClock", "ManualScheduler", "Operation", "PowerCut"]
 
-_HOMES = {
-    "CrashFileSystem": "crash_files",
-    "ManualClock": "manual_time",
-    "ManualScheduler": "manual_time",
-    "Operation": "faults",
-    "PowerCut": "faults",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_door(
+    __name__,
+    {
+        "CrashFileSystem": "tidelog.testing.crash_files",
+        "ManualClock": "tidelog.testing.manual_time",
+        "ManualScheduler": "tidelog.testing.manual_time",
+        "Operation": "tidelog.testing.faults",
+        "PowerCut": "tidelog.testing.faults",
+    },
+)

@@ -1,0 +1,32 @@
+"""Public doors that load nothing until a name is used.
+
+Owns how a package's ``__init__`` offers names that live elsewhere (PEP 562). Must not know which.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+def lazy_door(
+    package: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` for a package that offers the names of ``homes``.
+
+    Each name maps to ``module:attribute``, or to a module that defines it under the same name.
+    """
+
+    def load(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module, _, attribute = homes[name].partition(":")
+        return getattr(import_module(module), attribute or name)
+
+    def names() -> list[str]:
+        return sorted(homes)
+
+    return load, names
