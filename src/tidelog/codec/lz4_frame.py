@@ -66,6 +66,7 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
     """Return the bytes of the first frame; what follows it is left alone, as Kafka leaves it.
 
     A block's checksum is checked; that of the whole content, and its stated size, are not.
+    Stricter than Kafka in one point: an empty stored block is no end mark, only four zeros are.
     """
     trailer_bytes = 0
     if data[: len(STANDARD_HEADER)] != STANDARD_HEADER:

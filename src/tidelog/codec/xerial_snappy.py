@@ -56,7 +56,8 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
     """Return the bytes of all blocks; without the magic all of ``data`` is one raw block.
 
     Headers may recur between blocks (concatenated streams). Up to three bytes after the last
-    block are left alone, as xerial's reader leaves them.
+    block are left alone, as xerial's reader leaves them. Stricter than that in one point: a
+    damaged further header is an error, not the end.
     """
     del magic
     if len(data) < XERIAL_HEADER.size or bytes(data[: len(MAGIC)]) != MAGIC:

@@ -77,7 +77,11 @@ def compress(data: memoryview, level: int | None, magic: int) -> bytes:
 
 
 def decompress(data: memoryview, limit: int, magic: int) -> bytes:
-    """Return the bytes of all frames; nothing but whole frames may follow. No frame gives none."""
+    """Return the bytes of all frames; nothing but whole frames may follow. No frame gives none.
+
+    Stricter than zstd-jni, Kafka's reader, in one point: that drops a further frame which is cut
+    short, without a word.
+    """
     del magic
     at, left = 0, limit
     parts: list[bytes] = []

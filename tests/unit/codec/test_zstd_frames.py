@@ -89,7 +89,7 @@ def test_no_frame_gives_nothing() -> None:
     "rest", [b"\x00", b"\x28\xb5\x2f\xfd", b"garbage", SKIPPABLE[:-1], b"\x50"]
 )
 def test_anything_but_whole_frames_behind_a_frame_is_corrupt(rest: bytes) -> None:
-    """Kafka's reader tries what follows as a frame."""
+    """Garbage, which Kafka refuses too, and a frame cut short, which it would drop unseen."""
     with pytest.raises(CorruptMessage):
         read(write(TEXT) + rest)
 
