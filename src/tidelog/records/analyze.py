@@ -124,7 +124,8 @@ def analyze(
     found = walk(data, check_crc=True)
     batches = found.batches
     if found.error is not None or len(batches) == 1 or not checks.hold_for(batches):
-        batches = batches.slice(0, _check_each(data, found, checks, on_rejected))
+        kept = _check_each(data, found, checks, on_rejected)
+        batches = batches if kept == len(batches) else batches.slice(0, kept)
     return _summed(batches)
 
 
@@ -178,15 +179,21 @@ def _summed(batches: BatchColumns) -> Analyzed:
         last_offset=last[rows.LAST_OFFSET],
         last_offset_of_first_batch=first[rows.LAST_OFFSET],
         last_leader_epoch=last[rows.LEADER_EPOCH],
-        max_timestamp=max(NO_TIMESTAMP, int(batches.max_timestamp.max())),
-        source_codec=_last_codec(batches),
+        max_timestamp=max(NO_TIMESTAMP, _greatest(batches, last)),
+        source_codec=_last_codec(batches, last),
     )
 
 
-def _last_codec(batches: BatchColumns) -> Codec:
+def _greatest(batches: BatchColumns, last: Sequence[int]) -> int:
+    return last[rows.MAX_TIMESTAMP] if len(batches) == 1 else int(batches.max_timestamp.max())
+
+
+def _last_codec(batches: BatchColumns, last: Sequence[int]) -> Codec:
     """Return the codec of the last compressed batch; NONE if no batch is compressed."""
+    if len(batches) == 1:
+        return Codec.of_attributes(last[rows.ATTRIBUTES])
     for attributes in np.unique(batches.attributes).tolist():
-        Codec.of_attributes(attributes)
+        Codec.of_attributes(attributes)  # raises if there is no such codec
     codecs = batches.codec
     compressed = np.flatnonzero(codecs)
     return Codec(int(codecs[compressed[-1]])) if compressed.size else Codec.NONE

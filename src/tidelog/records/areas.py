@@ -18,7 +18,7 @@ from tidelog.records.batch import BATCH_HEADER, BatchFlags
 from tidelog.records.record import MIN_RECORD_BYTES, scan_record, wrap_int64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tidelog.records.memory import BatchColumns
     from tidelog.records.table import Bytes, Ints
@@ -31,6 +31,7 @@ AREA_FROM_BATCH: Final = (
     rows.ATTRIBUTES,
 )
 """Fields of a batch that an area takes over, in the order of the area's rows from the count on."""
+_APPEND_TIME: Final = int(BatchFlags.LOG_APPEND_TIME)
 assert rows.AREA_COUNT + len(AREA_FROM_BATCH) == rows.AREA_COLUMNS
 
 
@@ -41,6 +42,13 @@ def areas_of(batches: BatchColumns) -> Ints:
     areas[rows.AREA_END] = batches.end
     areas[rows.AREA_COUNT :] = batches.array[AREA_FROM_BATCH, :]
     return areas
+
+
+def area_of(row: Sequence[int]) -> Ints:
+    """Return the area of one uncompressed v2 batch, given by its 14 fields."""
+    position = row[rows.POSITION]
+    places = [position + BATCH_HEADER.size, position + row[rows.SIZE]]
+    return np.array(places + [row[field] for field in AREA_FROM_BATCH], np.int64)[:, np.newaxis]
 
 
 def decode_areas(data: Bytes, areas: Ints, batch_positions: Ints) -> Ints:
@@ -79,7 +87,7 @@ def _decode_plain(view: memoryview, areas: Ints, batch_positions: Ints) -> Ints:
 
 def _decode_area(view: memoryview, index: int, area: list[int]) -> Iterator[tuple[int, ...]]:
     at, end, count, base_offset, base_timestamp, max_timestamp, attributes = area
-    is_appended = attributes & BatchFlags.LOG_APPEND_TIME
+    is_appended = attributes & _APPEND_TIME
     for _ in range(count):
         span = scan_record(view, at, end)
         timestamp = wrap_int64(base_timestamp + span.timestamp_delta)

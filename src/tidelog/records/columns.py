@@ -66,7 +66,8 @@ class RecordColumns:
         self._types = types
 
     def __len__(self) -> int:
-        return len(self.array[0])
+        count: int = self.array.shape[1]
+        return count
 
     @property
     def is_control(self) -> Bools:

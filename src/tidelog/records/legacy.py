@@ -62,6 +62,8 @@ _ENTRY_LENGTH: Final = Layout(_EntryLength)
 _FIELD_SIZE: Final = Layout(_FieldSize)
 assert LEGACY_HEADER_V0.size == 18
 assert LEGACY_HEADER_V1.size == 26
+_CODEC: Final = int(BatchFlags.CODEC)
+_APPEND_TIME: Final = int(BatchFlags.LOG_APPEND_TIME)
 CRC_START: Final = 16
 """The CRC covers the bytes from the magic on."""
 
@@ -84,7 +86,7 @@ class LegacyRecord(NamedTuple):
     @property
     def codec_id(self) -> int:
         """Number of the codec of a wrapper's value, 0 for a plain record."""
-        return self.attributes & BatchFlags.CODEC
+        return self.attributes & _CODEC
 
 
 class Expansion(NamedTuple):
@@ -153,7 +155,7 @@ def _field(data: memoryview, record_at: int, at: int, end: int) -> tuple[int, in
 def _timestamp_type(header: LegacyHeaderV1) -> TimestampType:
     if header.magic == 0:
         return TimestampType.NO_TIMESTAMP_TYPE
-    if header.attributes & BatchFlags.LOG_APPEND_TIME:
+    if header.attributes & _APPEND_TIME:
         return TimestampType.LOG_APPEND_TIME
     return TimestampType.CREATE_TIME
 

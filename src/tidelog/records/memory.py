@@ -77,12 +77,13 @@ class BatchColumns:
         return cls(np.hstack([part.array for part in parts])) if parts else cls.of_rows([])
 
     def __len__(self) -> int:
-        return len(self.array[0])
+        count: int = self.array.shape[1]
+        return count
 
     @property
     def count(self) -> int:
         """Number of batches."""
-        return len(self.array[0])
+        return len(self)
 
     @property
     def end(self) -> Ints:

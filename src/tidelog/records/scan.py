@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 COUNT_UNKNOWN: Final = -1
 """``records_count`` of a compressed batch of magic 0 or 1, which only decompression tells."""
 
+_CODEC: Final = int(BatchFlags.CODEC)
 CRC_COVERS_FROM: Final = BATCH_HEADER.offsets["attributes"]
 """Byte of a v2 batch from which on the CRC covers it."""
 
@@ -99,7 +100,7 @@ def _legacy_row(view: memoryview, position: int, size: int) -> tuple[int, ...]:
         NO_PRODUCER_ID,
         -1,
         NO_SEQUENCE,
-        COUNT_UNKNOWN if header.attributes & BatchFlags.CODEC else 1,
+        COUNT_UNKNOWN if header.attributes & _CODEC else 1,
         header.crc,
     )
 

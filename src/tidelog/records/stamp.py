@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _KNOWN_FLAGS: Final = 0x77
 """Attribute bits that survive a change of timestamp type: codec, transaction, control, horizon."""
 
+# Plain numbers: an operation on an IntFlag takes ten times as long.
+_APPEND_TIME: Final = int(BatchFlags.LOG_APPEND_TIME)
 _LEADER_EPOCH_AT: Final = BATCH_HEADER.offsets["leader_epoch"]
 
 
@@ -37,8 +39,8 @@ def stamp_in_place(
     up to date. The CRC is computed anew only if type or timestamp change.
     """
     position, size = row[rows.POSITION], row[rows.SIZE]
-    appended = BatchFlags.LOG_APPEND_TIME if kind is TimestampType.LOG_APPEND_TIME else 0
-    is_same_kind = row[rows.ATTRIBUTES] & BatchFlags.LOG_APPEND_TIME == appended
+    appended = _APPEND_TIME if kind is TimestampType.LOG_APPEND_TIME else 0
+    is_same_kind = row[rows.ATTRIBUTES] & _APPEND_TIME == appended
     if not is_same_kind or row[rows.MAX_TIMESTAMP] != max_timestamp:
         row[rows.ATTRIBUTES] = (row[rows.ATTRIBUTES] & _KNOWN_FLAGS) | appended
         row[rows.MAX_TIMESTAMP] = max_timestamp
@@ -47,28 +49,12 @@ def stamp_in_place(
     BATCH_HEADER.pack_into(header_of_row(row), data, position)
 
 
-def stamp_staged(
-    data: bytearray,
-    batches: BatchColumns,
-    base_offset: int,
-    leader_epoch: int,
-    append_time_ms: int | None,
-) -> int:
-    """Give batches of magic 2 consecutive offsets, an epoch and, if given, the append time.
-
-    ``batches`` are brought up to date. Returns the next offset. Raises InvalidArgument for a batch
-    of an old format, or one that spans no offsets.
-    """
-    deltas = batches.last_offset - batches.base_offset
-    if (batches.magic != 2).any() or (deltas < 0).any():
-        raise InvalidArgument("a staged batch is of an old format, or spans no offsets")
-    next_offset = stamp_offsets(data, batches, base_offset, leader_epoch)
-    if append_time_ms is not None:
-        stamped = batches.array.T.tolist()
-        for row in stamped:
-            stamp_in_place(data, row, TimestampType.LOG_APPEND_TIME, append_time_ms)
-        batches.array[:] = np.array(stamped, np.int64).T
-    return next_offset
+def stamp_append_time(data: bytearray, batches: BatchColumns, append_time_ms: int) -> None:
+    """Make batches of magic 2 LogAppendTime ones of this time; ``batches`` follow."""
+    stamped = batches.array.T.tolist()
+    for row in stamped:
+        stamp_in_place(data, row, TimestampType.LOG_APPEND_TIME, append_time_ms)
+    batches.array[:] = np.array(stamped, np.int64).T
 
 
 def stamp_offsets(
@@ -76,9 +62,12 @@ def stamp_offsets(
 ) -> int:
     """Write consecutive offsets and the leader epoch into batches of magic 2; no CRC changes.
 
-    ``batches`` are brought up to date. Returns the next offset. Twin of the stamp kernel.
+    ``batches`` are brought up to date. Returns the next offset. Twin of the stamp kernel. For a
+    batch of an old format or one that spans no offsets raises InvalidArgument, nothing changed.
     """
     target = as_bytes(data)
+    if (batches.magic != 2).any() or (batches.last_offset < batches.base_offset).any():
+        raise InvalidArgument("a batch is of an old format, or spans no offsets")
     if use_kernels(len(batches) * BATCH_HEADER.size):
         from tidelog.kernels.stamp import stamp_batches  # noqa: PLC0415 - compiles when imported
 

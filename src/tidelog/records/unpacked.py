@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tidelog.records.memory import BatchColumns
     from tidelog.records.table import Bytes, Ints
 
+_CODEC: Final = int(BatchFlags.CODEC)
 SLACK_BYTES: Final = 64
 """Bytes kept free behind buffers made here, so that kernels may copy whole vectors."""
 
@@ -82,7 +83,7 @@ class Unpacked:
         position, size = row[rows.POSITION], row[rows.SIZE]
         found = legacy.expand(self._view, position, size, limit=self._allowed())
         shift = len(self._plain)
-        if row[rows.ATTRIBUTES] & BatchFlags.CODEC:
+        if row[rows.ATTRIBUTES] & _CODEC:
             self._plain += found.data
         else:
             self._plain += self._view[position : position + size]

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from tidelog.codec.compression import Codec
 from tidelog.codec.layout import byte_view
 from tidelog.errors import InvalidArgument, InvalidRecord
 from tidelog.kernels import columns as rows
 from tidelog.records import legacy
-from tidelog.records.areas import areas_of, decode_areas
+from tidelog.records.areas import area_of, decode_areas
 from tidelog.records.batch import NO_TIMESTAMP, BatchFlags, TimestampType
 from tidelog.records.builder import BatchSpec
 from tidelog.records.bulk import rebuild
@@ -25,7 +23,7 @@ from tidelog.records.columns import RecordColumns, decode
 from tidelog.records.memory import BatchColumns, walk
 from tidelog.records.record_rules import RecordRules, check_area, check_legacy, time_limits
 from tidelog.records.rejection import Rejection, ignore_rejections
-from tidelog.records.stamp import stamp_in_place, stamp_staged
+from tidelog.records.stamp import stamp_append_time, stamp_in_place, stamp_offsets
 from tidelog.records.table import as_bytes
 from tidelog.records.unpacked import Unpacked
 
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
     from tidelog.config.log import LogConfig
     from tidelog.records.analyze import Analyzed
-    from tidelog.records.table import Bytes, Ints
 
 
 class AppendOrigin(Enum):
@@ -53,6 +50,7 @@ class AppendOrigin(Enum):
     STAGED = "staged"
 
 
+_CONTROL: Final = int(BatchFlags.CONTROL)
 _MAX_LIMIT: Final = 2**63 - 1
 _HOUR_MS: Final = 3_600_000
 
@@ -94,41 +92,43 @@ class ValidatedRecords(NamedTuple):
     """Batches as they go into the log, with offsets and leader epoch.
 
     Positions in ``batches`` are bytes in ``data``. ``next_offset`` is the offset after the last;
-    ``max_timestamp`` is in ms, the append time with LogAppendTime. ``are_sizes_changed``: batches
-    were built anew, so that a size limit must be checked again. Source: Kafka ValidationResult.
+    ``max_timestamp`` is in ms; ``log_append_time`` is -1 unless records get it.
+    ``are_sizes_changed``: batches were built anew, so that a size limit must be checked again.
+    Source: Kafka ValidationResult.
     """
 
     data: Buffer
     batches: BatchColumns
     next_offset: int
-    records_count: int
     max_timestamp: int
+    log_append_time: int
     codec: Codec
     are_sizes_changed: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
-    """What the leader gives to an append: first offset, epoch, and the time it is now."""
-
-    base_offset: int
-    leader_epoch: int
-    now_ms: int
 
 
 def validate_for_leader(
     data: Buffer,
     analyzed: Analyzed,
-    policy: LeaderPolicy,
-    assignment: Assignment,
     *,
+    config: LogConfig | LeaderPolicy,
+    first_offset: int,
+    leader_epoch: int,
+    now_ms: int,
     origin: AppendOrigin = AppendOrigin.CLIENT,
     on_rejected: Callable[[Rejection, int], None] = ignore_rejections,
 ) -> ValidatedRecords:
-    """Check the batches and records of an append and give them offsets from the base offset on.
+    """Check the batches and records of an append and give them offsets from ``first_offset`` on.
 
-    ``data`` is what ``analyze`` was given and is never changed: batches are changed in place in
-    one copy, or built anew where the codec differs, the format is old, or offsets have holes.
+    Args:
+        data: what ``analyze`` was given. It is never changed: batches are changed in place in one
+            copy, or built anew where the codec differs, the format is old, or offsets have holes.
+        analyzed: what it found.
+        config: the topic's settings, or what was taken out of them before.
+        first_offset: offset of the first record.
+        leader_epoch: stamped into each batch.
+        now_ms: the time of the append: bounds timestamps, and is them with LogAppendTime.
+        origin: who appends; not one who brings offsets along.
+        on_rejected: told what to count, before an error is raised.
 
     Raises:
         InvalidRecord, InvalidTimestamp: batches or records break a rule; the latter are listed.
@@ -140,23 +140,21 @@ def validate_for_leader(
     Unlike Kafka, an uncompressed client batch whose offset deltas are not 0, 1, 2 … is built anew
     too, as compressed ones are: a log never holds an offset twice.
     """
-    batches = analyzed.batches
-    if origin in (AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER) or not len(batches):
-        raise InvalidArgument(f"no offsets to assign: {origin.value}, {len(batches)} batches")
+    if origin in _BRINGS_OFFSETS or not len(analyzed.batches):
+        raise InvalidArgument(f"no offsets to assign for {origin.value}")
+    policy = config if isinstance(config, LeaderPolicy) else LeaderPolicy.of(config)
+    append = _Append(data, analyzed, policy, first_offset, leader_epoch, now_ms, origin)
     if origin is AppendOrigin.STAGED:
-        return _staged(data, analyzed, policy, assignment)
-    limits = policy.timestamp_before_max_ms, policy.timestamp_after_max_ms
-    rules = RecordRules(
-        policy.is_compacted,
-        *time_limits(assignment.now_ms, *limits),
-        policy.timestamp_type is TimestampType.LOG_APPEND_TIME,
-        on_rejected,
-    )
-    append = _Append(data, analyzed, policy, assignment, origin, rules)
-    first = batches.array[:, 0].tolist()
-    if (first[rows.MAGIC] >= 2 or analyzed.source_codec) and len(batches) != 1:
-        raise InvalidRecord(f"{len(batches)} batches in an append that may have one")
-    return append.convert() if first[rows.MAGIC] < 2 else append.take(first)
+        return append.take_staged()
+    first = analyzed.batches.array[:, 0].tolist()
+    if (first[rows.MAGIC] >= 2 or analyzed.source_codec) and len(analyzed.batches) != 1:
+        raise InvalidRecord(f"{len(analyzed.batches)} batches in an append that may have one")
+    if first[rows.MAGIC] < 2:
+        return append.convert(on_rejected)
+    return append.take(first, on_rejected)
+
+
+_BRINGS_OFFSETS: Final = (AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER)
 
 
 class _Append(NamedTuple):
@@ -165,9 +163,10 @@ class _Append(NamedTuple):
     data: Buffer
     analyzed: Analyzed
     policy: LeaderPolicy
-    assignment: Assignment
+    first_offset: int
+    leader_epoch: int
+    now_ms: int
     origin: AppendOrigin
-    rules: RecordRules
 
     @property
     def codec(self) -> Codec:
@@ -175,61 +174,63 @@ class _Append(NamedTuple):
         source = self.analyzed.source_codec
         return source if self.policy.codec is None else self.policy.codec
 
-    def take(self, row: list[int]) -> ValidatedRecords:
+    @property
+    def append_time_ms(self) -> int:
+        """The time of the append if that is what records get, else -1."""
+        is_appended = self.policy.timestamp_type is TimestampType.LOG_APPEND_TIME
+        return self.now_ms if is_appended else NO_TIMESTAMP
+
+    def rules(self, on_rejected: Callable[[Rejection, int], None]) -> RecordRules:
+        """Return what the topic asks of records now."""
+        policy = self.policy
+        before, after = policy.timestamp_before_max_ms, policy.timestamp_after_max_ms
+        is_appended = policy.timestamp_type is TimestampType.LOG_APPEND_TIME
+        limits = time_limits(self.now_ms, before, after)
+        return RecordRules(policy.is_compacted, *limits, is_appended, on_rejected)
+
+    def take(
+        self, row: list[int], on_rejected: Callable[[Rejection, int], None]
+    ) -> ValidatedRecords:
         """Accept the one batch of magic 2, in place if that will do."""
         if self.origin is AppendOrigin.CLIENT:
-            self._check_client_batch(row)
-        plain, areas = _plain_area(as_bytes(self.data), self.analyzed.batches)
-        summary = check_area(plain, areas, self.rules)
+            _check_client_batch(row, on_rejected)
         source = self.analyzed.source_codec
-        is_marker = source is Codec.NONE and bool(row[rows.ATTRIBUTES] & BatchFlags.CONTROL)
+        data = as_bytes(self.data)
+        if source is Codec.NONE:
+            areas = area_of(row)
+        else:
+            data, areas = Unpacked(data, self.analyzed.batches).areas()
+        summary = check_area(data, areas, self.rules(on_rejected))
+        is_marker = source is Codec.NONE and row[rows.ATTRIBUTES] & _CONTROL
         needs_dense = source is not Codec.NONE or self.origin is AppendOrigin.CLIENT
         if is_marker or (source is self.codec and (summary.is_dense or not needs_dense)):
             return self._in_place(row, summary.max_timestamp)
-        decoded = decode_areas(plain, areas, self.analyzed.batches.position)
-        return self._built(RecordColumns(decoded, plain, self.analyzed.batches), row)
-
-    def _check_client_batch(self, row: list[int]) -> None:
-        attributes, count = row[rows.ATTRIBUTES], row[rows.RECORDS_COUNT]
-        offsets = row[rows.LAST_OFFSET] - row[rows.BASE_OFFSET] + 1
-        reason = ""
-        if offsets <= 0 or count <= 0 or offsets != count:
-            reason = f"a batch of {count} records spans {offsets} offsets"
-        elif attributes & BatchFlags.CONTROL:
-            reason = "a client may not write control records"
-        elif row[rows.PRODUCER_ID] >= 0 and row[rows.BASE_SEQUENCE] < 0:
-            reason = f"producer {row[rows.PRODUCER_ID]} sent no sequence"
-        if reason:
-            self.rules.on_rejected(Rejection.INVALID_OFFSET_OR_SEQUENCE, 1)
-            raise InvalidRecord(reason, row[rows.POSITION])
+        decoded = decode_areas(data, areas, self.analyzed.batches.position)
+        return self._built(RecordColumns(decoded, data, self.analyzed.batches), row)
 
     def _in_place(self, row: list[int], max_timestamp: int) -> ValidatedRecords:
-        kind = self.policy.timestamp_type
-        if kind is TimestampType.LOG_APPEND_TIME:
-            max_timestamp = self.assignment.now_ms
+        if self.append_time_ms != NO_TIMESTAMP:
+            max_timestamp = self.append_time_ms
         position, count = row[rows.POSITION], row[rows.RECORDS_COUNT]
         data = bytearray(byte_view(self.data)[position : position + row[rows.SIZE]])
-        next_offset = self.assignment.base_offset + count
+        next_offset = self.first_offset + count
         row[rows.POSITION] = 0
         row[rows.BASE_OFFSET] += next_offset - 1 - row[rows.LAST_OFFSET]
         row[rows.LAST_OFFSET] = next_offset - 1
-        row[rows.LEADER_EPOCH] = self.assignment.leader_epoch
-        stamp_in_place(data, row, kind, max_timestamp)
-        batches = BatchColumns.of_rows([row])
-        codec = self.analyzed.source_codec
-        return ValidatedRecords(data, batches, next_offset, count, max_timestamp, codec, False)
+        row[rows.LEADER_EPOCH] = self.leader_epoch
+        stamp_in_place(data, row, self.policy.timestamp_type, max_timestamp)
+        return self._done(data, BatchColumns.of_rows([row]), count, max_timestamp)
 
     def _built(self, columns: RecordColumns, first: list[int]) -> ValidatedRecords:
-        assignment, kind = self.assignment, self.policy.timestamp_type
-        is_appended = kind is TimestampType.LOG_APPEND_TIME
+        """Build one batch of all records, for the producer of the ``first`` one."""
         attributes = first[rows.ATTRIBUTES] if first[rows.MAGIC] >= 2 else 0
         spec = BatchSpec(
-            base_offset=assignment.base_offset,
-            leader_epoch=assignment.leader_epoch,
+            base_offset=self.first_offset,
+            leader_epoch=self.leader_epoch,
             codec=self.codec,
             level=self.policy.level,
-            timestamp_type=kind,
-            max_timestamp=assignment.now_ms if is_appended else None,
+            timestamp_type=self.policy.timestamp_type,
+            max_timestamp=None if self.append_time_ms == NO_TIMESTAMP else self.append_time_ms,
             producer_id=first[rows.PRODUCER_ID],
             producer_epoch=first[rows.PRODUCER_EPOCH],
             base_sequence=first[rows.BASE_SEQUENCE],
@@ -238,44 +239,60 @@ class _Append(NamedTuple):
         )
         data = rebuild(columns, spec)
         batches = walk(data).batches
-        count = len(columns)
         greatest = int(batches.max_timestamp.max(initial=NO_TIMESTAMP))
-        next_offset = assignment.base_offset + count
-        return ValidatedRecords(data, batches, next_offset, count, greatest, self.codec, True)
+        done = self._done(data, batches, len(columns), greatest)
+        return done._replace(codec=self.codec, are_sizes_changed=True)
 
-    def convert(self) -> ValidatedRecords:
+    def convert(self, on_rejected: Callable[[Rejection, int], None]) -> ValidatedRecords:
         """Accept batches of magic 0 or 1 and build one of magic 2 from all their records."""
-        view = byte_view(self.data)
+        view, rules = byte_view(self.data), self.rules(on_rejected)
         headers = self.analyzed.batches.array.T.tolist()
         magic = headers[0][rows.MAGIC]
         for row in headers:
             position, size = row[rows.POSITION], row[rows.SIZE]
             if row[rows.MAGIC] != magic:
-                self.rules.on_rejected(Rejection.INVALID_MAGIC_NUMBER, 1)
+                on_rejected(Rejection.INVALID_MAGIC_NUMBER, 1)
                 reason = f"a batch of magic {row[rows.MAGIC]} follows one of {magic}"
                 raise InvalidRecord(reason, position)
-            found = legacy.expand(view, position, size, check_inner=True)
-            check_legacy(found, magic, self.rules)
+            check_legacy(legacy.expand(view, position, size, check_inner=True), magic, rules)
         return self._built(decode(self.data, self.analyzed.batches), headers[0])
 
+    def take_staged(self) -> ValidatedRecords:
+        """Give consecutive offsets to batches that were validated before."""
+        data = bytearray(byte_view(self.data)[: self.analyzed.valid_bytes])
+        batches = BatchColumns(self.analyzed.batches.array.copy())
+        next_offset = stamp_offsets(data, batches, self.first_offset, self.leader_epoch)
+        greatest = self.analyzed.max_timestamp
+        if self.append_time_ms != NO_TIMESTAMP:
+            greatest = self.append_time_ms
+            stamp_append_time(data, batches, greatest)
+        return self._done(data, batches, next_offset - self.first_offset, greatest)
 
-def _plain_area(data: Bytes, batches: BatchColumns) -> tuple[Bytes, Ints]:
-    if batches.codec[0] == Codec.NONE:
-        return data, areas_of(batches)
-    return Unpacked(data, batches).areas()
+    def _done(
+        self, data: Buffer, batches: BatchColumns, offsets: int, max_timestamp: int
+    ) -> ValidatedRecords:
+        return ValidatedRecords(
+            data,
+            batches,
+            self.first_offset + offsets,
+            max_timestamp,
+            self.append_time_ms,
+            self.analyzed.source_codec,
+            are_sizes_changed=False,
+        )
 
 
-def _staged(
-    data: Buffer, analyzed: Analyzed, policy: LeaderPolicy, assignment: Assignment
-) -> ValidatedRecords:
-    """Give consecutive offsets to batches that were validated before."""
-    stamped = bytearray(byte_view(data)[: analyzed.valid_bytes])
-    batches = BatchColumns(np.ascontiguousarray(analyzed.batches.array).copy())
-    is_appended = policy.timestamp_type is TimestampType.LOG_APPEND_TIME
-    now_ms = assignment.now_ms
-    offsets = assignment.base_offset, assignment.leader_epoch
-    next_offset = stamp_staged(stamped, batches, *offsets, now_ms if is_appended else None)
-    greatest = now_ms if is_appended else analyzed.max_timestamp
-    count = next_offset - assignment.base_offset
-    codec = analyzed.source_codec
-    return ValidatedRecords(stamped, batches, next_offset, count, greatest, codec, False)
+def _check_client_batch(row: list[int], on_rejected: Callable[[Rejection, int], None]) -> None:
+    """Raise InvalidRecord for a batch of magic 2 that no client may send."""
+    attributes, count = row[rows.ATTRIBUTES], row[rows.RECORDS_COUNT]
+    offsets = row[rows.LAST_OFFSET] - row[rows.BASE_OFFSET] + 1
+    if offsets <= 0 or count <= 0 or offsets != count:
+        reason = f"a batch of {count} records spans {offsets} offsets"
+    elif attributes & _CONTROL:
+        reason = "a client may not write control records"
+    elif row[rows.PRODUCER_ID] >= 0 and row[rows.BASE_SEQUENCE] < 0:
+        reason = f"producer {row[rows.PRODUCER_ID]} sent no sequence"
+    else:
+        return
+    on_rejected(Rejection.INVALID_OFFSET_OR_SEQUENCE, 1)
+    raise InvalidRecord(reason, row[rows.POSITION])
