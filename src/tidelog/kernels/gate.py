@@ -33,31 +33,45 @@ KERNEL_MODULES: Final = (
 """Every module with kernels, by its name under ``tidelog.kernels``."""
 
 
-class Warmed(NamedTuple):
-    """A kernel module and how long it took to load, or to compile."""
+class Gate:
+    """The decision for one process; ``load`` imports numba and says whether it can be used."""
 
-    name: str
-    seconds: float
-
-
-class _Gate:
-    """The state of one process; ``forced`` is a test's wish."""
-
-    def __init__(self) -> None:
-        self.plain_bytes = 0
-        self.forced: bool | None = None
-        self.usable: bool | None = None if find_spec("numba") else False
-        self.is_loaded = False
+    def __init__(self, load: Callable[[], bool]) -> None:
+        self._load = load
+        self._usable: bool | None = None
+        self._plain_bytes = 0
+        self._forced: bool | None = None
 
     def load(self) -> bool:
-        """Import numba once; return whether it can be used."""
-        if self.usable is None:
-            self.usable = bool(import_module("tidelog.kernels.jit").HAVE_NUMBA)
-        self.is_loaded = self.usable
-        return self.usable
+        """Load numba, once; return whether kernels can be used."""
+        if self._usable is None:
+            self._usable = self._load()
+        return self._usable
+
+    def use_kernels(self, work_bytes: int) -> bool:
+        """Decide about a piece of work, and count it if it is to be done in plain Python."""
+        if self._forced is not None:
+            return self._forced and self.load()
+        if self._usable is None:
+            if self._plain_bytes + work_bytes < LOADING_PAYS_BYTES:
+                self._plain_bytes += work_bytes
+                return False
+            return self.load()
+        return self._usable
+
+    def force(self, choice: bool | None) -> None:  # noqa: FBT001 - the one thing it takes
+        """Decide so from now on; None: by the rule again."""
+        self._forced = choice
 
 
-_gate: Final = _Gate()
+def _load_numba() -> bool:
+    """Import numba and say whether it works here."""
+    if find_spec("numba") is None:
+        return False
+    return bool(import_module("tidelog.kernels.jit").HAVE_NUMBA)
+
+
+_GATE: Final = Gate(_load_numba)
 
 
 def use_kernels(work_bytes: int) -> bool:
@@ -66,21 +80,19 @@ def use_kernels(work_bytes: int) -> bool:
     True once kernels are loaded in this process, or when the plain work so far and this piece
     come to ``LOADING_PAYS_BYTES``. Always False without a working numba.
     """
-    if _gate.forced is not None:
-        return _gate.forced and _gate.load()
-    if _gate.is_loaded:
-        return True
-    if _gate.usable is False:
-        return False
-    if _gate.plain_bytes + work_bytes >= LOADING_PAYS_BYTES:
-        return _gate.load()
-    _gate.plain_bytes += work_bytes
-    return False
+    return _GATE.use_kernels(work_bytes)
 
 
 def force(choice: bool | None) -> None:  # noqa: FBT001 - the one thing the function takes
     """Make ``use_kernels`` say ``choice`` (True still needs numba); None: decide again."""
-    _gate.forced = choice
+    _GATE.force(choice)
+
+
+class Warmed(NamedTuple):
+    """A kernel module and how long it took to load, or to compile."""
+
+    name: str
+    seconds: float
 
 
 def warm(monotonic_ns: Callable[[], int]) -> list[Warmed]:
@@ -90,12 +102,11 @@ def warm(monotonic_ns: Callable[[], int]) -> list[Warmed]:
     """
     warmed: list[Warmed] = []
     started = monotonic_ns()
-    if not _gate.usable and not _gate.load():
+    if not _GATE.load():
         return warmed
     for name in KERNEL_MODULES:
         import_module(f"tidelog.kernels.{name}")
         now = monotonic_ns()
         warmed.append(Warmed(name, (now - started) / 1e9))
         started = now
-    _gate.is_loaded = True
     return warmed

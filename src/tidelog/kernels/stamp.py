@@ -17,7 +17,7 @@ from tidelog.kernels.columns import (
     LEADER_EPOCH,
     POSITION,
 )
-from tidelog.kernels.intrinsics import address_of, store32_be, store64_be
+from tidelog.kernels.intrinsics import add64, address_of, store32_be, store64_be, subtract64
 from tidelog.kernels.jit import WRITABLE_BYTES, WRITABLE_TABLE, inlined, kernel
 
 if TYPE_CHECKING:
@@ -47,17 +47,18 @@ def stamp_batches(
     if batches.shape[0] < BATCH_COLUMNS or base_offset < 0:
         return BAD_ARGUMENT
     for index in range(batches.shape[1]):
-        delta = batches[LAST_OFFSET, index] - batches[BASE_OFFSET, index]
+        delta = subtract64(batches[LAST_OFFSET, index], batches[BASE_OFFSET, index])
         if not _can_stamp(batches[POSITION, index], data.size, delta):
             return BAD_ARGUMENT
     first = address_of(data)
     for index in range(batches.shape[1]):
         header = first + batches[POSITION, index]
-        last_offset = base_offset + batches[LAST_OFFSET, index] - batches[BASE_OFFSET, index]
+        delta = subtract64(batches[LAST_OFFSET, index], batches[BASE_OFFSET, index])
+        last_offset = add64(base_offset, delta)
         store64_be(header, base_offset)
         store32_be(header + 12, leader_epoch)
         batches[BASE_OFFSET, index] = base_offset
         batches[LAST_OFFSET, index] = last_offset
         batches[LEADER_EPOCH, index] = leader_epoch
-        base_offset = last_offset + 1
+        base_offset = add64(last_offset, 1)
     return base_offset
