@@ -213,20 +213,27 @@ class IndexFile:
 
     def _append(self, keys: NDArray[Any], values: NDArray[Any]) -> None:
         """Write entries behind the last one, with one ``pwrite``, then publish them."""
-        file = self._writable()
-        published = self.entries()
-        end = published.count + len(keys)
         added = np.empty(len(keys), self._entry)
         added[self._key] = keys
         added[self._value] = values
+        self._write(added.tobytes(), keys, values)
+
+    def _append_one(self, key: int, value: int) -> None:
+        self._write(np.array((key, value), self._entry).tobytes(), key, value)
+
+    def _write(self, data: bytes, keys: NDArray[Any] | int, values: NDArray[Any] | int) -> None:
+        file = self._writable()
+        published = self.entries()
+        start, size = published.count, self._entry.itemsize
+        end = start + len(data) // size
         self._is_unsynced = True
-        file.pwrite(added.tobytes(), self.size_bytes)
+        file.pwrite(data, start * size)
         if end > len(published.keys):
             published = self._grown(published, end)
-        published.keys[published.count : end] = keys
-        published.values[published.count : end] = values
+        published.keys[start:end] = keys
+        published.values[start:end] = values
         self._entries = Entries(published.keys, published.values, end)
-        self._file_bytes = max(self._file_bytes, end * self._entry.itemsize)
+        self._file_bytes = max(self._file_bytes, end * size)
 
     def keep(self, count: int) -> None:
         """Publish the first ``count`` entries only. Readers may still hold the others' arrays."""

@@ -46,9 +46,17 @@ class PlannedEntries(NamedTuple):
 
     def append_to(self, offset_index: OffsetIndex, time_index: TimeIndex) -> None:
         """Write the entries, as far as the indexes have room: an index may always be sparser."""
-        if len(self.offsets):
+        if len(self.offsets) == 1:
+            self._append_one(offset_index, time_index)
+        elif len(self.offsets):
             offset_index.append_all(self.offsets, self.positions)
             time_index.maybe_append_all(self.timestamps, self.timestamp_offsets)
+
+    def _append_one(self, offset_index: OffsetIndex, time_index: TimeIndex) -> None:
+        if not offset_index.is_full:
+            offset_index.append(int(self.offsets[0]), int(self.positions[0]))
+        if not time_index.is_full:
+            time_index.maybe_append(int(self.timestamps[0]), int(self.timestamp_offsets[0]))
 
 
 def plan_entries(

@@ -92,7 +92,12 @@ class OffsetIndex(IndexFile):
         self.create()
         if self.is_full:
             raise InvalidArgument(f"{self.path} is full with {self.entry_count} entries")
-        self.append_all(np.array([offset], np.int64), np.array([position], np.int64))
+        relative, last = offset - self.base_offset, self.last()
+        if last is not None and relative <= last[0]:
+            raise self._out_of_order(offset)
+        if not 0 <= relative <= INT32_MAX:
+            raise SegmentOffsetOverflow(self.base_offset, offset)
+        self._append_one(relative, position)
 
     def append_all(self, offsets: NDArray[np.int64], positions: NDArray[np.int64]) -> None:
         """Append as many of these entries as there is room for, with one write.
@@ -105,8 +110,8 @@ class OffsetIndex(IndexFile):
             return
         self.create()
         relative = offsets - self.base_offset
-        check_relative(self.base_offset, relative)
         self._check_order(relative)
+        check_relative(self.base_offset, relative)
         added = min(len(offsets), self.free_entries)
         if added:
             self._append(relative[:added], positions[:added])
@@ -129,12 +134,16 @@ class OffsetIndex(IndexFile):
 
     def _check_order(self, relative: NDArray[np.int64]) -> None:
         last = self.last()
-        is_behind_last = last is None or int(relative[0]) > last[0]
-        if not is_behind_last or bool((np.diff(relative) <= 0).any()):
-            first = self.base_offset + int(relative[0])
-            raise OffsetsOutOfOrder(
-                f"offset {first} does not come after {self.last_offset} in {self.path}"
-            )
+        first = np.iinfo(np.int64).min if last is None else last[0]
+        before = np.concatenate(([first], relative[:-1]))
+        behind = relative <= before
+        if behind.any():
+            raise self._out_of_order(self.base_offset + int(relative[behind.argmax()]))
+
+    def _out_of_order(self, offset: int) -> OffsetsOutOfOrder:
+        return OffsetsOutOfOrder(
+            f"offset {offset} does not come after the one before it in {self.path}"
+        )
 
 
 def check_relative(base_offset: int, relative: NDArray[np.int64]) -> None:

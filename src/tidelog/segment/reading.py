@@ -20,14 +20,17 @@ from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.segment.time_index import TimestampOffset
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tidelog.env.files import OpenFile
     from tidelog.records.columns import RecordColumns
+    from tidelog.records.file_records import Piece
     from tidelog.segment.offset_index import OffsetIndex
     from tidelog.segment.time_index import TimeIndex
     from tidelog.segment.txn_index import TransactionIndex, TxnIndexSearchResult
 
-_LOOKUP_BYTES: Final = 128 << 10
-"""Bytes read at a time by a time lookup, which seldom goes far."""
+_NEAR_BYTES: Final = 16 << 10
+"""Bytes read first by a lookup: an index entry is seldom further away."""
 
 
 class SegmentView(NamedTuple):
@@ -181,7 +184,7 @@ def _translate(view: SegmentView, offset: int, start_position: int = 0) -> Batch
 
 def first_batch_timestamp(view: SegmentView) -> int:
     """Return the greatest timestamp of the first batch in ms, -1 if there is none."""
-    for piece in FileRecords(view.file, 0, view.size_bytes).pieces(_LOOKUP_BYTES):
+    for piece in FileRecords(view.file, 0, view.size_bytes).pieces(_NEAR_BYTES):
         return int(piece.batches.max_timestamp[0])
     return NO_TIMESTAMP
 
@@ -206,16 +209,24 @@ def _first_record(
     """Search from the last place that is indexed at or below ``known_offset``."""
     position = view.offset_index.lookup(known_offset).position
     records = FileRecords(view.file, position, view.size_bytes)
-    for piece in records.pieces(_LOOKUP_BYTES):
+    for piece in _near_then_far(records):
         batches = piece.batches_in_data
-        hopeful = batches.select(batches.max_timestamp >= timestamp)
-        for group in decode_groups(piece.data, hopeful, group_bytes=1):
+        is_hopeful = batches.max_timestamp >= timestamp
+        is_hopeful &= batches.last_offset >= starting_offset
+        for group in decode_groups(piece.data, batches.select(is_hopeful), group_bytes=_NEAR_BYTES):
             found = _first_in(group, timestamp, starting_offset)
             if found is not None:
                 return found
     if records.error is not None:
         raise records.error
     return None
+
+
+def _near_then_far(records: FileRecords) -> Iterator[Piece]:
+    for piece in records.pieces(_NEAR_BYTES):
+        yield piece
+        break
+    yield from records.pieces(start=records.next_position)
 
 
 def _first_in(

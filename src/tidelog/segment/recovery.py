@@ -82,7 +82,8 @@ def rebuild(
             break
     reason = reason or records.error
     if reason is not None:
-        _log.warning("segment-cut path=%s reason=%s", view.file.path, reason)
+        cut = view.file.path, valid_bytes
+        _log.warning("segment-cut path=%s position=%d reason=%s", *cut, reason.reason)
     return Recovered(valid_bytes, state)
 
 

@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from tidelog.errors import CorruptIndex, InvalidArgument, InvariantError, OffsetsOutOfOrder
-from tidelog.records.batch import NO_TIMESTAMP
+from tidelog.errors import (
+    CorruptIndex,
+    InvalidArgument,
+    InvariantError,
+    OffsetsOutOfOrder,
+    SegmentOffsetOverflow,
+)
+from tidelog.records.batch import INT32_MAX, NO_TIMESTAMP
 from tidelog.segment.index_file import IndexFile
 from tidelog.segment.offset_index import check_relative
 
@@ -87,10 +93,17 @@ class TimeIndex(IndexFile):
             self.create()
             if self.is_full:
                 raise InvalidArgument(f"{self.path} is full with {self.entry_count} entries")
-        added = self._greater_ones(np.array([timestamp], np.int64), np.array([offset], np.int64))
-        if len(added[0]):
-            self._append(*added)
-        return len(added[0]) == 1
+        relative, last = offset - self.base_offset, self.last()
+        if last is not None and relative < last[1]:
+            raise self._out_of_order(offset)
+        if last is not None and timestamp < last[0]:
+            raise self._going_back(timestamp)
+        if timestamp <= (NO_TIMESTAMP if last is None else last[0]):
+            return False
+        if not 0 <= relative <= INT32_MAX:
+            raise SegmentOffsetOverflow(self.base_offset, offset)
+        self._append_one(timestamp, relative)
+        return True
 
     def maybe_append_all(self, timestamps: NDArray[np.int64], offsets: NDArray[np.int64]) -> None:
         """Append the entries with a timestamp greater than the one before, as room allows.
@@ -137,18 +150,21 @@ class TimeIndex(IndexFile):
         self, timestamps: NDArray[np.int64], offsets: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return timestamps and relative offsets of those entries that say something new."""
-        relative = offsets - self.base_offset
-        last = self.last()
+        relative, last = offsets - self.base_offset, self.last()
         before = np.concatenate(([NO_TIMESTAMP if last is None else last[0]], timestamps[:-1]))
-        is_below = last is not None and int(relative[0]) < last[1]
-        if is_below or bool((np.diff(relative) < 0).any()):
-            raise OffsetsOutOfOrder(
-                f"offset {int(offsets[0])} is below the last one of {self.path}"
-            )
-        if last is not None and bool((timestamps < before).any()):
-            raise InvariantError(
-                f"timestamp {int(timestamps.min())} is below {last[0]}, the last of {self.path}"
-            )
+        if last is not None:
+            lower = np.concatenate(([last[1]], relative[:-1])) > relative
+            if lower.any():
+                raise self._out_of_order(int(offsets[lower.argmax()]))
+            earlier = timestamps < before
+            if earlier.any():
+                raise self._going_back(int(timestamps[earlier.argmax()]))
         greater = timestamps > before
         check_relative(self.base_offset, relative[greater])
         return timestamps[greater], relative[greater]
+
+    def _out_of_order(self, offset: int) -> OffsetsOutOfOrder:
+        return OffsetsOutOfOrder(f"offset {offset} is below the one before it in {self.path}")
+
+    def _going_back(self, timestamp: int) -> InvariantError:
+        return InvariantError(f"timestamp {timestamp} is below the one before it in {self.path}")
