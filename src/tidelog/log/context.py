@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tidelog.records.validate import LeaderPolicy
 from tidelog.segment.filenames import parse_topic_partition
 from tidelog.segment.segment import LogSegment
 
@@ -36,6 +37,15 @@ class LogContext:
     scheduler: Scheduler
     rng: Random
     guard: DirectoryGuard
+
+    def __post_init__(self) -> None:
+        self.policy = LeaderPolicy.of(self.config)
+
+    def use(self, config: LogConfig) -> LogConfig:
+        """Take other settings from now on; return those before."""
+        old, self.config = self.config, config
+        self.policy = LeaderPolicy.of(config)
+        return old
 
     @property
     def parent(self) -> str:

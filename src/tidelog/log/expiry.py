@@ -6,7 +6,6 @@ caller holds the log's lock. Kafka: ``UnifiedLog.deleteOldSegments``.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.log.deletion import delete_snapshots
@@ -47,7 +46,7 @@ def segment_facts(state: LogState) -> Iterator[SegmentFacts]:
             end,
             segment.size_bytes,
             number == last,
-            partial(getattr, segment, "largest_timestamp"),
+            segment.largest_timestamp,
         )
 
 

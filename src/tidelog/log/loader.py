@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from tidelog.log.context import LogContext
     from tidelog.log.leader_epoch import LeaderEpochCache
-    from tidelog.log.producer_state import ProducerStateConfig, ProducerStateManager
+    from tidelog.log.producer_state import ProducerStateManager
     from tidelog.segment.segment import LogSegment
 
 T = TypeVar("T")
@@ -65,7 +65,6 @@ class LogLoader:
         context: LogContext,
         epochs: LeaderEpochCache,
         producers: ProducerStateManager,
-        config: ProducerStateConfig,
         checkpoints: LogCheckpoints,
     ) -> None:
         self._context = context
@@ -75,7 +74,11 @@ class LogLoader:
         self._checkpoints = checkpoints
         self._segments = LogSegments()
         self._recovery = SegmentRecovery(
-            context, self._segments, epochs, config, checkpoints.log_start_offset
+            context,
+            self._segments,
+            epochs,
+            config=producers.config,
+            log_start_offset=checkpoints.log_start_offset,
         )
 
     def load(self) -> LoadedLog:
@@ -96,7 +99,7 @@ class LogLoader:
         checkpointed_start = self._checkpoints.log_start_offset
         self._epochs.truncate_from_end(next_offset)
         self._epochs.truncate_from_start(checkpointed_start)
-        start = max(checkpointed_start, self._segments.first_base_offset or 0)
+        start = max(checkpointed_start, self._segments.first_base_offset)
         if not self._producers.is_empty:
             raise InvariantError("Producer state must be empty during log initialization")
         self._producers.snapshots.delete_strays(self._segments.base_offsets)

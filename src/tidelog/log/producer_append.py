@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import (
@@ -28,6 +27,7 @@ from tidelog.log.producer_entry import (
     advance_sequence,
 )
 from tidelog.records.batch import INT32_MAX, NO_SEQUENCE
+from tidelog.records.validate import AppendOrigin
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -38,15 +38,6 @@ TRANSACTION_V2: Final = 2
 INT16_MAX: Final = 2**15 - 1
 
 _log = logging.getLogger(__name__)
-
-
-class AppendOrigin(Enum):
-    """Who appends; it selects what is checked. Source: Kafka AppendOrigin."""
-
-    CLIENT = "client"
-    COORDINATOR = "coordinator"
-    REPLICATION = "replication"
-    RAFT_LEADER = "raft leader"
 
 
 class ProducerBatch(NamedTuple):

@@ -11,7 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import InvalidArgument, InvalidProducerEpoch
-from tidelog.log.producer_append import AppendOrigin, ProducerAppendInfo
+from tidelog.log.producer_append import ProducerAppendInfo
 from tidelog.log.producer_entry import ProducerStateEntry, TxnMetadata, VerificationStateEntry
 from tidelog.log.snapshot_files import SnapshotFiles
 from tidelog.log.txn_order import TxnOrder
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.log.producer_entry import CompletedTxn
+    from tidelog.records.validate import AppendOrigin
 
 GUARD_SENTINEL: Final = 0
 """The guard of a transaction that is open already; it verifies nothing."""

@@ -11,15 +11,19 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.errors import OffsetOutOfRange
+from tidelog.log.committed import without_aborted
 from tidelog.log.segments import segments_from
+from tidelog.records.columns import iterate as iterate_records
+from tidelog.records.memory import walk
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Self
 
     from tidelog.log.offsets import LogOffsets
     from tidelog.records.file_records import FileSlice
+    from tidelog.records.record import Record
     from tidelog.segment.segment import LogSegment
 
 
@@ -163,6 +167,28 @@ def resolve(view: LogView, place: LogOffsetMetadata) -> LogOffsetMetadata:
         if found is not None:
             return LogOffsetMetadata(place.offset, segment.base_offset, found.position)
     return LogOffsetMetadata(place.offset, log_end.segment_base_offset, log_end.position)
+
+
+def iterate(read: Callable[[int], FetchData], start_offset: int) -> Iterator[Record]:
+    """Yield the records from ``start_offset`` on, in order, until ``read`` finds nothing more.
+
+    Control batches, and with TXN_COMMITTED aborted transactions, are left out. Raises
+    CorruptMessage at the first bad batch, after all records before it.
+    """
+    offset = start_offset
+    while True:
+        with read(offset) as found:
+            data = found.read()
+        batches, position, error = walk(data, check_crc=True)
+        shown = without_aborted(batches, found.aborted or ())
+        for record in iterate_records(data, shown):
+            if record.offset >= start_offset:
+                yield record
+        if error is not None:
+            raise error
+        if position == 0:
+            return
+        offset = int(batches.last_offset[-1]) + 1
 
 
 def _end_position(segment: LogSegment, limit: LogOffsetMetadata) -> int | None:

@@ -50,6 +50,7 @@ class SegmentRecovery:
         context: LogContext,
         segments: LogSegments,
         epochs: LeaderEpochCache,
+        *,
         config: ProducerStateConfig,
         log_start_offset: int,
     ) -> None:

@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tidelog.log.producer_append import AppendOrigin, ProducerBatch
+from tidelog.errors import InvalidRecord
+from tidelog.log.producer_append import ProducerBatch
 from tidelog.log.producer_entry import BATCHES_TO_RETAIN
 from tidelog.records.control import read_marker
+from tidelog.records.validate import AppendOrigin
 from tidelog.segment.txn_index import AbortedTxn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from tidelog.codec.layout import Buffer
     from tidelog.log.leader_epoch import LeaderEpochCache
     from tidelog.log.producer_entry import CompletedTxn
     from tidelog.log.producer_state import ProducerStateManager
+    from tidelog.records.control import EndTxnMarker
     from tidelog.records.memory import BatchColumns
 
 _TELLING: Final = BATCHES_TO_RETAIN + 1
@@ -51,9 +54,16 @@ def producer_batches(batches: BatchColumns, data: Buffer) -> Iterator[tuple[int,
     for at, (index, row) in enumerate(zip(chosen.tolist(), rows, strict=True)):
         batch = ProducerBatch(*row)
         if batch.is_control and counts[at]:
-            timestamp, marker = read_marker(data, positions[at])
+            timestamp, marker = _read_marker(data, positions[at])
             batch = batch._replace(marker=marker, marker_timestamp=timestamp)
         yield index, batch
+
+
+def _read_marker(data: Buffer, position: int) -> tuple[int, EndTxnMarker]:
+    try:
+        return read_marker(data, position)
+    except InvalidRecord as error:
+        raise InvalidRecord(error.reason, position) from error
 
 
 def replay_producers(
@@ -61,7 +71,8 @@ def replay_producers(
 ) -> list[AbortedTxn]:
     """Feed batches that were accepted before; return the transactions they abort, in order.
 
-    Sequences are not checked. Raises InvalidTxnState for a plain batch inside a transaction.
+    Sequences are not checked. Raises InvalidTxnState for a plain batch inside a transaction, and
+    InvalidRecord, with its batch's position, for a marker that does not read.
     """
     aborted: list[AbortedTxn] = []
     for _, batch in producer_batches(batches.select(_telling(batches)), data):
@@ -69,25 +80,23 @@ def replay_producers(
         completed = info.append(batch)
         producers.update(info)
         if completed is not None:
-            aborted += complete(producers, [completed])
+            complete(producers, completed, aborted.append)
     if len(batches):
         producers.map_end_offset = int(batches.last_offset[-1]) + 1
     return aborted
 
 
 def complete(
-    producers: ProducerStateManager, transactions: Sequence[CompletedTxn]
-) -> list[AbortedTxn]:
-    """Complete transactions in order; return index entries for those that were aborted."""
-    aborted = []
-    for txn in transactions:
-        if txn.is_aborted:
-            stable = producers.last_stable_offset(txn)
-            aborted.append(
-                AbortedTxn(0, txn.producer_id, txn.first_offset, txn.last_offset, stable)
-            )
-        producers.complete_txn(txn)
-    return aborted
+    producers: ProducerStateManager, txn: CompletedTxn, index: Callable[[AbortedTxn], object]
+) -> None:
+    """Complete a transaction; an aborted one is first handed to ``index``.
+
+    If that fails the transaction stays open, so that no reader takes its records for committed.
+    """
+    if txn.is_aborted:
+        stable = producers.last_stable_offset(txn)
+        index(AbortedTxn(0, txn.producer_id, txn.first_offset, txn.last_offset, stable))
+    producers.complete_txn(txn)
 
 
 def _telling(batches: BatchColumns) -> np.ndarray[tuple[int], np.dtype[np.intp]]:

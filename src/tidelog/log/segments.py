@@ -49,9 +49,11 @@ class LogSegments:
         return self.all[-1]
 
     @property
-    def first_base_offset(self) -> int | None:
-        """Base offset of the oldest segment."""
-        return self.all[0].base_offset if self.all else None
+    def first_base_offset(self) -> int:
+        """Base offset of the oldest segment; an open log has one."""
+        if not self.all:
+            raise InvariantError("a log without segments has no first offset")
+        return self.all[0].base_offset
 
     @property
     def base_offsets(self) -> list[int]:

@@ -14,13 +14,13 @@ from tidelog.log.reading import LogView, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from uuid import UUID
 
     from tidelog.log.context import LogContext
     from tidelog.log.leader_epoch import LeaderEpochCache
     from tidelog.log.local_log import LocalLog
     from tidelog.log.offsets import LogOffsets
     from tidelog.log.producer_state import ProducerStateManager
+    from tidelog.log.topic_id import TopicIdFile
     from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 
@@ -28,7 +28,7 @@ class LogState:
     """The parts of one open log.
 
     ``lock`` guards every change: of ``local`` (the segments), ``producers``, ``epochs``,
-    ``topic_id``, ``last_flush_ms``, ``is_closed`` and, through ``move`` alone, of ``offsets``.
+    ``last_flush_ms``, ``is_closed`` and, through ``move`` alone, of ``offsets``.
     Readers take ``view``, which is immutable, and never lock. The lock is reentrant, since a
     scheduler may run a task of the log on the thread that schedules it.
     """
@@ -38,8 +38,10 @@ class LogState:
         context: LogContext,
         local: LocalLog,
         offsets: LogOffsets,
+        *,
         producers: ProducerStateManager,
         epochs: LeaderEpochCache,
+        topic_id: TopicIdFile,
     ) -> None:
         self.context = context
         self.local = local
@@ -48,8 +50,7 @@ class LogState:
         self.lock = RLock()
         self.is_closed = False
         self.last_flush_ms = context.clock.now_ms()
-        self.topic_id: UUID | None = None
-        self.is_topic_id_dirty = False
+        self.topic_id = topic_id
         self.on_high_watermark: Callable[[int], None] | None = None
         self._offsets = offsets
         self.move(offsets)

@@ -33,8 +33,7 @@ def truncate_to_locked(state: LogState, offset: int) -> bool:
     if offset >= offsets.log_end_offset:
         state.epochs.truncate_from_end(offsets.log_end_offset)
         return False
-    first_base = state.local.segments.first_base_offset
-    if first_base is None or first_base > offset:
+    if state.local.segments.first_base_offset > offset:
         truncate_fully_locked(state, offset, offset)
         return True
     gone = state.local.truncate_to(offset)

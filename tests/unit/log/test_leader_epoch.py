@@ -27,9 +27,7 @@ class Place:
     def open(self) -> LeaderEpochCache:
         """Read the cache from the disk."""
         guard = DirectoryGuard("/data")
-        return LeaderEpochCache.open(
-            DIRECTORY, fs=self.fs, scheduler=self.scheduler, guard=guard
-        )
+        return LeaderEpochCache.open(DIRECTORY, fs=self.fs, scheduler=self.scheduler, guard=guard)
 
 
 def test_the_file_exists_from_the_start_without_entries() -> None:

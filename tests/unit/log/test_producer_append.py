@@ -13,7 +13,7 @@ from tidelog.errors import (
     OutOfOrderSequenceNumber,
     TransactionCoordinatorFenced,
 )
-from tidelog.log.producer_append import AppendOrigin, ProducerAppendInfo, ProducerBatch
+from tidelog.log.producer_append import ProducerAppendInfo, ProducerBatch
 from tidelog.log.producer_entry import (
     BatchMetadata,
     CompletedTxn,
@@ -24,6 +24,7 @@ from tidelog.log.producer_entry import (
 )
 from tidelog.records.batch import INT32_MAX
 from tidelog.records.control import EndTxnMarker
+from tidelog.records.validate import AppendOrigin
 
 CLIENT, REPLICATION = AppendOrigin.CLIENT, AppendOrigin.REPLICATION
 UNKNOWN = ProducerStateEntry(1)

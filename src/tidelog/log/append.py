@@ -1,0 +1,326 @@
+"""An append, from bytes that came to records that are in the log.
+
+Owns the order of the steps, and what a rejected or failed append leaves behind. The rules for
+batches and records are ``records``', those for producers ``producer_append``'s.
+Kafka: ``UnifiedLog.append``.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from tidelog.codec.layout import byte_view
+from tidelog.errors import (
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    MessageTooLarge,
+    RecordListTooLarge,
+    UnexpectedAppendOffset,
+)
+from tidelog.log.flushing import flush, roll_locked
+from tidelog.log.producer_append import UNKNOWN_TRANSACTION_VERSION
+from tidelog.log.replay import complete, producer_batches
+from tidelog.records.analyze import analyze
+from tidelog.records.batch import INT32_MAX, NO_TIMESTAMP
+from tidelog.records.validate import AppendOrigin, validate_for_leader
+from tidelog.segment.offset_metadata import LogOffsetMetadata
+from tidelog.segment.roll import RollParams
+
+if TYPE_CHECKING:
+    from tidelog.codec.layout import Buffer
+    from tidelog.log.producer_append import ProducerAppendInfo, ProducerBatch
+    from tidelog.log.producer_entry import BatchMetadata, CompletedTxn
+    from tidelog.log.state import LogState
+    from tidelog.records.analyze import Analyzed
+    from tidelog.records.memory import BatchColumns
+
+NO_GUARD: Final = 0
+UNKNOWN_OFFSET: Final = -1
+MAGIC_V2: Final = 2
+
+_log = logging.getLogger(__name__)
+
+
+class AppendInfo(NamedTuple):
+    """What an append did. Offsets are inclusive, timestamps in ms, -1 for what there is not.
+
+    ``is_duplicate``: the batches were in the log already, at these offsets; nothing was written.
+    Source: Kafka LogAppendInfo.
+    """
+
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    log_append_time: int
+    log_start_offset: int
+    valid_bytes: int
+    last_leader_epoch: int
+    is_duplicate: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was nothing to append."""
+        return self.valid_bytes == 0
+
+
+class AppendRequest(NamedTuple):
+    """How batches are to be appended."""
+
+    leader_epoch: int
+    origin: AppendOrigin
+    transaction_version: int = UNKNOWN_TRANSACTION_VERSION
+    verification_guard: int = NO_GUARD
+
+    @property
+    def assigns_offsets(self) -> bool:
+        """Whether the log gives the offsets; a replica and the KRaft leader bring theirs."""
+        return self.origin not in {AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER}
+
+
+class _Batches(NamedTuple):
+    """Batches as they will lie in the log, with offsets; ``data`` holds nothing else."""
+
+    data: Buffer
+    columns: BatchColumns
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    log_append_time: int
+
+
+@dataclass
+class _ProducerUpdates:
+    """What the append will do to producers, once it is written."""
+
+    infos: dict[int, ProducerAppendInfo] = field(default_factory=dict)
+    completed: list[CompletedTxn] = field(default_factory=list)
+    duplicate: BatchMetadata | None = None
+
+
+def append(state: LogState, data: Buffer, request: AppendRequest) -> AppendInfo:
+    """Append whole batches; see ``Log.append_as_leader`` and ``append_as_follower``."""
+    state.topic_id.flush()
+    is_copy = request.origin is AppendOrigin.REPLICATION
+    analyzed = analyze(
+        data,
+        origin=request.origin,
+        leader_epoch=request.leader_epoch,
+        max_batch_bytes=None if is_copy else state.context.config.max_message_bytes,
+        are_offsets_given=not request.assigns_offsets,
+    )
+    if analyzed.valid_bytes <= 0:
+        return AppendInfo(-1, -1, -1, -1, state.offsets.log_start_offset, 0, -1)
+    with state.context.guard.watch("appending"), state.lock:
+        state.check_open()
+        return _append_locked(state, data, analyzed, request)
+
+
+def _append_locked(
+    state: LogState, data: Buffer, analyzed: Analyzed, request: AppendRequest
+) -> AppendInfo:
+    now_ms = state.context.clock.now_ms()
+    if request.assigns_offsets:
+        batches = _assigned(state, data, analyzed, request, now_ms)
+    else:
+        batches = _as_given(state, data, analyzed)
+    _assign_epochs(state, batches.columns)
+    _make_room(state, batches, now_ms)
+    updates = _check_producers(state, batches, request)
+    start = state.offsets.log_start_offset
+    epoch = request.leader_epoch if request.assigns_offsets else analyzed.last_leader_epoch
+    duplicate = updates.duplicate
+    if duplicate is not None:
+        first, last = duplicate.first_offset, duplicate.last_offset
+        when = duplicate.timestamp
+        return AppendInfo(
+            first, last, when, when, start, analyzed.valid_bytes, epoch, is_duplicate=True
+        )
+    _write(state, batches)
+    _update_producers(state, batches, updates)
+    unflushed = state.offsets.log_end_offset - state.offsets.recovery_point
+    if unflushed >= state.context.config.flush_messages:
+        flush(state)
+    return AppendInfo(
+        batches.first_offset,
+        batches.last_offset,
+        batches.max_timestamp,
+        batches.log_append_time,
+        start,
+        analyzed.valid_bytes,
+        epoch,
+    )
+
+
+def _assigned(
+    state: LogState, data: Buffer, analyzed: Analyzed, request: AppendRequest, now_ms: int
+) -> _Batches:
+    """Check batches and records as a leader does, and give them the offsets from the end on."""
+    first_offset = state.offsets.log_end_offset
+    validated = validate_for_leader(
+        data,
+        analyzed,
+        config=state.context.policy,
+        first_offset=first_offset,
+        leader_epoch=request.leader_epoch,
+        now_ms=now_ms,
+        origin=request.origin,
+    )
+    if validated.are_sizes_changed:
+        _check_sizes(validated.batches, state.context.config.max_message_bytes)
+    return _Batches(
+        validated.data,
+        validated.batches,
+        first_offset,
+        validated.next_offset - 1,
+        validated.max_timestamp,
+        validated.log_append_time,
+    )
+
+
+def _check_sizes(columns: BatchColumns, limit_bytes: int) -> None:
+    largest = int(columns.size.max(initial=0))
+    if largest > limit_bytes:
+        raise MessageTooLarge("a batch as it is stored", largest, limit_bytes)
+
+
+def _as_given(state: LogState, data: Buffer, analyzed: Analyzed) -> _Batches:
+    """Take batches as they are; raise UnexpectedAppendOffset if they begin below the log's end."""
+    log_end_offset = state.offsets.log_end_offset
+    first = analyzed.first_offset
+    if first == UNKNOWN_OFFSET:
+        first = analyzed.last_offset_of_first_batch
+    if first < log_end_offset:
+        raise UnexpectedAppendOffset(first, analyzed.last_offset, log_end_offset)
+    return _Batches(
+        byte_view(data)[: analyzed.valid_bytes],
+        analyzed.batches,
+        analyzed.first_offset,
+        analyzed.last_offset,
+        analyzed.max_timestamp,
+        NO_TIMESTAMP,
+    )
+
+
+def _assign_epochs(state: LogState, columns: BatchColumns) -> None:
+    """Note the epochs of the batches. One of magic 0 or 1 has none: all that is known goes.
+
+    Not every batch is looked at, only the first of each run with one epoch.
+    """
+    starts = [0]
+    if len(columns) > 1:
+        changes = np.diff(columns.leader_epoch).astype(bool) | np.diff(columns.magic).astype(bool)
+        starts += (np.flatnonzero(changes) + 1).tolist()
+    for index in starts:
+        epoch = int(columns.leader_epoch[index])
+        if columns.magic[index] >= MAGIC_V2:
+            state.epochs.assign(epoch, int(columns.base_offset[index]))
+        elif state.epochs.latest is not None:
+            _log.warning("leader-epochs-cleared directory=%s", state.context.directory)
+            state.epochs.clear_and_flush()
+
+
+def _make_room(state: LogState, batches: _Batches, now_ms: int) -> None:
+    """Begin a new segment if the batches do not go into the active one."""
+    config = state.context.config
+    size_bytes = len(byte_view(batches.data))
+    if size_bytes > config.segment_size_bytes:
+        raise RecordListTooLarge("an append", size_bytes, config.segment_size_bytes)
+    incoming = RollParams(size_bytes, batches.last_offset, batches.max_timestamp, now_ms)
+    if state.local.segments.active.should_roll(incoming, config):
+        first = batches.first_offset
+        # Of old batches only the last offset is known: the segment may begin as low as this.
+        expected = first if first != UNKNOWN_OFFSET else batches.last_offset - INT32_MAX
+        roll_locked(state, expected)
+
+
+def _check_producers(
+    state: LogState, batches: _Batches, request: AppendRequest
+) -> _ProducerUpdates:
+    """Check every batch that has a producer; nothing is visible before the batches are written."""
+    updates = _ProducerUpdates()
+    producers = state.producers
+    segment = state.local.segments.active
+    for index, batch in producer_batches(batches.columns, batches.data):
+        producer_id = batch.producer_id
+        if request.origin is AppendOrigin.CLIENT:
+            updates.duplicate = _find_duplicate(state, batch)
+            if updates.duplicate is not None:
+                return updates
+        _check_transaction(state, batch, request)
+        position = segment.size_bytes + int(batches.columns.position[index])
+        place = LogOffsetMetadata(batch.base_offset, segment.base_offset, position)
+        info = updates.infos.get(producer_id)
+        if info is None:
+            info = updates.infos[producer_id] = producers.prepare_update(
+                producer_id, request.origin
+            )
+        completed = info.append(batch, place, request.transaction_version)
+        if completed is not None:
+            updates.completed.append(completed)
+        if batch.is_transactional:
+            _end_verification(state, batch)
+    return updates
+
+
+def _find_duplicate(state: LogState, batch: ProducerBatch) -> BatchMetadata | None:
+    known = state.producers.last_entry(batch.producer_id)
+    if known is None:
+        return None
+    return known.find_duplicate(batch.producer_epoch, batch.base_sequence, batch.last_sequence)
+
+
+def _check_transaction(state: LogState, batch: ProducerBatch, request: AppendRequest) -> None:
+    """Refuse the first batch of a transaction that its coordinator does not know (KIP-890)."""
+    producers = state.producers
+    is_judged = request.origin in {AppendOrigin.CLIENT, AppendOrigin.COORDINATOR}
+    if not is_judged or not batch.is_transactional:
+        return
+    if producers.is_txn_open(batch.producer_id, batch.producer_epoch):
+        return
+    known = producers.last_entry(batch.producer_id)
+    if known is not None and batch.producer_epoch < known.producer_epoch:
+        raise InvalidProducerEpoch(
+            f"epoch {batch.producer_epoch} of producer {batch.producer_id} is stale; "
+            f"{known.producer_epoch} is known"
+        )
+    if not producers.config.transaction_verification or batch.is_control:
+        return
+    if not producers.is_verified(batch.producer_id, request.verification_guard):
+        raise InvalidTxnState(
+            f"producer {batch.producer_id} has no verified transaction in {state.context.directory}"
+        )
+
+
+def _end_verification(state: LogState, batch: ProducerBatch) -> None:
+    """Forget the verification, unless it already is the next transaction's."""
+    pending = state.producers.verification(batch.producer_id)
+    if pending is None:
+        return
+    is_of_next = pending.supports_epoch_bump and pending.epoch == batch.producer_epoch
+    if not (batch.is_control and is_of_next):
+        state.producers.clear_verification(batch.producer_id)
+
+
+def _write(state: LogState, batches: _Batches) -> None:
+    """Write the batches and move the log's end past them, at once."""
+    segment = state.local.segments.active
+    segment.append(batches.last_offset, batches.data, batches.columns)
+    log_end = LogOffsetMetadata(batches.last_offset + 1, segment.base_offset, segment.size_bytes)
+    state.move(state.offsets.with_log_end(log_end))
+
+
+def _update_producers(state: LogState, batches: _Batches, updates: _ProducerUpdates) -> None:
+    """Make visible what the batches did to producers, and index aborted transactions."""
+    producers = state.producers
+    for info in updates.infos.values():
+        producers.update(info)
+    active = state.local.segments.active
+    for txn in updates.completed:
+        complete(producers, txn, lambda aborted: active.update_txn_index([aborted]))
+    producers.map_end_offset = batches.last_offset + 1
+    if updates.infos:
+        state.refresh()

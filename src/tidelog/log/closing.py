@@ -1,0 +1,64 @@
+"""The end of an open log: closed, given up, deleted, or its directory renamed.
+
+Owns what has to be written first. The caller holds the log's lock. Kafka: ``UnifiedLog.close``,
+``closeHandlers``, ``delete`` and ``renameDir``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.errors import InvariantError
+
+if TYPE_CHECKING:
+    from tidelog.log.state import LogState
+
+
+def close_locked(state: LogState) -> None:
+    """Keep producer state in a snapshot at the log's end, make all durable, let go of files."""
+    state.topic_id.flush()
+    state.check_open()
+    with state.context.guard.watch("closing", is_sync=True):
+        state.producers.take_snapshot()
+        state.local.close()
+    state.is_closed = True
+
+
+def close_handlers_locked(state: LogState) -> None:
+    """Let go of files without writing: the disk has failed."""
+    state.is_closed = True
+    state.local.close_handlers()
+
+
+def delete_locked(state: LogState) -> None:
+    """Delete the log's files and its directory, now."""
+    with state.context.guard.watch("deleting the log"):
+        state.check_open()
+        state.epochs.clear()
+        state.is_closed = True
+        state.local.delete_all()
+
+
+def rename_directory_locked(state: LogState, name: str, *, goes_on: bool) -> None:
+    """Give the log's directory another name beside the old one, durably.
+
+    With ``goes_on`` the log is used as before; else it is about to be deleted, and its epochs are
+    forgotten so that nothing writes them again.
+    """
+    if "/" in name:
+        raise InvariantError(f"{name!r} is no name of a directory")
+    context = state.context
+    state.topic_id.flush()
+    with context.guard.watch("renaming the log", is_sync=True):
+        target = f"{context.parent}/{name}"
+        if target == context.directory:
+            return
+        context.fs.rename(context.directory, target)
+        context.fs.sync_directory(context.parent)
+        context.directory = target
+        for segment in state.local.segments:
+            segment.moved_to(target)
+        state.producers.snapshots.directory = target
+        state.epochs = state.epochs.moved_to(target)
+        if not goes_on:
+            state.epochs.clear()

@@ -1,0 +1,346 @@
+"""One partition's log, as everyone else uses it.
+
+Owns the lock that all changes of the log run under, and joins its parts: each method says what it
+promises and leaves the work to the module of that name. Must not know other logs, checkpoints of
+the data directory, or who is a replica. Kafka: ``UnifiedLog``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.errors import InvalidArgument, OffsetOutOfRange, PolicyViolation
+from tidelog.log import closing, expiry, flushing, truncation
+from tidelog.log.append import NO_GUARD, AppendInfo, AppendRequest, append
+from tidelog.log.context import LogContext
+from tidelog.log.deletion import delete_snapshots
+from tidelog.log.failures import DirectoryGuard
+from tidelog.log.leader_epoch import LeaderEpochCache
+from tidelog.log.loader import LogCheckpoints, LogLoader
+from tidelog.log.local_log import LocalLog
+from tidelog.log.producer_append import UNKNOWN_TRANSACTION_VERSION
+from tidelog.log.producer_state import ProducerStateConfig, ProducerStateManager
+from tidelog.log.readable import ReadableLog
+from tidelog.log.state import LogState
+from tidelog.log.topic_id import TopicIdFile
+from tidelog.records.builder import build_batch
+from tidelog.records.validate import AppendOrigin
+from tidelog.segment.offset_metadata import LogOffsetMetadata
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from random import Random
+    from typing import Self
+    from uuid import UUID
+
+    from tidelog.codec.layout import Buffer
+    from tidelog.config.log import LogConfig
+    from tidelog.env.clock import Clock
+    from tidelog.env.files import FileSystem
+    from tidelog.env.scheduler import Scheduler
+    from tidelog.records.builder import NewRecord
+    from tidelog.segment.segment import LogSegment
+
+DEFAULT_PRODUCER_CONFIG: Final = ProducerStateConfig()
+
+DELETE_ALL: Final = -1
+"""As an offset for ``delete_records``: everything up to the high watermark."""
+
+
+class Log(ReadableLog):
+    """The log of one partition.
+
+    Every change runs under one lock, ``LogState.lock``, which guards the segments, the offsets,
+    producers, epochs and the settings; ``LogState`` names the fields. ``read``, ``records`` and the
+    offsets need no lock and may run on any thread beside a writer. Offsets are exclusive ends,
+    except ``log_start_offset``. A failed disk raises KafkaStorageError from any method.
+    """
+
+    def __init__(self, state: LogState) -> None:
+        super().__init__(state)
+        interval_ms = state.producers.config.expiration_check_interval_ms
+        self._expiration = state.context.scheduler.schedule(
+            "PeriodicProducerExpirationCheck",
+            self.remove_expired_producers,
+            delay_ms=interval_ms,
+            period_ms=interval_ms,
+        )
+
+    @classmethod
+    def open(
+        cls,
+        directory: str,
+        *,
+        fs: FileSystem,
+        clock: Clock,
+        scheduler: Scheduler,
+        rng: Random,
+        config: LogConfig,
+        log_start_offset: int = 0,
+        recovery_point: int = 0,
+        clean_shutdown: bool = True,
+        topic_id: UUID | None = None,
+        on_failure: Callable[[str, OSError], None] | None = None,
+        producer_config: ProducerStateConfig = DEFAULT_PRODUCER_CONFIG,
+    ) -> Self:
+        """Open the log in ``directory``, which is made if missing, and recover it if need be.
+
+        Args:
+            directory: absolute path, named topic-partition.
+            fs: the disk; ``clock``, ``scheduler`` and ``rng`` likewise are the doors to the rest.
+            clock: see ``fs``.
+            scheduler: see ``fs``.
+            rng: see ``fs``.
+            config: the topic's settings.
+            log_start_offset: as checkpointed, 0 if there is no line.
+            recovery_point: as checkpointed; offsets below it were flushed.
+            clean_shutdown: whether the directory was left in order; else the log is checked from
+                the segment of the recovery point on, and cut at the first bad batch.
+            topic_id: to be given to a log that has none; InconsistentTopicId if it has another.
+            on_failure: told the data directory and the error when the disk fails.
+            producer_config: the broker's settings about producers.
+        """
+        directory = directory.rstrip("/")
+        guard = DirectoryGuard(directory.rpartition("/")[0], on_failure)
+        context = LogContext(directory, config, fs, clock, scheduler, rng, guard)
+        with guard.watch("loading the log"):
+            fs.make_directory(directory)
+            epochs = LeaderEpochCache.open(directory, fs=fs, scheduler=scheduler, guard=guard)
+            producers = ProducerStateManager(directory, fs=fs, clock=clock, config=producer_config)
+            checkpoints = LogCheckpoints(log_start_offset, recovery_point, clean_shutdown)
+            loaded = LogLoader(context, epochs, producers, checkpoints).load()
+            return cls(
+                LogState(
+                    context,
+                    LocalLog(context, loaded.segments),
+                    loaded.offsets,
+                    producers=producers,
+                    epochs=epochs,
+                    topic_id=TopicIdFile(context, topic_id),
+                )
+            )
+
+    # Appending
+
+    def append_as_leader(
+        self,
+        records: Buffer,
+        leader_epoch: int = 0,
+        *,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        transaction_version: int = UNKNOWN_TRANSACTION_VERSION,
+        verification_guard: int = NO_GUARD,
+    ) -> AppendInfo:
+        """Check batches, give them the next offsets, and append them.
+
+        Args:
+            records: whole batches; the start of one more behind them is left out.
+            leader_epoch: stamped into the batches.
+            origin: who appends; it selects the checks.
+            transaction_version: of the markers among the batches.
+            verification_guard: what ``start_verification`` returned, for a transaction's begin.
+
+        Raises:
+            CorruptMessage, InvalidRecord, InvalidTimestamp, MessageTooLarge, RecordListTooLarge,
+            OutOfOrderSequenceNumber, InvalidProducerEpoch, InvalidTxnState,
+            TransactionCoordinatorFenced: refused as a whole; nothing was written.
+            KafkaStorageError: the disk is full or failed, or the log is closed.
+
+        A batch that an idempotent producer sent before succeeds without being written again.
+        """
+        request = AppendRequest(leader_epoch, origin, transaction_version, verification_guard)
+        return append(self._state, records, request)
+
+    def append_as_follower(self, records: Buffer, leader_epoch: int) -> AppendInfo:
+        """Append batches as they came from the leader, with their offsets, which may leave gaps.
+
+        Batches of an epoch above ``leader_epoch``, the follower's own, are left out with all after
+        them. Raises UnexpectedAppendOffset if the batches begin below the log's end,
+        OffsetsOutOfOrder if their offsets do not rise, and CorruptMessage.
+        """
+        return append(self._state, records, AppendRequest(leader_epoch, AppendOrigin.REPLICATION))
+
+    def append_records(
+        self,
+        records: Iterable[NewRecord],
+        leader_epoch: int = 0,
+        **fields: Any,  # noqa: ANN401 - the fields of BatchSpec, which checks their names
+    ) -> AppendInfo:
+        """Append records (timestamp in ms, key, value, headers) as one batch.
+
+        ``fields`` say more about the batch: ``codec``, ``producer_id`` and so on, as ``BatchSpec``.
+        Errors as ``append_as_leader``; InvalidArgument for records that make no batch.
+        """
+        return self.append_as_leader(build_batch(records, **fields), leader_epoch)
+
+    def start_verification(
+        self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool
+    ) -> int:
+        """Begin to ask the coordinator about a transaction; return the guard to append with.
+
+        Raises InvalidProducerEpoch for a stale epoch. Source: KIP-890.
+        """
+        with self._state.lock:
+            return self._state.producers.maybe_start_verification(
+                producer_id, sequence, epoch, supports_epoch_bump=supports_epoch_bump
+            )
+
+    def remove_expired_producers(self) -> None:
+        """Forget producers that wrote nothing for too long; a task does this now and then."""
+        with self._state.lock:
+            self._state.producers.remove_expired(self._state.context.clock.now_ms())
+
+    def maybe_assign_epoch(self, leader_epoch: int, start_offset: int) -> bool:
+        """Note that an epoch begins at ``start_offset``; return whether that was news."""
+        with self._state.context.guard.watch("assigning a leader epoch"), self._state.lock:
+            return self._state.epochs.assign(leader_epoch, start_offset)
+
+    # High watermark and log start
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Set the high watermark, clamped into the log; return what it became.
+
+        It may go back. Raises InvalidArgument for a negative offset.
+        """
+        with self._state.lock:
+            self._state.move(self._state.offsets.with_high_watermark(LogOffsetMetadata(offset)))
+            return self._state.offsets.high_watermark
+
+    def maybe_increment_high_watermark(self, place: LogOffsetMetadata) -> int | None:
+        """Raise the high watermark to ``place``; return the old one, None if it was not lower.
+
+        The same offset on a newer segment counts as higher. Raises InvalidArgument above the end.
+        """
+        with self._state.lock:
+            offsets = self._state.offsets
+            if place.offset > offsets.log_end_offset:
+                raise InvalidArgument(f"{place.offset} is above the end {offsets.log_end_offset}")
+            old = offsets.high_watermark_metadata
+            is_newer = place.offset == old.offset and old.is_on_older_segment(place)
+            if place.offset <= old.offset and not is_newer:
+                return None
+            self._state.move(offsets.with_high_watermark(place))
+            return old.offset
+
+    def maybe_update_high_watermark(self, offset: int) -> int | None:
+        """Set the high watermark as its leader says; return it if it changed."""
+        with self._state.lock:
+            old = self.high_watermark
+            new = self.update_high_watermark(offset)
+            return None if new == old else new
+
+    def on_high_watermark(self, listener: Callable[[int], None] | None) -> None:
+        """Call ``listener`` with each new high watermark from now on."""
+        self._state.on_high_watermark = listener
+
+    def maybe_increment_log_start_offset(self, offset: int) -> bool:
+        """Raise the log start offset; return whether it was lower.
+
+        The data goes later, by ``delete_old_segments``. Raises OffsetOutOfRange above the high
+        watermark.
+        """
+        with self._state.lock:
+            if offset > self.high_watermark:
+                raise OffsetOutOfRange(offset, self.log_start_offset, self.high_watermark)
+            return expiry.increment_log_start_locked(self._state, offset)
+
+    def delete_records(self, before_offset: int) -> int:
+        """Delete the records below ``before_offset`` (-1: the high watermark); return the start.
+
+        Raises PolicyViolation if the topic is compacted only, OffsetOutOfRange above the high
+        watermark and for other negative offsets.
+        """
+        with self._state.lock:
+            if self.config.is_compacted and not self.config.is_deleted:
+                raise PolicyViolation("records of a log that is only compacted cannot be deleted")
+            target = self.high_watermark if before_offset == DELETE_ALL else before_offset
+            if target < 0:
+                raise OffsetOutOfRange(target, self.log_start_offset, self.high_watermark)
+            self.maybe_increment_log_start_offset(target)
+            return self.log_start_offset
+
+    def delete_old_segments(self, now_ms: int | None = None) -> int:
+        """Delete segments by start offset, size and age; return how many went."""
+        now = self._state.context.clock.now_ms() if now_ms is None else now_ms
+        with self._state.context.guard.watch("deleting old segments"), self._state.lock:
+            self._state.check_open()
+            return expiry.delete_old_segments_locked(self._state, now)
+
+    # Files
+
+    def roll(self, expected_next_offset: int | None = None) -> LogSegment:
+        """Start a new active segment, and flush what came before in background."""
+        with self._state.context.guard.watch("rolling"), self._state.lock:
+            self._state.check_open()
+            return flushing.roll_locked(self._state, expected_next_offset)
+
+    def flush(self, *, force: bool = False) -> None:
+        """Make all records durable; ``force``: also the files of an empty active segment."""
+        flushing.flush(self._state, force=force)
+
+    def flush_up_to(self, end_offset: int) -> None:
+        """Make the records below ``end_offset`` durable."""
+        flushing.flush_up_to(self._state, end_offset)
+
+    def truncate_to(self, offset: int) -> bool:
+        """Drop all records from ``offset`` on; return whether there were any."""
+        with self._state.context.guard.watch("truncating"), self._state.lock:
+            self._state.check_open()
+            return truncation.truncate_to_locked(self._state, offset)
+
+    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
+        """Drop all records and go on at ``offset``, from which on readers may read."""
+        start = offset if log_start_offset is None else log_start_offset
+        with self._state.context.guard.watch("truncating"), self._state.lock:
+            self._state.check_open()
+            truncation.truncate_fully_locked(self._state, offset, start)
+
+    def replace_segments(self, new: Sequence[LogSegment], old: Sequence[LogSegment]) -> None:
+        """Put complete ``.cleaned`` segments in the place of old ones; see ``LocalLog``."""
+        with self._state.context.guard.watch("replacing segments"), self._state.lock:
+            self._state.check_open()
+            replaced = self._state.local.replace_segments(new, old)
+            bases = [segment.base_offset for segment in replaced]
+            delete_snapshots(self._state.context, self.producers.snapshots, bases)
+
+    def update_config(self, config: LogConfig) -> LogConfig:
+        """Take other settings; return those before."""
+        with self._state.lock:
+            return self._state.context.use(config)
+
+    def assign_topic_id(self, topic_id: UUID) -> None:
+        """Give the log its topic id; raise InconsistentTopicId if it has another."""
+        self._state.topic_id.assign(topic_id)
+
+    def rename_directory(self, name: str, *, goes_on: bool = True) -> None:
+        """Rename the directory within its parent; not ``goes_on``: the log will be deleted."""
+        with self._state.lock:
+            closing.rename_directory_locked(self._state, name, goes_on=goes_on)
+
+    def close(self) -> None:
+        """Keep producer state, make everything durable, let go of all files.
+
+        A second call does nothing. Slices in use stay readable.
+        """
+        self._expiration.cancel()
+        with self._state.lock:
+            if not self._state.is_closed:
+                closing.close_locked(self._state)
+
+    def close_handlers(self) -> None:
+        """Let go of all files without writing, after the disk has failed."""
+        self._expiration.cancel()
+        with self._state.lock:
+            closing.close_handlers_locked(self._state)
+
+    def delete(self) -> None:
+        """Delete the log, its files and its directory, now."""
+        self._expiration.cancel()
+        with self._state.lock:
+            closing.delete_locked(self._state)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

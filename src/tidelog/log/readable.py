@@ -1,0 +1,178 @@
+"""What may be asked of an open log at any time, without its lock.
+
+Owns the answers: offsets, lookups, reads. Must not change the log. Kafka: ``UnifiedLog``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.log.lookup import fetch_offset
+from tidelog.log.reading import FetchData, FetchIsolation, iterate
+from tidelog.segment.offset_metadata import LogOffsetMetadata
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from uuid import UUID
+
+    from tidelog.config.log import LogConfig
+    from tidelog.log.leader_epoch import LeaderEpochCache
+    from tidelog.log.lookup import TimestampedOffset
+    from tidelog.log.producer_state import ProducerStateManager
+    from tidelog.log.segments import LogSegments
+    from tidelog.log.state import LogState
+    from tidelog.records.record import Record
+
+
+class ReadableLog:
+    """The part of a log that only looks. Safe on any thread, beside a writer.
+
+    Offsets are exclusive ends, except ``log_start_offset``.
+    """
+
+    def __init__(self, state: LogState) -> None:
+        self._state = state
+
+    def __repr__(self) -> str:
+        return f"Log({self.directory!r}, {self._state.offsets})"
+
+    # What it is
+
+    @property
+    def directory(self) -> str:
+        """Where the log lies."""
+        return self._state.context.directory
+
+    @property
+    def config(self) -> LogConfig:
+        """The settings in force."""
+        return self._state.context.config
+
+    @property
+    def topic_id(self) -> UUID | None:
+        """The topic's id, if the log has one."""
+        return self._state.topic_id.topic_id
+
+    @property
+    def segments(self) -> LogSegments:
+        """The segments now, oldest first; not to be changed by the caller."""
+        return self._state.local.segments
+
+    @property
+    def epochs(self) -> LeaderEpochCache:
+        """The leader epochs; for lookups."""
+        return self._state.epochs
+
+    @property
+    def producers(self) -> ProducerStateManager:
+        """The producers; for lookups."""
+        return self._state.producers
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of records."""
+        return self._state.local.segments.size_bytes
+
+    @property
+    def latest_epoch(self) -> int | None:
+        """The newest leader epoch."""
+        return self._state.epochs.latest_epoch
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset that may be read."""
+        return self._state.offsets.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset that the next record gets."""
+        return self._state.offsets.log_end_offset
+
+    @property
+    def log_end(self) -> LogOffsetMetadata:
+        """The log end offset with its place."""
+        return self._state.offsets.log_end
+
+    @property
+    def high_watermark(self) -> int:
+        """Readers see offsets below it."""
+        return self._state.offsets.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Readers of committed records see offsets below it."""
+        return self._state.offsets.last_stable_offset
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """First offset of the transactions that are not decided, or not replicated."""
+        unstable = self._state.offsets.first_unstable
+        return None if unstable is None else unstable.offset
+
+    @property
+    def recovery_point(self) -> int:
+        """Offsets below it are flushed."""
+        return self._state.offsets.recovery_point
+
+    @property
+    def unflushed_offsets(self) -> int:
+        """How many offsets are not known to be flushed."""
+        return self.log_end_offset - self.recovery_point
+
+    @property
+    def last_flush_ms(self) -> int:
+        """When the log was last flushed, in ms since the epoch; at first, when it was opened."""
+        return self._state.last_flush_ms
+
+    # Reading
+
+    def read(
+        self,
+        start_offset: int,
+        max_bytes: int = 1 << 20,
+        *,
+        isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK,
+        min_one_batch: bool = True,
+    ) -> FetchData:
+        """Return a slice of a file with the batches from ``start_offset`` on; close it after use.
+
+        Args:
+            start_offset: first offset wanted; the first batch may begin below it.
+            max_bytes: greatest size of the slice.
+            isolation: how far the reader may see.
+            min_one_batch: give the first batch whole, however large it is.
+
+        Raises:
+            OffsetOutOfRange: below the log start or above the log end.
+        """
+        with self._state.context.guard.watch("reading"):
+            if isolation is FetchIsolation.HIGH_WATERMARK:
+                self._state.resolve_high_watermark()
+            return self._state.view.read(
+                start_offset, max_bytes, isolation, min_one_batch=min_one_batch
+            )
+
+    def records(
+        self,
+        start_offset: int | None = None,
+        *,
+        isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK,
+    ) -> Iterator[Record]:
+        """Yield the records from ``start_offset`` (the log start if None) on, as of when read."""
+        start = self.log_start_offset if start_offset is None else start_offset
+        return iterate(lambda offset: self.read(offset, isolation=isolation), start)
+
+    def fetch_offset_by_timestamp(self, target: int) -> TimestampedOffset | None:
+        """Return the offset for a time in ms, or for an ``OffsetTarget``; None if there is none."""
+        with self._state.context.guard.watch("looking up a time"):
+            return fetch_offset(self._state.view, self._state.epochs, target)
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> LogOffsetMetadata | None:
+        """Return where an epoch ended (exclusive); None if nothing is known of it."""
+        entry = self._state.epochs.end_offset_for(leader_epoch, self.log_end_offset)
+        return None if entry.start_offset < 0 else LogOffsetMetadata(entry.start_offset)
+
+    def fetch_high_watermark(self) -> LogOffsetMetadata:
+        """Return the high watermark with its place, which is looked up if need be."""
+        with self._state.context.guard.watch("looking up the high watermark"):
+            return self._state.resolve_high_watermark()
