@@ -46,6 +46,15 @@ def test_pwrite_takes_any_buffer(place: Place) -> None:
         assert file.pread(9, 0) == b"abcdef"
 
 
+def test_nothing_is_written_and_read_in_no_bytes(place: Place) -> None:
+    """Empty buffers are taken, and leave the file as it is, also beyond its end."""
+    with closing(place.fs.open(place.file("f", b"ab"), "w")) as file:
+        file.pwrite(np.empty(0, np.uint8), 1)
+        file.pwrite(b"", 9)
+
+        assert (file.pread(0, 0), file.pread_into(bytearray(), 0), file.size()) == (b"", 0, 2)
+
+
 def test_pwrite_beyond_the_end_leaves_zeros(place: Place) -> None:
     """The gap before a write beyond the end reads as zeros."""
     with closing(place.fs.open(place.file("f", b"a"), "w")) as file:

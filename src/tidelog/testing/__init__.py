@@ -1,28 +1,53 @@
 """What tests of programs that use tidelog need: time, disk and data that do as they are told.
 
-Must not be imported by the rest of tidelog. Names load when first asked for.
+Must not be imported by the rest of tidelog. Names load when first asked for; only the strategies
+(``batches``, ``records``, ``stored_batches``, ``seeds``) need the ``hypothesis`` package.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tidelog.lazy import lazy_door
-
 if TYPE_CHECKING:
+    from tidelog.records.builder import build_batch
     from tidelog.testing.crash_files import CrashFileSystem
     from tidelog.testing.faults import Operation, PowerCut
     from tidelog.testing.manual_time import ManualClock, ManualScheduler
+    from tidelog.testing.strategies import batches, records, seeds, stored_batches
 
-__all__ = ["CrashFileSystem", "ManualClock", "ManualScheduler", "Operation", "PowerCut"]
+__all__ = [
+    "CrashFileSystem",
+    "ManualClock",
+    "ManualScheduler",
+    "Operation",
+    "PowerCut",
+    "batches",
+    "build_batch",
+    "records",
+    "seeds",
+    "stored_batches",
+]
 
-__getattr__, __dir__ = lazy_door(
-    __name__,
-    {
-        "CrashFileSystem": "tidelog.testing.crash_files",
-        "ManualClock": "tidelog.testing.manual_time",
-        "ManualScheduler": "tidelog.testing.manual_time",
-        "Operation": "tidelog.testing.faults",
-        "PowerCut": "tidelog.testing.faults",
-    },
-)
+_HOMES = {
+    "CrashFileSystem": "tidelog.testing.crash_files",
+    "ManualClock": "tidelog.testing.manual_time",
+    "ManualScheduler": "tidelog.testing.manual_time",
+    "Operation": "tidelog.testing.faults",
+    "PowerCut": "tidelog.testing.faults",
+    "batches": "tidelog.testing.strategies",
+    "build_batch": "tidelog.records.builder",
+    "records": "tidelog.testing.strategies",
+    "seeds": "tidelog.testing.strategies",
+    "stored_batches": "tidelog.testing.strategies",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

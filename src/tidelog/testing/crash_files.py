@@ -271,8 +271,9 @@ class CrashFileSystem:
         """Write to a file as far as there is space, then raise ENOSPC."""
         growth = max(position + len(data) - len(node.content), 0)
         missing = max(growth - self._free_bytes(), 0)
-        node.write(data[: max(len(data) - missing, 0)], position)
-        node.mtime_ms = self._clock.now_ms()
+        if fitting := data[: max(len(data) - missing, 0)]:
+            node.write(fitting, position)
+            node.mtime_ms = self._clock.now_ms()
         if missing:
             raise os_error(errno.ENOSPC, path)
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import tidelog
 from tidelog.env.locks import ProcessLock
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import DirectoryLocked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX locks")
 
@@ -35,6 +36,25 @@ except OSError:
     print("refused")
 else:
     print("locked")
+"""
+
+FORK = """
+import os, sys
+from tidelog.env.locks import ProcessLock
+from tidelog.errors import DirectoryLocked
+lock = ProcessLock(sys.argv[1])
+if os.fork() == 0:
+    try:
+        ProcessLock(sys.argv[1])
+    except DirectoryLocked as error:
+        lock.release()
+        print(error.pid == os.getppid(), flush=True)
+    os._exit(0)
+os.wait()
+try:
+    ProcessLock(sys.argv[1])
+except DirectoryLocked as error:
+    print(error.pid == os.getpid())
 """
 
 
@@ -100,6 +120,17 @@ def test_a_locked_file_is_not_opened_again(tmp_path: Path) -> None:
 
     assert attempt(path) == "refused"
     lock.release()
+
+
+def test_a_forked_child_holds_no_lock(tmp_path: Path) -> None:
+    """A child is refused like any process, and whatever it does the parent keeps its lock."""
+    command = [sys.executable, "-c", FORK, str(tmp_path / ".lock")]
+    environment = {"PYTHONPATH": str(Path(tidelog.__file__).parents[1])}
+
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+
+    assert result.stdout.split() == ["True", "True"]
+    assert attempt(tmp_path / ".lock") == "locked"
 
 
 def test_other_files_open_while_a_lock_is_held(tmp_path: Path) -> None:
