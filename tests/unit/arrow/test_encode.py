@@ -1,0 +1,222 @@
+"""Arrow tables to record batches and back: what a log keeps of a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidelog.arrow.encode import TopicEncoder
+from tidelog.arrow.encode_plain import BatchForm
+from tidelog.arrow.schema import HEADERS_TYPE, TIMESTAMP_TYPE
+from tidelog.codec.compression import Codec
+from tidelog.errors import (
+    InvalidArgument,
+    InvalidRecord,
+    InvalidTimestamp,
+    UnknownTopicOrPartition,
+)
+from tidelog.kernels import gate
+from tidelog.records.columns import iterate
+from tidelog.records.memory import walk
+from tidelog.records.partitioner import partition_for_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.records.record import Record
+
+PLAIN = BatchForm()
+NOW_MS = 1_700_000_000_000
+MAYBE_BYTES = st.none() | st.binary(max_size=30)
+MAYBE_HEADERS = st.none() | st.lists(
+    st.fixed_dictionaries({"key": st.text(max_size=6), "value": MAYBE_BYTES}), max_size=3
+)
+ROW = st.fixed_dictionaries(
+    {
+        "key": MAYBE_BYTES,
+        "value": MAYBE_BYTES,
+        "headers": MAYBE_HEADERS,
+        "timestamp": st.none() | st.integers(-1, 2**40).map(lambda ms: ms * 1000),
+        "partition": st.none() | st.integers(0, 2),
+    }
+)
+SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", HEADERS_TYPE),
+        ("timestamp", TIMESTAMP_TYPE),
+        ("partition", pa.int32()),
+    ]
+)
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "kernels"], autouse=True, scope="module")
+def _kernels(request: pytest.FixtureRequest) -> Iterator[None]:
+    gate.force(request.param)
+    yield
+    gate.force(None)
+
+
+def encode(
+    *tables: pa.RecordBatch, partitions: int = 3, form: BatchForm = PLAIN, first: int = 0
+) -> dict[int, bytes]:
+    """Return the bytes that each partition gets."""
+    encoder = TopicEncoder(partitions, form, first)
+    out = dict.fromkeys(range(partitions), b"")
+    for table in tables:
+        for part in encoder.encode(table, NOW_MS):
+            out[part.partition] += bytes(part.data)
+    return out
+
+
+def records(data: bytes) -> list[Record]:
+    found = walk(data, check_crc=True)
+    assert (found.error, found.next_position) == (None, len(data))
+    return list(iterate(data, found.batches))
+
+
+def as_row(record: Record) -> tuple[Any, ...]:
+    return record.timestamp, record.key, record.value, record.headers
+
+
+def expected(row: dict[str, Any]) -> tuple[Any, ...]:
+    timestamp = NOW_MS if row["timestamp"] is None else row["timestamp"] // 1000
+    headers = tuple((pair["key"], pair["value"]) for pair in row["headers"] or ())
+    return timestamp, row["key"], row["value"], headers
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    given_rows=st.lists(ROW, max_size=30),
+    codec=st.sampled_from(Codec),
+    batch_bytes=st.integers(80, 400),
+    cut=st.integers(0, 30),
+)
+def test_each_row_becomes_one_record_where_it_belongs(
+    given_rows: list[dict[str, Any]], codec: Codec, batch_bytes: int, cut: int
+) -> None:
+    """Rows keep key, value, headers and time, and their order within the partition they go to."""
+    for number, row in enumerate(given_rows):
+        row["timestamp"] = number * 1000  # tells the rows apart
+    table = pa.RecordBatch.from_pylist(given_rows, SCHEMA)
+    form = BatchForm(codec, batch_bytes=batch_bytes)
+
+    made = {p: records(data) for p, data in encode(table[:cut], table[cut:], form=form).items()}
+
+    for partition, found in made.items():
+        assert [record.offset for record in found] == list(range(len(found)))
+        numbers = [record.timestamp for record in found]
+        assert numbers == sorted(set(numbers))
+        assert [expected(given_rows[number]) for number in numbers] == [*map(as_row, found)]
+        assert all(wished(given_rows[number]) in (None, partition) for number in numbers)
+    assert sum(map(len, made.values())) == len(given_rows)
+
+
+def wished(row: dict[str, Any]) -> int | None:
+    if row["partition"] is None and row["key"] is not None:
+        return partition_for_key(row["key"], 3)
+    return row["partition"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(given_rows=st.lists(ROW, max_size=30), codec=st.sampled_from(Codec), cut=st.integers(0, 30))
+def test_plain_code_and_kernels_make_the_same_bytes(
+    given_rows: list[dict[str, Any]], codec: Codec, cut: int
+) -> None:
+    """What a batch looks like does not depend on whether there is a compiler."""
+    table = pa.RecordBatch.from_pylist(given_rows, SCHEMA)[cut:]
+    form = BatchForm(codec, batch_bytes=200)
+    made = []
+
+    for choice in (False, True):
+        gate.force(choice)
+        made.append(encode(table, form=form))
+
+    assert made[0] == made[1]
+
+
+def test_batches_have_at_most_the_bytes_asked_for() -> None:
+    """A batch is cut before it passes ``batch_bytes``; a record that is larger has its own."""
+    values = [bytes(100)] * 5 + [bytes(1000)] + [bytes(100)]
+    table = pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary())})
+
+    data = encode(table, partitions=1, form=BatchForm(batch_bytes=300))[0]
+
+    batches = walk(data).batches
+    assert batches.records_count.tolist() == [2, 2, 1, 1, 1]
+    assert [size <= 300 for size in batches.size.tolist()] == [True, True, True, False, True]
+
+
+def test_rows_without_key_fill_one_partition_after_the_other() -> None:
+    """Rows without key stay with a partition for a batch's bytes and go on where they stopped."""
+    table = pa.RecordBatch.from_pydict({"value": pa.array([bytes(91)] * 4, pa.binary())})
+    form = BatchForm(batch_bytes=200)
+
+    made = encode(table, table, table, form=form, first=1)
+
+    assert {p: len(records(data)) for p, data in made.items()} == {0: 4, 1: 4, 2: 4}
+    assert len(records(encode(table[:2], form=form, first=1)[1])) == 2
+
+
+def test_text_is_taken_as_its_bytes() -> None:
+    """Keys and values may be text; it is kept as UTF-8."""
+    table = pa.RecordBatch.from_pydict({"key": ["ключ", None], "value": ["v", "größe"]})
+
+    made = records(encode(table, partitions=1)[0])
+
+    assert [(r.key, r.value) for r in made] == [("ключ".encode(), b"v"), (None, "größe".encode())]
+
+
+def test_a_table_of_values_is_enough() -> None:
+    """Without the other columns records have no key, no headers, and the time they are written."""
+    table = pa.RecordBatch.from_pydict({"value": pa.array([b"v", None], pa.binary())})
+
+    made = records(encode(table, partitions=1)[0])
+
+    assert [as_row(record) for record in made] == [
+        (NOW_MS, None, b"v", ()),
+        (NOW_MS, None, None, ()),
+    ]
+
+
+def test_a_time_is_kept_in_milliseconds_and_null_is_now() -> None:
+    """Microseconds are cut off, a null is the time of writing, and -1 ms means no time, as ever."""
+    times = pa.array([1_234_999, None, -1000], TIMESTAMP_TYPE)
+    table = pa.RecordBatch.from_pydict({"timestamp": times})
+
+    assert [r.timestamp for r in records(encode(table, partitions=1)[0])] == [1234, NOW_MS, -1]
+
+
+def test_a_table_without_rows_makes_nothing() -> None:
+    """No rows, no batches."""
+    assert encode(pa.RecordBatch.from_pylist([], SCHEMA)) == {0: b"", 1: b"", 2: b""}
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "words"),
+    [
+        ({"value": pa.array([1])}, InvalidArgument, "text or bytes, not int64"),
+        ({"partition": pa.array([3])}, UnknownTopicOrPartition, "partition 3; the topic has 3"),
+        ({"partition": pa.array([-1])}, UnknownTopicOrPartition, "partition -1"),
+        ({"partition": pa.array(["a"])}, InvalidArgument, "partitions are int"),
+        ({"timestamp": pa.array([1])}, InvalidArgument, "timestamps are"),
+        ({"timestamp": pa.array([-2000], TIMESTAMP_TYPE)}, InvalidTimestamp, "before 1970"),
+        ({"headers": pa.array([["a"]])}, InvalidArgument, "headers are"),
+        (
+            {"headers": pa.array([[{"key": None, "value": b""}]], HEADERS_TYPE)},
+            InvalidRecord,
+            "a header has no name",
+        ),
+    ],
+)
+def test_what_makes_no_record_is_refused(
+    columns: dict[str, pa.Array], error: type[Exception], words: str
+) -> None:
+    """A column of a wrong type, and a row that no log takes, is an error that says why."""
+    with pytest.raises(error, match=words):
+        encode(pa.RecordBatch.from_pydict(columns))
