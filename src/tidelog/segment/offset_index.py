@@ -74,7 +74,11 @@ class OffsetIndex(IndexFile):
     def lookup(self, offset: int) -> OffsetPosition:
         """Return the last entry at or below ``offset``; (base offset, 0) if there is none."""
         entries = self.entries()
-        at = _search(entries.filled_keys, offset - self.base_offset, "right") - 1
+        relative = offset - self.base_offset
+        # Looked at first, as Kafka does: it also saves a file that holds garbage from misleading.
+        if entries.count == 0 or entries.keys[0] > relative:
+            return OffsetPosition(self.base_offset, 0)
+        at = _search(entries.filled_keys, relative, "right") - 1
         if at < 0:
             return OffsetPosition(self.base_offset, 0)
         return OffsetPosition(self.base_offset + int(entries.keys[at]), int(entries.values[at]))
