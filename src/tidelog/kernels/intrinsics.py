@@ -30,7 +30,7 @@ CRC32C_POLYNOMIAL: Final = 0x82F63B78
 
 def _signed(value: int) -> int:
     """Return the int64 that has the low 64 bits of ``value``."""
-    return ((int(value) & MASK64) ^ SIGN) - SIGN
+    return ((value & MASK64) ^ SIGN) - SIGN
 
 
 def _plain_address_of(array: npt.NDArray[Any]) -> int:
@@ -43,8 +43,8 @@ def address_of(builder: Any, data: Any) -> Any:
     return builder.ptrtoint(data, llvm_type(64))
 
 
-def _plain_number(value: Any) -> int:
-    return int(value)
+def _plain_number(value: int) -> int:
+    return value
 
 
 @native("int64", _plain_number)
@@ -94,7 +94,7 @@ def shift_left(builder: Any, a: Any, bits: Any) -> Any:
 
 
 def _plain_shift_right(a: int, bits: int) -> int:
-    return _signed((int(a) & MASK64) >> bits)
+    return _signed((a & MASK64) >> bits)
 
 
 @native("int64", _plain_shift_right)
@@ -104,7 +104,7 @@ def shift_right(builder: Any, a: Any, bits: Any) -> Any:
 
 
 def _plain_leading_zeros(a: int) -> int:
-    return 64 - (int(a) & MASK64).bit_length()
+    return 64 - (a & MASK64).bit_length()
 
 
 @native("int64", _plain_leading_zeros)
@@ -225,7 +225,7 @@ def store32_be(builder: Any, address: Any, value: Any) -> None:
 
 
 def _plain_store64_be(address: int, value: int) -> None:
-    ctypes.memmove(address, (int(value) & MASK64).to_bytes(8, "big"), 8)
+    ctypes.memmove(address, (value & MASK64).to_bytes(8, "big"), 8)
 
 
 @native("void", _plain_store64_be)
@@ -266,14 +266,14 @@ HAVE_CRC_INSTRUCTION: Final = HAVE_X86_CRC or HAVE_ARM_CRC
 
 
 def _plain_crc_byte(crc: int, byte: int) -> int:
-    crc = int(crc) ^ (byte & 0xFF)
+    crc ^= byte & 0xFF
     for _ in range(8):
         crc = crc >> 1 ^ (CRC32C_POLYNOMIAL if crc & 1 else 0)
     return crc
 
 
 def _plain_crc_word(crc: int, word: int) -> int:
-    for byte in (int(word) & MASK64).to_bytes(8, "little"):
+    for byte in (word & MASK64).to_bytes(8, "little"):
         crc = _plain_crc_byte(crc, byte)
     return crc
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import sys
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from tidelog.kernels.cache import cache_folder
 
@@ -89,12 +89,15 @@ def native(result: str, plain: F) -> Callable[[Callable[..., Any]], F]:
     """Mark a function ``build(builder, *values)`` that emits the LLVM code of one operation.
 
     Numbers go in as int64 words, arrays as they are; ``result`` names numba's type of what comes
-    out. ``plain`` does the same in Python, and is what a caller outside a kernel gets.
+    out. ``plain`` does the same with ints in Python, and is what a caller outside a kernel gets.
     """
+
+    def twin(*values: Any) -> Any:  # noqa: ANN401 - whatever ``plain`` takes and gives
+        return plain(*(value if hasattr(value, "ctypes") else int(value) for value in values))
 
     def mark(build: Callable[..., Any]) -> F:
         if not HAVE_NUMBA:
-            return plain
+            return cast("F", twin)
 
         def typed(_context: Any, *arguments: Any) -> Any:  # noqa: ANN401 - numba's own types
             is_array = numba.types.Array
@@ -119,7 +122,7 @@ def native(result: str, plain: F) -> Callable[[Callable[..., Any]], F]:
         named = inspect.signature(plain).parameters.values()
         typed.__signature__ = inspect.Signature((first, *named))  # type: ignore[attr-defined]  # numba reads it: its arguments have to be named
         made: Any = numba.extending.intrinsic(typed)
-        made.__class__ = type("Native", (type(made),), {"__call__": staticmethod(plain)})
+        made.__class__ = type("Native", (type(made),), {"__call__": staticmethod(twin)})
         return made  # type: ignore[no-any-return]  # called as ``plain`` is
 
     return mark
