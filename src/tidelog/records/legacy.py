@@ -52,14 +52,16 @@ class _EntryLength(NamedTuple):
     length: Annotated[int, Wire("i", "Bytes that follow this field.")]
 
 
-class _FieldSize(NamedTuple):
+class FieldSize(NamedTuple):
+    """What stands before a key or a value of magic 0 and 1."""
+
     size: Annotated[int, Wire("i", "Bytes that follow, -1: null.")]
 
 
 LEGACY_HEADER_V0: Final = Layout(LegacyHeaderV0)
 LEGACY_HEADER_V1: Final = Layout(LegacyHeaderV1)
 _ENTRY_LENGTH: Final = Layout(_EntryLength)
-_FIELD_SIZE: Final = Layout(_FieldSize)
+FIELD_SIZE: Final = Layout(FieldSize)
 assert LEGACY_HEADER_V0.size == 18
 assert LEGACY_HEADER_V1.size == 26
 _CODEC: Final = int(BatchFlags.CODEC)
@@ -143,10 +145,10 @@ def scan_legacy(data: memoryview, at: int, size: int) -> LegacyRecord:
 
 
 def _field(data: memoryview, record_at: int, at: int, end: int) -> tuple[int, int]:
-    if at + _FIELD_SIZE.size > end:
+    if at + FIELD_SIZE.size > end:
         raise InvalidRecord("an old record is cut short", record_at)
-    size = max(_FIELD_SIZE.unpack(data, at).size, -1)
-    at += _FIELD_SIZE.size
+    size = max(FIELD_SIZE.unpack(data, at).size, -1)
+    at += FIELD_SIZE.size
     if at + size > end:
         raise InvalidRecord("a field of an old record overruns it", record_at)
     return at, size

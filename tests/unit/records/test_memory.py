@@ -1,0 +1,183 @@
+"""Batches in a buffer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tidelog.codec.compression import Codec
+from tidelog.records.batch import BATCH_HEADER
+from tidelog.records.builder import build_batch
+from tidelog.records.memory import BatchColumns, walk
+from tidelog.testing.old_batches import build_old
+
+RECORDS = [(1000 + i, b"key", b"value", ()) for i in range(3)]
+PRODUCER = {"producer_id": 9, "producer_epoch": 2, "base_sequence": 2**31 - 2}
+FIRST = build_batch(RECORDS, base_offset=100, leader_epoch=4)
+SECOND = build_batch(RECORDS, base_offset=103, codec=Codec.ZSTD, transactional=True, **PRODUCER)
+BOTH = FIRST + SECOND
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+def flipped(data: bytes, at: int, bits: int = 0xFF) -> bytes:
+    changed = bytearray(data)
+    changed[at] ^= bits
+    return bytes(changed)
+
+
+def test_columns_hold_every_field_of_every_header() -> None:
+    """A walk gives the header fields of all batches, and where they lie."""
+    batches = walk(BOTH).batches
+
+    assert [BATCH_HEADER.unpack(FIRST), BATCH_HEADER.unpack(SECOND)] == [
+        batches.header(index) for index in range(2)
+    ]
+    assert batches.position.tolist() == [0, len(FIRST)]
+    assert batches.end.tolist() == [len(FIRST), len(BOTH)]
+    assert batches.last_offset.tolist() == [102, 105]
+    assert batches.last_sequence.tolist() == [-1, 0]
+    assert batches.codec.tolist() == [0, 4]
+    assert batches.is_transactional.tolist() == [False, True]
+    assert batches.is_control.tolist() == [False, False]
+    assert batches.has_delete_horizon.tolist() == [False, False]
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_a_cut_batch_is_a_torn_tail(in_memory: bool) -> None:
+    """Whatever is left of a cut last batch ends the walk without an error."""
+    for end in range(len(FIRST), len(BOTH)):
+        found = walk(BOTH[:end], in_memory=in_memory)
+
+        assert (len(found.batches), found.next_position, found.error) == (1, len(FIRST), None)
+
+
+def test_an_impossible_length_is_corruption() -> None:
+    """A length below 14 is an error at the batch's position."""
+    found = walk(FIRST + bytes(12) + bytes(5))
+
+    assert found.error is not None
+    assert (found.error.position, found.next_position) == (len(FIRST), len(FIRST))
+
+
+def test_zeros_shorter_than_a_prefix_are_a_torn_tail_in_files_only() -> None:
+    """12 to 17 bytes of zeros are corruption in memory, and too few to look at in a file."""
+    zeros = bytes(13)
+
+    assert walk(zeros).error is not None
+    assert walk(zeros, in_memory=False).error is None
+
+
+@pytest.mark.parametrize("magic", [3, 0x7F, 0x80, 0xFF])
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_an_unknown_magic_is_corruption(magic: int, in_memory: bool) -> None:
+    """Magics other than 0, 1 and 2 are an error."""
+    bad = bytearray(SECOND)
+    bad[16] = magic
+
+    found = walk(FIRST + bytes(bad), in_memory=in_memory)
+
+    assert found.error is not None
+    assert len(found.batches) == 1
+
+
+def test_the_magic_of_a_cut_batch_matters_in_memory_only() -> None:
+    """In a file a batch that does not end is torn, whatever its magic."""
+    bad = flipped(SECOND, 16)[:-1]
+
+    assert walk(bad).error is not None
+    assert walk(bad, in_memory=False).error is None
+
+
+def test_a_batch_too_short_for_its_header_is_corruption() -> None:
+    """A batch of magic 2 has at least 61 bytes."""
+    bad = bytearray(FIRST)
+    bad[8:12] = (48).to_bytes(4, "big")
+
+    assert walk(bytes(bad)).error is not None
+
+
+def test_a_wrong_crc_is_found_if_asked_for() -> None:
+    """With check_crc the walk stops at the batch whose bytes differ."""
+    bad = flipped(BOTH, len(BOTH) - 1)
+
+    assert walk(bad).error is None
+    found = walk(bad, check_crc=True)
+    assert found.error is not None
+    assert (found.error.position, len(found.batches)) == (len(FIRST), 1)
+
+
+def test_the_crc_leaves_out_offset_and_epoch() -> None:
+    """The leader's own twelve bytes may change without a new CRC."""
+    changed = bytearray(FIRST)
+    changed[0:8] = (77).to_bytes(8, "big")
+    changed[12:16] = (5).to_bytes(4, "big")
+
+    assert walk(bytes(changed), check_crc=True).error is None
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_old_batches_stand_in_the_same_columns(magic: int, codec: Codec) -> None:
+    """A batch of magic 0 or 1 has its last offset, timestamp and count where they are known."""
+    old = build_old(magic, [(5, b"k", b"v"), (7, None, b"")], base_offset=20, codec=codec)
+
+    found = walk(FIRST + old + SECOND, check_crc=True)
+
+    assert found.error is None
+    batches = found.batches.select(found.batches.magic < 2)
+    is_wrapped = codec is Codec.GZIP
+    assert batches.last_offset.tolist() == ([21] if is_wrapped else [20, 21])
+    assert batches.base_offset.tolist() == batches.last_offset.tolist()
+    assert batches.records_count.tolist() == ([-1] if is_wrapped else [1, 1])
+    times = [-1, -1] if magic == 0 else [5, 7]
+    assert batches.max_timestamp.tolist() == (times[1:] if is_wrapped else times)
+    assert set(batches.leader_epoch.tolist() + batches.producer_id.tolist()) == {-1}
+    assert batches.codec.tolist() == ([1] if is_wrapped else [0, 0])
+
+
+def test_a_wrong_crc_of_an_old_batch_is_found() -> None:
+    """CRC-32 guards magic 0 and 1."""
+    old = build_old(1, [(5, b"k", b"v")])
+
+    assert walk(flipped(old, len(old) - 1), check_crc=True).error is not None
+
+
+def test_many_batches_are_walked_in_one_go() -> None:
+    """More batches than any first guess are found, in order."""
+    found = walk(FIRST * 3000, check_crc=True)
+
+    assert (len(found.batches), found.next_position) == (3000, 3000 * len(FIRST))
+    assert (np.diff(found.batches.position) == len(FIRST)).all()
+
+
+def test_a_walk_begins_and_ends_where_it_is_told() -> None:
+    """Positions are bytes of the buffer, whatever part of it is walked."""
+    found = walk(b"xxx" + BOTH + b"yyy", 3, 3 + len(FIRST))
+
+    assert (found.batches.position.tolist(), found.next_position) == ([3], 3 + len(FIRST))
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_any_buffer_is_walked(kind: type) -> None:
+    """Bytes may come in any form, arrays too."""
+    expected = walk(BOTH).batches.array
+
+    assert np.array_equal(expected, walk(kind(BOTH)).batches.array)
+    assert np.array_equal(expected, walk(np.frombuffer(BOTH, np.uint8)).batches.array)
+
+
+def test_nothing_is_no_batches() -> None:
+    """An empty buffer has no batches and no error."""
+    assert walk(b"")[1:] == (0, None)
+    assert len(BatchColumns.joined([])) == 0
+
+
+def test_columns_are_cut_chosen_and_moved() -> None:
+    """Slices and selections keep batches whole; a shift moves positions only."""
+    batches = walk(BOTH).batches
+
+    assert batches.slice(1).base_offset.tolist() == [103]
+    assert batches.select(batches.codec == 0).base_offset.tolist() == [100]
+    assert batches.shifted(1000).position.tolist() == [1000, 1000 + len(FIRST)]
+    assert BatchColumns.joined([batches, batches]).base_offset.tolist() == [100, 103, 100, 103]
