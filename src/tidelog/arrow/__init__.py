@@ -1,1 +1,37 @@
-"""Records as Arrow tables and back. Must not know Spark, or where a log lies."""
+"""Records as Arrow tables and back. Must not know Spark, or where a log lies.
+
+Public door: ``ArrowDecoder`` and ``TopicEncoder`` with what they take. Names load on first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.lazy import lazy_door
+
+if TYPE_CHECKING:
+    from tidelog.arrow.decode import ArrowDecoder
+    from tidelog.arrow.encode import TopicEncoder
+    from tidelog.arrow.encode_plain import BatchForm
+    from tidelog.arrow.schema import SCHEMA, SCHEMA_WITH_HEADERS, select
+
+__all__ = [
+    "SCHEMA",
+    "SCHEMA_WITH_HEADERS",
+    "ArrowDecoder",
+    "BatchForm",
+    "TopicEncoder",
+    "select",
+]
+
+__getattr__, __dir__ = lazy_door(
+    __name__,
+    {
+        "SCHEMA": "tidelog.arrow.schema",
+        "SCHEMA_WITH_HEADERS": "tidelog.arrow.schema",
+        "ArrowDecoder": "tidelog.arrow.decode",
+        "BatchForm": "tidelog.arrow.encode_plain",
+        "TopicEncoder": "tidelog.arrow.encode",
+        "select": "tidelog.arrow.schema",
+    },
+)

@@ -52,6 +52,7 @@ _WRITE_OPTIONS: Final = (
     "batchBytes",
     "includeHeaders",
 )
+_TOPIC_SETTING: Final = "topic."
 _SPARK_OPTIONS: Final = ("path", "paths", "location", "owner", "provider")
 """What Spark itself passes, for a path and for a table in its catalogue."""
 
@@ -104,12 +105,14 @@ class ReadOptions:
 class WriteOptions:
     """How one ``save()`` writes; ``topic`` None takes each row's own, from its column ``topic``.
 
-    ``compression`` None leaves the codec to the topic's setting.
+    ``compression`` None leaves the codec to the topic's setting. ``num_partitions`` and
+    ``topic_config`` (settings under Kafka's names) are for topics that do not exist yet.
     """
 
     path: str
     topic: str | None = None
     num_partitions: int = 1
+    topic_config: Mapping[str, str] = field(default_factory=dict)
     compression: str | None = None
     compression_level: int | None = None
     batch_bytes: int = DEFAULT_BATCH_BYTES
@@ -117,13 +120,15 @@ class WriteOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
         """Read the options of a write; raise InvalidArgument that says what does not hold."""
-        given = _Given.known(options, _WRITE_OPTIONS)
+        settings, others = _take_settings(options)
+        given = _Given.known(others, _WRITE_OPTIONS)
         given.flag("includeHeaders")  # headers are written whenever there is such a column
         level = given.text("compressionLevel")
         return cls(
             path=given.path(),
             topic=given.text("topic"),
             num_partitions=given.number("numPartitions", 1, least=1),
+            topic_config=settings,
             compression=given.text("compression"),
             compression_level=None if level is None else given.number("compressionLevel", 0),
             batch_bytes=given.number("batchBytes", DEFAULT_BATCH_BYTES, least=128),
@@ -207,6 +212,18 @@ def _pass_over(name: str, value: str, names: tuple[str, ...]) -> None:
     near = [spelled[match] for match in get_close_matches(name, spelled)]
     hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
     raise InvalidArgument(f"unknown option {name}; {hint}")
+
+
+def _take_settings(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Part the settings of a new topic, such as ``topic.retention.ms``, from other options."""
+    settings: dict[str, str] = {}
+    others: dict[str, str] = {}
+    for name, value in options.items():
+        if name.lower().startswith(_TOPIC_SETTING):
+            settings[name.lower().removeprefix(_TOPIC_SETTING)] = value
+        else:
+            others[name] = value
+    return settings, others
 
 
 def _choice(given: _Given) -> TopicChoice:
