@@ -7,6 +7,7 @@ compression. Kafka: ``DefaultRecord``.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from tidelog.codec.varint import read_varint, read_varlong, write_varint, write_varlong
@@ -20,6 +21,9 @@ Header: TypeAlias = "tuple[str, bytes | None]"
 
 MIN_RECORD_BYTES: Final = 7
 """Bytes of the smallest record: seven one-byte fields, no key, no value, no headers."""
+
+_ENCODED_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
 
 
 class Record(NamedTuple):
@@ -117,11 +121,19 @@ def read_headers(data: memoryview, at: int, count: int) -> tuple[Header, ...]:
     headers = []
     for _ in range(count):
         name_size, at = read_varint(data, at)
-        name = bytes(data[at : at + name_size]).decode("utf-8", "replace")
+        name = text_as_java(bytes(data[at : at + name_size]))
         value_size, at = read_varint(data, at + name_size)
         headers.append((name, slice_or_none(data, at, value_size)))
         at += max(value_size, 0)
     return tuple(headers)
+
+
+def text_as_java(data: bytes) -> str:
+    """Return ``data`` as text, with U+FFFD for bad bytes: one for an encoded surrogate, as Java."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return _ENCODED_SURROGATE.sub(_REPLACEMENT, data).decode("utf-8", "replace")
 
 
 def slice_or_none(data: memoryview, at: int, size: int) -> bytes | None:

@@ -11,6 +11,7 @@ from tidelog.records.record import (
     read_headers,
     scan_record,
     slice_or_none,
+    text_as_java,
     wrap_int64,
     write_record,
 )
@@ -102,3 +103,8 @@ def test_numbers_wrap_as_java_longs_do() -> None:
 def test_sequences_wrap_to_zero(base: int, delta: int, expected: int) -> None:
     """After sequence 2**31 - 1 comes 0; without a sequence there is none."""
     assert expected == advance_sequence(base, delta)
+
+
+def test_bad_text_is_replaced_as_java_does() -> None:
+    """A byte that is no UTF-8 becomes U+FFFD; the bytes of a lone surrogate become one together."""
+    assert text_as_java(b"a\xff\xed\xa0\x80\xed\xa0b\xe0\x80") == "a���b��"
