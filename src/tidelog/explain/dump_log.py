@@ -6,9 +6,11 @@ are.
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from tidelog.codec.compression import Codec
+from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage, TidelogError
 from tidelog.records.batch import BatchFlags, TimestampType
 from tidelog.records.columns import decode
@@ -16,6 +18,7 @@ from tidelog.records.control import CONTROL_KEY, ControlType, control_type, pars
 from tidelog.records.file_records import FileRecords
 from tidelog.records.json_form import Encoding, bytes_as_text, headers_as_text
 from tidelog.records.kraft import parse_kraft
+from tidelog.records.legacy import expand
 from tidelog.records.scan import crc_matches
 
 if TYPE_CHECKING:
@@ -79,8 +82,16 @@ def _rows(
         row["controlType"] = _control_number(records[-1])
     yield row
     if encoding is not None:
-        for record in records:
-            yield _record_row(record, encoding, is_control=row["control"])
+        checksums = _checksums(data, batch) if row["magic"] < 2 and records else repeat({})
+        for record, checksum in zip(records, checksums, strict=False):
+            yield _record_row(record, encoding, is_control=row["control"]) | checksum
+
+
+def _checksums(data: Bytes, batch: BatchColumns) -> list[Row]:
+    """Return the checksum that each record of an old batch has of its own."""
+    position, size = int(batch.position[0]), int(batch.size[0])
+    found = expand(byte_view(data), position, size, check_inner=True).records
+    return [{"crc": record.crc, "valid": record.crc_matches} for record in found]
 
 
 def _batch_row(data: Bytes, batch: BatchColumns, position: int) -> Row:
@@ -139,7 +150,8 @@ def _record_row(record: Record, encoding: Encoding, *, is_control: bool) -> Row:
         "sequence": record.sequence,
     }
     if is_control:
-        return {**row, **_control_fields(record)}
+        headers = headers_as_text(record, encoding)
+        return {**row, **_control_fields(record), "headers": headers}
     return {
         **row,
         "key": text(record.key, "key"),
