@@ -1,0 +1,146 @@
+"""The golden data: which partitions there are, and what Kafka says is in them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tidelog.config.log import LogConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Row = dict[str, Any]
+
+DATA = Path(__file__).parent / "data"
+ADOPTED = "adopted"
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One partition directory of a case, or of a step of a case, with its listings."""
+
+    case: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.case}/{self.name}"
+
+    @property
+    def directory(self) -> Path:
+        """Where its files lie; never to be changed."""
+        return DATA / self.case / self.name
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        return self.name.rpartition("-")[0]
+
+    @property
+    def number(self) -> int:
+        """The partition's number."""
+        return int(self.name.rpartition("-")[2])
+
+    @cached_property
+    def about(self) -> Row:
+        """What ``case.json`` says of the case."""
+        folder = DATA / self.case
+        while not (folder / "case.json").exists():
+            folder = folder.parent
+        about: Row = json.loads((folder / "case.json").read_text("utf-8"))
+        return about
+
+    @property
+    def config(self) -> LogConfig:
+        """The settings that the topic had."""
+        return LogConfig.parse(self.about.get("topic configs", {}).get(self.topic, {}))
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether Kafka 4.3.1 gives up starting on this log."""
+        path = DATA / ADOPTED / self.case / "refused.json"
+        return path.exists() and self.name in json.loads(path.read_text("utf-8"))
+
+    @property
+    def is_log_files_only(self) -> bool:
+        """Whether the case holds nothing but ``.log`` files: no broker ever had it."""
+        return not self.files(".index")
+
+    @property
+    def records(self) -> list[Row]:
+        """Its records, as a consumer of Kafka got them."""
+        return self._lines("jsonl")
+
+    @property
+    def batches(self) -> list[Row]:
+        """Its batches, as Kafka's ``FileRecords`` finds them."""
+        return self._lines("batches.jsonl")
+
+    @property
+    def control(self) -> list[Row]:
+        """Its control records; empty where there is no listing of them."""
+        return self._lines("control.jsonl") if self._listing("control.jsonl").exists() else []
+
+    @property
+    def state(self) -> Row:
+        """Its offsets, as the broker answered."""
+        state: Row = json.loads(self._listing("state.json").read_text("utf-8"))
+        return state
+
+    def files(self, *suffixes: str) -> list[str]:
+        """Name its files that end in one of ``suffixes``, sorted."""
+        return sorted(path.name for path in self.directory.iterdir() if path.suffix in suffixes)
+
+    def contents(self, *suffixes: str) -> dict[str, bytes]:
+        """Return the bytes of those files by name."""
+        return {name: (self.directory / name).read_bytes() for name in self.files(*suffixes)}
+
+    def dump(self, name: str) -> str:
+        """Return what Kafka's dump tool prints about one of the files."""
+        return self._find(f"dump/{self.name}.{name}.txt").read_bytes().decode("utf-8")
+
+    def _lines(self, suffix: str) -> list[Row]:
+        text = self._listing(suffix).read_text("utf-8")
+        return [json.loads(line) for line in text.split("\n") if line]
+
+    def _listing(self, suffix: str) -> Path:
+        return self._find(f"expected/{self.name}.{suffix}")
+
+    def _find(self, file_name: str) -> Path:
+        path = DATA / self.case / file_name
+        # What is the same before and after the adoption is listed once.
+        is_elsewhere = self.case.startswith(ADOPTED) and not path.exists()
+        return DATA / self.case.removeprefix(f"{ADOPTED}/") / file_name if is_elsewhere else path
+
+
+def find_partitions() -> list[Partition]:
+    """Return each partition that has listings."""
+    listings = DATA.rglob("expected/*.state.json")
+    found = [
+        Partition(path.parents[1].relative_to(DATA).as_posix(), path.name.split(".")[0])
+        for path in listings
+    ]
+    return sorted(found, key=str)
+
+
+def each_partition(chosen: Callable[[Partition], object]) -> Any:
+    """Make a fixture that gives the chosen partitions, one after the other."""
+    params = [partition for partition in find_partitions() if chosen(partition)]
+
+    @pytest.fixture(scope="session", params=params, ids=str)
+    def golden_partition(request: pytest.FixtureRequest) -> Partition:
+        found: Partition = request.param
+        return found
+
+    return golden_partition
+
+
+partition = each_partition(lambda _: True)
+loadable = each_partition(lambda found: not found.is_refused)
+indexed = each_partition(lambda found: not found.is_log_files_only)
+controlled = each_partition(lambda found: found.control)

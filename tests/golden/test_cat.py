@@ -1,0 +1,24 @@
+"""``tidelog cat`` on logs that Kafka wrote."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tidelog.cli.main import main
+
+if TYPE_CHECKING:
+    import pytest
+    from conftest import Partition
+
+
+def test_cat_prints_the_records_that_kafka_gives(
+    partition: Partition, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line is the record as Kafka's consumer got it, its members in the one order used here."""
+    place = {"topic": partition.topic, "partition": partition.number}
+    expected = [json.dumps({**place, **record}, ensure_ascii=False) for record in partition.records]
+
+    code = main(["cat", "-d", str(partition.directory), "--encoding", "base64"])
+
+    assert (0, expected) == (code, capsys.readouterr().out.split("\n")[:-1])

@@ -1,0 +1,65 @@
+"""Logs that Kafka wrote, opened to be read only."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.log.reader import ReadUpTo, open_read_only
+
+if TYPE_CHECKING:
+    from conftest import Partition
+
+    from tidelog.records.record import Record
+
+
+def listed(record: Record) -> dict[str, Any]:
+    """Return a record in the form of Kafka's listing."""
+    return {
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "timestampType": record.timestamp_type.kafka_name,
+        "key": text(record.key),
+        "value": text(record.value),
+        "headers": [[name, text(value)] for name, value in record.headers],
+        "leaderEpoch": record.leader_epoch,
+    }
+
+
+def text(data: bytes | None) -> str | None:
+    """Return bytes as the listing has them."""
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def test_a_read_only_log_gives_the_records_that_kafka_gives(partition: Partition) -> None:
+    """Every record that a Java consumer received is read, and no other."""
+    with open_read_only(str(partition.directory), fs=SYSTEM_FILES) as log:
+        read = [listed(record) for record in log.records()]
+
+    assert partition.records == read
+
+
+def test_a_read_only_log_has_the_offsets_of_the_broker(partition: Partition) -> None:
+    """Log start, log end and high watermark are those that the broker answered with."""
+    state = partition.state
+    end = state["logEndOffset"]
+
+    with open_read_only(str(partition.directory), fs=SYSTEM_FILES) as log:
+        offsets = (log.log_start_offset, log.log_end_offset, log.high_watermark)
+
+    assert (state["logStartOffset"], end, state.get("highWatermark", end)) == offsets
+
+
+def test_shares_of_a_log_hold_each_record_once(indexed: Partition) -> None:
+    """Splits cut at index entries cover the log: together they give what the whole log gives."""
+    with open_read_only(str(indexed.directory), fs=SYSTEM_FILES) as log:
+        start, end = log.log_start_offset, log.end_offset(ReadUpTo.LOG_END)
+        splits = log.splits(start, end, target_bytes=4096)
+        offsets = [
+            record.offset
+            for split in splits
+            for record in log.records(split.start_offset, split.end_offset)
+        ]
+
+    assert [record["offset"] for record in indexed.records] == offsets
