@@ -48,7 +48,8 @@ class LogDir:
             fs.sync_directory(os.path.dirname(path))
         self._lock: FileLock | None = fs.lock(os.path.join(path, LOCK_FILE))
         try:
-            is_new = set(fs.list(path)) <= {LOCK_FILE}
+            # Staged files may come before the first commit makes the directory one of logs.
+            is_new = all(name == LOCK_FILE or is_staged_name(name) for name in fs.list(path))
             shutdown = read_clean_shutdown(fs, self._file(CLEAN_SHUTDOWN_FILE))
             self.was_clean = is_new or shutdown is not None
             self._broker_epoch = -1 if shutdown is None else shutdown.broker_epoch
