@@ -9,6 +9,7 @@ appends that part twice. Spark: ``KafkaWriter``.
 
 from __future__ import annotations
 
+import os
 import random
 import uuid
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ class LogWriter(DataSourceArrowWriter):
         self._txn = uuid.uuid4().hex
         if options.topic is not None:
             check_topic_name(options.topic)
-        SYSTEM_FILES.make_directory(options.path)
+        _make_directory(options.path)
         self._topics = _known_topics(options)
         self._new_topic = plan_topic(options, options.num_partitions, options.topic_config)
 
@@ -100,6 +101,13 @@ class LogWriter(DataSourceArrowWriter):
     def _split(self, batch: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
         rows = pick(batch, self._places)
         return by_topic(rows) if self._options.topic is None else {self._options.topic: rows}
+
+
+def _make_directory(path: str) -> None:
+    """Make the data directory, durably, where it is missing: tasks stage their files in it."""
+    if not SYSTEM_FILES.exists(path):
+        SYSTEM_FILES.make_directory(path)
+        SYSTEM_FILES.sync_directory(os.path.dirname(os.path.abspath(path)))
 
 
 def _files(messages: list[WriterCommitMessage | None]) -> list[StagedFile]:
