@@ -22,6 +22,7 @@ from tidelog.codec.metadata_files import (
     write_clean_shutdown,
     write_meta_properties,
 )
+from tidelog.staging.staged_file import is_staged_name
 
 if TYPE_CHECKING:
     from random import Random
