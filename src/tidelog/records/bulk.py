@@ -46,7 +46,7 @@ class RecordSource(NamedTuple):
     @classmethod
     def of(cls, columns: RecordColumns) -> RecordSource:
         """Take decoded records, with the timestamps they show."""
-        return cls(columns.array, columns.data, columns.data, columns.data)
+        return cls(np.ascontiguousarray(columns.array), columns.data, columns.data, columns.data)
 
     @property
     def content_bytes(self) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage
 from tidelog.records import legacy
-from tidelog.records.batch import BATCH_PREFIX, LOG_OVERHEAD
+from tidelog.records.batch import BATCH_HEADER, BATCH_PREFIX, LOG_OVERHEAD
 from tidelog.records.memory import BatchColumns, walk
 from tidelog.records.unpacked import SLACK_BYTES
 
@@ -107,6 +107,7 @@ class FileRecords:
         """
         self.next_position = self.start if start is None else start
         self.error = None
+        piece_bytes = max(piece_bytes, BATCH_HEADER.size)
         needed = piece_bytes
         buffer = np.empty(0, np.uint8)
         while self.error is None and self.next_position < self.end:

@@ -110,7 +110,7 @@ class Unpacked:
         array = np.hstack([decoded, np.array(self._legacy, np.int64).T])
         order = np.argsort(array[rows.AREA], kind="stable")
         types = np.concatenate([types, np.array(self._legacy_types, np.int8)])[order]
-        return array[:, order], data, self._batches, types
+        return np.ascontiguousarray(array[:, order]), data, self._batches, types
 
 
 def _legacy_row(record: legacy.LegacyRecord, shift: int, batch: int) -> tuple[int, ...]:

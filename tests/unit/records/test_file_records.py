@@ -1,0 +1,143 @@
+"""Batches in a file."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.records.builder import build_batch
+from tidelog.records.columns import decode
+from tidelog.records.file_records import FileRecords, FileSlice
+from tidelog.testing import CrashFileSystem
+from tidelog.testing.old_batches import build_old
+
+PATH = "/log/00000000000000000000.log"
+SMALL = [build_batch([(i, b"key", b"value", ())], base_offset=i) for i in range(20)]
+LARGE = build_batch([(0, None, b"x" * 5000, ())], base_offset=20)
+LOG = b"".join(SMALL) + LARGE + build_old(1, [(5, b"k", b"v")], base_offset=21)
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+@pytest.fixture
+def fs() -> CrashFileSystem:
+    """A disk with an empty directory."""
+    disk = CrashFileSystem(0)
+    disk.make_directory("/log")
+    return disk
+
+
+def opened(fs: CrashFileSystem, data: bytes) -> FileRecords:
+    fs.write(PATH, data)
+    return FileRecords.open(fs, PATH)
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 100, 1000, 1 << 20])
+def test_pieces_together_are_the_file(fs: CrashFileSystem, piece_bytes: int) -> None:
+    """Whatever is read at once, each batch comes once, with its place in file and piece."""
+    with opened(fs, LOG) as records:
+        found = []
+        for piece in records.pieces(piece_bytes):
+            start = piece.data_position
+            assert piece.data.tobytes() == LOG[start : start + len(piece.data)]
+            found += piece.batches.position.tolist()
+            decode(piece.data, piece.batches_in_data)
+
+        assert found == [i * len(SMALL[0]) for i in range(21)] + [20 * len(SMALL[0]) + len(LARGE)]
+        assert (records.trailing_bytes, records.error) == (0, None)
+
+
+def test_pieces_begin_where_they_are_told(fs: CrashFileSystem) -> None:
+    """Reading may begin at any batch, and the view of the file may end before it does."""
+    size = len(SMALL[0])
+    fs.write(PATH, LOG)
+    file = fs.open(PATH)
+    records = FileRecords(file, 2 * size, 6 * size)
+
+    offsets = [o for piece in records.pieces(size) for o in piece.batches.base_offset.tolist()]
+    later = [o for piece in records.pieces(start=4 * size) for o in piece.batches.base_offset]
+
+    assert (offsets, later) == ([2, 3, 4, 5], [4, 5])
+    records.close()
+    assert file.size() == len(LOG)  # a borrowed file stays open
+
+
+@pytest.mark.parametrize("cut", [1, 10, 40, 70])
+def test_a_torn_tail_is_counted(fs: CrashFileSystem, cut: int) -> None:
+    """Bytes behind the last whole batch are no error."""
+    data = b"".join(SMALL)[:-cut]
+    with opened(fs, data) as records:
+        count = sum(len(piece.batches) for piece in records.pieces(200))
+
+        whole = len(data) // len(SMALL[0])
+        assert (count, records.error) == (whole, None)
+        assert records.trailing_bytes == len(data) - whole * len(SMALL[0])
+
+
+def test_a_bad_batch_ends_the_records_with_file_and_byte(fs: CrashFileSystem) -> None:
+    """Zeros, as in a preallocated file, are an error; all batches before it are given."""
+    start = len(SMALL[0]) * 2
+    with opened(fs, SMALL[0] + SMALL[1] + bytes(1000)) as records:
+        count = sum(len(piece.batches) for piece in records.pieces())
+
+        assert count == 2
+        assert records.error is not None
+        assert (records.error.position, records.error.path) == (start, PATH)
+        assert records.trailing_bytes == 1000
+
+
+def test_a_wrong_crc_is_found_if_asked_for(fs: CrashFileSystem) -> None:
+    """A flipped byte ends the records only where CRCs are checked."""
+    size = len(SMALL[0])
+    data = bytearray(LOG)
+    data[3 * size + size - 1] ^= 1
+    with opened(fs, bytes(data)) as records:
+        seen = sum(len(piece.batches) for piece in records.pieces())
+        checked = sum(len(piece.batches) for piece in records.pieces(check_crc=True))
+
+        assert (seen, checked) == (22, 3)
+        assert records.error is not None
+
+
+def test_a_length_beyond_the_file_allocates_nothing(fs: CrashFileSystem) -> None:
+    """A batch that claims two gigabytes in a small file is a torn tail."""
+    claim = bytearray(LARGE)
+    claim[8:12] = (2**31 - 1).to_bytes(4, "big")
+    with opened(fs, SMALL[0] + bytes(claim)) as records:
+        pieces = list(records.pieces(64))
+
+        assert sum(len(piece.batches) for piece in pieces) == 1
+        assert (records.error, records.trailing_bytes) == (None, len(LARGE))
+
+
+def test_headers_come_with_their_positions(fs: CrashFileSystem) -> None:
+    """Tools see position and header of each batch."""
+    with opened(fs, LOG) as records:
+        found = list(records.headers())
+
+    assert [position for position, _ in found][:3] == [i * len(SMALL[0]) for i in range(3)]
+    assert [header.base_offset for _, header in found] == list(range(22))
+    assert found[-1][1].magic == 1
+
+
+@pytest.mark.parametrize("data", [b"", b"x" * 17])
+def test_a_file_too_short_for_a_batch_has_none(fs: CrashFileSystem, data: bytes) -> None:
+    """Up to 17 bytes are a torn tail, whatever they are."""
+    with opened(fs, data) as records:
+        assert list(records.pieces()) == []
+        assert (records.error, records.trailing_bytes) == (None, len(data))
+
+
+def test_a_slice_keeps_its_file_open(fs: CrashFileSystem) -> None:
+    """A slice is one more holder of its file: it reads after the others have closed it."""
+    fs.write(PATH, LOG)
+    file = fs.open(PATH)
+    part = FileSlice(file, 3, 10)
+    file.close()
+    fs.delete(PATH)
+
+    with part:
+        assert part.read() == LOG[3:13]
+
+    part.close()  # a second time: nothing happens
+    with pytest.raises(OSError, match=r"."):
+        part.read()
