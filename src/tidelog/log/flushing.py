@@ -58,6 +58,8 @@ def roll_locked(state: LogState, expected_next_offset: int | None = None) -> Log
     _log.info("log-rolled directory=%s base_offset=%d", state.context.directory, new_base)
 
     def sync_and_flush() -> None:
+        if state.is_closed:
+            return  # closing has made all durable
         if snapshot is not None:
             with state.context.guard.watch("flushing a producer snapshot", is_sync=True):
                 state.producers.snapshots.sync(snapshot)

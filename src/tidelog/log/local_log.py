@@ -86,19 +86,25 @@ class LocalLog:
     def truncate_to(self, offset: int) -> list[LogSegment]:
         """Drop all from ``offset`` on; return the segments that went whole.
 
-        The first segment begins at or below ``offset``. A batch that straddles it goes too.
+        The first segment begins at or below ``offset``. A batch that straddles it goes too. The
+        last segment goes first, and all is durable on return: after a crash what is left is a
+        prefix of the log, never one with a hole where new records were to be.
         """
         gone = [segment for segment in self.segments if segment.base_offset > offset]
-        self.remove(gone, f"truncation to offset {offset}")
+        self.remove(gone[::-1], f"truncation to offset {offset}")
+        self._sync_directory()
         self.segments.active.truncate_to(offset)
+        self.segments.active.flush()
         return gone
 
     def truncate_fully_and_start_at(self, offset: int) -> list[LogSegment]:
         """Drop everything and go on with one empty segment at ``offset``; return what went."""
         gone = list(self.segments)
         reason = f"full truncation to offset {offset}"
-        self.remove(gone[:-1], reason)
-        self._replace_by_new(gone[-1], offset, reason)
+        last = gone[-1]
+        self.remove(gone[-2::-1], reason)
+        self._replace_by_new(last, offset, reason)
+        self._sync_directory()
         return gone
 
     def replace_segments(
@@ -126,7 +132,7 @@ class LocalLog:
             delete_segment_files(self.context, [segment], "replaced")
         for segment in arriving:
             segment.change_suffix(SWAP_SUFFIX, "")
-        self.context.fs.sync_directory(self.context.directory)
+        self._sync_directory()
         return [segment for segment in leaving if segment.base_offset not in bases]
 
     def flush(self, start_offset: int, end_offset: int) -> None:
@@ -135,7 +141,10 @@ class LocalLog:
         for segment in unflushed:
             segment.flush()
         if any(segment.base_offset >= start_offset for segment in unflushed):
-            self.context.fs.sync_directory(self.context.directory)
+            self._sync_directory()
+
+    def _sync_directory(self) -> None:
+        self.context.fs.sync_directory(self.context.directory)
 
     def close(self) -> None:
         """Close all segments; every one is tried, then the first error raised."""

@@ -200,7 +200,7 @@ def test_an_emptied_control_batch_changes_nothing() -> None:
     info = ProducerAppendInfo(UNKNOWN, REPLICATION)
 
     assert info.append(marker()._replace(marker=None)) is None
-    assert UNKNOWN == info.updated
+    assert info.updated == UNKNOWN
 
 
 @pytest.mark.parametrize(("sequence", "bump", "fits"), [(3, False, True), (4, False, False), (3, True, False), (0, True, True)])  # fmt: skip  # noqa: E501 - one row a case

@@ -1,0 +1,145 @@
+"""Power cuts and kills while a log is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidelog.testing import PowerCut, build_batch, seeds
+from tidelog.testing.logs import LogHome, all_values
+
+if TYPE_CHECKING:
+    from tidelog.log.log import Log
+
+NOW_MS = 1_700_000_000_000
+SETTINGS = {"internal_segment_bytes": 400, "index_interval_bytes": 100, "segment_index_bytes": 80}
+VALUES = st.lists(st.binary(max_size=40), max_size=8)
+
+
+def append(log: Log, value: bytes) -> None:
+    """Append one record in a batch of its own, of an idempotent producer."""
+    known = log.producers.last_entry(1)
+    sequence = 0 if known is None else known.last_sequence + 1
+    log.append_as_leader(
+        build_batch(
+            [(NOW_MS, None, value, ())], producer_id=1, producer_epoch=0, base_sequence=sequence
+        ),
+        leader_epoch=0,
+    )
+
+
+def check_opens(home: LogHome, recovery_point: int, appended: list[bytes]) -> Log:
+    """Open after a crash: every flushed record is there, and nothing that was never appended."""
+    log = home.open(clean=False, recovery_point=recovery_point)
+    survivors = all_values(log)
+    flushed = list(enumerate(appended[:recovery_point]))
+    assert flushed == survivors[:recovery_point]
+    assert set(survivors) <= set(enumerate(appended))
+    assert log.log_end_offset <= len(appended)
+    if survivors:
+        assert log.producers.producers[1].last_data_offset == survivors[-1][0]
+    return log
+
+
+@settings(max_examples=100, deadline=None)
+@given(flushed=VALUES, unflushed=VALUES, seed=seeds())
+def test_power_cut_loses_only_an_unflushed_suffix(
+    flushed: list[bytes], unflushed: list[bytes], seed: int
+) -> None:
+    """After a power cut the log holds every flushed batch, then a prefix of the others."""
+    home = LogHome(seed, **SETTINGS)
+    log = home.open()
+    for value in flushed:
+        append(log, value)
+    log.flush()
+    recovery_point = log.recovery_point
+    for value in unflushed:
+        append(log, value)
+        home.clock.advance(0)  # runs flush-log, if the append has rolled
+    home.power_cut()
+
+    log = check_opens(home, recovery_point, flushed + unflushed)
+    survivors = [value for _, value in all_values(log)]
+
+    assert (flushed + unflushed)[: len(survivors)] == survivors
+    assert log.log_end_offset == len(survivors)
+
+
+@settings(max_examples=50, deadline=None)
+@given(values=VALUES, seed=seeds())
+def test_a_killed_process_loses_nothing(values: list[bytes], seed: int) -> None:
+    """What was appended is in the page cache: only the machine can lose it."""
+    home = LogHome(seed, **SETTINGS)
+    log = home.open()
+    for value in values:
+        append(log, value)
+    home.restart()
+
+    log = check_opens(home, 0, values)
+
+    assert [value for _, value in all_values(log)] == values
+
+
+def run_script(home: LogHome, done: list[int], appended: list[bytes]) -> None:
+    """Do a bit of everything; note in ``done`` what was flushed, as it returns."""
+    log = home.open(clean=False)
+    for number in range(8):
+        value = b"value-%d" % number
+        appended.append(value)
+        append(log, value)
+        if number in {2, 6}:
+            log.flush()
+            done.append(log.recovery_point)
+        home.clock.advance(0)
+    log.roll()
+    home.clock.advance(0)
+    done.append(log.recovery_point)
+    log.close()
+
+
+def count_operations() -> int:
+    """Count what the script does to the disk."""
+    home = LogHome(**SETTINGS)
+    before = len(home.fs.operations)
+    run_script(home, [], [])
+    return len(home.fs.operations) - before
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_power_cut_after_any_operation_is_recovered_from(seed: int) -> None:
+    """At every point of a run, what was flushed by then survives, and the log opens by itself."""
+    for operations in range(count_operations()):
+        home = LogHome(seed, **SETTINGS)
+        done, appended = [0], []
+        home.fs.crash_after(operations)
+        with pytest.raises(PowerCut):
+            run_script(home, done, appended)
+        home.power_cut()
+
+        log = check_opens(home, done[-1], appended)
+        append(log, b"after")
+        log.close()
+        assert all_values(home.open())[-1][1] == b"after"
+
+
+@settings(max_examples=40, deadline=None)
+@given(cut=st.integers(0, 12), seed=seeds())
+def test_a_truncation_survives_a_power_cut_as_before_or_after(cut: int, seed: int) -> None:
+    """A crash during or after a truncation leaves a prefix of the log, never a mixture."""
+    home = LogHome(seed, **SETTINGS)
+    log = home.open()
+    values = [b"value-%d" % number for number in range(12)]
+    for value in values:
+        append(log, value)
+    log.flush()
+    log.truncate_to(cut)
+    home.power_cut()
+
+    log = home.open(clean=False, recovery_point=min(cut, 12))
+    survivors = [value for _, value in all_values(log)]
+
+    assert values[: len(survivors)] == survivors
+    assert len(survivors) >= min(cut, 12)

@@ -1,0 +1,325 @@
+"""Appends, as leader and as follower."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from tidelog.codec.compression import Codec
+from tidelog.errors import (
+    CorruptMessage,
+    InvalidProducerEpoch,
+    InvalidRecord,
+    InvalidTxnState,
+    KafkaStorageError,
+    MessageTooLarge,
+    OffsetsOutOfOrder,
+    OutOfOrderSequenceNumber,
+    RecordListTooLarge,
+    UnexpectedAppendOffset,
+)
+from tidelog.log.leader_epoch import EpochEntry
+from tidelog.log.reading import FetchIsolation
+from tidelog.records.control import build_marker
+from tidelog.records.validate import AppendOrigin
+from tidelog.testing import build_batch
+from tidelog.testing.logs import LogHome, all_values
+
+NOW_MS = 1_700_000_000_000
+_END = FetchIsolation.LOG_END
+
+
+def batch(*values: bytes, **fields: object) -> bytes:
+    """Make a batch with a record per value, all of one time."""
+    return build_batch([(NOW_MS, b"key", value, ()) for value in values], **fields)
+
+
+def produced(sequence: int, count: int = 1, epoch: int = 0, **fields: object) -> bytes:
+    """Make a batch of producer 7."""
+    values = [b"value"] * count
+    return batch(*values, producer_id=7, producer_epoch=epoch, base_sequence=sequence, **fields)
+
+
+def marker(*, commit: bool, epoch: int = 0, producer_id: int = 7) -> bytes:
+    """Make the marker that ends a transaction of producer 7."""
+    return build_marker(
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        coordinator_epoch=0,
+        is_commit=commit,
+        timestamp=NOW_MS,
+    )
+
+
+def test_a_leader_gives_consecutive_offsets() -> None:
+    """Records get the offsets from the log's end on, and the answer names them."""
+    log = LogHome().open()
+    log.append_as_leader(batch(b"a", b"b"))
+
+    info = log.append_as_leader(batch(b"c", b"d", b"e"), leader_epoch=4)
+
+    assert (info.first_offset, info.last_offset, info.last_leader_epoch) == (2, 4, 4)
+    assert log.log_end_offset == 5
+    assert [offset for offset, _ in all_values(log)] == [0, 1, 2, 3, 4]
+
+
+def test_the_callers_bytes_are_left_alone() -> None:
+    """The leader stamps a copy."""
+    data = batch(b"a")
+    before = bytes(data)
+
+    LogHome().open().append_as_leader(bytearray(data), leader_epoch=9)
+
+    assert data == before
+
+
+def test_nothing_is_appended_from_nothing() -> None:
+    """An append without a whole batch succeeds, rolls nothing and gives no offsets."""
+    log = LogHome().open()
+
+    info = log.append_as_leader(batch(b"a")[:-1])
+
+    assert info.is_empty
+    assert log.log_end_offset == 0
+
+
+def test_the_start_of_one_more_batch_is_left_out() -> None:
+    """Bytes behind the last whole batch are no part of the append."""
+    log = LogHome().open()
+
+    log.append_as_leader(batch(b"a") + batch(b"b")[:30])
+
+    assert all_values(log) == [(0, b"a")]
+
+
+def test_a_damaged_batch_is_refused() -> None:
+    """A wrong checksum fails the append, and nothing is kept."""
+    log = LogHome().open()
+    data = bytearray(batch(b"a"))
+    data[-1] ^= 1
+
+    with pytest.raises(CorruptMessage):
+        log.append_as_leader(data)
+    assert log.log_end_offset == 0
+
+
+def test_a_batch_above_max_message_bytes_is_refused() -> None:
+    """The limit counts the whole batch as it is stored."""
+    log = LogHome(max_message_bytes=len(batch(b"12345"))).open()
+    log.append_as_leader(batch(b"12345"))
+
+    with pytest.raises(MessageTooLarge):
+        log.append_as_leader(batch(b"123456"))
+
+
+def test_an_append_above_the_segment_size_is_refused() -> None:
+    """What does not fit a whole segment cannot be appended."""
+    log = LogHome(internal_segment_bytes=100).open()
+
+    with pytest.raises(RecordListTooLarge):
+        log.append_as_leader(batch(b"x" * 100))
+
+
+def test_a_full_segment_rolls_first() -> None:
+    """A batch that does not fit goes into a new segment that begins at its offset."""
+    log = LogHome(internal_segment_bytes=2 * len(batch(b"a"))).open()
+
+    for value in (b"a", b"b", b"c", b"d", b"e"):
+        log.append_as_leader(batch(value))
+
+    assert log.segments.base_offsets == [0, 2, 4]
+    assert [value for _, value in all_values(log)] == [b"a", b"b", b"c", b"d", b"e"]
+
+
+def test_a_clients_control_batch_is_refused() -> None:
+    """Only coordinators write markers."""
+    with pytest.raises(InvalidRecord):
+        LogHome().open().append_as_leader(marker(commit=True))
+
+
+def test_the_topics_codec_wins() -> None:
+    """A batch in another codec than the topic's is compressed anew."""
+    log = LogHome(compression_type="zstd").open()
+
+    log.append_as_leader(batch(b"a", codec=Codec.GZIP))
+
+    with log.read(0, isolation=_END) as found:
+        assert found.read()[22] & 7 == Codec.ZSTD
+    assert all_values(log) == [(0, b"a")]
+
+
+def test_each_epoch_is_noted_with_its_first_offset() -> None:
+    """The leader epoch cache follows the appends."""
+    log = LogHome().open()
+
+    for epoch in (1, 1, 3):
+        log.append_as_leader(batch(b"a"), leader_epoch=epoch)
+
+    assert log.epochs.entries == (EpochEntry(1, 0), EpochEntry(3, 2))
+
+
+def test_a_follower_keeps_offsets_and_epochs() -> None:
+    """Batches of a leader are stored as they are, gaps included."""
+    log = LogHome().open()
+    data = batch(b"a", base_offset=3, leader_epoch=1) + batch(b"b", base_offset=9, leader_epoch=2)
+
+    info = log.append_as_follower(data, leader_epoch=2)
+
+    assert (info.first_offset, info.last_offset) == (3, 9)
+    assert all_values(log) == [(3, b"a"), (9, b"b")]
+    assert log.epochs.entries == (EpochEntry(1, 3), EpochEntry(2, 9))
+
+
+def test_a_follower_does_not_go_back() -> None:
+    """Batches that begin below the log's end are refused, and the error says which."""
+    log = LogHome().open()
+    log.append_as_follower(batch(b"a", base_offset=3, leader_epoch=0), 0)
+
+    with pytest.raises(UnexpectedAppendOffset) as raised:
+        log.append_as_follower(batch(b"b", b"c", base_offset=2, leader_epoch=0), 0)
+    assert (raised.value.first_offset, raised.value.last_offset) == (2, 3)
+
+
+def test_a_followers_offsets_must_rise() -> None:
+    """Two batches with the same offsets are refused."""
+    twice = batch(b"a", base_offset=3, leader_epoch=0) * 2
+
+    with pytest.raises(OffsetsOutOfOrder):
+        LogHome().open().append_as_follower(twice, 0)
+
+
+def test_a_follower_stops_at_a_newer_epoch() -> None:
+    """Of epochs 1, 2, 1 a follower at epoch 1 keeps the first batch only (KAFKA-18723)."""
+    log = LogHome().open()
+    parts = [batch(b"x", base_offset=n, leader_epoch=e) for n, e in enumerate((1, 2, 1))]
+
+    log.append_as_follower(b"".join(parts), leader_epoch=1)
+
+    assert log.log_end_offset == 1
+
+
+def test_a_gap_of_two_billion_begins_a_new_segment() -> None:
+    """An offset that 32 bits cannot tell from the base goes into a segment of its own."""
+    home = LogHome()
+    log = home.open()
+    log.append_as_follower(batch(b"a", leader_epoch=0), 0)
+
+    log.append_as_follower(batch(b"b", base_offset=2**31 + 1, leader_epoch=0), 0)
+
+    assert log.segments.base_offsets == [0, 2**31 + 1]
+    assert home.files(".snapshot") == ["00000000002147483649.snapshot"]
+
+
+@pytest.mark.parametrize("again", [0, 1, 2, 3, 4])
+def test_any_of_the_last_five_batches_may_come_again(again: int) -> None:
+    """A repeated batch succeeds with its old offsets, and is not written twice."""
+    log = LogHome().open()
+    for sequence in range(5):
+        log.append_as_leader(produced(sequence))
+
+    info = log.append_as_leader(produced(again))
+
+    assert (info.is_duplicate, info.first_offset, info.last_offset) == (True, again, again)
+    assert log.log_end_offset == 5
+
+
+def test_an_older_or_partly_equal_batch_is_out_of_order() -> None:
+    """Beyond five batches, or with other ends, a repeat cannot be told from an error."""
+    log = LogHome().open()
+    for sequence in range(6):
+        log.append_as_leader(produced(sequence))
+
+    with pytest.raises(OutOfOrderSequenceNumber):
+        log.append_as_leader(produced(0))
+    with pytest.raises(OutOfOrderSequenceNumber):
+        log.append_as_leader(produced(4, count=2))
+
+
+def test_a_stale_producer_is_fenced() -> None:
+    """Once a newer epoch has written, the older one may not."""
+    log = LogHome().open()
+    log.append_as_leader(produced(0, epoch=3))
+
+    with pytest.raises(InvalidProducerEpoch):
+        log.append_as_leader(produced(0, epoch=2))
+
+
+def test_a_transaction_needs_its_coordinators_consent() -> None:
+    """The first batch brings the guard that was handed out, the following ones need none."""
+    log = LogHome().open()
+    with pytest.raises(InvalidTxnState):
+        log.append_as_leader(produced(0, transactional=True))
+    guard = log.start_verification(7, 0, 0, supports_epoch_bump=False)
+
+    log.append_as_leader(produced(0, transactional=True), verification_guard=guard)
+    log.append_as_leader(produced(1, transactional=True))
+
+    assert log.log_end_offset == 2
+
+
+def test_an_aborted_transaction_is_indexed_and_stable_once_replicated() -> None:
+    """The last stable offset passes a transaction when the watermark has passed its marker."""
+    log = LogHome().open()
+    guard = log.start_verification(7, 0, 0, supports_epoch_bump=False)
+    log.append_as_leader(batch(b"plain"))
+    log.append_as_leader(produced(0, transactional=True), verification_guard=guard)
+    log.update_high_watermark(2)
+    log.append_as_leader(
+        marker(commit=False), origin=AppendOrigin.COORDINATOR, transaction_version=0
+    )
+    before = log.last_stable_offset
+
+    log.update_high_watermark(3)
+
+    assert (before, log.last_stable_offset) == (1, 3)
+    (aborted,) = log.segments.active.txn_index.all_aborted()
+    assert aborted[1:] == (7, 1, 2, 3)
+
+
+def test_a_full_disk_changes_nothing_and_passes() -> None:
+    """ENOSPC fails the append with the log as it was; when space returns, appends go on."""
+    home = LogHome()
+    log = home.open()
+    log.append_as_leader(batch(b"a"))
+    home.fs.fail("pwrite", ".log", OSError(errno.ENOSPC, "full"))
+
+    with pytest.raises(KafkaStorageError):
+        log.append_as_leader(batch(b"b"))
+    log.append_as_leader(batch(b"c"))
+
+    assert all_values(log) == [(0, b"a"), (1, b"c")]
+    assert home.failures == []
+
+
+def test_a_failed_disk_takes_the_log_offline() -> None:
+    """EIO is told to the owner of the directory, and nothing works on it any more."""
+    home = LogHome()
+    log = home.open()
+    home.fs.fail("pwrite", ".log", OSError(errno.EIO, "broken"))
+
+    with pytest.raises(KafkaStorageError):
+        log.append_as_leader(batch(b"a"))
+    with pytest.raises(KafkaStorageError):
+        log.append_as_leader(batch(b"a"))
+    assert [error.errno for error in home.failures] == [errno.EIO]
+
+
+def test_flush_messages_flushes_with_the_append() -> None:
+    """As soon as so many offsets are unflushed the append flushes them."""
+    log = LogHome(flush_messages=3).open()
+
+    log.append_as_leader(batch(b"a", b"b"))
+    before = log.recovery_point
+    log.append_as_leader(batch(b"c"))
+
+    assert (before, log.recovery_point) == (0, 3)
+
+
+def test_a_closed_log_takes_no_appends() -> None:
+    """After close every change is a KafkaStorageError."""
+    log = LogHome().open()
+    log.close()
+
+    with pytest.raises(KafkaStorageError):
+        log.append_as_leader(batch(b"a"))
