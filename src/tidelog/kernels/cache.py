@@ -47,8 +47,13 @@ def cache_folder(*versions: str) -> str | None:
     """
     try:
         name = "kernels-" + sources_digest(kernel_sources(), sys.version, *versions)
+        return _first_usable(name)
     except OSError:
         return None
+
+
+def _first_usable(name: str) -> str | None:
+    """Make a folder of this name, in the user's cache or among temporary files."""
     user_cache = _user_cache()
     if user_cache is not None:
         folder = os.path.join(user_cache, "tidelog", name)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -199,6 +200,8 @@ def _kernel_cache(function: Any, folder: str) -> Any:  # noqa: ANN401 - numba's 
             try:
                 return super().load_overload(sig, target_context)
             except Exception:  # noqa: BLE001 - whatever is wrong with a cached file: compile again
+                with suppress(OSError):
+                    self.flush()
                 return None
 
         def save_overload(self, sig: Any, data: Any) -> None:  # noqa: ANN401 - numba's own types

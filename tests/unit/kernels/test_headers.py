@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def encoded(
     table = np.zeros((rows.RECORD_COLUMNS, count), np.int64)
     size = kernel(*given.values(), table, out)
     ends = [*table[rows.HEADERS_AT].tolist(), max(size, 0)]
-    parts = [out[a:b].tobytes() for a, b in zip(ends, ends[1:], strict=False)]
+    parts = [out[a:b].tobytes() for a, b in pairwise(ends)]
     return size, parts, table[rows.HEADERS_COUNT].tolist()
 
 
