@@ -1,0 +1,100 @@
+"""A partition directory in memory, and segments in it."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.config.log import LogConfig
+from tidelog.records.memory import walk
+from tidelog.segment.segment import LogSegment
+from tidelog.testing import CrashFileSystem, ManualClock, build_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DIRECTORY = "/data/topic-0"
+
+
+class Room:
+    """One directory with its clock; segments of it are opened with a few settings changed."""
+
+    directory = DIRECTORY
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.fs = CrashFileSystem(clock=self.clock)
+        self.fs.make_directory(DIRECTORY)
+
+    def path(self, name: str) -> str:
+        """Return the path of a file in the directory."""
+        return f"{DIRECTORY}/{name}"
+
+    def names(self) -> list[str]:
+        """List the directory."""
+        return sorted(self.fs.list(DIRECTORY))
+
+    def segment(
+        self, base_offset: int = 0, *, suffix: str = "", preallocate: bool = False, **config: int
+    ) -> LogSegment:
+        """Open a segment with the default settings but for ``config``."""
+        return LogSegment.open(
+            DIRECTORY,
+            base_offset,
+            LogConfig(**config),
+            fs=self.fs,
+            clock=self.clock,
+            rng=Random(1),
+            suffix=suffix,
+            preallocate=preallocate,
+        )
+
+    def batch(
+        self, offsets: Sequence[int], timestamps: Sequence[int] | None = None, **spec: object
+    ) -> bytes:
+        """Build one batch whose records are 100 bytes long and have these offsets."""
+        times = [-1] * len(offsets) if timestamps is None else timestamps
+        records = [(time, None, b"x" * 100, ()) for time in times]
+        return build_batch(records, offsets=offsets, base_offset=offsets[0], **spec)
+
+    def append_data(self, segment: LogSegment, data: bytes) -> None:
+        """Append batches that were built before."""
+        batches = walk(data).batches
+        segment.append(int(batches.last_offset[-1]), data, batches)
+
+    def append(
+        self,
+        segment: LogSegment,
+        offsets: Sequence[int],
+        timestamps: Sequence[int] | None = None,
+        **spec: object,
+    ) -> int:
+        """Append one batch and return its size in bytes."""
+        data = self.batch(offsets, timestamps, **spec)
+        self.append_data(segment, data)
+        return len(data)
+
+    def legacy(self, offset: int, timestamp: int = -1, value: bytes = b"x" * 60) -> bytes:
+        """Build one plain record of magic 1."""
+        return legacy_entry(offset, timestamp, value)
+
+    def legacy_set(self, offsets: Sequence[int], timestamp: int = -1) -> bytes:
+        """Build a compressed set of magic 1, whose inner offsets count from 0."""
+        inner = b"".join(legacy_entry(o - offsets[0], timestamp, b"x") for o in offsets)
+        packer = zlib.compressobj(wbits=31)
+        packed = packer.compress(inner) + packer.flush()
+        return legacy_entry(offsets[-1], timestamp, packed, attributes=1)
+
+
+def legacy_entry(offset: int, timestamp: int, value: bytes, attributes: int = 0) -> bytes:
+    body = struct.pack(">bbqii", 1, attributes, timestamp, -1, len(value)) + value
+    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
+
+
+@pytest.fixture
+def room() -> Room:
+    return Room()

@@ -1,0 +1,142 @@
+"""Names of segment files and partition directories."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.errors import InvalidArgument, InvalidTopic
+from tidelog.segment import filenames
+from tidelog.segment.filenames import TopicPartition, parse_topic_partition
+
+ID = "0123456789abcdef0123456789abcdef"
+
+
+def test_an_offset_has_twenty_digits_and_more_where_needed() -> None:
+    """File names begin with the offset in at least 20 digits, so they sort as numbers do."""
+    assert filenames.filename_prefix_from_offset(10) == "00000000000000000010"
+    assert filenames.filename_prefix_from_offset(2**63 - 1) == "09223372036854775807"
+
+
+def test_each_file_of_a_segment_has_its_suffix() -> None:
+    """The function goes before the state: .log.deleted, not .deleted.log."""
+    assert filenames.log_file("/d", 10, ".suffix") == "/d/00000000000000000010.log.suffix"
+    assert filenames.offset_index_file("/d", 1) == "/d/00000000000000000001.index"
+    assert filenames.time_index_file("/d", 1) == "/d/00000000000000000001.timeindex"
+    assert filenames.transaction_index_file("/d", 1) == "/d/00000000000000000001.txnindex"
+    assert filenames.producer_snapshot_file("/d", 1) == "/d/00000000000000000001.snapshot"
+
+
+@pytest.mark.parametrize(
+    "name", ["00000000000000000010.log", "10.index.deleted", "00000000000000000010"]
+)
+def test_the_offset_is_what_stands_before_the_first_dot(name: str) -> None:
+    """Any suffixes may follow the offset."""
+    assert filenames.offset_from_file_name(name) == 10
+    assert filenames.offset_from_file(f"/d.1/{name}") == 10
+
+
+@pytest.mark.parametrize("name", ["leader-epoch-checkpoint", ".log", "1_0.log", "9" * 19 + ".log"])
+def test_a_name_without_an_offset_is_refused(name: str) -> None:
+    """What does not begin with a 64-bit number is no file of a segment."""
+    with pytest.raises(InvalidArgument):
+        filenames.offset_from_file_name(name)
+
+
+def test_snapshots_and_suffixed_files_are_no_index_files() -> None:
+    """Index files are the three that end in index; a log file ends in .log."""
+    names = ["1.log", "1.index", "1.timeindex", "1.txnindex", "1.snapshot", "1.index.deleted"]
+
+    assert list(map(filenames.is_index_file, names)) == [False, True, True, True, False, False]
+    assert list(map(filenames.is_log_file, names)) == [True] + [False] * 5
+
+
+def test_a_suffix_is_replaced_only_where_it_stands() -> None:
+    """Changing a suffix needs the old one to be there."""
+    assert filenames.replace_suffix("/d/1.log.cleaned", ".cleaned", ".swap") == "/d/1.log.swap"
+    assert filenames.replace_suffix("/d/1.log", "", ".deleted") == "/d/1.log.deleted"
+    with pytest.raises(InvalidArgument):
+        filenames.replace_suffix("/d/1.log", ".swap", "")
+
+
+@pytest.mark.parametrize("topic", ["a", "A.b_c-9", "x" * 249])
+def test_allowed_topic_names(topic: str) -> None:
+    """A topic has 1 to 249 letters, digits, dots, underscores and dashes."""
+    filenames.check_topic_name(topic)
+
+
+@pytest.mark.parametrize("topic", ["", ".", "..", "a b", "a/b", "ä", "a\n", "x" * 250])
+def test_refused_topic_names(topic: str) -> None:
+    """Anything else is refused, as are the names that a file system gives a meaning."""
+    with pytest.raises(InvalidTopic):
+        filenames.check_topic_name(topic)
+
+
+def test_a_deleted_directory_cuts_the_topic_to_fit() -> None:
+    """The name of a directory waiting for deletion has at most 255 characters."""
+    name = filenames.log_delete_directory_name("t" * 249, 5, ID)
+
+    assert len(name) == 255
+    assert name == "t" * 213 + f"-5.{ID}-delete"
+    assert filenames.log_stray_directory_name("t", 5, ID) == f"t-5.{ID}-stray"
+
+
+def test_a_future_directory_is_not_cut_but_refused() -> None:
+    """A future copy is found again by its name, so that a cut topic would be another topic."""
+    longest = "t" * (255 - len(f"-5.{ID}-future"))
+
+    assert len(filenames.log_future_directory_name(longest, 5, ID)) == 255
+    with pytest.raises(InvalidTopic):
+        filenames.log_future_directory_name(longest + "t", 5, ID)
+
+
+@pytest.mark.parametrize(
+    ("name", "topic", "partition"),
+    [
+        ("topic-0", "topic", 0),
+        ("my-to.pic--12", "my-to.pic-", 12),
+        (f"a.b-3.{ID}-delete", "a.b", 3),
+        (f"a-b-3.{ID}-future", "a-b", 3),
+        (f"a-3.{ID}-stray", "a", 3),
+        ("a-2147483647", "a", 2**31 - 1),
+    ],
+)
+def test_partition_directories_parse(name: str, topic: str, partition: int) -> None:
+    """The last dash parts topic and partition; a suffix goes from the last dot on."""
+    assert parse_topic_partition(name) == TopicPartition(topic, partition)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "topic",
+        "-1",
+        "topic-",
+        "topic-x",
+        "a-2147483648",
+        "a-0-delete",
+        "a.b-future",
+        "a 1-0.x-stray",
+        "lost+found",
+    ],
+)
+def test_other_directories_are_refused(name: str) -> None:
+    """Every directory in a data directory must be one of a partition."""
+    with pytest.raises(InvalidTopic):
+        parse_topic_partition(name)
+
+
+def test_directory_kinds_go_by_the_suffix() -> None:
+    """A log is a future one, or waits for deletion, exactly if its directory's name says so."""
+    names = ["a-0", "a-0.x-future", "a-0.x-delete", "a-0.x-stray"]
+
+    assert list(map(filenames.is_future_directory, names)) == [False, True, False, False]
+    assert list(map(filenames.is_delete_directory, names)) == [False, False, True, False]
+    assert list(map(filenames.is_stray_directory, names)) == [False, False, False, True]
+
+
+def test_a_future_copy_knows_whose_place_it_takes() -> None:
+    """Without the id and the suffix the directory is that of the live partition."""
+    assert filenames.current_directory_of_future(f"/d/a-b-0.{ID}-future") == "/d/a-b-0"
+    assert filenames.current_directory_of_future("/d/a-0") is None
+    assert str(TopicPartition("a-b", 0)) == "a-b-0"

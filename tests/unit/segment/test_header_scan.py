@@ -1,0 +1,122 @@
+"""Finding a batch by its header."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.errors import CorruptMessage
+from tidelog.segment.header_scan import BatchPosition, find_batch, read_headers
+
+if TYPE_CHECKING:
+    from conftest import Room
+
+    from tidelog.env.files import OpenFile
+
+
+def file_of(room: Room, *parts: bytes) -> OpenFile:
+    room.fs.write(room.path("x.log"), b"".join(parts))
+    return room.fs.open(room.path("x.log"))
+
+
+def found(room: Room, offset: int, *parts: bytes) -> BatchPosition | None:
+    file = file_of(room, *parts)
+    return find_batch(file, 0, file.size(), offset)
+
+
+def test_the_first_batch_that_reaches_the_offset_is_found(room: Room) -> None:
+    """By its last offset, so one that begins above it counts when offsets are missing."""
+    parts = [room.batch([50, 51]), room.batch([60, 61])]
+    size = len(parts[0])
+
+    assert found(room, 41, *parts) == BatchPosition(50, 51, 0, size, 2)
+    assert found(room, 51, *parts) == BatchPosition(50, 51, 0, size, 2)
+    assert found(room, 52, *parts) == BatchPosition(60, 61, size, len(parts[1]), 2)
+    assert found(room, 62, *parts) is None
+
+
+def test_an_old_compressed_set_tells_its_first_offset(room: Room) -> None:
+    """It names only the last one; the first is inside."""
+    parts = [room.legacy(3), room.legacy_set([4, 5, 6]), room.batch([7])]
+
+    assert found(room, 3, *parts) == BatchPosition(3, 3, 0, len(parts[0]), 1)
+    assert found(room, 5, *parts) == BatchPosition(4, 6, len(parts[0]), len(parts[1]), 1)
+
+
+@pytest.mark.parametrize("tail", [b"", b"\0" * 17, b"torn header of x"])
+def test_bytes_too_few_for_a_batch_end_the_search(room: Room, tail: bytes) -> None:
+    """Up to 17 bytes say nothing, whatever they are."""
+    assert found(room, 9, room.batch([1, 2]), tail) is None
+
+
+def test_a_torn_batch_ends_the_search(room: Room) -> None:
+    """It states more bytes than are there."""
+    assert found(room, 3, room.batch([1, 2]), room.batch([3])[:-1]) is None
+
+
+def test_zeros_are_damage(room: Room) -> None:
+    """As behind the end of a preallocated file; the error names byte and file."""
+    first = room.batch([1, 2])
+
+    with pytest.raises(CorruptMessage) as caught:
+        found(room, 3, first, b"\0" * 18)
+
+    assert (caught.value.position, caught.value.path) == (len(first), room.path("x.log"))
+
+
+@pytest.mark.parametrize("magic", [3, 127, 255])
+def test_an_unknown_magic_is_damage(room: Room, magic: int) -> None:
+    """No reader would know what follows."""
+    bad = bytearray(room.batch([3]))
+    bad[16] = magic
+
+    with pytest.raises(CorruptMessage):
+        found(room, 3, room.batch([1, 2]), bytes(bad))
+
+
+def test_damage_behind_the_batch_is_not_met(room: Room) -> None:
+    """The search reads no further than it has to."""
+    assert found(room, 2, room.batch([1, 2]), b"\0" * 99) is not None
+
+
+def test_bodies_of_large_batches_are_not_read(room: Room) -> None:
+    """A walk over megabytes of large batches reads a few bytes of each."""
+    large = [room.batch([i], codec=0) for i in range(3)]
+    data = [room.batch(range(i * 1_000, i * 1_000 + 1_000)) for i in range(3)]
+    reads: list[int] = []
+    file = file_of(room, *data, *large)
+    pread = file.pread
+
+    class Counting:
+        path = file.path
+
+        def pread(self, size: int, position: int) -> bytes:
+            reads.append(size)
+            return pread(size, position)
+
+    batches = list(read_headers(Counting(), 0, file.size()))  # type: ignore[arg-type]  # only pread is used
+
+    assert len(batches) == 6
+    assert sum(reads) < 40_000 < file.size()
+
+
+def test_a_far_batch_is_found_in_large_pieces(room: Room) -> None:
+    """Where the index says nothing the search goes through the whole file."""
+    count = 3_000
+    parts = [room.batch([i]) for i in range(count)]
+    size = len(parts[0])
+
+    assert sum(map(len, parts)) > 256 << 10
+    assert found(room, count - 1, *parts) == BatchPosition(
+        count - 1, count - 1, size * (count - 1), size, 2
+    )
+    assert found(room, count, *parts) is None
+
+
+def test_damage_far_away_is_an_error_too(room: Room) -> None:
+    """It lies before any batch that could be the one."""
+    parts = [room.batch([i]) for i in range(3_000)]
+
+    with pytest.raises(CorruptMessage):
+        found(room, 3_000, *parts, b"\0" * 18)

@@ -1,0 +1,260 @@
+"""The life of an index file: created, preallocated, trimmed, resized, renamed, let go of."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tidelog.errors import InvalidArgument
+from tidelog.segment.offset_index import OffsetIndex
+
+if TYPE_CHECKING:
+    from conftest import Room
+
+NAME = "00000000000000000000.index"
+
+
+def make(room: Room, max_bytes: int = 100) -> OffsetIndex:
+    return OffsetIndex(room.fs, room.path(NAME), 0, max_bytes)
+
+
+def size(room: Room) -> int:
+    return room.fs.stat(room.path(NAME)).size_bytes
+
+
+def opened(room: Room) -> int:
+    return sum(operation.name == "open" for operation in room.fs.operations)
+
+
+def test_a_new_file_is_zeros_up_to_the_greatest_size_rounded_down(room: Room) -> None:
+    """Preallocation takes whole entries only."""
+    make(room).create()
+
+    assert room.fs.read(room.path(NAME)) == bytes(96)
+
+
+def test_looking_at_a_missing_file_does_not_make_it(room: Room) -> None:
+    """Lookups, sizes and text forms leave the directory as it is."""
+    index = make(room)
+
+    answers = index.lookup(5), index.entry_count, index.is_full, index.max_entries, repr(index)
+
+    assert answers[:4] == ((0, 0), 0, False, 12)
+    assert room.names() == []
+
+
+def test_closing_an_unused_index_does_nothing(room: Room) -> None:
+    """Neither is a missing file made nor an existing one touched."""
+    make(room).close()
+    assert room.names() == []
+
+    room.fs.write(room.path(NAME), b"whatever it holds")
+    make(room).close()
+
+    assert size(room) == 17
+
+
+def test_an_existing_file_counts_as_full_of_entries(room: Room) -> None:
+    """So the zeros that a crash leaves behind look like entries until recovery."""
+    make(room).append(5, 10)
+
+    again = make(room)
+
+    assert again.entry_count == 12
+    assert again.is_full
+
+
+def test_an_odd_end_is_ignored_and_trimmed_on_close(room: Room) -> None:
+    """Bytes behind the last whole entry are no entry."""
+    room.fs.write(room.path(NAME), np.array([1, 7], ">i4").tobytes() + b"odd")
+    index = make(room)
+
+    found = index.lookup(9)
+    index.close()
+
+    assert found == (1, 7)
+    assert size(room) == 8
+
+
+def test_close_trims_to_the_entries_and_makes_that_durable(room: Room) -> None:
+    """After a power cut the closed file is as it was closed."""
+    index = make(room)
+    index.append(5, 10)
+
+    index.close()
+    room.fs.sync_directory(room.directory)
+    room.fs.sync_directory("/data")
+    room.fs.sync_directory("/")
+    room.fs.power_cut()
+
+    assert room.fs.read(room.path(NAME)) == np.array([5, 10], ">i4").tobytes()
+
+
+def test_resizing_makes_room_again_behind_the_entries(room: Room) -> None:
+    """A trimmed file of a segment that becomes active gets its full size, zeros at the end."""
+    index = make(room)
+    index.append(5, 10)
+    index.close()
+
+    again = make(room)
+    again.resize()
+    again.append(6, 20)
+
+    assert again.entry_count == 2
+    assert size(room) == 96
+    assert room.fs.read(room.path(NAME))[16:] == bytes(80)
+
+
+def test_resizing_clears_what_truncation_left(room: Room) -> None:
+    """Nobody who reads the file meets entries that were dropped."""
+    index = make(room)
+    index.append_all(np.array([1, 2, 3]), np.array([1, 2, 3]))
+
+    index.truncate_to(2)
+    index.resize()
+
+    assert room.fs.read(room.path(NAME)) == np.array([1, 1], ">i4").tobytes() + bytes(88)
+
+
+def test_reset_drops_entries_of_any_kind(room: Room) -> None:
+    """Recovery starts from an empty file of full size, whatever was there."""
+    room.fs.write(room.path(NAME), b"garbage that is no index")
+    index = make(room)
+
+    index.reset()
+
+    assert index.entry_count == 0
+    assert room.fs.read(room.path(NAME)) == bytes(96)
+
+
+def test_a_greatest_size_below_one_entry_is_refused(room: Room) -> None:
+    """The smallest setting Kafka allows, 4 bytes, holds no entry; nothing is made."""
+    with pytest.raises(InvalidArgument):
+        make(room, max_bytes=7).create()
+
+    assert room.names() == []
+
+
+def test_entries_are_written_with_one_write(room: Room) -> None:
+    """However many there are."""
+    index = make(room)
+    index.create()
+    before = len(room.fs.operations)
+
+    index.append_all(np.arange(1, 9), np.arange(8))
+
+    assert [operation.name for operation in room.fs.operations[before:]] == ["pwrite"]
+
+
+def test_a_failed_write_leaves_the_entries_as_they_were(room: Room) -> None:
+    """What is not in the file is not in memory."""
+    index = make(room)
+    index.append(1, 1)
+    room.fs.fail("pwrite", ".index", OSError(errno.ENOSPC, "full"))
+
+    with pytest.raises(OSError, match="full"):
+        index.append(2, 2)
+
+    assert index.last_offset == 1
+    index.append(3, 3)
+    assert index.entry_count == 2
+
+
+def test_the_last_entry_is_known_without_loading_the_file(room: Room) -> None:
+    """Asking thousands of segments for their last entry reads a few bytes of each."""
+    index = make(room)
+    index.append_all(np.arange(1, 9), np.arange(8))
+    index.close()
+    again = make(room)
+    room.fs.fail("read", ".index", OSError(errno.EIO, "whole file read"))
+
+    assert again.last_offset == 8
+
+
+def test_memory_grows_with_the_entries_not_with_the_greatest_size(room: Room) -> None:
+    """A preallocated file of megabytes costs no memory while it is empty."""
+    index = make(room, max_bytes=10 << 20)
+
+    index.append_all(np.arange(1, 301), np.arange(300))
+
+    assert len(index.entries().keys) < 1_000
+    assert index.lookup(250) == (250, 249)
+
+
+def test_sync_makes_a_missing_file(room: Room) -> None:
+    """A flush of a segment leaves all its index files behind."""
+    index = make(room)
+
+    index.sync()
+
+    assert size(room) == 96
+
+
+def test_sync_lets_go_of_a_sealed_file(room: Room) -> None:
+    """An inactive segment's index holds no descriptor once it is durable, and stays readable."""
+    index = make(room)
+    index.append(1, 5)
+    index.seal()
+    index.sync()
+    before = opened(room)
+
+    index.sync()
+    found = index.lookup(3)
+
+    assert found == (1, 5)
+    assert opened(room) == before
+    assert index._file is None
+
+
+def test_closing_the_handlers_writes_nothing(room: Room) -> None:
+    """After a disk failure the file stays as it is."""
+    index = make(room)
+    index.append(1, 5)
+    before = len(room.fs.operations)
+
+    index.close_handlers()
+
+    assert len(room.fs.operations) == before
+    assert size(room) == 96
+
+
+def test_renaming_goes_on_with_the_same_file(room: Room) -> None:
+    """Entries written after a rename are in the renamed file."""
+    index = make(room)
+    index.append(1, 5)
+
+    index.rename(room.path(NAME + ".deleted"))
+    index.append(2, 6)
+    index.close()
+
+    assert room.names() == [NAME + ".deleted"]
+    assert size_of_entries(room, NAME + ".deleted") == 2
+
+
+def size_of_entries(room: Room, name: str) -> int:
+    return room.fs.stat(room.path(name)).size_bytes // 8
+
+
+def test_renaming_an_index_that_has_no_file_makes_none(room: Room) -> None:
+    """The name is taken note of for later."""
+    index = make(room)
+
+    index.rename(room.path(NAME + ".deleted"))
+    assert room.names() == []
+
+    index.append(1, 5)
+    assert room.names() == [NAME + ".deleted"]
+
+
+def test_deleting_says_whether_there_was_a_file(room: Room) -> None:
+    """A missing file is no error."""
+    index = make(room)
+    assert not index.delete_if_exists()
+
+    index.append(1, 5)
+
+    assert index.delete_if_exists()
+    assert room.names() == []

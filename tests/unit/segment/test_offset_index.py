@@ -1,0 +1,210 @@
+"""The offset index: format, lookups, room, and what makes it corrupt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tidelog.errors import (
+    CorruptIndex,
+    InvalidArgument,
+    OffsetsOutOfOrder,
+    SegmentOffsetOverflow,
+)
+from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY, OffsetIndex, OffsetPosition
+
+if TYPE_CHECKING:
+    from conftest import Room
+
+NAME = "00000000000000000045.index"
+BASE = 45
+
+
+def make(room: Room, max_bytes: int = 30 * 8, base_offset: int = BASE) -> OffsetIndex:
+    return OffsetIndex(room.fs, room.path(NAME), base_offset, max_bytes)
+
+
+def filled(room: Room) -> OffsetIndex:
+    index = make(room)
+    for offset, position in [(46, 0), (48, 100), (60, 300), (61, 400)]:
+        index.append(offset, position)
+    return index
+
+
+def test_an_entry_is_relative_offset_and_position_big_endian(room: Room) -> None:
+    """Eight bytes: offset minus base offset, then byte position."""
+    index = make(room)
+
+    index.append(BASE + 1, 258)
+
+    assert room.fs.read(room.path(NAME))[:8].hex() == "0000000100000102"
+
+
+@pytest.mark.parametrize(
+    ("offset", "expected"),
+    [
+        (45, (45, 0)),
+        (46, (46, 0)),
+        (47, (46, 0)),
+        (59, (48, 100)),
+        (60, (60, 300)),
+        (2**40, (61, 400)),
+        (0, (45, 0)),
+    ],
+)
+def test_lookup_gives_the_last_entry_at_or_below(
+    room: Room, offset: int, expected: tuple[int, int]
+) -> None:
+    """Below all entries the answer is the start of the file."""
+    assert filled(room).lookup(offset) == expected
+
+
+def test_an_empty_index_answers_with_the_start_of_the_file(room: Room) -> None:
+    """Without entries, and without a file, an offset may lie anywhere from the start on."""
+    index = make(room)
+
+    assert index.lookup(1_000) == OffsetPosition(BASE, 0)
+    assert index.last_offset == BASE
+    assert index.entry_count == 0
+    assert room.names() == []
+
+
+def test_lookups_survive_reopening(room: Room) -> None:
+    """A closed index has only its entries, and reads back as it was."""
+    filled(room).close()
+
+    again = make(room)
+
+    assert again.last_offset == 61
+    assert [again.entry(i) for i in range(4)] == [(46, 0), (48, 100), (60, 300), (61, 400)]
+    with pytest.raises(InvalidArgument):
+        again.entry(4)
+
+
+def test_the_upper_bound_of_a_fetch_goes_by_position(room: Room) -> None:
+    """It is the first entry that lies at or behind the end of what was fetched."""
+    index = filled(room)
+
+    assert index.fetch_upper_bound(100, 200) == OffsetPosition(60, 300)
+    assert index.fetch_upper_bound(100, 201) == OffsetPosition(61, 400)
+    assert index.fetch_upper_bound(0, 401) is None
+    assert index.fetch_upper_bound(2**30, 2**31 - 1) is None
+
+
+def test_a_full_index_takes_no_entry(room: Room) -> None:
+    """Room is the file's size in whole entries."""
+    index = make(room, max_bytes=3 * 8 + 7)
+    for offset in range(46, 49):
+        assert not index.is_full
+        index.append(offset, offset)
+
+    assert index.is_full
+    with pytest.raises(InvalidArgument):
+        index.append(49, 49)
+
+
+def test_many_entries_are_appended_as_far_as_there_is_room(room: Room) -> None:
+    """What does not fit is left out: an index may always be sparser."""
+    index = make(room, max_bytes=3 * 8)
+
+    index.append_all(np.arange(46, 51), np.arange(5))
+
+    assert [index.entry(i).offset for i in range(index.entry_count)] == [46, 47, 48]
+
+
+@pytest.mark.parametrize("offset", [60, 61])
+def test_offsets_must_increase(room: Room, offset: int) -> None:
+    """An offset at or below the last one is refused, and nothing is appended."""
+    index = filled(room)
+
+    with pytest.raises(OffsetsOutOfOrder):
+        index.append(offset, 500)
+    with pytest.raises(OffsetsOutOfOrder):
+        index.append_all(np.array([70, offset]), np.array([500, 600]))
+
+    assert index.last_offset == 61
+    assert index.entry_count == 4
+
+
+@pytest.mark.parametrize("offset", [BASE - 1, BASE + 2**31])
+def test_offsets_must_fit_four_bytes(room: Room, offset: int) -> None:
+    """A relative offset is 0 to 2**31 - 1."""
+    index = make(room)
+
+    with pytest.raises(SegmentOffsetOverflow):
+        index.append(offset, 0)
+    with pytest.raises(SegmentOffsetOverflow):
+        index.append_all(np.array([offset]), np.array([0]))
+
+    assert index.entry_count == 0
+
+
+def test_the_greatest_relative_offset_is_kept(room: Room) -> None:
+    """The last entry that fits is found again."""
+    index = make(room)
+
+    index.append(BASE + 2**31 - 1, 2**31 - 2)
+
+    assert index.lookup(2**40) == OffsetPosition(BASE + 2**31 - 1, 2**31 - 2)
+
+
+@pytest.mark.parametrize(
+    ("offset", "left"), [(0, 0), (46, 0), (47, 1), (60, 2), (61, 3), (62, 4), (2**40, 4)]
+)
+def test_truncation_drops_entries_at_or_above(room: Room, offset: int, left: int) -> None:
+    """What is kept can be looked up, and appending goes on behind it."""
+    index = filled(room)
+
+    index.truncate_to(offset)
+    index.append(BASE + 500, 900)
+
+    assert index.entry_count == left + 1
+    assert index.lookup(BASE + 499).offset == [45, 46, 48, 60, 61][left]
+
+
+def test_readers_keep_what_they_had_when_the_index_is_cut(room: Room) -> None:
+    """Entries taken by a reader do not change under its hands."""
+    index = filled(room)
+    before = index.entries()
+
+    index.truncate_to(47)
+    index.append(200, 999)
+
+    assert before.filled_keys.tolist() == [1, 3, 15, 16]
+    assert before.filled_values.tolist() == [0, 100, 300, 400]
+
+
+def test_dropping_all_entries_keeps_the_file_at_its_size(room: Room) -> None:
+    """Truncation is about entries; only trimming makes the file shorter."""
+    index = filled(room)
+
+    index.truncate()
+
+    assert index.entry_count == 0
+    assert room.fs.stat(room.path(NAME)).size_bytes == 240
+
+
+def test_a_sound_index_passes_its_check(room: Room) -> None:
+    """Also one that is empty, and one whose last offset is the base offset."""
+    index = make(room)
+    index.sanity_check()
+
+    index.append(BASE, 0)
+    index.sanity_check()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        np.array([(-1, 0)], OFFSET_INDEX_ENTRY).tobytes(),
+        np.array([(1, 0)], OFFSET_INDEX_ENTRY).tobytes() + b"odd",
+    ],
+)
+def test_an_index_that_contradicts_itself_is_corrupt(room: Room, data: bytes) -> None:
+    """A last offset below the base, or a length that is no number of entries."""
+    room.fs.write(room.path(NAME), data)
+
+    with pytest.raises(CorruptIndex):
+        make(room).sanity_check()

@@ -1,0 +1,37 @@
+"""Places of offsets and how they compare."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.errors import InvalidArgument
+from tidelog.segment.offset_metadata import UNKNOWN_OFFSET_METADATA, LogOffsetMetadata
+
+EARLY = LogOffsetMetadata(5, 0, 100)
+LATE = LogOffsetMetadata(9, 0, 250)
+NEXT = LogOffsetMetadata(20, 20, 0)
+
+
+def test_places_compare_by_segment() -> None:
+    """Older means in a segment with a lower base offset."""
+    assert EARLY.is_on_older_segment(NEXT)
+    assert not NEXT.is_on_older_segment(EARLY)
+    assert EARLY.is_on_same_segment(LATE)
+    assert not EARLY.is_on_same_segment(NEXT)
+
+
+def test_an_offset_without_a_place_compares_with_nothing() -> None:
+    """It lies neither in the same nor in an older segment."""
+    bare = LogOffsetMetadata(5)
+
+    assert bare.is_offset_only
+    assert UNKNOWN_OFFSET_METADATA.is_offset_only
+    assert not bare.is_on_same_segment(EARLY)
+    assert not bare.is_on_older_segment(NEXT)
+
+
+def test_the_distance_is_counted_in_bytes_of_one_segment() -> None:
+    """Between segments there is none."""
+    assert LATE.position_diff(EARLY) == 150
+    with pytest.raises(InvalidArgument):
+        NEXT.position_diff(EARLY)

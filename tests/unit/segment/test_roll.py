@@ -1,0 +1,89 @@
+"""When the active segment must be closed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.config.log import LogConfig
+from tidelog.segment.roll import RollParams, SegmentState, should_roll
+
+CONFIG = LogConfig(internal_segment_bytes=1_000, segment_ms=100)
+STATE = SegmentState(
+    base_offset=10,
+    size_bytes=600,
+    created_ms=5_000,
+    jitter_ms=0,
+    first_timestamp=2_000,
+    is_indexable=True,
+)
+INCOMING = RollParams(size_bytes=100, last_offset=20, max_timestamp=2_050, now_ms=9_999)
+
+
+def rolls(state: SegmentState = STATE, incoming: RollParams = INCOMING) -> bool:
+    return should_roll(state, incoming, CONFIG)
+
+
+def test_a_young_segment_with_room_takes_more() -> None:
+    """No reason, no roll."""
+    assert not rolls()
+
+
+@pytest.mark.parametrize(("size_bytes", "expected"), [(400, False), (401, True)])
+def test_a_segment_may_become_exactly_full(size_bytes: int, expected: bool) -> None:
+    """What fits to the last byte is appended."""
+    assert rolls(incoming=INCOMING._replace(size_bytes=size_bytes)) is expected
+
+
+@pytest.mark.parametrize(("timestamp", "expected"), [(2_100, False), (2_101, True), (1, False)])
+def test_age_is_counted_in_record_time(timestamp: int, expected: bool) -> None:
+    """From the first batch's greatest timestamp to the incoming one; the clock does not matter."""
+    assert rolls(incoming=INCOMING._replace(max_timestamp=timestamp)) is expected
+
+
+@pytest.mark.parametrize(("now_ms", "expected"), [(5_100, False), (5_101, True)])
+def test_without_timestamps_age_is_counted_by_the_clock(now_ms: int, expected: bool) -> None:
+    """From the moment the segment was made."""
+    state = STATE._replace(first_timestamp=-1)
+
+    assert rolls(state, INCOMING._replace(now_ms=now_ms)) is expected
+
+
+def test_jitter_makes_a_segment_roll_earlier() -> None:
+    """It is taken off the greatest age."""
+    incoming = INCOMING._replace(max_timestamp=2_081)
+
+    assert not rolls(STATE, incoming)
+    assert rolls(STATE._replace(jitter_ms=20), incoming)
+
+
+def test_an_empty_segment_never_rolls_for_age() -> None:
+    """There is nothing to expire."""
+    state = STATE._replace(size_bytes=0, first_timestamp=-1)
+
+    assert not rolls(state, INCOMING._replace(now_ms=10**15))
+
+
+@pytest.mark.parametrize("size_bytes", [0, 600])
+def test_a_segment_without_room_in_its_indexes_rolls(size_bytes: int) -> None:
+    """Even an empty one."""
+    assert rolls(STATE._replace(is_indexable=False, size_bytes=size_bytes))
+
+
+@pytest.mark.parametrize(
+    ("last_offset", "expected"),
+    [(10 + 2**31 - 1, False), (10 + 2**31, True), (10 + 2**31 - 1 + 200, True), (9, True)],
+)
+def test_an_offset_that_an_index_cannot_hold_makes_it_roll(
+    last_offset: int, expected: bool
+) -> None:
+    """The last offset must lie within 2**31 - 1 of the base offset."""
+    state = STATE._replace(size_bytes=0)
+
+    assert rolls(state, INCOMING._replace(last_offset=last_offset)) is expected
+
+
+def test_compaction_may_ask_for_earlier_rolls() -> None:
+    """Only what is rolled can be compacted, so max.compaction.lag.ms bounds the age there."""
+    config = LogConfig(cleanup_policy=("compact",), max_compaction_lag_ms=10, segment_ms=100)
+
+    assert should_roll(STATE, INCOMING, config)

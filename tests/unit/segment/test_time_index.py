@@ -1,0 +1,208 @@
+"""The time index: format, lookups, the slot kept back, and what makes it corrupt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tidelog.errors import (
+    CorruptIndex,
+    InvalidArgument,
+    InvariantError,
+    OffsetsOutOfOrder,
+    SegmentOffsetOverflow,
+)
+from tidelog.segment.time_index import TIME_INDEX_ENTRY, TimeIndex, TimestampOffset
+
+if TYPE_CHECKING:
+    from conftest import Room
+
+NAME = "00000000000000000345.timeindex"
+BASE = 345
+
+
+def make(room: Room, max_bytes: int = 30 * 12) -> TimeIndex:
+    return TimeIndex(room.fs, room.path(NAME), BASE, max_bytes)
+
+
+def filled(room: Room, count: int = 5) -> TimeIndex:
+    index = make(room)
+    for i in range(1, count + 1):
+        index.maybe_append(i * 10, BASE + i * 10)
+    return index
+
+
+def test_an_entry_is_timestamp_and_relative_offset_big_endian(room: Room) -> None:
+    """Twelve bytes: milliseconds, then offset minus base offset."""
+    index = make(room)
+
+    index.maybe_append(258, BASE + 1)
+
+    assert room.fs.read(room.path(NAME))[:12].hex() == "000000000000010200000001"
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "expected"),
+    [
+        (9, (-1, BASE)),
+        (10, (10, BASE + 10)),
+        (29, (20, BASE + 20)),
+        (30, (30, BASE + 30)),
+        (2**62, (50, BASE + 50)),
+        (-1, (-1, BASE)),
+    ],
+)
+def test_lookup_gives_the_last_entry_at_or_before(
+    room: Room, timestamp: int, expected: tuple[int, int]
+) -> None:
+    """Before all entries the answer is no timestamp and the base offset."""
+    assert filled(room).lookup(timestamp) == expected
+
+
+def test_an_empty_index_has_no_timestamp(room: Room) -> None:
+    """Its last entry and every lookup are (-1, base offset), with or without a file."""
+    index = make(room)
+    assert index.last_entry == index.lookup(100) == (-1, BASE)
+
+    index.create()
+
+    assert index.last_entry == index.lookup(100) == (-1, BASE)
+
+
+def test_entries_survive_reopening(room: Room) -> None:
+    """The last entry is found without loading, the others by number."""
+    filled(room).close()
+
+    again = make(room)
+
+    assert again.last_entry == TimestampOffset(50, BASE + 50)
+    assert again.entry(0) == TimestampOffset(10, BASE + 10)
+    with pytest.raises(InvalidArgument):
+        again.entry(5)
+
+
+def test_a_timestamp_that_is_not_greater_says_nothing_new(room: Room) -> None:
+    """It is passed over: equal to the last one, or none at all in an empty index."""
+    index = make(room)
+
+    added = [index.maybe_append(time, BASE + 1) for time in (-1, 0, 0)]
+
+    assert added == [False, True, False]
+    assert index.entry_count == 1
+
+
+def test_offsets_must_not_go_back(room: Room) -> None:
+    """An offset below the last one is refused, an equal one is not."""
+    index = filled(room)
+
+    assert index.maybe_append(60, BASE + 50)
+    with pytest.raises(OffsetsOutOfOrder):
+        index.maybe_append(70, BASE + 49)
+    with pytest.raises(OffsetsOutOfOrder):
+        index.maybe_append_all(np.array([70, 80]), np.array([BASE + 60, BASE + 59]))
+
+    assert index.last_entry == (60, BASE + 50)
+
+
+def test_timestamps_must_not_go_back(room: Room) -> None:
+    """The caller hands in a running maximum, so a smaller one is a bug."""
+    index = filled(room)
+
+    with pytest.raises(InvariantError):
+        index.maybe_append(49, BASE + 60)
+    with pytest.raises(InvariantError):
+        index.maybe_append_all(np.array([60, 59]), np.array([BASE + 60, BASE + 61]))
+
+    assert index.entry_count == 5
+
+
+@pytest.mark.parametrize("offset", [BASE - 1, BASE + 2**31])
+def test_offsets_must_fit_four_bytes(room: Room, offset: int) -> None:
+    """A relative offset is 0 to 2**31 - 1."""
+    index = make(room)
+
+    with pytest.raises(SegmentOffsetOverflow):
+        index.maybe_append(10, offset)
+    with pytest.raises(SegmentOffsetOverflow):
+        index.maybe_append_all(np.array([10]), np.array([offset]))
+
+    assert index.entry_count == 0
+
+
+def test_one_slot_is_kept_for_closing_the_segment(room: Room) -> None:
+    """The index is full one entry early; only the last entry of a segment takes that slot."""
+    index = make(room, max_bytes=3 * 12)
+    index.maybe_append(10, BASE)
+    index.maybe_append(20, BASE)
+
+    assert index.is_full
+    with pytest.raises(InvalidArgument):
+        index.maybe_append(30, BASE)
+    assert index.maybe_append(30, BASE, skip_full_check=True)
+    assert index.size_bytes == 36
+
+
+def test_many_entries_are_appended_as_far_as_there_is_room(room: Room) -> None:
+    """Those that say nothing new take no room; the slot kept back stays free."""
+    index = make(room, max_bytes=4 * 12)
+
+    index.maybe_append_all(np.array([1, 1, 2, 3, 4]), BASE + np.arange(5))
+
+    assert index.entries().filled_keys.tolist() == [1, 2, 3]
+    assert index.entries().filled_values.tolist() == [0, 2, 3]
+
+
+def test_entries_that_say_nothing_make_no_file(room: Room) -> None:
+    """A segment of records without timestamps has an empty time index."""
+    index = make(room)
+
+    index.maybe_append_all(np.array([-1, -1]), np.array([-1, -1]))
+    index.maybe_append(-1, BASE, skip_full_check=True)
+
+    assert room.names() == []
+
+
+@pytest.mark.parametrize(
+    ("offset", "left"), [(0, 0), (BASE + 10, 0), (BASE + 11, 1), (BASE + 50, 4), (2**40, 5)]
+)
+def test_truncation_goes_by_offset(room: Room, offset: int, left: int) -> None:
+    """Entries whose offset is at or above go, whatever their timestamps."""
+    index = filled(room)
+
+    index.truncate_to(offset)
+
+    assert index.entry_count == left
+
+
+def test_dropping_all_entries(room: Room) -> None:
+    """Then the last entry is that of an empty index."""
+    index = filled(room)
+
+    index.truncate()
+
+    assert index.last_entry == (-1, BASE)
+
+
+def test_a_sound_index_passes_its_check(room: Room) -> None:
+    """Also an empty one."""
+    make(room).sanity_check()
+
+    filled(room).sanity_check()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        np.array([(10, 1), (9, 2)], TIME_INDEX_ENTRY).tobytes(),
+        np.array([(10, 1), (11, -2)], TIME_INDEX_ENTRY).tobytes(),
+        np.array([(10, 1)], TIME_INDEX_ENTRY).tobytes() + b"odd",
+    ],
+)
+def test_an_index_that_contradicts_itself_is_corrupt(room: Room, data: bytes) -> None:
+    """Last timestamp below the first, last offset below the base, or an odd length."""
+    room.fs.write(room.path(NAME), data)
+
+    with pytest.raises(CorruptIndex):
+        make(room).sanity_check()

@@ -1,0 +1,210 @@
+"""The index of aborted transactions: format, collection, truncation, damage."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.errors import CorruptIndex, InvalidArgument
+from tidelog.segment.txn_index import ABORTED_TXN, AbortedTxn, TransactionIndex
+
+if TYPE_CHECKING:
+    from conftest import Room
+
+NAME = "00000000000000000000.txnindex"
+
+ABORTED = [
+    AbortedTxn(0, 0, first_offset=0, last_offset=10, last_stable_offset=11),
+    AbortedTxn(0, 1, first_offset=5, last_offset=15, last_stable_offset=13),
+    AbortedTxn(0, 2, first_offset=18, last_offset=35, last_stable_offset=25),
+    AbortedTxn(0, 3, first_offset=32, last_offset=50, last_stable_offset=40),
+]
+
+
+def make(room: Room, base_offset: int = 0) -> TransactionIndex:
+    return TransactionIndex(room.fs, room.path(NAME), base_offset)
+
+
+def filled(room: Room) -> TransactionIndex:
+    index = make(room)
+    index.append_all(ABORTED)
+    return index
+
+
+def test_an_entry_has_thirty_four_bytes(room: Room) -> None:
+    """Version, producer, first and last offset, last stable offset; big-endian, unpadded."""
+    make(room).append(AbortedTxn(0, 42, 7, 12, 13))
+
+    assert room.fs.read(room.path(NAME)).hex() == (
+        "0000" + "000000000000002a" + "0000000000000007" + "000000000000000c" + "000000000000000d"
+    )
+
+
+def test_the_first_entry_makes_the_file(room: Room) -> None:
+    """No question does, nor flushing, resetting, truncating or closing."""
+    index = make(room)
+
+    index.sanity_check()
+    index.collect_aborted(0, 10)
+    index.truncate_to(0)
+    index.reset()
+    index.sync()
+    index.close()
+
+    assert (index.is_empty, room.names()) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("fetch_offset", "upper", "found", "is_complete"),
+    [
+        (0, 100, ABORTED, False),
+        (0, 32, ABORTED[:3], True),
+        (0, 35, ABORTED, True),
+        (10, 35, ABORTED, True),
+        (11, 35, ABORTED[1:], True),
+        (20, 41, ABORTED[2:], False),
+    ],
+)
+def test_collecting_takes_what_touches_the_range(
+    room: Room, fetch_offset: int, upper: int, found: list[AbortedTxn], is_complete: bool
+) -> None:
+    """Markers at or above the fetch offset, begun below the bound; done once the LSO passes it."""
+    result = filled(room).collect_aborted(fetch_offset, upper)
+
+    assert (list(result.aborted), result.is_complete) == (found, is_complete)
+
+
+def test_last_offsets_must_increase(room: Room) -> None:
+    """Markers are written in the order of the log; a bad one of several keeps all out."""
+    index = filled(room)
+
+    with pytest.raises(InvalidArgument):
+        index.append(ABORTED[3])
+    with pytest.raises(InvalidArgument):
+        index.append_all([AbortedTxn(0, 1, 50, 60, 61), AbortedTxn(0, 1, 50, 60, 61)])
+
+    assert index.all_aborted() == ABORTED
+
+
+def test_a_reopened_index_does_not_know_the_last_marker(room: Room) -> None:
+    """As in Kafka the order is only checked among entries written by one open index."""
+    filled(room).close()
+    index = make(room)
+
+    index.append(ABORTED[0])
+
+    assert index.all_aborted() == [*ABORTED, ABORTED[0]]
+
+
+@pytest.mark.parametrize(("offset", "left"), [(51, 4), (50, 3), (16, 2), (10, 0), (0, 0)])
+def test_truncation_cuts_at_the_first_marker_at_or_above(
+    room: Room, offset: int, left: int
+) -> None:
+    """The file ends behind what is kept, and the order is known from there."""
+    index = filled(room)
+
+    index.truncate_to(offset)
+
+    assert index.all_aborted() == ABORTED[:left]
+    assert room.fs.stat(room.path(NAME)).size_bytes == left * ABORTED_TXN.size
+    if left < len(ABORTED):
+        index.append(ABORTED[left])
+
+
+def test_reset_empties_any_file(room: Room) -> None:
+    """Recovery begins so, also where the file does not read."""
+    room.fs.write(room.path(NAME), b"\x01" * 40)
+    index = make(room)
+
+    index.reset()
+    index.append(ABORTED[0])
+
+    assert index.all_aborted() == ABORTED[:1]
+
+
+def test_a_partial_entry_at_the_end_is_ignored_and_overwritten(room: Room) -> None:
+    """A crash may leave one."""
+    room.fs.write(room.path(NAME), ABORTED_TXN.pack(ABORTED[0]) + b"\0" * 33)
+    index = make(room)
+
+    index.append(ABORTED[1])
+
+    assert make(room).all_aborted() == ABORTED[:2]
+
+
+@pytest.mark.parametrize("version", [0x100, 0x7FFF])
+def test_an_unknown_version_is_corrupt(room: Room, version: int) -> None:
+    """Only the first byte of the version counts, as in Kafka."""
+    room.fs.write(room.path(NAME), ABORTED_TXN.pack(ABORTED[0]._replace(version=version)))
+
+    with pytest.raises(CorruptIndex):
+        make(room).all_aborted()
+
+
+def test_a_low_byte_of_the_version_does_not_count(room: Room) -> None:
+    """Kafka reads past it."""
+    room.fs.write(room.path(NAME), ABORTED_TXN.pack(ABORTED[0]._replace(version=1)))
+
+    make(room).sanity_check()
+
+
+def test_a_marker_below_the_base_offset_is_corrupt(room: Room) -> None:
+    """An entry belongs to the segment that holds the marker; the transaction may be older."""
+    filled(room).close()
+
+    make(room, base_offset=10).sanity_check()
+    with pytest.raises(CorruptIndex):
+        make(room, base_offset=11).sanity_check()
+
+
+def test_sync_makes_the_entries_durable_and_lets_go_of_the_file(room: Room) -> None:
+    """The next entry opens the file again."""
+    index = filled(room)
+    for path in (room.directory, "/data", "/"):
+        room.fs.sync_directory(path)
+
+    index.sync()
+    assert index._file is None
+    room.fs.power_cut()
+
+    assert make(room).all_aborted() == ABORTED
+
+
+def test_a_failed_write_adds_nothing(room: Room) -> None:
+    """The entry can be written once there is space."""
+    index = filled(room)
+    room.fs.fail("pwrite", ".txnindex", OSError(errno.ENOSPC, "full"))
+    later = AbortedTxn(0, 4, 60, 70, 71)
+
+    with pytest.raises(OSError, match="full"):
+        index.append(later)
+    index.append(later)
+
+    assert index.all_aborted() == [*ABORTED, later]
+
+
+def test_many_entries_are_kept_in_order(room: Room) -> None:
+    """One append after the other, over every growth of the memory."""
+    aborted = [AbortedTxn(0, i, i, i, i + 1) for i in range(100)]
+    index = make(room)
+
+    for txn in aborted:
+        index.append(txn)
+
+    assert index.all_aborted() == make(room).all_aborted() == aborted
+
+
+def test_renaming_and_deleting(room: Room) -> None:
+    """The file goes with the index; an index without a file just takes the name."""
+    index = make(room)
+    index.rename(room.path(NAME + ".cleaned"))
+    index.append(ABORTED[0])
+
+    index.rename(room.path(NAME))
+    index.append(ABORTED[1])
+
+    assert make(room).all_aborted() == ABORTED[:2]
+    assert (index.delete_if_exists(), index.delete_if_exists()) == (True, False)
+    assert room.names() == []
