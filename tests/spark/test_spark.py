@@ -1,0 +1,265 @@
+"""Spark writes and reads logs: what goes in comes out, with the columns of Spark's Kafka source."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql.datasource import DataSourceReader
+
+import tidelog
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.records.partitioner import partition_for_key
+from tidelog.spark.reader import LogReader
+from tidelog.staging.staged_file import list_staged
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+KAFKA_COLUMNS = (
+    "key binary,value binary,topic string,partition int,offset bigint,timestamp timestamp,"
+    "timestampType int"
+)
+ROWS = "key string, value string, headers array<struct<key: string, value: binary>>"
+
+
+def write(rows: DataFrame, path: str, topic: str | None = "t", **options: Any) -> None:
+    writer = rows.write.format("tidelog").options(**options)
+    if topic is not None:
+        writer = writer.option("topic", topic)
+    writer.mode("append").save(path)
+
+
+def read(spark: SparkSession, path: str, topic: str = "t", **options: Any) -> DataFrame:
+    return spark.read.format("tidelog").option("subscribe", topic).options(**options).load(path)
+
+
+def numbers(spark: SparkSession, count: int) -> DataFrame:
+    return spark.range(count).selectExpr("cast(id AS string) AS key", "cast(id AS string) AS value")
+
+
+def test_what_is_written_is_read(spark: SparkSession, data_dir: str) -> None:
+    """Each row written becomes one record with its key and value, in the partition of its key."""
+    write(numbers(spark, 1000), data_dir, numPartitions=4)
+
+    found = read(spark, data_dir).selectExpr(
+        "cast(key AS string)", "cast(value AS string)", "partition", "offset", "topic"
+    )
+
+    rows = found.collect()
+    assert sorted(int(row.key) for row in rows) == list(range(1000))
+    assert all(row.key == row.value and row.topic == "t" for row in rows)
+    assert all(row.partition == partition_for_key(row.key.encode(), 4) for row in rows)
+    for partition in range(4):
+        offsets = sorted(row.offset for row in rows if row.partition == partition)
+        assert offsets == list(range(len(offsets)))
+
+
+def test_columns_are_those_of_the_kafka_source(spark: SparkSession, data_dir: str) -> None:
+    """Names, types and order are the ones a job that read from Kafka knows; headers on request."""
+    write(numbers(spark, 1), data_dir)
+
+    plain, full = read(spark, data_dir), read(spark, data_dir, includeHeaders="true")
+
+    assert ",".join(f"{n} {t}" for n, t in plain.dtypes) == KAFKA_COLUMNS
+    assert full.dtypes[-1] == ("headers", "array<struct<key:string,value:binary>>")
+    assert full.columns[:-1] == plain.columns
+
+
+def test_headers_and_nulls_survive(spark: SparkSession, data_dir: str) -> None:
+    """A null key, a null value, no headers, and a header without value come back as they were."""
+    rows = [
+        ("k", None, None),
+        (None, "v", [("a", b"1"), ("b", None), ("a", b"")]),
+        (None, None, []),
+    ]
+    write(spark.createDataFrame(rows, ROWS).coalesce(1), data_dir)
+
+    found = read(spark, data_dir, includeHeaders="true").orderBy("offset").collect()
+
+    headers = [row.headers and [tuple(pair) for pair in row.headers] for row in found]
+    assert [(row.key, row.value) for row in found] == [(b"k", None), (None, b"v"), (None, None)]
+    assert headers == [None, [("a", b"1"), ("b", None), ("a", b"")], None]
+
+
+def test_times_are_kept_to_the_millisecond(spark: SparkSession, data_dir: str) -> None:
+    """A column timestamp gives each record its time, which is read back as CreateTime."""
+    times = spark.sql("SELECT 'v' AS value, timestamp'2013-01-01 05:15:00.123456Z' AS timestamp")
+    write(times, data_dir)
+
+    row = read(spark, data_dir).select("timestamp", "timestampType").collect()[0]
+
+    assert row.timestampType == 0
+    assert row.timestamp == datetime.fromtimestamp(1_357_017_300.123)  # noqa: DTZ006 - as Spark gives it
+
+
+def test_chosen_columns_are_all_that_is_read(spark: SparkSession, data_dir: str) -> None:
+    """``.schema(...)`` names the columns to decode, in any order, headers among them."""
+    write(numbers(spark, 10), data_dir)
+
+    source = spark.read.format("tidelog").option("subscribe", "t")
+    two = source.schema("offset long, key binary").load(data_dir)
+
+    assert two.dtypes == [("offset", "bigint"), ("key", "binary")]
+    assert sorted(row.offset for row in two.collect()) == list(range(10))
+    assert source.schema("headers " + ROWS.partition("headers ")[2]).load(data_dir).count() == 10
+
+
+def test_no_filter_is_pushed_down() -> None:
+    """Spark 4.3 keeps pushed filters for later queries of a DataFrame; so none is ever taken."""
+    assert LogReader.pushFilters is DataSourceReader.pushFilters
+
+
+def test_one_query_never_narrows_another(spark: SparkSession, data_dir: str) -> None:
+    """The four shapes of query that leak a pushed filter give the right rows."""
+    write(numbers(spark, 1000), data_dir, numPartitions=2)
+    df = read(spark, data_dir)
+    few = df.filter("offset < 10")
+    df.createOrReplaceTempView("leak")
+
+    counts = [
+        (few.count(), df.count()),
+        (few.union(df.filter("offset >= 400")).count(), df.filter("offset >= 400").count()),
+        (few.join(df, ["partition", "offset"], "right").count(),),
+        tuple(
+            spark.sql(
+                "SELECT (SELECT count(*) FROM leak WHERE offset < 10), (SELECT count(*) FROM leak)"
+            ).collect()[0]
+        ),
+    ]
+
+    late = counts[1][1]
+    assert counts == [(20, 1000), (20 + late, late), (1000,), (20, 1000)]
+    assert late > 0
+
+
+def test_an_empty_topic_has_no_rows(spark: SparkSession, data_dir: str) -> None:
+    """A topic without records is read as a table without rows, and so is a write of no rows."""
+    with tidelog.open(data_dir) as directory:
+        directory.create_topic("empty", 3)
+    write(numbers(spark, 0), data_dir, "made", numPartitions=2)
+
+    assert read(spark, data_dir, "empty").count() == 0
+    assert read(spark, data_dir, "made").collect() == []
+
+
+def test_a_missing_topic_is_named_with_those_that_are_there(
+    spark: SparkSession, data_dir: str
+) -> None:
+    """Reading a topic or a directory that does not exist is an error that helps."""
+    write(numbers(spark, 1), data_dir, "flights")
+
+    with pytest.raises(AnalysisException, match=r"no topic flihgts in .*topics there: flights"):
+        read(spark, data_dir, "flihgts").count()
+    with pytest.raises(AnalysisException, match="is no data directory"):
+        read(spark, data_dir + "/none", "flights").count()
+
+
+def test_offsets_bound_a_read(spark: SparkSession, data_dir: str) -> None:
+    """Starting offsets are inclusive, ending offsets exclusive, given for each partition."""
+    write(numbers(spark, 100), data_dir)
+
+    part = read(
+        spark, data_dir, startingOffsets='{"t":{"0":10}}', endingOffsets='{"t":{"0":-1}}'
+    ).filter("offset < 1000")
+    few = read(spark, data_dir, startingOffsets='{"t":{"0":10}}', endingOffsets='{"t":{"0":13}}')
+
+    assert part.count() == 90
+    assert [row.offset for row in few.collect()] == [10, 11, 12]
+    with pytest.raises(AnalysisException, match="offset 101 is out of range"):
+        read(spark, data_dir, startingOffsets='{"t":{"0":101}}').count()
+
+
+def test_many_tasks_read_each_record_once(spark: SparkSession, data_dir: str) -> None:
+    """Cut into many tasks, a log gives every record once, in offset order within each task."""
+    write(numbers(spark, 20_000), data_dir, numPartitions=3, batchBytes=2000)
+
+    cut = read(spark, data_dir, minPartitions=7)
+
+    assert cut.rdd.getNumPartitions() >= 5
+    assert cut.select("partition", "offset").distinct().count() == cut.count() == 20_000
+
+
+def test_each_row_may_name_its_topic(spark: SparkSession, data_dir: str) -> None:
+    """Without the option ``topic`` rows go to the topic in their column; the option goes first."""
+    rows = spark.range(10).selectExpr(
+        "concat('topic', id % 2) AS topic", "cast(id AS string) AS value", "0 AS partition"
+    )
+    write(rows, data_dir, topic=None)
+    write(rows, data_dir, topic="all")
+
+    assert read(spark, data_dir, "topic0,topic1").groupBy("topic").count().orderBy(
+        "topic"
+    ).collect() == [("topic0", 5), ("topic1", 5)]
+    assert read(spark, data_dir, "all").count() == 10
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_every_codec_goes_through(spark: SparkSession, data_dir: str, codec: str) -> None:
+    """A topic whose setting names a codec holds batches of that codec, and reads back."""
+    write(numbers(spark, 500), data_dir, **{"topic.compression.type": codec})
+
+    with tidelog.open_read_only(f"{data_dir}/t-0") as log:
+        codecs = {int(code) for piece in log.pieces() for code in piece.batches.codec}
+
+    assert codecs == {int(tidelog.Codec.named(codec))}
+    assert read(spark, data_dir).select("value").distinct().count() == 500
+
+
+def test_a_write_leaves_no_staged_files(spark: SparkSession, data_dir: str) -> None:
+    """After a commit, and after a job that failed, no staged file is left."""
+    write(numbers(spark, 10), data_dir)
+    failing = spark.range(10).selectExpr("CAST(raise_error('no') AS string) AS value")
+
+    with pytest.raises(PySparkException, match="no"):
+        write(failing, data_dir)
+
+    assert list_staged(SYSTEM_FILES, data_dir) == []
+    assert read(spark, data_dir).count() == 10
+
+
+@pytest.mark.parametrize(
+    ("expression", "options", "words"),
+    [
+        ("id AS value", {}, "column value must be binary or string, not bigint"),
+        ("'a' AS key", {}, "there is no column value"),
+        ("'a' AS value; 'b' AS carrier", {}, "column carrier has no place in a record"),
+        ("'a' AS value", {"topic": "no/name"}, "topic name 'no/name'"),
+        ("'a' AS value", {"compression": "rar"}, "rar"),
+        ("'a' AS value", {"numPartition": "3"}, "did you mean numPartitions?"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_it_starts(
+    spark: SparkSession, data_dir: str, expression: str, options: dict[str, str], words: str
+) -> None:
+    """A column or an option that does not fit is an error on the driver that says what to do."""
+    with pytest.raises(AnalysisException, match=words.replace("?", r"\?")):
+        write(
+            spark.range(1).selectExpr(*expression.split(";")), data_dir, **{"topic": "t"} | options
+        )
+
+
+def test_overwriting_is_refused(spark: SparkSession, data_dir: str) -> None:
+    """A log is only appended to; overwriting would drop other writers' records."""
+    rows = numbers(spark, 1).write.format("tidelog").option("topic", "t")
+
+    with pytest.raises(AnalysisException, match="only appended to"):
+        rows.mode("overwrite").save(data_dir)
+
+
+def test_sql_finds_the_format(spark: SparkSession, data_dir: str) -> None:
+    """A view over a topic is made in SQL, without import or registration."""
+    write(numbers(spark, 5), data_dir)
+
+    spark.sql(
+        f"CREATE OR REPLACE TEMPORARY VIEW log USING tidelog OPTIONS "
+        f"(path 'file:{data_dir}', subscribe 't')"
+    )
+
+    assert spark.sql("SELECT max(offset) FROM log").collect()[0][0] == 4
+    assert os.path.isdir(data_dir)
