@@ -7,9 +7,8 @@ and the long one where the index says nothing. Must not know indexes. Kafka:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.codec.layout import Layout, Wire
 from tidelog.errors import CorruptMessage
 from tidelog.records import legacy
 from tidelog.records.batch import BATCH_HEADER, BATCH_PREFIX, LOG_OVERHEAD, MIN_RECORD_LENGTH
@@ -22,22 +21,6 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES: Final = 8 << 10
 _SHORT_WALK_BYTES: Final = 256 << 10
-
-
-class BatchStart(NamedTuple):
-    """How a batch begins, as far as its last offset. Source: Kafka DefaultRecordBatch."""
-
-    base_offset: Annotated[int, Wire("q", "First offset; before magic 2 the last one.")]
-    length: Annotated[int, Wire("i", "Bytes that follow this field.")]
-    leader_epoch: Annotated[int, Wire("i", "Before magic 2 a checksum.")]
-    magic: Annotated[int, Wire("b", "Format version.")]
-    crc: Annotated[int, Wire("I", "Checksum.")]
-    attributes: Annotated[int, Wire("h", "Codec and flags.")]
-    last_offset_delta: Annotated[int, Wire("i", "Last offset - base offset, from magic 2 on.")]
-
-
-BATCH_START: Final = Layout(BatchStart)
-assert BATCH_START.size == BATCH_HEADER.offsets["last_offset_delta"] + 4
 
 
 class BatchPosition(NamedTuple):
@@ -88,7 +71,7 @@ def read_headers(
     position = start
     while position < stop and position < limit - BATCH_PREFIX.size:
         at = position - chunk_start
-        if at + BATCH_START.size > len(chunk):
+        if at + BATCH_HEADER.size > len(chunk):
             chunk_start, at = position, 0
             chunk = file.pread(min(_CHUNK_BYTES, limit - position), position)
         batch = _batch_at(chunk, at, position, limit, file.path)
@@ -110,9 +93,9 @@ def _batch_at(chunk: bytes, at: int, position: int, limit: int, path: str) -> Ba
         return None
     if prefix.magic in {0, 1}:
         return BatchPosition(prefix.offset, prefix.offset, position, size, prefix.magic)
-    if prefix.magic != 2 or size < BATCH_HEADER.size or len(chunk) - at < BATCH_START.size:
+    if prefix.magic != 2 or size < BATCH_HEADER.size or len(chunk) - at < BATCH_HEADER.size:
         raise CorruptMessage("a batch header is damaged", position, path)
-    last_offset = prefix.offset + BATCH_START.unpack(chunk, at).last_offset_delta
+    last_offset = prefix.offset + BATCH_HEADER.unpack(chunk, at).last_offset_delta
     return BatchPosition(prefix.offset, last_offset, position, size, prefix.magic)
 
 

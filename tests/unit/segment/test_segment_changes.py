@@ -1,0 +1,297 @@
+"""How a segment changes after it was written: truncated, closed, opened and checked again."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.errors import CorruptIndex
+from tidelog.segment.txn_index import AbortedTxn
+
+if TYPE_CHECKING:
+    from conftest import Room
+
+    from tidelog.segment.segment import LogSegment
+
+INT32_MAX = 2**31 - 1
+SIZE = 170
+"""Bytes of a batch of one record, as the room builds it."""
+
+
+def stored(room: Room, segment: LogSegment) -> bytes:
+    return room.fs.read(segment.path)[: segment.size_bytes]
+
+
+def entries(segment: LogSegment) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    offsets, times = segment.offset_index, segment.time_index
+    return (
+        [offsets.entry(i) for i in range(offsets.entry_count)],
+        [times.entry(i) for i in range(times.entry_count)],
+    )
+
+
+# Truncation
+
+
+def test_truncation_takes_whole_batches(room: Room) -> None:
+    """A batch that straddles the offset goes too."""
+    segment = room.segment(40)
+    size = room.append(segment, [50, 51])
+    room.append(segment, [52, 53])
+
+    cut = segment.truncate_to(53)
+
+    assert (cut, segment.size_bytes, len(room.fs.read(segment.path))) == (size, size, size)
+    assert segment.read_next_offset() == 52
+
+
+def test_truncation_in_a_gap_removes_what_lies_above(room: Room) -> None:
+    """Offsets 40 and 43 are there: truncation to 41 removes 43."""
+    segment = room.segment(40)
+    room.append(segment, [40])
+    room.append(segment, [43])
+
+    segment.truncate_to(41)
+
+    assert segment.read_next_offset() == 41
+
+
+def test_truncation_beyond_the_end_only_makes_room_in_the_indexes(room: Room) -> None:
+    """Records and entries stay."""
+    segment = room.segment(0, index_interval_bytes=100)
+    for offset in range(3):
+        room.append(segment, [offset], [offset])
+    segment.become_inactive()
+    before = stored(room, segment), entries(segment)
+
+    cut = segment.truncate_to(3)
+
+    assert (cut, (stored(room, segment), entries(segment))) == (0, before)
+    assert room.fs.stat(segment.offset_index.path).size_bytes == 10 << 20
+    assert not segment.offset_index.is_full
+
+
+def test_truncation_finds_the_greatest_timestamp_that_is_left(room: Room) -> None:
+    """From the last index entries on, and in the batches behind them."""
+    segment = room.segment(0, index_interval_bytes=200)
+    for offset, timestamp in enumerate([5, 30, 10, 20, 40]):
+        room.append(segment, [offset], [timestamp])
+
+    segment.truncate_to(4)
+    assert segment.largest_so_far() == (30, 1)
+
+    segment.truncate_to(1)
+    assert segment.largest_so_far() == (5, 0)
+
+    segment.truncate_to(0)
+    assert segment.largest_so_far() == (-1, 0)
+
+
+def test_after_truncation_the_interval_starts_anew(room: Room) -> None:
+    """As it does after opening."""
+    segment = room.segment(0, index_interval_bytes=200)
+    for offset in range(3):
+        room.append(segment, [offset])
+
+    segment.truncate_to(2)
+    for offset in range(2, 5):
+        room.append(segment, [offset])
+
+    assert entries(segment)[0] == [(4, 4 * SIZE)]
+
+
+def test_truncation_drops_aborted_transactions(room: Room) -> None:
+    """Those whose marker goes."""
+    segment = room.segment(0)
+    for offset in range(3):
+        room.append(segment, [offset])
+    segment.update_txn_index([AbortedTxn(0, 7, 0, 1, 2), AbortedTxn(0, 8, 0, 2, 3)])
+
+    segment.truncate_to(2)
+
+    assert segment.collect_aborted(0, 9).aborted == (AbortedTxn(0, 7, 0, 1, 2),)
+
+
+def test_a_segment_truncated_to_nothing_is_as_new(room: Room) -> None:
+    """It can be filled again from its base offset."""
+    segment = room.segment(0, index_interval_bytes=100)
+    for offset in range(3):
+        room.append(segment, [offset], [100 + offset])
+
+    segment.truncate_to(0)
+    room.append(segment, [0], [3])
+
+    assert segment.first_batch_timestamp() == 3
+    assert entries(segment) == ([], [])
+
+
+# The end of its life
+
+
+def test_becoming_inactive_trims_and_notes_the_greatest_timestamp(room: Room) -> None:
+    """The time index ends with it, the files with their last entry and byte."""
+    segment = room.segment(0, preallocate=True, internal_segment_bytes=4_096)
+    room.append(segment, [0, 1], [50, 40])
+
+    segment.become_inactive()
+
+    sizes = [room.fs.stat(room.path(name)).size_bytes for name in room.names()]
+    assert (room.names(), sizes) == (
+        [f"{0:020d}.{k}" for k in ("index", "log", "timeindex")],
+        [0, segment.size_bytes, 12],
+    )
+    assert entries(segment) == ([], [(50, 1)])
+
+
+def test_a_closed_segment_is_trimmed_and_durable(room: Room) -> None:
+    """After a power cut all its bytes and entries are there."""
+    sizes = {"internal_segment_bytes": 4_096, "segment_index_bytes": 4_096}
+    segment = room.segment(0, preallocate=True, index_interval_bytes=100, **sizes)
+    for offset in range(4):
+        room.append(segment, [offset], [offset])
+    expected = stored(room, segment)
+
+    segment.close()
+    for directory in ("/", "/data", room.directory):
+        room.fs.sync_directory(directory)
+    room.fs.power_cut()
+
+    again = room.segment(0)
+    assert room.fs.read(again.path) == expected
+    assert entries(again) == ([(i, i * SIZE) for i in (1, 2, 3)], [(i, i) for i in (1, 2, 3)])
+
+
+def test_closing_twice_does_nothing(room: Room) -> None:
+    """Nor does closing a segment whose handlers were closed."""
+    segment = room.segment(0)
+    room.append(segment, [0])
+    segment.close()
+    before = len(room.fs.operations)
+
+    segment.close()
+    segment.close_handlers()
+
+    assert len(room.fs.operations) == before
+
+
+def test_close_tries_every_file_and_raises_the_first_error(room: Room) -> None:
+    """One bad file must not keep the others untrimmed."""
+    segment = room.segment(0)
+    room.append(segment, [0], [5])
+    room.fs.fail("sync", ".index", OSError(errno.EIO, "bad block"))
+
+    with pytest.raises(OSError, match="bad block"):
+        segment.close()
+
+    assert room.fs.stat(segment.time_index.path).size_bytes == 12
+
+
+def test_a_lost_last_time_entry_does_not_keep_a_segment_open(room: Room) -> None:
+    """It is a hint; the records are closed."""
+    segment = room.segment(0)
+    room.append(segment, [0], [5])
+    room.fs.fail("pwrite", ".timeindex", OSError(errno.ENOSPC, "full"))
+
+    segment.close()
+
+    assert room.fs.stat(segment.time_index.path).size_bytes == 0
+
+
+def test_flushing_makes_records_and_indexes_durable(room: Room) -> None:
+    """Records first, then what points at them."""
+    segment = room.segment(0, index_interval_bytes=100)
+    for offset in range(3):
+        room.append(segment, [offset], [offset])
+    before = len(room.fs.operations)
+
+    segment.flush()
+
+    synced = [op for op in room.fs.operations[before:] if op.name == "sync"]
+    assert [op.path.rpartition(".")[2] for op in synced] == ["log", "index", "timeindex"]
+
+
+# Preallocation and opening
+
+
+def test_a_preallocated_file_is_long_but_holds_nothing(room: Room) -> None:
+    """Its logical size is that of the records."""
+    segment = room.segment(0, preallocate=True, internal_segment_bytes=4_096)
+
+    room.append(segment, [0])
+
+    assert (segment.size_bytes, len(room.fs.read(segment.path))) == (SIZE, 4_096)
+    assert segment.read_next_offset() == 1
+
+
+def test_an_existing_file_is_not_preallocated_again(room: Room) -> None:
+    """All its bytes count as records."""
+    segment = room.segment(0)
+    room.append(segment, [0])
+    segment.close()
+
+    again = room.segment(0, preallocate=True)
+
+    assert again.size_bytes == SIZE
+
+
+def test_a_reopened_segment_goes_on_at_its_end(room: Room) -> None:
+    """Once its indexes have their full size again."""
+    segment = room.segment(0, index_interval_bytes=100)
+    room.append(segment, [0], [0])
+    segment.close()
+
+    again = room.segment(0, index_interval_bytes=100)
+    again.resize_indexes()
+    room.append(again, [1], [1])
+    room.append(again, [2], [2])
+
+    assert entries(again) == ([(2, 2 * SIZE)], [(0, 0), (2, 2)])
+    assert again.read_next_offset() == 3
+
+
+# Checks at loading
+
+
+def test_the_check_makes_a_missing_time_index_and_leaves_it_empty(room: Room) -> None:
+    """Kafka does not refill it either."""
+    segment = room.segment(0)
+    room.append(segment, [0], [5])
+    segment.close()
+    room.fs.delete(segment.time_index.path)
+
+    again = room.segment(0)
+    again.sanity_check()
+
+    assert again.has_offset_index()
+    assert room.fs.stat(segment.time_index.path).size_bytes == 0
+
+
+def test_the_check_does_not_look_into_the_other_indexes(room: Room) -> None:
+    """Recovery does, where it matters; only the transaction index is judged."""
+    segment = room.segment(10)
+    room.fs.write(segment.offset_index.path, b"garbage")
+    room.fs.write(segment.time_index.path, b"garbage")
+    segment.sanity_check()
+
+    room.fs.write(segment.txn_index.path, bytes(34))
+
+    with pytest.raises(CorruptIndex):
+        room.segment(10).sanity_check()
+
+
+def test_a_segment_may_lack_its_offset_index(room: Room) -> None:
+    """Then the loader recovers it."""
+    assert not room.segment(0).has_offset_index()
+
+
+@pytest.mark.parametrize(("last", "expected"), [(40 + INT32_MAX, False), (40 + 2**31, True)])
+def test_an_overflow_is_a_last_offset_that_does_not_fit(
+    room: Room, last: int, expected: bool
+) -> None:
+    """Only files of old Kafka versions have one."""
+    room.fs.write(room.path(f"{40:020d}.log"), room.batch([40]) + room.batch([last]))
+
+    assert room.segment(40).has_overflow() is expected
+    assert not room.segment(41).has_overflow()
