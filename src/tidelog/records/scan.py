@@ -114,7 +114,7 @@ def header_of_row(row: Sequence[int]) -> BatchHeader:
         magic=row[rows.MAGIC],
         crc=row[rows.CRC],
         attributes=row[rows.ATTRIBUTES],
-        last_offset_delta=row[rows.LAST_OFFSET] - row[rows.BASE_OFFSET],
+        last_offset_delta=wrap_int64(row[rows.LAST_OFFSET] - row[rows.BASE_OFFSET]),
         base_timestamp=row[rows.BASE_TIMESTAMP],
         max_timestamp=row[rows.MAX_TIMESTAMP],
         producer_id=row[rows.PRODUCER_ID],
