@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,8 @@ from tidelog.config.log import LogConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tidelog.records.record import Record
 
     Row = dict[str, Any]
 
@@ -100,6 +103,19 @@ class Partition:
         """Return the bytes of those files by name."""
         return {name: (self.directory / name).read_bytes() for name in self.files(*suffixes)}
 
+    @staticmethod
+    def listed(record: Record) -> Row:
+        """Return a record in the form of the listing."""
+        return {
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "timestampType": record.timestamp_type.kafka_name,
+            "key": in_base64(record.key),
+            "value": in_base64(record.value),
+            "headers": [[name, in_base64(value)] for name, value in record.headers],
+            "leaderEpoch": record.leader_epoch,
+        }
+
     def dump(self, name: str) -> str:
         """Return what Kafka's dump tool prints about one of the files."""
         return self._find(f"dump/{self.name}.{name}.txt").read_bytes().decode("utf-8")
@@ -116,6 +132,11 @@ class Partition:
         # What is the same before and after the adoption is listed once.
         is_elsewhere = self.case.startswith(ADOPTED) and not path.exists()
         return DATA / self.case.removeprefix(f"{ADOPTED}/") / file_name if is_elsewhere else path
+
+
+def in_base64(data: bytes | None) -> str | None:
+    """Return bytes as the listings have them."""
+    return None if data is None else base64.b64encode(data).decode()
 
 
 def find_partitions() -> list[Partition]:
@@ -144,3 +165,4 @@ partition = each_partition(lambda _: True)
 loadable = each_partition(lambda found: not found.is_refused)
 indexed = each_partition(lambda found: not found.is_log_files_only)
 controlled = each_partition(lambda found: found.control)
+adopted = each_partition(lambda found: found.case.startswith(ADOPTED))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.log.reader import ReadUpTo, open_read_only
@@ -11,31 +10,11 @@ from tidelog.log.reader import ReadUpTo, open_read_only
 if TYPE_CHECKING:
     from conftest import Partition
 
-    from tidelog.records.record import Record
-
-
-def listed(record: Record) -> dict[str, Any]:
-    """Return a record in the form of Kafka's listing."""
-    return {
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-        "timestampType": record.timestamp_type.kafka_name,
-        "key": text(record.key),
-        "value": text(record.value),
-        "headers": [[name, text(value)] for name, value in record.headers],
-        "leaderEpoch": record.leader_epoch,
-    }
-
-
-def text(data: bytes | None) -> str | None:
-    """Return bytes as the listing has them."""
-    return None if data is None else base64.b64encode(data).decode()
-
 
 def test_a_read_only_log_gives_the_records_that_kafka_gives(partition: Partition) -> None:
     """Every record that a Java consumer received is read, and no other."""
     with open_read_only(str(partition.directory), fs=SYSTEM_FILES) as log:
-        read = [listed(record) for record in log.records()]
+        read = [partition.listed(record) for record in log.records()]
 
     assert partition.records == read
 
