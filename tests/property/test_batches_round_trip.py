@@ -31,7 +31,7 @@ def read(data: bytes, *, by_kernels: bool) -> tuple[Walk, RecordColumns]:
         gate.force(None)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(samples=stored_batches())
 def test_a_log_of_batches_reads_back(samples: list[BatchSample]) -> None:
     """Headers, offsets, keys, values and headers come back, by kernels and by plain code."""

@@ -42,8 +42,8 @@ WRITTEN: list[tuple[ControlType, str, dict[str, Any]]] = [
     (
         ControlType.KRAFT_VOTERS,
         (
-            "AAACAAAAARAAAAAAAAAA//////////sDC0NPTlRST0xMRVIPbm9kZS0xLmV4YW1wbGX//wAGT1RIRVIJMTAuMC4wLjEj"
-            "hQAAAAABAAAA"
+            "AAACAAAAARAAAAAAAAAA//////////sDC0NPTlRST0xMRVIPbm9kZS0xLmV4YW1w"
+            "bGX//wAGT1RIRVIJMTAuMC4wLjEjhQAAAAABAAAA"
         ),
         {
             "version": 0,
