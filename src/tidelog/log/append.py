@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 NO_GUARD: Final = 0
 UNKNOWN_OFFSET: Final = -1
 MAGIC_V2: Final = 2
+_BRINGS_OFFSETS: Final = frozenset({AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER})
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ class AppendRequest(NamedTuple):
     @property
     def assigns_offsets(self) -> bool:
         """Whether the log gives the offsets; a replica and the KRaft leader bring theirs."""
-        return self.origin not in {AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER}
+        return self.origin not in _BRINGS_OFFSETS
 
 
 class _Batches(NamedTuple):

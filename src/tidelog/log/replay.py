@@ -35,6 +35,8 @@ def producer_batches(batches: BatchColumns, data: Buffer) -> Iterator[tuple[int,
 
     ``data`` holds the batches at their positions; only the records of markers are read.
     """
+    if len(batches) == 1 and batches.producer_id[0] < 0:
+        return
     chosen = np.flatnonzero(batches.producer_id >= 0)
     if not chosen.size:
         return

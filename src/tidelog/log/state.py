@@ -82,7 +82,9 @@ class LogState:
         if offsets.high_watermark != old_watermark:
             self.producers.on_high_watermark_updated(offsets.high_watermark)
         unstable = self.producers.first_unstable_offset
-        moved = offsets.with_first_unstable(unstable)
+        moved = offsets
+        if unstable != offsets.first_unstable:
+            moved = offsets.with_first_unstable(unstable)
         if moved.first_unstable is not None and moved.first_unstable.is_offset_only:
             place = resolve(LogView(self.local.segments.all, moved), moved.first_unstable)
             moved = moved.with_first_unstable(place)

@@ -1,0 +1,272 @@
+"""Opening a log after an orderly end and after every kind of crash."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.errors import InvalidTxnState
+from tidelog.testing import build_batch
+from tidelog.testing.logs import LogHome, all_values
+
+NOW_MS = 1_700_000_000_000
+FIRST = "00000000000000000000"
+SECOND = "00000000000000000002"
+
+
+def batch(value: bytes, **fields: object) -> bytes:
+    """Make a batch of one record."""
+    return build_batch([(NOW_MS, b"key", value, ())], **fields)
+
+
+SIZE = len(batch(b"0"))
+VALUES = [b"0", b"1", b"2", b"3", b"4"]
+
+
+def home_of(values: list[bytes] = VALUES, *, close: bool = True, **settings: object) -> LogHome:
+    """Leave a log of one-record batches behind, two in each segment: bases 0, 2 and 4."""
+    home = LogHome(
+        internal_segment_bytes=2 * SIZE, index_interval_bytes=0, segment_index_bytes=120, **settings
+    )
+    log = home.open()
+    for value in values:
+        log.append_as_leader(batch(value))
+    if close:
+        log.close()
+    else:
+        home.restart()
+    return home
+
+
+def values_of(home: LogHome, **how: object) -> list[bytes | None]:
+    """Open the log as after a crash and return its values."""
+    return [value for _, value in all_values(home.open(clean=False, **how))]
+
+
+def test_a_closed_log_opens_as_it_was() -> None:
+    """After a clean shutdown nothing is checked, and everything counts as flushed."""
+    home = home_of()
+
+    log = home.open()
+
+    assert [value for _, value in all_values(log)] == VALUES
+    assert (log.log_end_offset, log.recovery_point, log.high_watermark) == (5, 5, 0)
+    assert log.segments.base_offsets == [0, 2, 4]
+
+
+def test_closing_and_opening_changes_no_file() -> None:
+    """Indexes are trimmed on close, so that the files are the same each time."""
+    home = home_of()
+    before = {name: home.read(name) for name in home.files(".log") + home.files("index")}
+
+    home.open().close()
+
+    assert before == {name: home.read(name) for name in home.files(".log") + home.files("index")}
+
+
+def test_a_new_directory_gets_one_empty_segment() -> None:
+    """A log starts at its log start offset."""
+    log = LogHome().open(log_start_offset=7)
+
+    assert log.segments.base_offsets == [7]
+    assert (log.log_start_offset, log.log_end_offset) == (7, 7)
+
+
+@pytest.mark.parametrize("kept", range(SIZE))
+def test_a_torn_batch_at_the_end_is_cut(kept: int) -> None:
+    """Whatever part of the last batch reached the disk goes."""
+    home = home_of(close=False)
+    name = "00000000000000000004.log"
+    home.write(name, home.read(name)[:kept])
+
+    assert values_of(home) == VALUES[:-1]
+    assert home.read(name) == b""
+
+
+def test_behind_a_bad_batch_nothing_counts() -> None:
+    """The log ends at the first bad batch past the recovery point; later segments go."""
+    home = home_of(close=False)
+    damaged = bytearray(home.read(f"{SECOND}.log"))
+    damaged[SIZE + 30] ^= 1
+    home.write(f"{SECOND}.log", damaged)
+
+    assert values_of(home) == [b"0", b"1", b"2"]
+    assert "00000000000000000004.log.deleted" in home.files()
+
+
+def test_below_the_recovery_point_nothing_is_looked_at() -> None:
+    """What was flushed is believed."""
+    home = home_of(close=False)
+    damaged = bytearray(home.read(f"{FIRST}.log"))
+    damaged[SIZE + 70] ^= 1
+    home.write(f"{FIRST}.log", damaged)
+
+    assert home.open(clean=False, recovery_point=4).log_end_offset == 5
+
+
+def test_rebuilt_indexes_equal_the_first_ones() -> None:
+    """Recovery gives an index entry to the batches that the appends gave one to."""
+    home = home_of()
+    before = {name: home.read(name) for name in home.files("index")}
+    for name in before:
+        home.fs.delete(f"{home.directory}/{name}")
+
+    home.open(clean=False).close()
+
+    assert before == {name: home.read(name) for name in home.files("index")}
+
+
+def test_an_index_without_its_log_goes() -> None:
+    """Orphaned index files are deleted."""
+    home = home_of()
+    home.write("00000000000000000077.index", b"12345678")
+
+    home.open()
+
+    assert "00000000000000000077.index" not in home.files()
+
+
+def test_leftovers_of_deletion_and_cleaning_go() -> None:
+    """``.deleted`` and ``.cleaned`` files never were, or no longer are, part of the log."""
+    home = home_of()
+    home.write(f"{FIRST}.log.cleaned", b"half")
+    home.write("00000000000000000000.index.deleted", b"")
+    home.write("00000000000000000000-0000000000.checkpoint.deleted", b"KRaft's")
+
+    home.open()
+
+    assert home.files(".cleaned") == []
+    assert home.files(".deleted") == ["00000000000000000000-0000000000.checkpoint.deleted"]
+
+
+def test_a_complete_swap_is_finished() -> None:
+    """New segments named ``.swap`` take the place of all old files in their range."""
+    home = home_of()
+    home.write(f"{FIRST}.log.swap", batch(b"new", base_offset=0, leader_epoch=0, last_offset=3))
+
+    assert values_of(home) == [b"new", b"4"]
+    assert home.files(".swap") == []
+    assert f"{SECOND}.log" not in home.files()
+
+
+def test_an_incomplete_swap_is_undone() -> None:
+    """A ``.swap`` at or above the lowest ``.cleaned`` offset was not complete: old files stay."""
+    home = home_of()
+    home.write(f"{SECOND}.log.swap", batch(b"new", base_offset=2, leader_epoch=0))
+    home.write(f"{FIRST}.log.cleaned", batch(b"new", leader_epoch=0))
+
+    assert values_of(home) == VALUES
+    assert home.files(".swap") + home.files(".cleaned") == []
+
+
+def test_a_segment_half_renamed_to_swap_is_undone() -> None:
+    """A swap file with a ``.cleaned`` file of the same segment is not complete either."""
+    home = home_of()
+    home.write(f"{FIRST}.log.swap", batch(b"new", leader_epoch=0))
+    home.write(f"{FIRST}.index.cleaned", b"")
+
+    assert values_of(home) == VALUES
+
+
+def test_swap_names_partly_dropped_are_dropped_wholly() -> None:
+    """Without a ``.log.swap`` no old file is deleted; the rest is just renamed."""
+    home = home_of()
+    index = home.read(f"{FIRST}.timeindex")
+    home.fs.rename(
+        f"{home.directory}/{FIRST}.timeindex", f"{home.directory}/{FIRST}.timeindex.swap"
+    )
+
+    assert values_of(home) == VALUES
+    assert home.read(f"{FIRST}.timeindex")[: len(index)] == index
+
+
+def test_a_log_that_ends_below_its_start_is_emptied() -> None:
+    """When all that survived lies below the log start, the log goes on there, empty."""
+    home = home_of()
+
+    log = home.open(clean=False, log_start_offset=9)
+
+    assert log.segments.base_offsets == [9]
+    assert (log.log_start_offset, log.log_end_offset, log.epochs.entries) == (9, 9, ())
+
+
+def test_a_recovery_point_beyond_the_end_is_cut() -> None:
+    """What was lost was not flushed after all."""
+    log = home_of(close=False).open(clean=False, recovery_point=99)
+
+    assert log.recovery_point == log.log_end_offset == 5
+
+
+def test_stale_epochs_are_dropped_at_both_ends() -> None:
+    """Entries beyond the log's end go, and the first begins at the log start."""
+    home = home_of()
+    home.write("leader-epoch-checkpoint", b"0\n3\n0 0\n1 3\n4 5\n")
+
+    log = home.open(log_start_offset=2)
+
+    assert [tuple(entry) for entry in log.epochs.entries] == [(0, 2), (1, 3)]
+
+
+def test_stray_snapshots_go_but_for_the_last() -> None:
+    """A snapshot belongs to a segment, or to the end of the log."""
+    home = home_of()
+    for offset in (1, 3):
+        home.write(f"{offset:020d}.snapshot", home.read(f"{SECOND}.snapshot"))
+
+    home.open()
+
+    assert [int(name[:20]) for name in home.files(".snapshot")] == [2, 4, 5]
+
+
+def test_recovery_leaves_a_snapshot_at_each_base_but_the_first() -> None:
+    """Producer state is kept where a later recovery may begin."""
+    home = home_of(close=False)
+    for name in home.files(".snapshot"):
+        home.fs.delete(f"{home.directory}/{name}")
+
+    home.open(clean=False)
+
+    assert [int(name[:20]) for name in home.files(".snapshot")] == [2, 4, 5]
+
+
+def test_a_plain_batch_inside_a_transaction_stops_the_start() -> None:
+    """No Kafka writes such a log, and Kafka gives up on it too."""
+    home = LogHome()
+    fields = {"producer_id": 42, "producer_epoch": 0, "leader_epoch": 0}
+    home.write(
+        f"{FIRST}.log",
+        batch(b"txn", base_sequence=0, transactional=True, **fields)
+        + batch(b"plain", base_offset=1, base_sequence=1, **fields),
+    )
+
+    with pytest.raises(InvalidTxnState):
+        home.open(clean=False)
+
+
+def test_offsets_too_far_apart_split_their_segment() -> None:
+    """A segment that an old Kafka let grow beyond 32 bits of offsets becomes several."""
+    home = LogHome()
+    far = 2**31 + 5
+    parts = [
+        batch(b"near", leader_epoch=0),
+        batch(b"far", base_offset=far, leader_epoch=0),
+        batch(b"next", base_offset=far + 1, leader_epoch=0),
+    ]
+    home.write(f"{FIRST}.log", b"".join(parts))
+
+    log = home.open(clean=False)
+
+    assert log.segments.base_offsets == [0, far]
+    assert all_values(log) == [(0, b"near"), (far, b"far"), (far + 1, b"next")]
+
+
+def test_a_directory_to_be_deleted_is_not_recovered() -> None:
+    """A ``-delete`` directory opens with whatever it holds, only to be deleted."""
+    home = LogHome()
+    home.directory = "/data/flights-0.0123456789abcdef0123456789abcdef-delete"
+    home.fs.make_directory(home.directory)
+    home.write(f"{FIRST}.log", b"rubbish")
+    log = home.open(clean=False)
+
+    log.delete()
+
+    assert not home.fs.exists(home.directory)
