@@ -1,0 +1,212 @@
+"""Compiled kernels never touch a byte outside their arrays, whatever the bytes and numbers say.
+
+numba does not check what kernels do through addresses. So this file runs itself in a process of
+its own, where every array ends (or begins) at a page that may be neither read nor written: one
+byte too far kills the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tidelog
+from tidelog.kernels import columns as rows
+from tidelog.kernels.close import close_batches
+from tidelog.kernels.crc import crc32c
+from tidelog.kernels.decode import decode_records
+from tidelog.kernels.encode import cut_batches, write_batches
+from tidelog.kernels.gather import gather, header_positions
+from tidelog.kernels.headers import MOST_LENGTH_BYTES, encode_headers
+from tidelog.kernels.murmur import partition_keys, rows_by_partition
+from tidelog.kernels.scan import walk_batches
+from tidelog.kernels.stamp import stamp_batches
+from tidelog.kernels.validate import validate_records
+from tidelog.records.builder import BatchSpec, build_batch
+
+PAGE = mmap.PAGESIZE
+ROUNDS = 1_500
+HOSTILE = (-(2**63), -(2**31), -1, 0, 1, 7, 8, 63, 64, 2**31 - 1, 2**31, 2**62, 2**63 - 1)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="needs mprotect")
+@pytest.mark.parametrize("side", ["end", "start"])
+def test_no_kernel_leaves_its_arrays(side: str) -> None:
+    """Thousands of hostile inputs against forbidden pages: the process lives."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(tidelog.__file__).parents[1])}
+
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", __file__, side],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (0, f"{ROUNDS} rounds\n"), done.stderr
+
+
+class Pages:
+    """Arrays that lie against a forbidden page, in one mapping that is used again and again."""
+
+    def __init__(self, side: str, count: int, pages: int = 16) -> None:
+        self.at_end = side == "end"
+        self.size = pages * PAGE
+        self.maps = []
+        for _ in range(count):
+            mapped = mmap.mmap(-1, self.size + 2 * PAGE)
+            start = ctypes.addressof(ctypes.c_char.from_buffer(mapped))
+            for forbidden in (start, start + PAGE + self.size):
+                assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(forbidden), PAGE, 0) == 0
+            self.maps.append((mapped, start + PAGE))
+        self.next = 0
+
+    def bytes(self, data: bytes | int) -> Any:
+        """Return an array of these bytes, or of so many."""
+        size = data if isinstance(data, int) else len(data)
+        assert size <= self.size
+        _, start = self.maps[self.next]
+        self.next = (self.next + 1) % len(self.maps)
+        address = start + self.size - size if self.at_end else start
+        array = np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
+        if not isinstance(data, int):
+            array[:] = np.frombuffer(data, np.uint8)
+        return array
+
+    def numbers(self, values: Any, kind: type = np.int64) -> Any:
+        """Return an array of these numbers, of the same shape."""
+        given = np.ascontiguousarray(values, kind)
+        return self.bytes(given.tobytes()).view(kind).reshape(given.shape)
+
+    def table(self, fields: int, columns: int) -> Any:
+        """Return a table to be filled."""
+        return self.numbers(np.zeros((fields, columns), np.int64))
+
+
+def damaged(rng: random.Random, data: bytes) -> bytes:
+    changed = bytearray(data)
+    for _ in range(rng.randrange(3)):
+        if changed:
+            changed[rng.randrange(len(changed))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF))
+    return bytes(changed[: rng.randrange(len(changed) + 1)] if rng.random() < 0.5 else changed)
+
+
+def hostile(rng: random.Random, table: Any, chance: float = 0.5) -> Any:
+    """Change a number of the table to one that leads astray."""
+    if table.size and rng.random() < chance:
+        table[rng.randrange(table.shape[0]), rng.randrange(table.shape[1])] = rng.choice(HOSTILE)
+    return table
+
+
+def some_bytes(rng: random.Random) -> bytes | None:
+    return rng.choice((None, b"", rng.randbytes(rng.randrange(200)), rng.randbytes(1_100)))
+
+
+def some_batch(rng: random.Random) -> bytes:
+    made = [
+        (
+            rng.randrange(-1, 10**13),
+            some_bytes(rng),
+            some_bytes(rng),
+            [("n" * rng.randrange(3), some_bytes(rng)) for _ in range(rng.randrange(3))],
+        )
+        for _ in range(rng.randrange(1, 6))
+    ]
+    return build_batch(made, BatchSpec(base_offset=rng.randrange(100)))
+
+
+def read(pages: Pages, rng: random.Random) -> None:
+    """Walk, decode, validate and gather damaged bytes."""
+    data = pages.bytes(damaged(rng, b"".join(some_batch(rng) for _ in range(rng.randrange(4)))))
+    out = pages.table(rows.BATCH_COLUMNS, rng.randrange(4))
+    found, *_ = walk_batches(data, 0, data.size, rng.random() < 0.5, out)
+    crc32c(data, rng.choice((0, 1, -1)), data.size - rng.randrange(2))
+    areas = np.zeros((rows.AREA_COLUMNS, found), np.int64)
+    areas[rows.AREA_START] = out[rows.POSITION, :found] + rows.HEADER_BYTES
+    areas[rows.AREA_END] = out[rows.POSITION, :found] + out[rows.SIZE, :found]
+    areas[rows.AREA_COUNT] = out[rows.RECORDS_COUNT, :found]
+    areas = pages.numbers(hostile(rng, areas))
+    decoded = pages.table(rows.RECORD_COLUMNS, rng.randrange(20))
+    count, *_ = decode_records(data, areas, decoded)
+    validate_records(data, areas, True, 0, 10**13, False, pages.table(rows.VALID_COLUMNS, found))
+    take(pages, rng, data, hostile(rng, decoded[:, :count].copy()))
+
+
+def take(pages: Pages, rng: random.Random, data: Any, table: Any) -> None:
+    """Gather, hash and encode what a table of records says."""
+    count = table.shape[1]
+    at, size = (pages.numbers(table[row]) for row in (rows.VALUE_AT, rows.VALUE_SIZE))
+    room = max(int(np.clip(size, 0, 2_000).sum()) - rng.randrange(-5, 2), 0)
+    offsets, valid = pages.numbers(np.zeros(count + 1), np.int32), pages.bytes(count)
+    gather(data, at, size, offsets, pages.bytes(room), valid)
+    partition_keys(data, at, size, 7, pages.numbers(np.zeros(count), np.int32))
+    headers_at, counts = (
+        pages.numbers(table[row]) for row in (rows.HEADERS_AT, rows.HEADERS_COUNT)
+    )
+    places = pages.table(rows.HEADER_COLUMNS, rng.randrange(12))
+    header_positions(data, headers_at, counts, pages.numbers(np.zeros(count + 1), np.int32), places)
+    order = pages.numbers([rng.choice((*range(-1, count + 1), 0)) for _ in range(rng.randrange(6))])
+    encode(pages, rng, data, pages.numbers(table), order)
+
+
+def encode(pages: Pages, rng: random.Random, data: Any, table: Any, order: Any) -> None:
+    """Cut, write, close and stamp batches into a buffer that is just long enough, or not."""
+    cut = pages.table(rows.BATCH_COLUMNS, rng.randrange(6))
+    count, size, *_ = cut_batches(data, table, order, rng.choice((0, 300, 5_000)), 0, cut)
+    out = pages.bytes(max(size - rng.choice((0, 0, 1)), 0))
+    batches = pages.numbers(hostile(rng, cut[:, :count].copy(), 0.3))
+    write_batches(data, data, data, table, order, batches, rng.random() < 0.5, out)
+    close_batches(out, batches)
+    stamp_batches(out, batches, 5, 1)
+
+
+def headers(pages: Pages, rng: random.Random) -> None:
+    """Encode headers whose offsets may lead astray."""
+    names, values = rng.randbytes(rng.randrange(80)), rng.randbytes(rng.randrange(80))
+    count = rng.randrange(4)
+    lists = sorted(rng.randrange(count + 1) for _ in range(3))
+    name_offsets, value_offsets = (
+        np.array([sorted(rng.randrange(len(part) + 1) for _ in range(count + 1))])
+        for part in (names, values)
+    )
+    needed = len(names) + len(values) + MOST_LENGTH_BYTES * count
+    small = [number for number in HOSTILE if abs(number) <= 2**31 - 1]
+    for part in (name_offsets, value_offsets):
+        if rng.random() < 0.3:
+            part[0, rng.randrange(part.size)] = rng.choice(small)
+    encode_headers(
+        pages.numbers(lists, np.int32),
+        pages.bytes(bytes(rng.randrange(2) for _ in range(2))),
+        pages.bytes(names),
+        pages.numbers(name_offsets[0], np.int32),
+        pages.bytes(values),
+        pages.numbers(value_offsets[0], np.int32),
+        pages.bytes(bytes(rng.randrange(2) for _ in range(count))),
+        pages.table(rows.RECORD_COLUMNS, 2),
+        pages.bytes(max(needed - rng.randrange(3), 0)),
+    )
+    chosen = pages.numbers([rng.choice((-1, 0, 1, 2, 3)) for _ in range(5)], np.int32)
+    rows_by_partition(chosen, pages.numbers(np.zeros(4)), pages.numbers(np.zeros(5)))
+
+
+def main(side: str) -> None:
+    rng = random.Random(side)
+    pages = Pages(side, 40)
+    for _ in range(ROUNDS):
+        read(pages, rng)
+        headers(pages, rng)
+    sys.stdout.write(f"{ROUNDS} rounds\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

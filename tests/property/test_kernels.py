@@ -1,0 +1,254 @@
+"""Compiled kernels, the same in Python, and the plain code of ``records`` agree on any bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidelog.errors import InvalidRecord
+from tidelog.kernels import columns as rows
+from tidelog.kernels import gate
+from tidelog.kernels.decode import decode_records
+from tidelog.kernels.encode import cut_batches, write_batches
+from tidelog.kernels.gather import gather
+from tidelog.kernels.scan import walk_batches
+from tidelog.kernels.validate import validate_records
+from tidelog.records.areas import areas_of
+from tidelog.records.builder import BatchSpec, build_batch
+from tidelog.records.columns import decode
+from tidelog.records.memory import walk
+from tidelog.records.record import scan_record
+from tidelog.testing.strategies import batches, produced_specs, records, stored_specs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.records.builder import NewRecord
+
+PLAIN_SPECS = st.just(BatchSpec())
+INT64 = st.integers(-(2**63), 2**63 - 1)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _plain_records() -> Iterator[None]:
+    """Let ``records`` be the reference: plain code."""
+    gate.force(False)
+    yield
+    gate.force(None)
+
+
+def array(data: bytes) -> Any:
+    return np.frombuffer(data, np.uint8)
+
+
+@st.composite
+def damaged(draw: st.DrawFn, whole: st.SearchStrategy[bytes]) -> bytes:
+    """Bytes of ``whole``, some of them changed, cut off or put in."""
+    data = bytearray(draw(whole))
+    for _ in range(draw(st.integers(0, 3))):
+        at = draw(st.integers(0, len(data)))
+        removed = draw(st.integers(0, 4))
+        data[at : at + removed] = draw(st.binary(max_size=4))
+    return bytes(data[: draw(st.integers(0, len(data)))]) if draw(st.booleans()) else bytes(data)
+
+
+def several(specs: st.SearchStrategy[BatchSpec]) -> st.SearchStrategy[bytes]:
+    return st.lists(batches(specs, max_records=4), max_size=3).map(b"".join)
+
+
+@settings(max_examples=150, deadline=None)
+@given(damaged(several(stored_specs())), st.booleans())
+def test_a_walk_sees_what_plain_code_sees(data: bytes, check_crc: bool) -> None:
+    """Headers, the place where it ends, and whether that is an error are the same."""
+    found = []
+    for kernel in (walk_batches, walk_batches.py_func):
+        out = np.zeros((rows.BATCH_COLUMNS, 8), np.int64)
+        count, position, status = kernel(array(data), 0, len(data), check_crc, out)
+        found.append((out[:, :count].tolist(), position, status))
+
+    compiled, python = found
+    plain = walk(data, check_crc=check_crc)
+    assert compiled == python
+    if compiled[2] != rows.LEGACY:
+        assert plain.batches.array.tolist() == compiled[0]
+        assert (plain.next_position, plain.error is not None) == (compiled[1], compiled[2] < 0)
+
+
+def plain_rows(data: bytes, area: list[int], index: int) -> tuple[list[list[int]], bool]:
+    """Return the rows of the good records of an area, and whether all of it is good."""
+    at, end, count, base_offset, base_timestamp, max_timestamp, attributes = area
+    found: list[list[int]] = []
+    try:
+        for _ in range(count):
+            span = scan_record(memoryview(data), at, end)
+            offset, timestamp = base_offset + span.offset_delta, base_timestamp
+            timestamp += span.timestamp_delta
+            wrapped = [(n + 2**63) % 2**64 - 2**63 for n in (offset, timestamp)]
+            if attributes & rows.LOG_APPEND_TIME:
+                wrapped[1] = max_timestamp
+            found.append([*wrapped, *span[2:8], index])
+            at = span.next_position
+    except InvalidRecord:
+        return found, False
+    return found, count == 0 or (count > 0 and at == end)
+
+
+@st.composite
+def damaged_areas(draw: st.DrawFn) -> tuple[bytes, Any]:
+    """Record areas, damaged or not, with counts and bases from a header that may lie."""
+    data, areas = bytearray(), []
+    for _ in range(draw(st.integers(0, 3))):
+        whole = draw(batches(PLAIN_SPECS, max_records=4))
+        count = int.from_bytes(whole[57:61], "big")
+        area = draw(damaged(st.just(whole[rows.HEADER_BYTES :])))
+        count = draw(st.just(count) | st.integers(-1, 6) | st.just(2**31 - 1))
+        start = len(data)
+        data += area
+        bases = draw(st.tuples(INT64, INT64, INT64, st.sampled_from([0, rows.LOG_APPEND_TIME])))
+        areas.append((start, len(data), count, *bases))
+    table = np.array(areas, np.int64).reshape(-1, rows.AREA_COLUMNS).T.copy()
+    return bytes(data), table
+
+
+@settings(max_examples=150, deadline=None)
+@given(damaged_areas())
+def test_records_are_decoded_as_one_at_a_time(given_areas: tuple[bytes, Any]) -> None:
+    """Rows before the first bad record, and which area it is in, are the same."""
+    data, areas = given_areas
+    found = []
+    for kernel in (decode_records, decode_records.py_func):
+        out = np.zeros((rows.RECORD_COLUMNS, len(data) // 7), np.int64)
+        count, status, area, position = kernel(array(data), areas, out)
+        found.append((out[:, :count].T.tolist(), status, area, position))
+
+    expected: list[list[int]] = []
+    stopped = areas.shape[1]
+    for index, area in enumerate(areas.T.tolist()):
+        good, is_whole = plain_rows(data, area, index)
+        expected += good
+        if not is_whole:
+            stopped = index
+            break
+
+    compiled, python = found
+    assert compiled == python
+    assert (expected, stopped) == (compiled[0], compiled[2])
+    assert (compiled[1] == rows.OK) == (stopped == areas.shape[1])
+
+
+@settings(max_examples=100, deadline=None)
+@given(damaged_areas(), st.booleans(), INT64, INT64, st.booleans())
+def test_records_are_validated_as_decoded_rows_are(
+    given_areas: tuple[bytes, Any],
+    need_key: bool,
+    not_before_ms: int,
+    not_after_ms: int,
+    use_append_time: bool,
+) -> None:
+    """Areas pass if all their rows keep the rules, and their summaries are those of the rows."""
+    data, areas = given_areas
+    rules = (need_key, not_before_ms, not_after_ms, use_append_time)
+    found = []
+    for kernel in (validate_records, validate_records.py_func):
+        out = np.zeros((rows.VALID_COLUMNS, areas.shape[1]), np.int64)
+        status, area, _ = kernel(array(data), areas, *rules, out)
+        found.append((status, area, out[:, :area].T.tolist()))
+
+    summaries: list[list[int]] = []
+    for index, area in enumerate(areas.T.tolist()):
+        good, is_whole = plain_rows(data, area, index)
+        says_append_time = bool(area[rows.AREA_ATTRIBUTES] & rows.LOG_APPEND_TIME)
+        for row in good:
+            unchecked = use_append_time or row[rows.TIMESTAMP] == -1
+            in_limits = not_before_ms <= row[rows.TIMESTAMP] <= not_after_ms
+            is_whole &= not says_append_time if unchecked else in_limits
+            is_whole &= row[rows.KEY_SIZE] >= 0 or not need_key
+        if not is_whole:
+            break
+        base = area[rows.AREA_BASE_OFFSET]
+        dense = [(row[rows.OFFSET] - base) % 2**64 for row in good] == list(range(len(good)))
+        summaries.append([max([-1, *(row[rows.TIMESTAMP] for row in good)]), dense])
+
+    compiled, python = found
+    assert compiled == python
+    assert (len(summaries), summaries) == compiled[1:]
+    assert (compiled[0] == rows.OK) == (len(summaries) == areas.shape[1])
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.binary(max_size=80),
+    st.lists(st.tuples(st.integers(-2, 90), st.integers(-2, 90)) | st.tuples(INT64, INT64)),
+    st.integers(0, 200),
+)
+def test_slices_are_gathered_as_python_slices_them(
+    data: bytes, slices: list[tuple[int, int]], room: int
+) -> None:
+    """Any positions and sizes: the same bytes, or a refusal, and never a byte from elsewhere."""
+    at, size = (np.array([part[i] for part in slices], np.int64) for i in (0, 1))
+    found = []
+    for kernel in (gather, gather.py_func):
+        offsets, valid = np.zeros(len(slices) + 1, np.int32), np.zeros(len(slices), np.uint8)
+        out = np.zeros(room, np.uint8)
+        nulls = kernel(array(data), at, size, offsets, out, valid)
+        end = int(offsets[-1]) if nulls >= 0 else 0
+        found.append((nulls, offsets.tolist(), valid.tolist(), out[:end].tobytes()))
+
+    compiled, python = found
+    wanted = [(a, s) for a, s in slices if s >= 0]
+    inside = all(a >= 0 and a + s <= len(data) for a, s in wanted)
+    assert compiled == python
+    assert (compiled[0] >= 0) == (inside and sum(s for _, s in wanted) <= room)
+    if compiled[0] >= 0:
+        assert b"".join(data[a : a + s] for a, s in wanted) == compiled[3]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(records(), max_size=12), st.integers(0, 400), st.data())
+def test_records_are_encoded_as_one_at_a_time(
+    chosen: list[NewRecord], batch_bytes: int, drawn: st.DataObject
+) -> None:
+    """Any records, cut anywhere, give the batches that the builder makes of them."""
+    source = build_batch(chosen)
+    table = decode(source, walk(source).batches).array
+    picked = drawn.draw(st.lists(st.integers(0, max(len(chosen) - 1, 0)), max_size=12))
+    picked = picked if chosen else []
+    found = []
+    for pick in (lambda kernel: kernel, lambda kernel: kernel.py_func):
+        cut = np.zeros((rows.BATCH_COLUMNS, len(picked)), np.int64)
+        order = np.array(picked, np.int64)
+        count, size, *_ = pick(cut_batches)(array(source), table, order, batch_bytes, 10, cut)
+        cut = cut[:, :count].copy()
+        out = np.zeros(size, np.uint8)
+        parts = [array(source)] * 3
+        status = pick(write_batches)(*parts, table, order, cut, True, out)
+        assert status == (rows.OK, len(picked))
+        found.append((cut.tolist(), out.tobytes()))
+
+    compiled, python = found
+    expected, done = [], 0
+    for records_count in compiled[0][rows.RECORDS_COUNT]:
+        part = [chosen[row] for row in picked[done : done + records_count]]
+        expected.append(build_batch(part, BatchSpec(base_offset=10 + done)))
+        done += records_count
+    assert compiled == python
+    assert (len(picked), b"".join(expected)) == (done, compiled[1])
+    assert walk(compiled[1]).batches.array.tolist() == compiled[0]
+
+
+@settings(max_examples=50, deadline=None)
+@given(several(produced_specs()))
+def test_areas_of_sound_batches_pass(data: bytes) -> None:
+    """What the builder makes, the validator takes."""
+    found = walk(data).batches
+    plain = [index for index, codec in enumerate(found.attributes & 7) if codec == 0]
+    areas = np.ascontiguousarray(areas_of(found)[:, plain])
+    out = np.zeros((rows.VALID_COLUMNS, len(plain)), np.int64)
+
+    status, *_ = validate_records(array(data), areas, False, -1, 2**63 - 1, False, out)
+
+    assert status == rows.OK
