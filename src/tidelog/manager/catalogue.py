@@ -99,15 +99,19 @@ def read_catalogue(fs: FileSystem, data_dir: str) -> Catalogue:
     path = os.path.join(data_dir, CATALOGUE_FILE)
     try:
         content = json.loads(fs.read(path))
-        version = content["version"]
+        if content["version"] != CATALOGUE_VERSION:
+            raise KafkaStorageError(
+                f"{path} has version {content['version']}; this tidelog reads {CATALOGUE_VERSION}"
+            )
         topics = [Topic.from_json(entry) for entry in content["topics"]]
     except FileNotFoundError:
         return Catalogue()
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise KafkaStorageError(f"{path} is no topic catalogue: {error}") from error
-    if version != CATALOGUE_VERSION:
-        raise KafkaStorageError(f"{path} has version {version}; this tidelog reads version 1")
-    return Catalogue({topic.name: topic for topic in topics})
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise KafkaStorageError(f"{path} is no topic catalogue: {error!r}") from error
+    by_name = {topic.name: topic for topic in topics}
+    if len(by_name) != len(topics):
+        raise KafkaStorageError(f"{path} names a topic twice")
+    return Catalogue(by_name)
 
 
 def write_catalogue(fs: FileSystem, data_dir: str, catalogue: Catalogue) -> None:

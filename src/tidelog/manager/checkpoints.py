@@ -12,6 +12,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
+from tidelog.errors import InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -32,18 +33,26 @@ CHECKPOINT_FILES: Final = (
 )
 
 
+def read_offsets(fs: FileSystem, path: str) -> OffsetCheckpoint:
+    """Read a checkpoint file of offsets; raise KafkaStorageError for one that does not read."""
+    try:
+        return read_checkpoint(fs, path)
+    except InvalidArgument as error:
+        raise KafkaStorageError(str(error)) from error
+
+
 class DirectoryCheckpoints:
     """The checkpoint files of one data directory; each write replaces a file durably.
 
-    Raises KafkaStorageError or InvalidArgument where a file does not read: a writer that took
-    unknown offsets for 0 would write that down.
+    Raises KafkaStorageError where a file does not read. Kafka goes on with offsets of 0 then; a
+    writer that loads a few logs would write that down for all.
     """
 
     def __init__(self, fs: FileSystem, data_dir: str) -> None:
         self._fs = fs
         self._data_dir = data_dir
         self._lines: dict[str, OffsetCheckpoint] = {
-            name: read_checkpoint(fs, self._path(name)) for name in CHECKPOINT_FILES
+            name: read_offsets(fs, self._path(name)) for name in CHECKPOINT_FILES
         }
 
     def recovery_point(self, key: tuple[str, int]) -> int:

@@ -8,29 +8,28 @@ inside. Kafka's ``LogManager`` loads every log of every directory; a commit must
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from tidelog.codec.metadata_files import (
-    PARTITION_METADATA_FILE,
-    read_partition_metadata,
-    write_partition_metadata,
-)
+from tidelog.codec.compression import Codec
+from tidelog.codec.metadata_files import PARTITION_METADATA_FILE, write_partition_metadata
 from tidelog.config.log import LogConfig
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import (
-    InconsistentTopicId,
     InvalidPartitions,
     InvalidTopic,
     KafkaStorageError,
     UnknownTopicOrPartition,
 )
+from tidelog.log.failures import DirectoryGuard
 from tidelog.log.log import Log
-from tidelog.manager.catalogue import Catalogue, Topic, read_catalogue, write_catalogue
+from tidelog.manager.adoption import adopt
+from tidelog.manager.catalogue import Topic, read_catalogue, write_catalogue
 from tidelog.manager.checkpoints import DirectoryCheckpoints
-from tidelog.manager.log_dirs import LogDir, random_id
+from tidelog.manager.log_dirs import METADATA_TOPIC, LogDir, random_id
 from tidelog.manager.partition import Partition
-from tidelog.segment.filenames import check_topic_name, log_directory_name, parse_topic_partition
+from tidelog.manager.topic_writer import TopicWriter
+from tidelog.segment.filenames import MAX_NAME_LENGTH, check_topic_name, log_directory_name
 from tidelog.staging.staged_file import StagedReader
 
 if TYPE_CHECKING:
@@ -42,9 +41,7 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.staging.staged_file import StagedFile
 
-MAX_DIRECTORY_NAME: Final = 255
-METADATA_TOPIC: Final = "__cluster_metadata"
-"""Kafka's own log of its cluster, which no log manager touches."""
+NO_SETTINGS: Final[Mapping[str, str]] = {}
 
 
 class DataDirectory:
@@ -52,7 +49,19 @@ class DataDirectory:
 
     Logs are loaded when first asked for. ``close`` flushes and closes them, writes the checkpoints
     and, if the directory was clean before, leaves it clean. A process that dies instead leaves a
-    directory that recovers by itself.
+    directory that recovers by itself. Once the disk has failed, every method raises
+    KafkaStorageError and ``close`` gives no clean mark back.
+
+    Args:
+        path: absolute path of the directory, made if missing.
+        fs: the disk; ``clock`` and ``rng`` likewise are the doors to the rest of the machine.
+        clock: see ``fs``.
+        rng: see ``fs``.
+        defaults: topic settings in force where a topic has none of its own.
+        overrides: settings under Kafka's names that go before a topic's own, for this opening only.
+
+    Raises:
+        DirectoryLocked, InvalidConfig, InvalidArgument, KafkaStorageError: see ``LogDir``.
     """
 
     def __init__(
@@ -63,19 +72,30 @@ class DataDirectory:
         clock: Clock,
         rng: Random,
         defaults: LogConfig | None = None,
+        overrides: Mapping[str, str] = NO_SETTINGS,
     ) -> None:
         self.path = path
         self.fs = fs
         self._clock = clock
         self._rng = rng
         self._defaults = defaults or LogConfig()
+        self._overrides = overrides
+        self._defaults.with_overrides(overrides)
         self._scheduler = InlineScheduler()
         self._partitions: dict[tuple[str, int], Partition] = {}
+        self._guard = DirectoryGuard(path)
+        self._is_closed = False
+        self._is_in_doubt = False
         self._log_dir = LogDir(path, fs=fs, rng=rng)
-        self._failed = False
         try:
             self._checkpoints = DirectoryCheckpoints(fs, path)
-            self._catalogue = self._read_catalogue()
+            self._catalogue = adopt(
+                fs,
+                path,
+                read_catalogue(fs, path),
+                directory_id=self._log_dir.directory_id,
+                rng=rng,
+            )
         except BaseException:
             self._log_dir.close(clean=False)
             raise
@@ -97,53 +117,73 @@ class DataDirectory:
         except KeyError:
             raise UnknownTopicOrPartition(f"no topic {name} in {self.path}") from None
 
+    def config_of(self, topic: str) -> LogConfig:
+        """Return the settings in force for a topic."""
+        config = self._defaults.with_overrides(self.topic(topic).config)
+        return config.with_overrides(self._overrides)
+
     def create_topic(
-        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
+        self, name: str, partitions: int = 1, config: Mapping[str, str] = NO_SETTINGS
     ) -> Topic:
         """Create a topic of ``partitions`` empty logs, durably.
 
         Args:
             name: 1 to 249 letters, digits, dots, underscores and dashes.
             partitions: how many, at least 1.
-            config: settings that differ from the defaults, under Kafka's names.
+            config: the topic's own settings, under Kafka's names.
 
         Raises:
             InvalidTopic, InvalidPartitions, InvalidConfig, TopicAlreadyExists: nothing was made.
+            KafkaStorageError: the disk failed; the topic may be there.
         """
         check_topic_name(name)
+        if name == METADATA_TOPIC:
+            raise InvalidTopic(f"{name} is Kafka's own")
         if partitions < 1:
             raise InvalidPartitions(f"a topic has at least 1 partition, not {partitions}")
-        if len(f"{name}-{partitions - 1}") > MAX_DIRECTORY_NAME:
-            raise InvalidTopic(f"{name}-{partitions - 1} is too long for a directory's name")
-        settings = self._defaults.with_overrides(config or {}).to_properties()
-        directory_id = self._log_dir.directory_id
+        longest = log_directory_name(name, partitions - 1)
+        if len(longest) > MAX_NAME_LENGTH:
+            raise InvalidTopic(f"{longest} is too long for a directory's name")
+        self._defaults.with_overrides(config)
         topic = Topic(
             name=name,
             topic_id=random_id(self._rng),
-            partitions=dict.fromkeys(range(partitions), directory_id),
-            config=settings,
+            partitions=dict.fromkeys(range(partitions), self._log_dir.directory_id),
+            config={key: value.strip() for key, value in config.items()},
         )
         catalogue = self._catalogue.with_topic(topic)
-        self._log_dir.begin_change()
-        self._checkpoints.forget([(name, number) for number in topic.partitions])
-        for number in topic.partitions:
-            self._make_partition_directory(topic, number)
-        self.fs.sync_directory(self.path)
-        write_catalogue(self.fs, self.path, catalogue)
-        self._catalogue = catalogue
+        with self._using("creating a topic"):
+            self._log_dir.begin_change()
+            self._checkpoints.forget([(name, number) for number in topic.partitions])
+            # From here on the topic exists: directories that a crash leaves out are made later.
+            write_catalogue(self.fs, self.path, catalogue)
+            self._catalogue = catalogue
+            for number in topic.partitions:
+                self._make_partition_directory(topic, number)
+            self.fs.sync_directory(self.path)
         return topic
 
     def partition(self, topic: str, partition: int) -> Partition:
-        """Return one partition, its log loaded (and recovered, if need be) at the first call."""
+        """Return one partition, its log loaded (and recovered, if need be) at the first call.
+
+        Raises:
+            UnknownTopicOrPartition: there is none, or another data directory holds it.
+            InconsistentTopicId: the files are those of another topic of the same name.
+        """
         key = (topic, partition)
         if key not in self._partitions:
-            self._partitions[key] = self._load(self.topic(topic), partition)
+            with self._using(f"loading {topic}-{partition}"):
+                self._partitions[key] = self._load(self.topic(topic), partition)
         return self._partitions[key]
 
     def partitions(self, topic: str) -> Iterator[Partition]:
         """Yield all partitions of a topic, in order of their numbers."""
         for number in sorted(self.topic(topic).partitions):
             yield self.partition(topic, number)
+
+    def writer(self, topic: str, *, codec: Codec = Codec.NONE) -> TopicWriter:
+        """Return a writer that spreads records over a topic's partitions, as producers do."""
+        return TopicWriter(self, topic, clock=self._clock, codec=codec)
 
     def commit_staged(self, staged: Sequence[StagedFile]) -> int:
         """Append staged files, in their order, and let readers see them; return the records.
@@ -152,64 +192,77 @@ class DataDirectory:
         At least once: a crash in between leaves the files, and a repeat appends them again.
 
         Raises:
-            KafkaStorageError: a file is not what its writer finished; nothing was appended.
+            KafkaStorageError: a file is not what its writer finished, and nothing was appended; or
+                the disk failed.
+            MessageTooLarge: a batch is larger than its topic takes; nothing was appended.
             UnknownTopicOrPartition: it is for a partition this directory does not have.
         """
-        for entry in staged:
-            self.partition(entry.topic, entry.partition)
-            with StagedReader(self.fs, self.path, entry) as reader:
-                reader.check()
-        for entry in staged:
-            with StagedReader(self.fs, self.path, entry) as reader:
-                self.partition(entry.topic, entry.partition).append_staged(reader)
-        self.flush()
-        for entry in staged:
-            self.fs.delete(os.path.join(self.path, entry.name))
+        with self._using("committing staged files"):
+            for entry in staged:
+                config = self.partition(entry.topic, entry.partition).log.config
+                with StagedReader(self.fs, self.path, entry) as reader:
+                    reader.check(config.max_message_bytes)
+            for entry in staged:
+                with StagedReader(self.fs, self.path, entry) as reader:
+                    self.partition(entry.topic, entry.partition).append_staged(reader)
+            self.flush()
+            for entry in staged:
+                self.fs.delete(os.path.join(self.path, entry.name))
         return sum(entry.records for entry in staged)
-
-    def config_of(self, topic: str) -> LogConfig:
-        """Return the settings in force for a topic."""
-        return self._defaults.with_overrides(self.topic(topic).config)
 
     def flush(self) -> None:
         """Make all that was appended durable, and let readers of the directory see it."""
-        for partition in self._partitions.values():
-            partition.log.flush()
-        self.write_checkpoints()
-
-    def write_checkpoints(self) -> None:
-        """Write down high watermarks, recovery points and log start offsets of loaded logs."""
-        self._checkpoints.write({key: part.log for key, part in self._partitions.items()})
+        with self._using("flushing"):
+            for partition in self._partitions.values():
+                partition.log.flush()
+            self._write_checkpoints()
 
     def close(self) -> None:
         """Flush and close every log, write the checkpoints, give the lock up.
 
-        The lock goes in any case; the mark of a clean shutdown comes back only if all went well.
+        All logs are tried, then the first error is raised. The lock goes in any case; the mark of a
+        clean shutdown comes back only if all went well. A second call does nothing.
         """
-        clean = not self._failed
+        if self._is_closed:
+            return
+        self._is_closed = True
         try:
-            for partition in self._partitions.values():
-                try:
-                    partition.log.flush(force=True)
-                    partition.log.close()
-                except KafkaStorageError:
-                    clean = False
-                    raise
-            if self._partitions:
-                self.write_checkpoints()
-            self._scheduler.close()
+            self._close_logs()
+            with self._guard.watch("writing checkpoints"):
+                if self._partitions:
+                    self._write_checkpoints()
+                self._scheduler.close()
         except BaseException:
-            clean = False
+            self._is_in_doubt = True
             raise
         finally:
             self._partitions.clear()
-            self._log_dir.close(clean=clean)
+            self._log_dir.close(clean=not (self._is_in_doubt or self._guard.is_offline))
+
+    def _close_logs(self) -> None:
+        errors: list[KafkaStorageError] = []
+        for partition in self._partitions.values():
+            try:
+                partition.log.flush(force=True)
+                partition.log.close()
+            except KafkaStorageError as error:
+                errors.append(error)
+                with suppress(OSError, KafkaStorageError):
+                    partition.log.close_handlers()
+        if errors:
+            raise errors[0]
+
+    def _write_checkpoints(self) -> None:
+        self._checkpoints.write({key: part.log for key, part in self._partitions.items()})
 
     def _make_partition_directory(self, topic: Topic, number: int) -> None:
-        directory = os.path.join(self.path, f"{topic.name}-{number}")
+        directory = self._directory_of(topic, number)
         self.fs.make_directory(directory)
         path = os.path.join(directory, PARTITION_METADATA_FILE)
         write_partition_metadata(self.fs, path, topic.topic_id)
+
+    def _directory_of(self, topic: Topic, number: int) -> str:
+        return os.path.join(self.path, log_directory_name(topic.name, number))
 
     def _load(self, topic: Topic, number: int) -> Partition:
         owner = topic.partitions.get(number)
@@ -219,58 +272,35 @@ class DataDirectory:
             raise UnknownTopicOrPartition(
                 f"{topic.name}-{number} lies in the data directory with id {owner}, not in this one"
             )
-        self._log_dir.begin_change()
         key = (topic.name, number)
-        log = Log.open(
-            os.path.join(self.path, f"{topic.name}-{number}"),
-            fs=self.fs,
-            clock=self._clock,
-            scheduler=self._scheduler,
-            rng=self._rng,
-            config=self.config_of(topic.name),
-            log_start_offset=self._checkpoints.log_start_offset(key),
-            recovery_point=self._checkpoints.recovery_point(key),
-            clean_shutdown=self._log_dir.was_clean,
-            topic_id=topic.topic_id,
-            on_failure=self._note_failure,
-        )
+        self._log_dir.begin_change()
+        if not self.fs.exists(self._directory_of(topic, number)):
+            self._checkpoints.forget([key])
+            self._make_partition_directory(topic, number)
+            self.fs.sync_directory(self.path)
+        try:
+            log = Log.open(
+                self._directory_of(topic, number),
+                fs=self.fs,
+                clock=self._clock,
+                scheduler=self._scheduler,
+                rng=self._rng,
+                config=self.config_of(topic.name),
+                log_start_offset=self._checkpoints.log_start_offset(key),
+                recovery_point=self._checkpoints.recovery_point(key),
+                clean_shutdown=self._log_dir.was_clean,
+                topic_id=topic.topic_id,
+                on_failure=lambda _, error: self._guard.take_offline(error),
+            )
+        except BaseException:
+            self._is_in_doubt = True  # its files may be half recovered, and nobody closes them
+            raise
         return Partition(topic.name, number, log)
 
-    def _note_failure(self, _directory: str, _error: OSError) -> None:
-        self._failed = True
-
-    def _read_catalogue(self) -> Catalogue:
-        """Read the catalogue, and adopt what lies here without being listed."""
-        catalogue = read_catalogue(self.fs, self.path)
-        listed = {(topic.name, n) for topic in catalogue.topics.values() for n in topic.partitions}
-        found: dict[str, Topic] = {}
-        for name in sorted(self.fs.list(self.path)):
-            key = self._live_partition(name)
-            if key is not None and key not in listed:
-                known = found.get(key[0]) or catalogue.topics.get(key[0])
-                found[key[0]] = self._adopted(name, key, known)
-        return catalogue.adopting(found.values())
-
-    def _live_partition(self, name: str) -> tuple[str, int] | None:
-        """Return topic and partition of a live log's directory; None for any other entry."""
-        if not self.fs.stat(os.path.join(self.path, name)).is_directory:
-            return None
-        try:
-            key = parse_topic_partition(name)
-        except InvalidTopic:
-            return None
-        is_live = name == log_directory_name(*key) and key.topic != METADATA_TOPIC
-        return key if is_live else None
-
-    def _adopted(self, name: str, key: tuple[str, int], known: Topic | None) -> Topic:
-        """Return the topic ``known`` so far, or a new one, with this partition as well."""
-        path = os.path.join(self.path, name, PARTITION_METADATA_FILE)
-        topic_id = read_partition_metadata(self.fs, path)
-        if known is None:
-            known = Topic(key[0], topic_id or random_id(self._rng), {})
-        elif topic_id not in {None, known.topic_id}:
-            raise InconsistentTopicId(
-                f"{name} has the topic id {topic_id}, its topic {known.topic_id}"
-            )
-        partitions = {**known.partitions, key[1]: self._log_dir.directory_id}
-        return replace(known, partitions=partitions)
+    @contextmanager
+    def _using(self, doing: str) -> Iterator[None]:
+        """Run a change of the directory, unless it is closed or its disk has failed."""
+        if self._is_closed:
+            raise KafkaStorageError(f"{self.path} is closed")
+        with self._guard.watch(doing):
+            yield

@@ -1,18 +1,21 @@
 """The data directory as a whole: its lock, its identity, its mark of a clean shutdown.
 
-Owns ``.lock``, ``meta.properties`` and ``.kafka_cleanshutdown``. Must not know the logs inside.
-Kafka: the parts of ``LogManager`` and ``MetaPropertiesEnsemble`` that do the same.
+Owns ``.lock``, ``meta.properties``, ``.kafka_cleanshutdown`` and which entries are live partitions.
+Must not know the logs inside. Kafka: the parts of ``LogManager`` and ``MetaPropertiesEnsemble``
+that do the same.
 """
 
 from __future__ import annotations
 
 import os
 import uuid
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.metadata_files import (
     CLEAN_SHUTDOWN_FILE,
     META_PROPERTIES_FILE,
+    PARTITION_METADATA_FILE,
     RESERVED_DIRECTORY_IDS,
     CleanShutdown,
     MetaProperties,
@@ -22,39 +25,47 @@ from tidelog.codec.metadata_files import (
     write_clean_shutdown,
     write_meta_properties,
 )
-from tidelog.staging.staged_file import is_staged_name
+from tidelog.errors import InvalidArgument, InvalidTopic
+from tidelog.segment.filenames import is_log_file, log_directory_name, parse_topic_partition
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from random import Random
     from uuid import UUID
 
     from tidelog.env.files import FileLock, FileSystem
+    from tidelog.segment.filenames import TopicPartition
 
 LOCK_FILE: Final = ".lock"
+METADATA_TOPIC: Final = "__cluster_metadata"
+"""Kafka's own log of its cluster, which no log manager touches."""
 
 
 class LogDir:
     """One locked data directory, held for writing by this process.
 
     The mark of a clean shutdown is taken away before the first change, and comes back only if it
-    was there (or the directory was new) and the caller says that all it touched is closed.
+    was there (or there were no logs) and the caller says that all it touched is closed.
+
+    Raises:
+        DirectoryLocked: another process holds the directory.
+        InvalidArgument: the path is that of one partition.
+        KafkaStorageError: ``meta.properties`` does not read.
     """
 
     def __init__(self, path: str, *, fs: FileSystem, rng: Random) -> None:
         self.path = path
         self._fs = fs
-        made = not fs.exists(path)
-        fs.make_directory(path)
-        if made:
-            fs.sync_directory(os.path.dirname(path))
-        self._lock: FileLock | None = fs.lock(os.path.join(path, LOCK_FILE))
+        make_directories(fs, path)
+        if is_partition_directory(fs.list(path)):
+            raise InvalidArgument(f"{path} is one partition; name the data directory above it")
+        self._lock: FileLock | None = fs.lock(self._file(LOCK_FILE))
         try:
-            # Staged files may come before the first commit makes the directory one of logs.
-            is_new = all(name == LOCK_FILE or is_staged_name(name) for name in fs.list(path))
             shutdown = read_clean_shutdown(fs, self._file(CLEAN_SHUTDOWN_FILE))
-            self.was_clean = is_new or shutdown is not None
+            self.was_clean = shutdown is not None or not _has_directories(fs, path)
             self._broker_epoch = -1 if shutdown is None else shutdown.broker_epoch
             self._is_marked = shutdown is not None
+            self._is_changing = False
             self.directory_id = self._identify(rng)
         except BaseException:
             self._lock.release()
@@ -62,25 +73,31 @@ class LogDir:
 
     def begin_change(self) -> None:
         """Take the mark of a clean shutdown away, durably; call before any change to a log."""
+        if self._is_changing:
+            return
         if self._is_marked:
             self._fs.delete(self._file(CLEAN_SHUTDOWN_FILE))
-            self._fs.sync_directory(self.path)
             self._is_marked = False
+        # Without a mark too: a process that was killed may have left entries that are not durable.
+        self._fs.sync_directory(self.path)
+        self._is_changing = True
 
     def close(self, *, clean: bool) -> None:
         """Release the lock; ``clean`` says that every log touched is flushed and closed."""
         if self._lock is None:
             return
+        lock, self._lock = self._lock, None
         try:
             if clean and self.was_clean and not self._is_marked:
                 mark = CleanShutdown(broker_epoch=self._broker_epoch)
                 write_clean_shutdown(self._fs, self._file(CLEAN_SHUTDOWN_FILE), mark)
-                self._is_marked = True
         finally:
-            # Java deletes the file while it holds the lock; so nobody locks a file without a name.
-            lock, self._lock = self._lock, None
-            self._fs.delete(self._file(LOCK_FILE))
-            lock.release()
+            try:
+                # While it is held, as Java does; so nobody locks a file without a name.
+                with suppress(FileNotFoundError):
+                    self._fs.delete(self._file(LOCK_FILE))
+            finally:
+                lock.release()
 
     def _file(self, name: str) -> str:
         return os.path.join(self.path, name)
@@ -98,7 +115,58 @@ class LogDir:
         return directory_id
 
 
+def make_directories(fs: FileSystem, path: str) -> None:
+    """Make a directory and those above it, each durably; nothing if it exists."""
+    missing = []
+    while not fs.exists(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for made in reversed(missing):
+        fs.make_directory(made)
+        fs.sync_directory(os.path.dirname(made))
+
+
+def is_partition_directory(names: Iterable[str]) -> bool:
+    """Say whether a directory with entries of these ``names`` is one of a partition."""
+    return any(is_log_file(name) or name == PARTITION_METADATA_FILE for name in names)
+
+
+def live_partitions(fs: FileSystem, path: str) -> list[TopicPartition]:
+    """Return the partitions whose directories lie in a data directory, in order.
+
+    Left out are those that wait for deletion, copies in the making, strays, and Kafka's own log of
+    its cluster. Raises FileNotFoundError or NotADirectoryError where there is no such directory.
+    """
+    return sorted(key for name in fs.list(path) if (key := _live_partition(fs, path, name)))
+
+
+def _live_partition(fs: FileSystem, path: str, name: str) -> TopicPartition | None:
+    try:
+        key = parse_topic_partition(name)
+    except InvalidTopic:
+        return None
+    if name != log_directory_name(*key) or key.topic == METADATA_TOPIC:
+        return None
+    return key if _is_directory(fs, os.path.join(path, name)) else None
+
+
+def _has_directories(fs: FileSystem, path: str) -> bool:
+    return any(_is_directory(fs, os.path.join(path, name)) for name in fs.list(path))
+
+
+def _is_directory(fs: FileSystem, path: str) -> bool:
+    """Say whether this is a directory; an entry that is gone by now is none."""
+    try:
+        return fs.stat(path).is_directory
+    except FileNotFoundError:
+        return False
+
+
 def random_id(rng: Random) -> UUID:
-    """Return a random (version 4) id that is not one of the reserved ones."""
+    """Return a random (version 4) id, none of the reserved ones, whose text begins with no dash.
+
+    Source: Kafka Uuid.randomUuid.
+    """
     made = uuid.UUID(int=rng.getrandbits(128), version=4)
-    return random_id(rng) if made in RESERVED_DIRECTORY_IDS else made
+    is_awkward = made in RESERVED_DIRECTORY_IDS or format_uuid(made).startswith("-")
+    return random_id(rng) if is_awkward else made

@@ -13,7 +13,7 @@ from tidelog.config.log import LogConfig
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.log.reader import open_read_only
-from tidelog.manager.data_directory import DataDirectory
+from tidelog.manager.data_directory import NO_SETTINGS, DataDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,17 +22,23 @@ if TYPE_CHECKING:
 
 
 def open_data_directory(
-    path: str | os.PathLike[str], config: Mapping[str, str] | None = None
+    path: str | os.PathLike[str],
+    config: Mapping[str, str] = NO_SETTINGS,
+    *,
+    overrides: Mapping[str, str] = NO_SETTINGS,
 ) -> DataDirectory:
     """Open a data directory for writing, creating it if need be, and lock it.
 
     Args:
         path: the directory that holds the partition directories.
         config: topic settings in force where a topic has none of its own, under Kafka's names.
+        overrides: settings that go before a topic's own, until the directory is closed.
 
     Raises:
         DirectoryLocked: another process, Kafka or tidelog, writes there.
         InvalidConfig: names every bad setting.
+        InvalidArgument: this is the directory of one partition.
+        KafkaStorageError: a file that says what the directory holds does not read.
         UnsupportedPlatform: this platform lacks the locks that writing needs.
     """
     return DataDirectory(
@@ -40,7 +46,8 @@ def open_data_directory(
         fs=SYSTEM_FILES,
         clock=SYSTEM_CLOCK,
         rng=random.SystemRandom(),
-        defaults=LogConfig.parse(config or {}),
+        defaults=LogConfig.parse(config),
+        overrides=overrides,
     )
 
 
@@ -50,5 +57,6 @@ def open_log_read_only(path: str | os.PathLike[str]) -> ReadOnlyLog:
     Raises:
         InvalidTopic: the directory is not named <topic>-<partition>.
         FileNotFoundError: there is no such directory.
+        KafkaStorageError: a checkpoint file beside it does not read.
     """
     return open_read_only(os.path.abspath(path), fs=SYSTEM_FILES)

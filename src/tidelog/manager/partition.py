@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tidelog.codec.layout import Buffer
-    from tidelog.log.append import LogAppendInfo
+    from tidelog.log.append import AppendInfo
     from tidelog.log.log import Log
     from tidelog.records.builder import NewRecord
     from tidelog.staging.staged_file import StagedReader
@@ -30,7 +30,7 @@ class Partition:
         self.log = log
         log.update_high_watermark(log.log_end_offset)
 
-    def append(self, batches: Buffer, origin: AppendOrigin = AppendOrigin.CLIENT) -> LogAppendInfo:
+    def append(self, batches: Buffer, origin: AppendOrigin = AppendOrigin.CLIENT) -> AppendInfo:
         """Append whole batches as the leader; errors as ``Log.append_as_leader``."""
         info = self.log.append_as_leader(batches, self.leader_epoch, origin=origin)
         self.log.update_high_watermark(self.log.log_end_offset)
@@ -38,7 +38,7 @@ class Partition:
 
     def append_records(
         self, records: Iterable[NewRecord], *, codec: Codec = Codec.NONE, level: int | None = None
-    ) -> LogAppendInfo:
+    ) -> AppendInfo:
         """Append records as one batch; errors as ``Log.append_as_leader``.
 
         Args:
@@ -54,7 +54,7 @@ class Partition:
 
     def append_staged(self, staged: StagedReader) -> None:
         """Append the batches of a staged file, a few at a time, without checking them again."""
-        for batches in staged.whole_batches():
+        for batches in staged.whole_batches(self.log.config.segment_size_bytes):
             self.append(batches, AppendOrigin.STAGED)
 
     @property

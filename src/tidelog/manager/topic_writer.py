@@ -8,9 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from tidelog.codec.compression import Codec
-from tidelog.errors import UnknownTopicOrPartition
+from tidelog.errors import InvalidRecord, InvalidTimestamp, UnknownTopicOrPartition
+from tidelog.records.batch import BATCH_HEADER, TimestampType
 from tidelog.records.partitioner import partition_for_key
+from tidelog.records.record_rules import RecordRules, time_limits
+from tidelog.records.rejection import ignore_rejections
+from tidelog.records.validate import LeaderPolicy
 
 if TYPE_CHECKING:
     from tidelog.env.clock import Clock
@@ -19,10 +25,12 @@ if TYPE_CHECKING:
     from tidelog.records.json_form import NewRecord
 
 BATCH_BYTES: Final = 64 << 10
-"""Bytes of keys, values and headers after which a batch is appended."""
+"""Bytes of records after which a batch is appended, if the topic takes as many."""
 
-_RECORD_OVERHEAD: Final = 21
-"""Most bytes that a record needs besides its key, value and headers."""
+_RECORD_OVERHEAD: Final = 36
+"""Most bytes that a record takes besides its key, value and headers: varints and a byte."""
+_HEADER_OVERHEAD: Final = 10
+"""Most bytes that a header takes besides its name and value."""
 
 
 class TopicWriter:
@@ -30,42 +38,55 @@ class TopicWriter:
 
     A record goes to its own ``partition`` if it names one, else where Kafka's producers send its
     key; one without a key joins the batch that is being filled, which moves on when it is full.
-    ``records`` counts what was appended.
+    ``records`` counts what was appended. Only logs that get records are loaded.
+
+    Raises:
+        UnknownTopicOrPartition: there is no such topic.
     """
 
     def __init__(
         self, directory: DataDirectory, topic: str, *, clock: Clock, codec: Codec = Codec.NONE
     ) -> None:
-        self._partitions = {part.partition: part for part in directory.partitions(topic)}
-        self._numbers = sorted(self._partitions)
+        config = directory.config_of(topic)
+        self._directory = directory
         self._topic = topic
+        self._numbers = sorted(directory.topic(topic).partitions)
         self._clock = clock
         self._codec = codec
+        self._policy = LeaderPolicy.of(config)
+        batch_bytes = min(BATCH_BYTES, config.max_message_bytes, config.segment_size_bytes)
+        self._room = batch_bytes - BATCH_HEADER.size
         self._batches: dict[int, list[BuilderRecord]] = {n: [] for n in self._numbers}
         self._sizes = dict.fromkeys(self._numbers, 0)
         self._turn = 0
         self.records = 0
 
     def append(self, record: NewRecord) -> None:
-        """Take one record; errors as ``Log.append_records`` when it fills a batch.
+        """Take one record, and append the batch that it fills.
 
         Raises:
-            UnknownTopicOrPartition: the record names a partition that the topic does not have.
+            UnknownTopicOrPartition, InvalidRecord, InvalidTimestamp: the topic does not take this
+                record; those before it are not affected.
+            MessageTooLarge: the same, for a record larger than ``max.message.bytes`` as a batch.
+            KafkaStorageError: the disk failed.
         """
         number = self._number_of(record)
-        timestamp = self._clock.now_ms() if record.timestamp is None else record.timestamp
-        size = len(record.key or b"") + len(record.value or b"") + _RECORD_OVERHEAD
-        size += sum(len(name) + len(value or b"") + 10 for name, value in record.headers)
-        if self._sizes[number] and self._sizes[number] + size > BATCH_BYTES:
+        now_ms = self._clock.now_ms()
+        timestamp = now_ms if record.timestamp is None else record.timestamp
+        self._check(record, timestamp, now_ms)
+        size = _size_of(record)
+        if self._sizes[number] + size > self._room:
             self._append_batch(number)
         self._batches[number].append((timestamp, record.key, record.value, record.headers))
         self._sizes[number] += size
+        if self._sizes[number] >= self._room:
+            self._append_batch(number)
 
     def flush(self) -> None:
-        """Append what was gathered and make everything durable."""
+        """Append what was gathered, make everything durable and let readers see it."""
         for number in self._numbers:
             self._append_batch(number)
-            self._partitions[number].log.flush()
+        self._directory.flush()
 
     def _number_of(self, record: NewRecord) -> int:
         number = record.partition
@@ -73,14 +94,34 @@ class TopicWriter:
             if record.key is None:
                 return self._numbers[self._turn]
             number = partition_for_key(record.key, self._numbers[-1] + 1)
-        if number not in self._partitions:
+        if number not in self._batches:
             raise UnknownTopicOrPartition(f"there is no partition {self._topic}-{number}")
         return number
+
+    def _check(self, record: NewRecord, timestamp: int, now_ms: int) -> None:
+        """Refuse now what would else be refused together with the whole batch."""
+        policy = self._policy
+        if policy.is_compacted and record.key is None:
+            raise InvalidRecord("a record of a compacted topic has no key")
+        limits = time_limits(now_ms, policy.timestamp_before_max_ms, policy.timestamp_after_max_ms)
+        is_appended = policy.timestamp_type is TimestampType.LOG_APPEND_TIME
+        rules = RecordRules(policy.is_compacted, *limits, is_appended, ignore_rejections)
+        if rules.has_bad_time(np.array(timestamp), says_append_time=False):
+            raise InvalidTimestamp(rules.time_reason(timestamp))
 
     def _append_batch(self, number: int) -> None:
         batch, self._batches[number], self._sizes[number] = self._batches[number], [], 0
         if batch:
-            self._partitions[number].append_records(batch, codec=self._codec)
+            partition = self._directory.partition(self._topic, number)
+            partition.append_records(batch, codec=self._codec)
             self.records += len(batch)
-        if number == self._numbers[self._turn]:
-            self._turn = (self._turn + 1) % len(self._numbers)
+            if number == self._numbers[self._turn]:
+                self._turn = (self._turn + 1) % len(self._numbers)
+
+
+def _size_of(record: NewRecord) -> int:
+    """Return the most bytes that a record takes in a batch."""
+    size = _RECORD_OVERHEAD + len(record.key or b"") + len(record.value or b"")
+    for name, value in record.headers:
+        size += _HEADER_OVERHEAD + len(name.encode()) + len(value or b"")
+    return size

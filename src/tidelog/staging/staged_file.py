@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.layout import byte_view
-from tidelog.errors import InvalidArgument, KafkaStorageError
-from tidelog.records.file_records import FileRecords
+from tidelog.errors import InvalidArgument, KafkaStorageError, MessageTooLarge
+from tidelog.records.file_records import PIECE_BYTES, FileRecords
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from tidelog.codec.layout import Buffer
     from tidelog.env.files import FileSystem, OpenFile
+    from tidelog.records.file_records import Piece
 
 STAGED_SUFFIX: Final = ".staged"
 _NAME: Final = re.compile(r"tidelog\.[0-9a-f]{32}\.[0-9a-f]{32}\.staged")
-_READ_BYTES: Final = 4 << 20
 
 
 def transaction_hash(txn: str) -> str:
@@ -125,12 +125,19 @@ class StagedWriter:
 
 
 class StagedReader:
-    """The content of one staged file, checked against its manifest entry before it is used."""
+    """The content of one staged file, checked against its manifest entry before it is used.
+
+    Raises:
+        KafkaStorageError: there is no such file.
+    """
 
     def __init__(self, fs: FileSystem, data_dir: str, staged: StagedFile) -> None:
         self._staged = staged
         self._path = os.path.join(data_dir, staged.name)
-        self._file = fs.open(self._path)
+        try:
+            self._file = fs.open(self._path)
+        except FileNotFoundError as error:
+            raise KafkaStorageError(f"the staged file {self._path} is gone") from error
 
     def __enter__(self) -> Self:
         return self
@@ -138,29 +145,39 @@ class StagedReader:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def check(self) -> None:
-        """Compare size and digest with the manifest entry.
+    def check(self, max_batch_bytes: int) -> None:
+        """Compare the file with its manifest entry, and its batches with the topic's limit.
 
         Raises:
             KafkaStorageError: the file is not what its writer finished.
+            MessageTooLarge: a batch is larger than ``max_batch_bytes``.
         """
         digest = hashlib.blake2b(digest_size=16)
-        for block in self._blocks():
-            digest.update(block)
-        size_bytes = self._file.size()
-        if (size_bytes, digest.hexdigest()) != (self._staged.size_bytes, self._staged.digest):
+        records, largest = 0, 0
+        content = FileRecords(self._file)
+        for piece in content.pieces():
+            digest.update(byte_view(piece.data)[: _size_of(piece)])
+            records += int(piece.batches.records_count.sum())
+            largest = max(largest, int(piece.batches.size.max()))
+        found = content.next_position, content.end, records, digest.hexdigest()
+        staged = self._staged
+        if found != (staged.size_bytes, staged.size_bytes, staged.records, staged.digest):
             raise KafkaStorageError(f"{self._path} is not the staged file its writer finished")
+        if largest > max_batch_bytes:
+            raise MessageTooLarge("a staged batch", largest, max_batch_bytes)
 
-    def whole_batches(self) -> Iterator[bytes]:
-        """Yield all batches, some whole ones at a time; for use after ``check``."""
-        for piece in FileRecords(self._file).pieces():
-            yield bytes(piece.data[: int(piece.batches_in_data.end[-1])])
+    def whole_batches(self, piece_bytes: int) -> Iterator[bytes]:
+        """Yield all batches, some whole ones at a time; for use after ``check``.
 
-    def _blocks(self) -> Iterator[bytes]:
-        position = 0
-        while block := self._file.pread(_READ_BYTES, position):
-            yield block
-            position += len(block)
+        No more than ``piece_bytes`` at a time, unless a single batch is larger.
+        """
+        for piece in FileRecords(self._file).pieces(min(piece_bytes, PIECE_BYTES)):
+            yield bytes(piece.data[: _size_of(piece)])
+
+
+def _size_of(piece: Piece) -> int:
+    """Return the bytes that the batches of a piece take; they begin at its first byte."""
+    return int(piece.batches_in_data.end[-1])
 
 
 def list_staged(fs: FileSystem, data_dir: str, txn: str | None = None) -> list[str]:

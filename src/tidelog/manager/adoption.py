@@ -1,0 +1,54 @@
+"""Topics that lie in a data directory without being in its catalogue, as Kafka leaves them.
+
+Owns what such a topic is taken for: partitions by the names of directories, the id by their
+``partition.metadata``. Must not know locks or how the catalogue is kept.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from tidelog.codec.metadata_files import PARTITION_METADATA_FILE, read_partition_metadata
+from tidelog.manager.catalogue import Topic
+from tidelog.manager.log_dirs import live_partitions, random_id
+
+if TYPE_CHECKING:
+    from random import Random
+    from uuid import UUID
+
+    from tidelog.env.files import FileSystem
+    from tidelog.manager.catalogue import Catalogue
+
+
+def adopt(
+    fs: FileSystem, data_dir: str, catalogue: Catalogue, *, directory_id: UUID, rng: Random
+) -> Catalogue:
+    """Return ``catalogue`` with every live partition of the directory in it; changes no file.
+
+    A topic whose partitions have no id on disk gets a new one, which is the topic's from the moment
+    one of its logs is loaded. A partition that has another id than its topic is adopted all the
+    same: loading it says so, and nothing else is in its way.
+    """
+    listed = {(topic.name, n) for topic in catalogue.topics.values() for n in topic.partitions}
+    found: dict[str, list[int]] = {}
+    for key in live_partitions(fs, data_dir):
+        if key not in listed:
+            found.setdefault(key.topic, []).append(key.partition)
+    topics = []
+    for name, numbers in found.items():
+        known = catalogue.topics.get(name)
+        topic_id = _topic_id(fs, data_dir, name, numbers) if known is None else known.topic_id
+        partitions = dict.fromkeys(numbers, directory_id)
+        topics.append(Topic(name, topic_id or random_id(rng), partitions))
+    return catalogue.adopting(topics)
+
+
+def _topic_id(fs: FileSystem, data_dir: str, name: str, numbers: list[int]) -> UUID | None:
+    """Return the first id that a partition of the topic has on disk."""
+    for number in numbers:
+        path = os.path.join(data_dir, f"{name}-{number}", PARTITION_METADATA_FILE)
+        topic_id = read_partition_metadata(fs, path)
+        if topic_id is not None:
+            return topic_id
+    return None
