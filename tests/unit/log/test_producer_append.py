@@ -203,7 +203,10 @@ def test_an_emptied_control_batch_changes_nothing() -> None:
     assert info.updated == UNKNOWN
 
 
-@pytest.mark.parametrize(("sequence", "bump", "fits"), [(3, False, True), (4, False, False), (3, True, False), (0, True, True)])  # fmt: skip  # noqa: E501 - one row a case
+@pytest.mark.parametrize(
+    ("sequence", "bump", "fits"),
+    [(3, False, True), (4, False, False), (3, True, False), (0, True, True)],
+)
 def test_a_verified_transaction_begins_at_its_lowest_sequence(
     sequence: int, bump: bool, fits: bool
 ) -> None:

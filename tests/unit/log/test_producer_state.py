@@ -1,0 +1,243 @@
+"""All producers of a log, their snapshots and their transactions."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.errors import InvalidProducerEpoch
+from tidelog.log.producer_append import ProducerBatch
+from tidelog.log.producer_state import (
+    GUARD_SENTINEL,
+    ProducerStateConfig,
+    ProducerStateManager,
+)
+from tidelog.records.control import EndTxnMarker
+from tidelog.records.validate import AppendOrigin
+from tidelog.testing.logs import LogHome
+
+NOW_MS = 1_700_000_000_000
+CONFIG = ProducerStateConfig(producer_id_expiration_ms=1000, transaction_max_timeout_ms=500)
+
+
+class Place:
+    """Producer state in a directory of its own."""
+
+    def __init__(self) -> None:
+        self.home = LogHome()
+        self.producers = self.load()
+
+    def load(self) -> ProducerStateManager:
+        """Make producer state that knows the snapshots of the directory, and nothing else."""
+        return ProducerStateManager(
+            self.home.directory, fs=self.home.fs, clock=self.home.clock, config=CONFIG
+        )
+
+    def data(
+        self, producer_id: int, offset: int, *, transactional: bool = False, time_ms: int = NOW_MS
+    ) -> None:
+        """Take in a batch of one record."""
+        known = self.producers.last_entry(producer_id)
+        sequence = 0 if known is None else known.last_sequence + 1
+        self._append(
+            ProducerBatch(producer_id, 0, sequence, offset, offset, time_ms, transactional)
+        )
+
+    def marker(self, producer_id: int, offset: int, *, commit: bool = True) -> None:
+        """Take in a marker."""
+        end = EndTxnMarker(commit, 0)
+        self._append(
+            ProducerBatch(producer_id, 0, -1, offset, offset, NOW_MS, True, True, end, NOW_MS)
+        )
+
+    def _append(self, batch: ProducerBatch) -> None:
+        info = self.producers.prepare_update(batch.producer_id, AppendOrigin.CLIENT)
+        completed = info.append(batch, transaction_version=0)
+        self.producers.update(info)
+        if completed is not None:
+            self.producers.complete_txn(completed)
+        self.producers.map_end_offset = batch.base_offset + 1
+
+
+def test_nothing_is_visible_before_the_update() -> None:
+    """An append that fails half-way leaves producers as they were."""
+    place = Place()
+    info = place.producers.prepare_update(1, AppendOrigin.CLIENT)
+
+    info.append(ProducerBatch(1, 0, 0, 0, 0, NOW_MS))
+
+    assert place.producers.last_entry(1) is None
+
+
+def test_a_snapshot_keeps_producers_and_open_transactions() -> None:
+    """What was written at an offset is there again after a reload to it."""
+    place = Place()
+    place.data(1, 0)
+    place.data(2, 1, transactional=True)
+    place.producers.take_snapshot()
+
+    again = place.load()
+    again.truncate_and_reload(0, 2, NOW_MS)
+
+    assert again.producers == place.producers.producers
+    assert again.first_undecided_offset == 1
+    assert again.map_end_offset == 2
+
+
+def test_a_snapshot_is_written_once_per_offset() -> None:
+    """Without new batches there is nothing new to keep."""
+    place = Place()
+    place.data(1, 0)
+
+    assert place.producers.take_snapshot() == 1
+    assert place.producers.take_snapshot() is None
+
+
+def test_a_corrupt_snapshot_is_dropped_and_an_older_one_taken() -> None:
+    """The batches behind the older one are replayed by the caller."""
+    place = Place()
+    place.data(1, 0)
+    place.producers.take_snapshot()
+    place.data(1, 1)
+    place.producers.take_snapshot()
+    place.home.write("00000000000000000002.snapshot", b"rubbish")
+
+    again = place.load()
+    again.truncate_and_reload(0, 2, NOW_MS)
+
+    assert again.map_end_offset == 1
+    assert place.home.files(".snapshot") == ["00000000000000000001.snapshot"]
+
+
+def test_a_reload_deletes_snapshots_outside_the_log() -> None:
+    """Snapshots above the end, or at or below the start, no longer tell anything true."""
+    place = Place()
+    for offset in range(5):
+        place.data(1, offset)
+        place.producers.take_snapshot()
+
+    place.producers.truncate_and_reload(2, 4, NOW_MS)
+
+    assert place.producers.snapshots.offsets == [3, 4]
+
+
+def test_expired_producers_are_not_loaded() -> None:
+    """A producer silent for too long is gone after a restart, unless a transaction is open."""
+    place = Place()
+    place.data(1, 0)
+    place.data(2, 1, transactional=True)
+    place.producers.take_snapshot()
+
+    again = place.load()
+    again.truncate_and_reload(0, 2, NOW_MS + 1000)
+
+    assert set(again.producers) == {2}
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "bases", "kept"),
+    [
+        ([1, 2, 3, 4], [0, 1, 2], [1, 2, 4]),
+        ([1, 3], [0, 1, 5], [1]),
+        ([5, 7], [], [7]),
+        ([2], [0, 2], [2]),
+    ],
+)
+def test_stray_snapshots_are_removed(
+    snapshots: list[int], bases: list[int], kept: list[int]
+) -> None:
+    """A snapshot that belongs to no segment stays only as the last one, beyond all bases."""
+    place = Place()
+    for offset in snapshots:
+        place.producers.snapshots.write(offset, [], sync=False)
+
+    place.producers.snapshots.delete_strays(bases)
+
+    assert place.producers.snapshots.offsets == kept
+
+
+def test_a_completed_transaction_is_unstable_until_it_is_replicated() -> None:
+    """Its first offset counts until the high watermark has passed its marker."""
+    place = Place()
+    place.data(1, 0, transactional=True)
+    place.marker(1, 1)
+    first = place.producers.first_unstable_offset
+    place.producers.on_high_watermark_updated(1)
+    still = place.producers.first_unstable_offset
+
+    place.producers.on_high_watermark_updated(2)
+
+    assert (first, still) == (still, first)
+    assert place.producers.first_unstable_offset is None
+    assert first is not None
+
+
+def test_a_higher_log_start_keeps_producers_and_open_transactions() -> None:
+    """Only transactions that ended below it are forgotten."""
+    place = Place()
+    place.data(1, 0, transactional=True)
+    place.marker(1, 1)
+    place.data(2, 2, transactional=True)
+
+    place.producers.on_log_start_offset_incremented(5)
+
+    assert set(place.producers.producers) == {1, 2}
+    assert place.producers.first_unstable_offset is not None
+    assert place.producers.first_unstable_offset.offset == 2
+    assert place.producers.map_end_offset == 5
+
+
+def test_full_truncation_forgets_everything() -> None:
+    """Snapshots go too."""
+    place = Place()
+    place.data(1, 0, transactional=True)
+    place.producers.take_snapshot()
+
+    place.producers.truncate_fully_and_start_at(9)
+
+    assert place.producers.is_empty
+    assert place.home.files(".snapshot") == []
+    assert place.producers.map_end_offset == 9
+
+
+def test_a_transaction_open_for_too_long_is_late() -> None:
+    """Five minutes beyond the longest time that a transaction may last."""
+    place = Place()
+    place.data(1, 0, transactional=True)
+    limit_ms = 500 + 5 * 60 * 1000
+
+    assert not place.producers.has_late_transaction(NOW_MS + limit_ms)
+    assert place.producers.has_late_transaction(NOW_MS + limit_ms + 1)
+
+
+def test_a_verification_keeps_its_guard_and_lowers_its_sequence() -> None:
+    """Repeated requests of one producer are one verification."""
+    producers = Place().producers
+    guard = producers.maybe_start_verification(1, 5, 0, supports_epoch_bump=False)
+
+    assert producers.maybe_start_verification(1, 3, 0, supports_epoch_bump=True) == guard
+    entry = producers.verification(1)
+    assert entry is not None
+    assert (entry.lowest_sequence, entry.supports_epoch_bump) == (3, False)
+    assert producers.is_verified(1, guard)
+    assert not producers.is_verified(1, GUARD_SENTINEL)
+
+
+def test_an_open_transaction_needs_no_verification() -> None:
+    """The sentinel says so; a stale epoch is refused at once."""
+    place = Place()
+    place.data(1, 0, transactional=True)
+
+    begin = place.producers.maybe_start_verification
+    assert begin(1, 1, 0, supports_epoch_bump=False) == GUARD_SENTINEL
+    with pytest.raises(InvalidProducerEpoch):
+        begin(1, 1, -1, supports_epoch_bump=False)
+
+
+def test_old_verifications_expire() -> None:
+    """A coordinator that never answered is not waited for."""
+    place = Place()
+    place.producers.maybe_start_verification(1, 0, 0, supports_epoch_bump=False)
+
+    place.producers.remove_expired(place.home.clock.now_ms() + 1000)
+
+    assert place.producers.verification(1) is None
