@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.log.lookup import fetch_offset
-from tidelog.log.reading import FetchData, FetchIsolation, iterate
+from tidelog.log.reading import FetchData, FetchIsolation, LogView, iterate
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -145,12 +145,15 @@ class ReadableLog:
         Raises:
             OffsetOutOfRange: below the log start or above the log end.
         """
-        with self._state.context.guard.watch("reading"):
-            if isolation is FetchIsolation.HIGH_WATERMARK:
-                self._state.resolve_high_watermark()
-            return self._state.view.read(
-                start_offset, max_bytes, isolation, min_one_batch=min_one_batch
-            )
+
+        def find(view: LogView) -> FetchData:
+            known = view.offsets.high_watermark_metadata
+            if isolation is FetchIsolation.HIGH_WATERMARK and known.is_offset_only:
+                place = self._state.resolve_high_watermark(view)
+                view = LogView(view.segments, view.offsets.with_high_watermark(place))
+            return view.read(start_offset, max_bytes, isolation, min_one_batch=min_one_batch)
+
+        return self._state.look("reading", find)
 
     def records(
         self,
@@ -164,8 +167,10 @@ class ReadableLog:
 
     def fetch_offset_by_timestamp(self, target: int) -> TimestampedOffset | None:
         """Return the offset for a time in ms, or for an ``OffsetTarget``; None if there is none."""
-        with self._state.context.guard.watch("looking up a time"):
-            return fetch_offset(self._state.view, self._state.epochs, target)
+        epochs = self._state.epochs
+        return self._state.look(
+            "looking up a time", lambda view: fetch_offset(view, epochs, target)
+        )
 
     def end_offset_for_epoch(self, leader_epoch: int) -> LogOffsetMetadata | None:
         """Return where an epoch ended (exclusive); None if nothing is known of it."""
@@ -174,5 +179,4 @@ class ReadableLog:
 
     def fetch_high_watermark(self) -> LogOffsetMetadata:
         """Return the high watermark with its place, which is looked up if need be."""
-        with self._state.context.guard.watch("looking up the high watermark"):
-            return self._state.resolve_high_watermark()
+        return self._state.look("looking up a place", self._state.resolve_high_watermark)

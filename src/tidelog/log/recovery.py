@@ -103,4 +103,19 @@ class SegmentRecovery:
                     *(self._context.directory, segment.base_offset, cut_bytes, len(behind)),
                 )
                 return list(behind)
+            self._warn_of_gap(segment, unflushed[number + 1 :])
         return []
+
+    def _warn_of_gap(self, segment: LogSegment, behind: Sequence[LogSegment]) -> None:
+        """Tell of offsets that are in no segment. They are not searched for, as in Kafka.
+
+        A compacted log has such gaps by right, and so may a follower's.
+        """
+        if not behind or self._context.config.is_compacted:
+            return
+        end = segment.read_next_offset()
+        if end < behind[0].base_offset:
+            _log.warning(
+                "offset-gap directory=%s start_offset=%d end_offset=%d",
+                *(self._context.directory, end, behind[0].base_offset),
+            )

@@ -7,9 +7,9 @@ other. Must not know appends, reads or tasks. Kafka: the fields of ``UnifiedLog`
 from __future__ import annotations
 
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from tidelog.errors import KafkaStorageError
+from tidelog.errors import CorruptMessage, KafkaStorageError
 from tidelog.log.reading import LogView, resolve
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tidelog.log.producer_state import ProducerStateManager
     from tidelog.log.topic_id import TopicIdFile
     from tidelog.segment.offset_metadata import LogOffsetMetadata
+
+T = TypeVar("T")
 
 
 class LogState:
@@ -72,6 +74,24 @@ class LogState:
         if self.is_closed:
             raise KafkaStorageError(f"{self.context.directory} is closed")
 
+    def look(self, doing: str, question: Callable[[LogView], T]) -> T:
+        """Ask the log as it is now, without the lock; ``doing`` names that in errors.
+
+        If it changes meanwhile so that the answer fails (a segment was deleted or cut), it is asked
+        again. A closed log raises KafkaStorageError.
+        """
+        with self.context.guard.watch(doing):
+            while True:
+                view = self.view
+                try:
+                    return question(view)
+                except (OSError, CorruptMessage) as error:
+                    if self.is_closed:
+                        closed = f"{self.context.directory} is closed"
+                        raise KafkaStorageError(closed) from error
+                    if view == self.view:
+                        raise
+
     def move(self, offsets: LogOffsets) -> None:
         """Make ``offsets`` the log's; what follows from them follows here.
 
@@ -96,9 +116,8 @@ class LogState:
         """Let the offsets follow a change of producer state."""
         self.move(self._offsets)
 
-    def resolve_high_watermark(self) -> LogOffsetMetadata:
+    def resolve_high_watermark(self, view: LogView) -> LogOffsetMetadata:
         """Find, and keep, where the high watermark lies, if that was not known."""
-        view = self.view
         place = view.offsets.high_watermark_metadata
         if not place.is_offset_only:
             return place
