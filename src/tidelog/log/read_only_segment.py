@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem, OpenFile
     from tidelog.records.file_records import Piece
 
+MAGIC_V2: Final = 2
 _ZERO_BLOCK: Final = 1 << 20
 
 
@@ -79,37 +80,40 @@ class ReadOnlySegment:
         positions = entries["position"].astype(np.int64)
         falling = np.nonzero((np.diff(offsets) <= 0) | (np.diff(positions) <= 0))[0]
         count = int(falling[0]) + 1 if len(falling) else whole
-        if count == 1 and positions[0] == 0:
-            count = 0  # the first batch has no entry: this is the zeros of an unused index
-        return Hints(offsets[:count] + self.base_offset, positions[:count])
+        # No use for the first batch, which is found anyway, nor for the zeros of an unused index.
+        is_place = (positions[:count] > 0) & (offsets[:count] >= 0)
+        return Hints(offsets[:count][is_place] + self.base_offset, positions[:count][is_place])
 
 
 def position_for(file: OpenFile, hints: Hints, offset: int) -> int:
     """Return a byte position at or before the batch that holds ``offset``, for a walk to start.
 
-    A hint counts only if a whole batch with a matching checksum starts there and begins at or
-    below ``offset``; where none does, the walk starts at the beginning.
+    A hint counts only if a whole batch with a matching checksum starts there that begins at or
+    below the hint's own offset; where none does, the walk starts at the beginning.
     """
     index = int(np.searchsorted(hints.offsets, offset, side="right")) - 1
     while index >= 0:
         position = int(hints.positions[index])
-        base_offset = _batch_at(file, position)
-        if base_offset is not None and base_offset <= offset:
+        if _is_batch(file, position, int(hints.offsets[index])):
             return position
         index = (index - 1) // 2  # bad hints come in runs
     return 0
 
 
-def _batch_at(file: OpenFile, position: int) -> int | None:
-    """Return the base offset of the batch at ``position``; None unless it is whole and valid."""
+def _is_batch(file: OpenFile, position: int, offset: int) -> bool:
+    """Say whether a whole, valid batch that begins at or below ``offset`` is at ``position``."""
     prefix = file.pread(BATCH_PREFIX.size, position)
     if len(prefix) < BATCH_PREFIX.size:
-        return None
-    size = BATCH_PREFIX.unpack(prefix).length + LOG_OVERHEAD
+        return False
+    header = BATCH_PREFIX.unpack(prefix)
+    size = header.length + LOG_OVERHEAD
+    # Looked at before the batch is read: a hint that lies may point at any bytes, as a length.
+    if not 0 <= header.offset <= offset or not 0 <= header.magic <= MAGIC_V2:
+        return False
     if not 0 <= size <= file.size() - position:
-        return None
+        return False
     found = walk(file.pread(size, position), check_crc=True)
-    return int(found.batches.base_offset[0]) if len(found.batches) == 1 else None
+    return len(found.batches) == 1 and found.error is None
 
 
 def walk_segment(file: OpenFile, position: int) -> Iterator[Piece]:
@@ -121,12 +125,11 @@ def walk_segment(file: OpenFile, position: int) -> Iterator[Piece]:
     """
     records = FileRecords(file, start=position)
     yield from records.pieces(check_crc=True)
-    bad = records.error
-    if bad is None and records.trailing_bytes:
-        end = file.size() - records.trailing_bytes
-        bad = CorruptMessage("a batch is cut off by the end of the file", end)
-    if bad is not None:
-        raise CorruptMessage(bad.reason, bad.position, file.path)
+    if records.error is not None:
+        raise CorruptMessage(records.error.reason, records.next_position, file.path)
+    if records.trailing_bytes:
+        reason = "a batch is cut off by the end of the file"
+        raise CorruptMessage(reason, records.next_position, file.path)
 
 
 def ends_here(file: OpenFile, position: int) -> bool:

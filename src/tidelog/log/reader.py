@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from tidelog.codec.checkpoint_file import read_checkpoint
-from tidelog.errors import CorruptMessage, InvalidArgument, KafkaStorageError, OffsetOutOfRange
+from tidelog.errors import (
+    CorruptMessage,
+    InvalidArgument,
+    InvalidRecord,
+    KafkaStorageError,
+    OffsetOutOfRange,
+    TidelogError,
+)
 from tidelog.log.read_only_segment import (
     NO_HINTS,
     Hints,
@@ -25,10 +32,15 @@ from tidelog.log.read_only_segment import (
     walk_segment,
 )
 from tidelog.records.columns import iterate
-from tidelog.segment.filenames import is_log_file, offset_from_file_name, parse_topic_partition
+from tidelog.segment.filenames import (
+    is_log_file,
+    log_directory_name,
+    offset_from_file_name,
+    parse_topic_partition,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -61,6 +73,10 @@ class _LogEnd(NamedTuple):
     damage: CorruptMessage | None
 
 
+class _Gone(Exception):
+    """A listed segment is no longer there, under no name."""
+
+
 def open_read_only(directory: str, *, fs: FileSystem) -> ReadOnlyLog:
     """Open one partition directory, as ``data/flights-0``, to be read only.
 
@@ -73,15 +89,21 @@ def open_read_only(directory: str, *, fs: FileSystem) -> ReadOnlyLog:
         KafkaStorageError: a checkpoint file is malformed.
     """
     directory = directory.rstrip("/") or directory
-    key = parse_topic_partition(os.path.basename(directory))
+    name = os.path.basename(directory)
+    key = parse_topic_partition(name)
     data_dir = os.path.dirname(directory)
-    high_watermarks = read_checkpoint(fs, os.path.join(data_dir, HIGH_WATERMARK_FILE))
-    log_starts = read_checkpoint(fs, os.path.join(data_dir, LOG_START_OFFSET_FILE))
+    try:
+        high_watermarks = read_checkpoint(fs, os.path.join(data_dir, HIGH_WATERMARK_FILE))
+        log_starts = read_checkpoint(fs, os.path.join(data_dir, LOG_START_OFFSET_FILE))
+    except InvalidArgument as error:
+        raise KafkaStorageError(str(error)) from error
+    # A directory that waits for deletion, or a copy in the making, has no lines of its own.
+    is_live = name == log_directory_name(*key)
     return ReadOnlyLog(
         directory,
         fs=fs,
-        checkpointed_high_watermark=high_watermarks.get(key),
-        checkpointed_log_start=log_starts.get(key, 0),
+        checkpointed_high_watermark=high_watermarks.get(key) if is_live else None,
+        checkpointed_log_start=log_starts.get(key, 0) if is_live else 0,
     )
 
 
@@ -170,23 +192,12 @@ class ReadOnlyLog:
 
         Raises:
             OffsetOutOfRange: the range does not lie in the log.
-            CorruptMessage: damage, with file and byte, after all pieces before it.
+            CorruptMessage: damage, with file and byte, after all pieces before it; also where the
+                range ends at a log end that is damaged.
             KafkaStorageError: a segment went away while it was to be read.
         """
-        start = self.log_start_offset if start_offset is None else start_offset
-        end = self.high_watermark if end_offset is None else end_offset
-        if start < self.log_start_offset:
-            raise OffsetOutOfRange(start, self.log_start_offset, self.log_end_offset)
-        if start >= end:
-            return
-        for index, segment in enumerate(self.segments):
-            if segment.base_offset >= end:
-                break
-            is_last = index + 1 == len(self.segments)
-            if is_last or self.segments[index + 1].base_offset > start:
-                yield from self._segment_pieces(segment, start, end)
-        if self.damage is not None and end >= self.log_end_offset:
-            raise self.damage
+        for _, piece in self._located_pieces(*self._range(start_offset, end_offset)):
+            yield piece
 
     def records(
         self,
@@ -198,25 +209,30 @@ class ReadOnlyLog:
         """Yield the records with offsets in ``[start, end)``, without control records.
 
         ``since_ms`` leaves out records with an earlier timestamp, and whole batches without
-        decoding them. Arguments and errors as ``pieces``.
+        decoding them. Arguments and errors as ``pieces``; a batch that does not decode is damage.
         """
-        start = self.log_start_offset if start_offset is None else start_offset
-        end = self.high_watermark if end_offset is None else end_offset
+        start, end = self._range(start_offset, end_offset)
         since = -INT64_MAX if since_ms is None else since_ms
-        for piece in self.pieces(start, end):
-            batches = piece.batches_in_data
-            for record in iterate(piece.data, batches.select(batches.max_timestamp >= since)):
-                if start <= record.offset < end and record.timestamp >= since:
-                    yield record
+        for path, piece in self._located_pieces(start, end):
+            for index in np.flatnonzero(piece.batches.max_timestamp >= since).tolist():
+                for record in _records_of(path, piece, index):
+                    if start <= record.offset < end and record.timestamp >= since:
+                        yield record
 
     def splits(self, start_offset: int, end_offset: int, target_bytes: int) -> list[Split]:
         """Cut offsets ``[start, end)`` into shares of about ``target_bytes``, at index entries.
 
         The shares cover the range without gap or overlap, in order. Sizes are estimates; without
         an index a segment is not cut.
+
+        Raises:
+            CorruptMessage: the range is empty because the log is damaged where it begins; else
+                reading the last share says so.
         """
         if target_bytes < 1:
             raise InvalidArgument(f"a split of {target_bytes} bytes is none")
+        if start_offset >= end_offset:
+            self._check_undamaged(end_offset)
         cuts: list[Split] = []
         start, taken = start_offset, 0
         for offset, size_bytes in self._cut_points(start_offset, end_offset):
@@ -228,85 +244,175 @@ class ReadOnlyLog:
             cuts.append(Split(start, end_offset, taken))
         return cuts
 
+    def _range(self, start_offset: int | None, end_offset: int | None) -> tuple[int, int]:
+        """Return the range to read; raise OffsetOutOfRange unless it lies in the log."""
+        start = self.log_start_offset if start_offset is None else start_offset
+        end = self.high_watermark if end_offset is None else end_offset
+        if start < self.log_start_offset:
+            raise OffsetOutOfRange(start, self.log_start_offset, self.log_end_offset)
+        if start < end and end > self.log_end_offset and self.damage is None:
+            raise OffsetOutOfRange(end, self.log_start_offset, self.log_end_offset)
+        return start, end
+
+    def _check_undamaged(self, end: int) -> None:
+        if self.damage is not None and end >= self.log_end_offset:
+            raise self.damage
+
+    def _located_pieces(self, start: int, end: int) -> Iterator[tuple[str, Piece]]:
+        """Yield each piece with the path of its file; a segment that is gone is looked for once."""
+        segments = self.segments
+        waiting = _overlapping(segments, start, end)
+        gone_at = -1
+        while waiting:
+            segment = waiting.pop(0)
+            try:
+                for piece in self._segment_pieces(segment, start, end):
+                    yield segment.path, piece
+                    start = max(start, int(piece.batches.last_offset[-1]) + 1)
+            except _Gone:
+                if gone_at == start:
+                    reason = f"{segment.path} was deleted while the log was read"
+                    raise KafkaStorageError(reason) from None
+                gone_at = start
+                segments = self._list_again()
+                if not segments or segments[0].base_offset > start:
+                    first = segments[0].base_offset if segments else end
+                    raise OffsetOutOfRange(start, first, self.log_end_offset) from None
+                waiting = _overlapping(segments, start, end)
+        self._check_undamaged(end)
+
+    def _segment_pieces(self, segment: ReadOnlySegment, start: int, end: int) -> Iterator[Piece]:
+        """Yield the segment's pieces; a bad batch is read twice before it counts as damage."""
+        reached = start
+        with _opened(segment, self._fs) as file:
+            hints = self._hints_of(segment) if start > segment.base_offset else NO_HINTS
+            position, doubted = position_for(file, hints, start), -1
+            while reached < end:
+                try:
+                    for piece in walk_segment(file, position):
+                        reached = max(reached, int(piece.batches.last_offset[-1]) + 1)
+                        if wanted := _between(piece, start, end):
+                            yield wanted
+                        if reached >= end:
+                            return
+                except CorruptMessage as bad:
+                    # What follows the log's end is not looked at here: ``damage`` says what it is.
+                    if reached >= self.log_end_offset:
+                        return
+                    if bad.position is None or bad.position == doubted:
+                        raise
+                    position = doubted = bad.position
+                else:
+                    return
+
     def _cut_points(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield (offset at which one may cut, bytes since the last one) from start to end."""
         for index, segment in enumerate(self.segments):
             is_last = index + 1 == len(self.segments)
-            next_base = end if is_last else self.segments[index + 1].base_offset
+            next_base = self.log_end_offset if is_last else self.segments[index + 1].base_offset
             if segment.base_offset >= end or next_base <= start:
                 continue
             hints = self._hints_of(segment)
-            last_position = 0
-            for offset, position in zip(
-                hints.offsets.tolist(), hints.positions.tolist(), strict=True
-            ):
-                if start <= offset < end:
-                    # The batch at this position goes to the left share: its end is not known here.
-                    yield offset + 1, position - last_position
-                last_position = position if offset < end else last_position
-            if next_base <= end:
-                yield next_base, max(segment.size_bytes - last_position, 0)
+            first, last = np.searchsorted(hints.offsets, (start, end)).tolist()
+            position = int(hints.positions[first - 1]) if first else 0
+            for at in range(first, last):
+                # The batch at this position goes to the left share: its end is not known here.
+                next_position = int(hints.positions[at])
+                yield int(hints.offsets[at]) + 1, next_position - position
+                position = next_position
+            is_cut = last < len(hints.positions)
+            segment_end = int(hints.positions[last]) if is_cut else segment.size_bytes
+            yield min(next_base, end), max(segment_end - position, 0)
 
     def _hints_of(self, segment: ReadOnlySegment) -> Hints:
         if segment.base_offset not in self._hints:
             self._hints[segment.base_offset] = segment.hints(self._fs)
         return self._hints[segment.base_offset]
 
-    def _segment_pieces(self, segment: ReadOnlySegment, start: int, end: int) -> Iterator[Piece]:
-        """Yield the segment's pieces; a bad batch is read twice before it counts as damage."""
-        with _opened(segment, self._fs) as file:
-            hints = self._hints_of(segment) if start > segment.base_offset else NO_HINTS
-            position, doubted = position_for(file, hints, start), -1
-            while True:
-                try:
-                    for piece in walk_segment(file, position):
-                        if wanted := _between(piece, start, end):
-                            yield wanted
-                        if piece.batches.last_offset[-1] >= end - 1:
-                            return
-                except CorruptMessage as bad:
-                    if bad.position == doubted or bad.position is None:
-                        raise
-                    if segment is self.segments[-1] and ends_here(file, bad.position):
-                        return
-                    position = doubted = bad.position
-                else:
-                    return
-
     @cached_property
     def _end(self) -> _LogEnd:
-        """Walk to the log end and look at what lies there."""
-        if not self.segments:
-            return _LogEnd(self._checkpointed_log_start, None)
-        segment = self.segments[-1]
-        offset, damage = segment.base_offset, None
-        with _opened(segment, self._fs) as file:
-            position = position_for(file, self._hints_of(segment), INT64_MAX)
-            try:
-                for piece in walk_segment(file, position):
-                    offset = int(piece.batches.last_offset[-1]) + 1
-                    position = int(piece.batches.end[-1])
-            except CorruptMessage as bad:
-                position = position if bad.position is None else bad.position
-                damage = None if ends_here(file, position) else bad
+        """Find the log end, and what lies there; what looks like damage is looked at twice."""
+        try:
+            found = self._find_end()
+        except _Gone:
+            self.segments = self._list_again()
+            found = self._find_end()
+        return found if found.damage is None else self._find_end()
+
+    def _find_end(self) -> _LogEnd:
+        """Walk from the last place known to the log end and look at what lies there."""
+        offset, position, damage = self._checkpointed_log_start, None, None
+        path = self.directory
+        if self.segments:
+            segment = self.segments[-1]
+            path, offset = segment.path, segment.base_offset
+            with _opened(segment, self._fs) as file:
+                position = position_for(file, self._hints_of(segment), INT64_MAX)
+                try:
+                    for piece in walk_segment(file, position):
+                        offset = int(piece.batches.last_offset[-1]) + 1
+                        position = int(piece.batches.end[-1])
+                except CorruptMessage as bad:
+                    damage = None if ends_here(file, bad.position or position) else bad
         promised = self._checkpointed_high_watermark or 0
+        offset = max(offset, self.log_start_offset)
         if damage is None and offset < promised:
             reason = f"offsets {offset} to {promised - 1}, below the high watermark, are missing"
-            damage = CorruptMessage(reason, position, segment.path)
-        return _LogEnd(max(offset, self.log_start_offset), damage)
+            damage = CorruptMessage(reason, position, path)
+        return _LogEnd(offset, damage)
+
+    def _list_again(self) -> tuple[ReadOnlySegment, ...]:
+        self._hints.clear()
+        try:
+            return self._list()
+        except FileNotFoundError:
+            raise KafkaStorageError(f"{self.directory} was deleted while it was read") from None
 
     def _list(self) -> tuple[ReadOnlySegment, ...]:
         segments = []
         for name in self._fs.list(self.directory):
-            if is_log_file(name):
-                path = os.path.join(self.directory, name)
-                try:
-                    size_bytes = self._fs.stat(path).size_bytes
-                except FileNotFoundError:
-                    continue  # deleted since the listing, as retention does
-                base_offset = offset_from_file_name(name)
-                segments.append(ReadOnlySegment(self.directory, base_offset, size_bytes))
+            base_offset = _base_offset(name)
+            if base_offset is None:
+                continue
+            try:
+                size_bytes = self._fs.stat(os.path.join(self.directory, name)).size_bytes
+            except FileNotFoundError:
+                continue  # deleted since the listing, as retention does
+            segments.append(ReadOnlySegment(self.directory, base_offset, size_bytes))
         return tuple(sorted(segments, key=lambda segment: segment.base_offset))
+
+
+def _base_offset(name: str) -> int | None:
+    """Return the base offset of a segment's ``.log`` file; None for any other file."""
+    if not is_log_file(name):
+        return None
+    try:
+        return offset_from_file_name(name)
+    except InvalidArgument:
+        return None
+
+
+def _overlapping(
+    segments: Sequence[ReadOnlySegment], start: int, end: int
+) -> list[ReadOnlySegment]:
+    """Return the segments that may hold offsets of ``[start, end)``."""
+    ends = [segment.base_offset for segment in segments[1:]] + [INT64_MAX]
+    return [
+        segment
+        for segment, segment_end in zip(segments, ends, strict=False)
+        if segment.base_offset < end and segment_end > start
+    ]
+
+
+def _records_of(path: str, piece: Piece, index: int) -> Iterator[Record]:
+    """Yield the records of one batch; CorruptMessage, with file and byte, if it does not decode."""
+    batch = piece.batches_in_data.slice(index, index + 1)
+    try:
+        yield from iterate(piece.data, batch)
+    except TidelogError as error:
+        reason = error.reason if isinstance(error, InvalidRecord | CorruptMessage) else str(error)
+        position = int(piece.batches.position[index])
+        raise CorruptMessage(f"a batch does not decode: {reason}", position, path) from error
 
 
 def _between(piece: Piece, start: int, end: int) -> Piece | None:
@@ -322,7 +428,7 @@ def _opened(segment: ReadOnlySegment, fs: FileSystem) -> Iterator[OpenFile]:
     try:
         file = segment.open(fs)
     except FileNotFoundError:
-        raise KafkaStorageError(f"{segment.path} was deleted while the log was read") from None
+        raise _Gone from None
     try:
         yield file
     finally:
