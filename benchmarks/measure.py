@@ -1,0 +1,104 @@
+"""Timing that all benchmarks share: works in turn, best and median, CPU beside wall.
+
+On a machine that others use too, a single run means little. So the works that are compared run in
+turn, round after round, and the best round of each counts; the median shows how quiet it was.
+
+Other benchmarks import it: ``from measure import Goals, heading, measure``.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+ROUNDS = 7
+LEAST_SECONDS = 0.02
+"""A round repeats its work until it takes about that long."""
+
+
+class Timing(NamedTuple):
+    """Seconds that one call of a work takes."""
+
+    best: float
+    median: float
+    cpu: float
+    """The same in user and system time of this process, in the round with the least of it."""
+
+    def per(self, units: float, scale: float = 1e9) -> str:
+        """Return time per unit, best and median, in 1/``scale`` seconds (default: ns)."""
+        best, median = (seconds / units * scale for seconds in (self.best, self.median))
+        return f"{best:8.2f} (median {median:.2f}, CPU {self.cpu / units * scale:.2f})"
+
+    def rate(self, units: float, scale: float = 1e6) -> str:
+        """Return units a second, in units of ``scale`` (default: millions)."""
+        best, median = (units / seconds / scale for seconds in (self.best, self.median))
+        return f"{best:8.1f} (median {median:.1f}, per CPU second {units / self.cpu / scale:.1f})"
+
+
+def heading(question: str, seed: int) -> None:
+    """Print what is asked, the machine, and the seed of the data."""
+    cores = os.cpu_count()
+    print(question)
+    print(f"{_processor()}, {cores} cores, Python {platform.python_version()}; seed {seed}")
+
+
+def _processor() -> str:
+    """Return the processor's name, where it can be found out."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = [line.partition(":")[2].strip() for line in lines if "model name" in line]
+    return named[0] if named else platform.processor() or platform.machine()
+
+
+def measure(
+    works: Mapping[str, Callable[[], object]], *, rounds: int = ROUNDS
+) -> dict[str, Timing]:
+    """Run the works in turn, ``rounds`` times each after one for warming up."""
+    calls = {name: _calls(work) for name, work in works.items()}
+    wall: dict[str, list[float]] = {name: [] for name in works}
+    cpu: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(rounds):
+        for name, work in works.items():
+            cpu_start, start = time.process_time(), time.perf_counter()
+            for _ in range(calls[name]):
+                work()
+            wall[name].append((time.perf_counter() - start) / calls[name])
+            cpu[name].append((time.process_time() - cpu_start) / calls[name])
+    return {
+        name: Timing(min(wall[name]), statistics.median(wall[name]), min(cpu[name]))
+        for name in works
+    }
+
+
+def _calls(work: Callable[[], object]) -> int:
+    """Call the work until it is warm; return how often it fits into a round."""
+    work()
+    start = time.perf_counter()
+    work()
+    return max(1, round(LEAST_SECONDS / max(time.perf_counter() - start, 1e-9)))
+
+
+class Goals:
+    """Ratios of CPU time that must be reached; ``status`` is the process's exit code.
+
+    CPU time, since on a machine with other work the wall clock measures that work too.
+    """
+
+    def __init__(self) -> None:
+        self.status = 0
+
+    def at_least(self, goal: float, name: str, ours: Timing, theirs: Timing) -> None:
+        """Print how many times as fast as ``theirs`` we are, and remember if that is too few."""
+        ratio = theirs.cpu / ours.cpu
+        missed = ratio < goal
+        self.status |= int(missed)
+        print(f"  {name}: {ratio:.2f} times (goal {goal:g}){' MISSED' if missed else ''}")

@@ -1,0 +1,62 @@
+"""How fast is the walk over batch headers with every CRC, against one CRC over the same bytes?
+
+The reference is a single call of the crc32c package over all of the buffer: no header is looked
+at, and no time is lost between batches. Goal: at least half as fast, at every size of batch.
+
+    .venv/bin/python benchmarks/scan_batches.py
+"""
+
+from __future__ import annotations
+
+import sys
+
+import crc32c
+import numpy as np
+from measure import Goals, heading, measure
+from sample import make_batches
+
+from tidelog.kernels.columns import BATCH_COLUMNS
+from tidelog.kernels.scan import walk_batches
+
+SEED = 20130101
+GOAL = 0.5
+VALUE_BYTES = 100
+
+
+def main() -> int:
+    """Print bytes a second for each size of batch and buffer; return 1 if a goal is missed."""
+    heading(__doc__.splitlines()[0], SEED)
+    goals = Goals()
+    for total_bytes, place in ((1 << 20, "in cache"), (64 << 20, "from memory")):
+        for batch_bytes in (1 << 10, 16 << 10, 128 << 10):
+            batches = make_batches(total_bytes, VALUE_BYTES, SEED, batch_bytes)
+            data, count = batches.data, len(batches.columns)
+            out = np.empty((BATCH_COLUMNS, count), np.int64)
+            timings = measure(
+                {
+                    "walk": lambda d=data, o=out: walk_batches(d, 0, d.size, False, o),
+                    "walk and CRC": lambda d=data, o=out: walk_batches(d, 0, d.size, True, o),
+                    "one crc32c call": lambda d=data: crc32c.crc32c(d),
+                    "crc32c a batch": lambda b=batches: by_batch(b.data, b.columns.array),
+                }
+            )
+            print(f"{count} batches of {batch_bytes >> 10} KiB, {place}; MB/s:")
+            for name, timing in timings.items():
+                print(f"  {name:18} {timing.rate(data.size)}")
+            print(f"  walk, ns a batch   {timings['walk'].per(count)}")
+            ours, theirs = timings["walk and CRC"], timings["one crc32c call"]
+            goals.at_least(GOAL, "walk and CRC against one call", ours, theirs)
+    return goals.status
+
+
+def by_batch(data: np.ndarray, table: np.ndarray) -> int:
+    """Check each CRC from Python, as without a kernel."""
+    view = memoryview(data)
+    found = 0
+    for at, size in zip(table[0].tolist(), table[1].tolist(), strict=True):
+        found ^= crc32c.crc32c(view[at + 21 : at + size])
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
