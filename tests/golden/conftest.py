@@ -166,3 +166,9 @@ loadable = each_partition(lambda found: not found.is_refused)
 indexed = each_partition(lambda found: not found.is_log_files_only)
 controlled = each_partition(lambda found: found.control)
 adopted = each_partition(lambda found: found.case.startswith(ADOPTED))
+
+
+@pytest.fixture(scope="session")
+def partitions() -> list[Partition]:
+    """All partitions of the golden data at once."""
+    return find_partitions()

@@ -1,0 +1,125 @@
+"""Logs that Kafka wrote, read by Spark: all of them in one query, since each takes seconds."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
+from tidelog.env.system_files import SYSTEM_FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from conftest import Partition
+    from pyspark.sql import SparkSession
+
+    Rows = list[dict[str, Any]]
+
+pytestmark = pytest.mark.spark
+
+TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
+LATEST_MS = (2**63 - 1) // 1000
+"""Spark counts microseconds; Kafka's source too fails on a time beyond this."""
+
+TIMELESS = (
+    "topic string, partition int, offset bigint, timestampType int, key binary, value binary,"
+    " headers array<struct<key: string, value: binary>>"
+)
+COLUMNS = ("topic", "partition", "offset", "timestampType", "key", "value", "headers")
+
+
+def is_timely(partition: Partition) -> bool:
+    """Say whether Spark can hold all timestamps of the partition."""
+    return all(abs(record["timestamp"]) <= LATEST_MS for record in partition.records)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    """Return a local session."""
+    from tidelog.spark import session
+
+    running = session(**{"spark.master": "local[2]", "spark.app.name": "tidelog golden tests"})
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def rows_by_partition(
+    spark: SparkSession, partitions: list[Partition], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Rows]:
+    """Read every partition and tell the rows by topic; those without fitting times apart."""
+    directory = tmp_path_factory.mktemp("data")
+    link_all(partitions, directory)
+    reader = spark.read.format("tidelog")
+    late = "|".join(re.escape(topic_of(found)) for found in partitions if not is_timely(found))
+    timely = reader.option("subscribePattern", f"(?!{late}).*").option("includeHeaders", "true")
+    timeless = spark.read.format("tidelog").option("subscribePattern", late).schema(TIMELESS)
+    frames = [
+        timely.load(str(directory)).selectExpr("unix_millis(timestamp) AS millis", *COLUMNS),
+        timeless.load(str(directory)).selectExpr("CAST(NULL AS bigint) AS millis", *COLUMNS),
+    ]
+    rows: dict[str, Rows] = {}
+    for row in frames[0].union(frames[1]).collect():
+        rows.setdefault(row["topic"], []).append(listed(row))
+    return rows
+
+
+def topic_of(partition: Partition) -> str:
+    """Return a topic name that no other partition has."""
+    return f"{partition}".replace("/", ".")
+
+
+def link_all(partitions: list[Partition], directory: Path) -> None:
+    """Make one data directory of all partitions, each with a topic of its own.
+
+    Each query starts Python processes to plan it, so one for all is much faster than one a case.
+    """
+    for name in ("log-start-offset-checkpoint", "replication-offset-checkpoint"):
+        lines = {}
+        for found in partitions:
+            path = found.directory.parent / name
+            offsets = read_checkpoint(SYSTEM_FILES, str(path))
+            if (found.topic, found.number) in offsets:
+                lines[topic_of(found), 0] = offsets[found.topic, found.number]
+        write_checkpoint(SYSTEM_FILES, str(directory / name), lines)
+    for found in partitions:
+        (directory / f"{topic_of(found)}-0").symlink_to(found.directory, target_is_directory=True)
+
+
+def listed(row: Any) -> dict[str, Any]:
+    """Return a row in the form of Kafka's listing; Spark's source knows no leader epoch."""
+    return {
+        "offset": row["offset"],
+        "timestamp": row["millis"],
+        "timestampType": TYPES[row["timestampType"]],
+        "key": in_base64(row["key"]),
+        "value": in_base64(row["value"]),
+        "headers": [[name, in_base64(value)] for name, value in row["headers"] or []],
+    }
+
+
+def in_base64(data: bytes | bytearray | None) -> str | None:
+    """Return bytes as the listing has them."""
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def without(records: Iterable[dict[str, Any]], *names: str) -> Rows:
+    """Return records without some of their members."""
+    return [{name: record[name] for name in record if name not in names} for record in records]
+
+
+def test_spark_gives_the_records_that_kafka_gives(
+    partition: Partition, rows_by_partition: dict[str, Rows]
+) -> None:
+    """Every record that a Java consumer received is a row, and nothing else is."""
+    rows = sorted(rows_by_partition.get(topic_of(partition), []), key=lambda row: row["offset"])
+    if is_timely(partition):
+        assert without(partition.records, "leaderEpoch") == rows
+    else:
+        unheld = ("leaderEpoch", "timestamp")
+        assert without(partition.records, *unheld) == without(rows, *unheld)
