@@ -146,7 +146,7 @@ def plan_topic(options: WriteOptions, partitions: int, settings: Mapping[str, st
         level = getattr(config, f"compression_{codec.kafka_name}_level")
     return TopicPlan(
         partitions,
-        BatchForm(codec, level, options.batch_bytes),
+        BatchForm(codec, level, min(options.batch_bytes, config.max_message_bytes)),
         config.segment_size_bytes,
         config.max_message_bytes,
         config.is_compacted,

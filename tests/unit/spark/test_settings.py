@@ -1,0 +1,43 @@
+"""The settings of a Spark session that reads and writes logs."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import pytest
+
+import tidelog.spark
+from tidelog.spark.settings import (
+    MAX_SOCKET_FOLDER,
+    SOCKET_FOLDER,
+    SOCKETS,
+    local_conf,
+    session_conf,
+)
+
+
+def test_settings_for_a_cluster_name_nothing_of_this_machine() -> None:
+    """What may be put on any cluster holds no path and no interpreter of this machine."""
+    conf = session_conf()
+
+    assert conf["spark.sql.session.timeZone"] == "UTC"
+    assert not any("/" in value for value in conf.values())
+    assert tidelog.spark.session_conf() == conf
+
+
+@pytest.mark.skipif(os.name != "posix", reason="unix domain sockets")
+def test_workers_talk_over_sockets_in_a_private_folder() -> None:
+    """Sockets lie in a folder that only this user may enter, with room for their names."""
+    conf = local_conf()
+
+    assert conf[SOCKETS] == "true"
+    folder = conf[SOCKET_FOLDER]
+    assert len(os.fsencode(folder)) <= MAX_SOCKET_FOLDER
+    assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+
+
+def test_the_door_says_what_it_does_not_have() -> None:
+    """A name the door does not offer is an AttributeError, as for any module."""
+    with pytest.raises(AttributeError, match="tables"):
+        _ = tidelog.spark.tables  # type: ignore[attr-defined]  # that is the point
