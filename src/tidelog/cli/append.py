@@ -4,66 +4,133 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING
 
+from tidelog.cli.screen import Progress
 from tidelog.codec.compression import Codec
 from tidelog.env.clock import SYSTEM_CLOCK
-from tidelog.errors import InvalidArgument
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import (
+    InvalidArgument,
+    KafkaError,
+    KafkaStorageError,
+    TidelogError,
+    UnknownTopicOrPartition,
+)
 from tidelog.manager.open import open_data_directory
-from tidelog.manager.topic_writer import TopicWriter
-from tidelog.records.json_form import INPUT_MEMBERS, Encoding, NewRecord, record_from_json
+from tidelog.records.json_form import (
+    Encoding,
+    NewRecord,
+    bytes_from_text,
+    has_members_of_a_record,
+    record_from_json,
+)
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-_LINE_ENDS: Final = b"\r\n"
+    from tidelog.manager.data_directory import DataDirectory
+    from tidelog.manager.topic_writer import TopicWriter
+
+
+class BadLine(TidelogError):
+    """A line of the input is no record, or none the topic takes; those before it are appended."""
+
+    def __init__(self, number: int, reason: str) -> None:
+        super().__init__(number, reason)
+        self.number = number
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"line {self.number}: {self.reason}"
 
 
 def run(args: Namespace) -> int:
     """Append every line of the input; what a bad line stops, stops before that line."""
+    if not SYSTEM_FILES.exists(args.directory):
+        raise UnknownTopicOrPartition(f"no data directory {args.directory}; {_hint(args)}")
     settings = dict(args.options)
-    with _input(args.file) as lines, open_data_directory(args.directory, settings) as directory:
-        codec = Codec.named(args.compression)
-        writer = TopicWriter(directory, args.topic, clock=SYSTEM_CLOCK, codec=codec)
+    with (
+        _input(args.file) as lines,
+        open_data_directory(args.directory, overrides=settings) as directory,
+    ):
+        writer = _writer(directory, args)
         try:
-            for record in _records(lines, args):
-                writer.append(record)
+            _append(writer, _bytes_of(lines, args.file), args)
         finally:
             writer.flush()
-        print(f"{writer.records:,} records appended to {args.topic}")
+            print(f"{writer.records:,} records appended to {args.topic}")
     return 0
 
 
-def _records(lines: IO[bytes], args: Namespace) -> Iterator[NewRecord]:
-    """Yield a record a line; InvalidArgument names the first line that is none."""
+def _writer(directory: DataDirectory, args: Namespace) -> TopicWriter:
+    try:
+        partitions = directory.topic(args.topic).partitions
+    except UnknownTopicOrPartition as error:
+        raise UnknownTopicOrPartition(f"{error}; {_hint(args)}") from None
+    if args.partition is not None and args.partition not in partitions:
+        raise UnknownTopicOrPartition(f"topic {args.topic} has no partition {args.partition}")
+    return directory.writer(args.topic, codec=Codec.named(args.compression))
+
+
+def _hint(args: Namespace) -> str:
+    return f"make it with: tidelog create {args.topic} -d {args.directory}"
+
+
+def _append(writer: TopicWriter, lines: Iterator[bytes], args: Namespace) -> None:
     encoding = Encoding(args.encoding)
     is_json = args.format == "json"
     for number, line in enumerate(lines, start=1):
-        text = line.rstrip(_LINE_ENDS)
         if number == 1 and args.format == "auto":
-            is_json = _is_record(text, encoding)
+            is_json = has_members_of_a_record(line)
+        if is_json and not line.strip():
+            continue
         try:
-            record = record_from_json(text, encoding) if is_json else NewRecord(None, text)
-        except InvalidArgument as error:
-            raise InvalidArgument(f"line {number}: {error}; {number - 1} lines before") from error
-        if args.partition is not None:
-            record = record._replace(partition=args.partition)
-        yield record
+            if is_json:
+                record = record_from_json(line, encoding)
+            else:
+                record = NewRecord(None, _value_of(line, encoding))
+            if args.partition is not None:
+                record = record._replace(partition=args.partition)
+            writer.append(record)
+        except KafkaStorageError:
+            raise
+        except (InvalidArgument, KafkaError) as error:
+            raise BadLine(number, str(error)) from error
 
 
-def _is_record(line: bytes, encoding: Encoding) -> bool:
-    """Say whether a line is a record as JSON; one that has no member of a record is text."""
-    try:
-        record_from_json(line, encoding)
-    except InvalidArgument:
-        return False
-    return any(f'"{name}"'.encode() in line for name in INPUT_MEMBERS)
+def _value_of(line: bytes, encoding: Encoding) -> bytes:
+    """Return the value that a line stands for; as it is, unless it is encoded."""
+    if encoding is Encoding.UTF8:
+        return line
+    return bytes_from_text(line.decode("ascii", "replace"), encoding, "line")
+
+
+def _bytes_of(lines: IO[bytes], path: str | None) -> Iterator[bytes]:
+    """Yield each line without its end, and show how much of a file is read."""
+    total = 0 if _is_standard_input(path) else SYSTEM_FILES.stat(str(path)).size_bytes
+    done = 0
+    with Progress("appending", total, SYSTEM_CLOCK) as progress:
+        for line in lines:
+            done += len(line)
+            if total:
+                progress.show(done)
+            yield _without_end(line)
+
+
+def _without_end(line: bytes) -> bytes:
+    """Take one line end off, as Unix or Windows writes it."""
+    return line[:-2] if line.endswith(b"\r\n") else line.removesuffix(b"\n")
+
+
+def _is_standard_input(path: str | None) -> bool:
+    return path is None or path == "-"
 
 
 @contextmanager
 def _input(path: str | None) -> Iterator[IO[bytes]]:
-    if path is None or path == "-":
+    if path is None or _is_standard_input(path):
         yield sys.stdin.buffer
     else:
         with open(path, "rb") as file:  # noqa: PTH123 - the user's own file, not one of a log

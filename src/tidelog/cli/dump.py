@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run(args: Namespace) -> int:
-    """Print the file's entries as JSON lines; return 1 if it ends in bytes that do not read."""
+    """Print the file's entries as JSON lines; return 1 if one of them says that it is damaged."""
     if is_records_file(args.file):
         rows = dump_log(
             SYSTEM_FILES,
@@ -27,6 +27,8 @@ def run(args: Namespace) -> int:
         )
     else:
         rows = dump_file(SYSTEM_FILES, args.file)
+    is_damaged = False
     for row in rows:
         print(json.dumps(row, ensure_ascii=False))
-    return 0
+        is_damaged |= "error" in row or row.get("valid") is False
+    return int(is_damaged)

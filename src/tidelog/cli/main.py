@@ -5,12 +5,14 @@ Owns exit codes and what the user sees of an error. Must not know what any comma
 
 from __future__ import annotations
 
+import io
 import sys
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.parser import make_parser
 from tidelog.errors import (
+    DirectoryLocked,
     InvalidArgument,
     InvalidConfig,
     InvalidPartitions,
@@ -22,13 +24,17 @@ from tidelog.errors import (
 )
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Sequence
 
 OK: Final = 0
 BAD_DATA: Final = 1
 BAD_USAGE: Final = 2
+INTERRUPTED: Final = 130
+"""What shells make of Ctrl-C."""
 
 _USAGE_ERRORS: Final = (
+    DirectoryLocked,
     InvalidArgument,
     InvalidConfig,
     InvalidPartitions,
@@ -45,33 +51,63 @@ _USAGE_ERRORS: Final = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return 0 when fine, 1 when the data is bad, 2 when the usage is wrong."""
-    parser = make_parser()
-    args = parser.parse_args(argv)
-    if args.version:
-        print(f"tidelog {metadata.version('tidelog')}")
-        return OK
-    if args.command is None:
-        parser.print_help(sys.stderr)
-        return BAD_USAGE
+    _speak_utf8()
     try:
-        code: int = import_module(f"tidelog.cli.{args.command}").run(args)
+        code = _run(argv)
         sys.stdout.flush()
-    except _USAGE_ERRORS as error:
-        return _fail(args.command, error, BAD_USAGE)
+    except SystemExit as stop:  # argparse has printed help, or what is wrong
+        return stop.code if isinstance(stop.code, int) else OK
     except BrokenPipeError:
         # The reader of our output has left, as `| head` does. The interpreter must not try to
         # write the rest when it ends.
         sys.stdout = None
         return OK
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    parser = make_parser()
+    args = parser.parse_args(argv)
+    if args.version:
+        return _print_version()
+    if args.command is None:
+        parser.print_help(sys.stderr)
+        return BAD_USAGE
+    try:
+        return _run_command(args)
+    except _USAGE_ERRORS as error:
+        return _fail(args.command, error, BAD_USAGE)
+    except BrokenPipeError:
+        raise
     except (TidelogError, OSError) as error:
         return _fail(args.command, error, BAD_DATA)
-    except KeyboardInterrupt:
-        return 130
+
+
+def _run_command(args: Namespace) -> int:
+    code: int = import_module(f"tidelog.cli.{args.command}").run(args)
     return code
+
+
+def _print_version() -> int:
+    from importlib import metadata  # slow to load, and nobody else asks
+
+    print(f"tidelog {metadata.version('tidelog')}")
+    return OK
 
 
 def _fail(command: str, error: Exception, code: int) -> int:
     sys.stdout.flush()
     text = str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.filename is not None:
+        text = f"{error.filename}: {error.strerror}"
     print(f"tidelog {command}: {text}", file=sys.stderr)
     return code
+
+
+def _speak_utf8() -> None:
+    """Write UTF-8 whatever the locale says: JSON is UTF-8, and pictures have signs beyond ASCII."""
+    for stream, errors in ((sys.stdout, "strict"), (sys.stderr, "backslashreplace")):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
+            stream.reconfigure(encoding="utf-8", errors=errors)

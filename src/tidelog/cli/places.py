@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.errors import InvalidTopic, UnknownTopicOrPartition
-from tidelog.segment.filenames import is_log_file, log_directory_name, parse_topic_partition
+from tidelog.errors import UnknownTopicOrPartition
+from tidelog.manager.log_dirs import is_partition_directory, live_partitions
+from tidelog.segment.filenames import log_directory_name, parse_topic_partition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,11 +36,13 @@ def find_places(
         FileNotFoundError, NotADirectoryError: ``directory`` is no directory.
     """
     directory = os.path.abspath(directory)
-    names = fs.list(directory)
-    if any(is_log_file(name) for name in names):
-        places = [_place(directory)]
+    if is_partition_directory(fs.list(directory)):
+        places = [Place(*parse_topic_partition(os.path.basename(directory)), directory)]
     else:
-        places = sorted(_places(fs, directory, names))
+        places = [
+            Place(*key, os.path.join(directory, log_directory_name(*key)))
+            for key in live_partitions(fs, directory)
+        ]
     chosen = [
         place
         for place in places
@@ -49,25 +52,6 @@ def find_places(
     if missing or not chosen:
         raise UnknownTopicOrPartition(_explain(directory, places, missing, partition))
     return chosen
-
-
-def _places(fs: FileSystem, directory: str, names: list[str]) -> list[Place]:
-    found = []
-    for name in names:
-        path = os.path.join(directory, name)
-        try:
-            place = _place(path)
-        except InvalidTopic:
-            continue
-        is_live = name == log_directory_name(place.topic, place.partition)
-        if is_live and fs.stat(path).is_directory:
-            found.append(place)
-    return found
-
-
-def _place(path: str) -> Place:
-    topic, partition = parse_topic_partition(os.path.basename(path))
-    return Place(topic, partition, path)
 
 
 def _explain(directory: str, places: list[Place], missing: list[str], partition: int | None) -> str:

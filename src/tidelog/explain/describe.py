@@ -72,7 +72,7 @@ def describe_log(fs: FileSystem, directory: str) -> LogFacts:
 def _segments(fs: FileSystem, log: ReadOnlyLog) -> list[SegmentFacts]:
     ends = [segment.base_offset for segment in log.segments[1:]] + [log.log_end_offset]
     facts = []
-    for segment, end_offset in zip(log.segments, ends, strict=True):
+    for segment, end_offset in zip(log.segments, ends, strict=False):  # a log may have no segment
         name = log.directory, segment.base_offset
         facts.append(
             SegmentFacts(

@@ -22,29 +22,29 @@ from tidelog.codec.metadata_files import (
     read_meta_properties,
     read_partition_metadata,
 )
-from tidelog.errors import CorruptIndex, InvalidArgument
+from tidelog.errors import CorruptIndex, InvalidArgument, KafkaStorageError
 from tidelog.log.snapshot import unpack_snapshot
 from tidelog.records.record import advance_sequence
 from tidelog.segment.filenames import offset_from_file_name
 from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY
 from tidelog.segment.time_index import TIME_INDEX_ENTRY
 from tidelog.segment.txn_index import ABORTED_TXN
+from tidelog.staging.staged_file import STAGED_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
     from tidelog.env.files import FileSystem
 
     Row = dict[str, Any]
+    Reader = Callable[[FileSystem, str], Iterator[Row]]
 
 _LATER_SUFFIX: Final = re.compile(r"\.(deleted|cleaned|swap|tmp)$")
 
 
 def is_records_file(path: str) -> bool:
     """Say whether the file holds batches, whatever suffix was put behind its name."""
-    return _plain_name(path).endswith((".log", ".checkpoint"))
+    return _plain_name(path).endswith((".log", ".checkpoint", STAGED_SUFFIX))
 
 
 def dump_file(fs: FileSystem, path: str) -> Iterator[Row]:
@@ -59,17 +59,37 @@ def dump_file(fs: FileSystem, path: str) -> Iterator[Row]:
     if reader is None:
         known = ", ".join([".log", *sorted(_BY_SUFFIX), *sorted(_BY_NAME)])
         raise InvalidArgument(f"{path} is none of the files known here: {known}")
+    if name not in _BY_NAME:
+        offset_from_file_name(name)
     fs.stat(path)  # the readers below take an absent file for an empty one
-    return reader(fs, path)
+    return _entries_of(reader, fs, path)
+
+
+def _entries_of(reader: Reader, fs: FileSystem, path: str) -> Iterator[Row]:
+    try:
+        yield from reader(fs, path)
+    except InvalidArgument as error:
+        # The user named the right file; what is in it is wrong.
+        raise KafkaStorageError(str(error)) from error
 
 
 def _plain_name(path: str) -> str:
     return _LATER_SUFFIX.sub("", os.path.basename(path))
 
 
-def _entries(fs: FileSystem, path: str, entry: np.dtype[np.void]) -> NDArray[np.void]:
+def _entries(fs: FileSystem, path: str, entry: np.dtype[np.void]) -> list[tuple[int, int]]:
+    """Return the entries of an index file up to the unused zeros, but always the first one.
+
+    Source: Kafka DumpLogSegments.dumpIndex, which ends at a zero behind the first entry.
+    """
     data = fs.read(path)
-    return np.frombuffer(data, entry, count=len(data) // entry.itemsize)
+    found = np.frombuffer(data, entry, count=len(data) // entry.itemsize)
+    used = np.zeros(len(found), np.bool_)
+    for name in found.dtype.names or ():
+        used |= found[name] != 0
+    unused = np.flatnonzero(~used[1:])
+    entries: list[tuple[int, int]] = found[: unused[0] + 1 if len(unused) else None].tolist()
+    return entries
 
 
 def _check_whole(fs: FileSystem, path: str, entry_bytes: int) -> None:
@@ -80,18 +100,14 @@ def _check_whole(fs: FileSystem, path: str, entry_bytes: int) -> None:
 
 def _offset_index(fs: FileSystem, path: str) -> Iterator[Row]:
     base_offset = offset_from_file_name(os.path.basename(path))
-    for number, (offset, position) in enumerate(_entries(fs, path, OFFSET_INDEX_ENTRY).tolist()):
-        if number and not offset:
-            break  # the unused zeros of a file that was not trimmed
+    for offset, position in _entries(fs, path, OFFSET_INDEX_ENTRY):
         yield {"offset": base_offset + offset, "position": position}
     _check_whole(fs, path, OFFSET_INDEX_ENTRY.itemsize)
 
 
 def _time_index(fs: FileSystem, path: str) -> Iterator[Row]:
     base_offset = offset_from_file_name(os.path.basename(path))
-    for number, (timestamp, offset) in enumerate(_entries(fs, path, TIME_INDEX_ENTRY).tolist()):
-        if number and not timestamp and not offset:
-            break
+    for timestamp, offset in _entries(fs, path, TIME_INDEX_ENTRY):
         yield {"timestamp": timestamp, "offset": base_offset + offset}
     _check_whole(fs, path, TIME_INDEX_ENTRY.itemsize)
 
@@ -165,13 +181,13 @@ def _clean_shutdown(fs: FileSystem, path: str) -> Iterator[Row]:
         yield {"brokerEpoch": found.broker_epoch}
 
 
-_BY_SUFFIX: Final[dict[str, Callable[[FileSystem, str], Iterator[Row]]]] = {
+_BY_SUFFIX: Final[dict[str, Reader]] = {
     ".index": _offset_index,
     ".timeindex": _time_index,
     ".txnindex": _txn_index,
     ".snapshot": _snapshot,
 }
-_BY_NAME: Final[dict[str, Callable[[FileSystem, str], Iterator[Row]]]] = {
+_BY_NAME: Final[dict[str, Reader]] = {
     "leader-epoch-checkpoint": _leader_epochs,
     "recovery-point-offset-checkpoint": _offset_checkpoint,
     "log-start-offset-checkpoint": _offset_checkpoint,

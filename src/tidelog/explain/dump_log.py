@@ -70,7 +70,9 @@ def _rows(
     """Yield the batch's row and, with an encoding, its records' rows."""
     row = _batch_row(data, batch, position)
     columns: RecordColumns | None = None
-    if row["valid"]:
+    # Old headers do not say how many records they have, nor control batches of which type.
+    is_opened = encoding is not None or row["magic"] < 2 or row["control"]
+    if row["valid"] and is_opened:
         try:
             columns = decode(data, batch)
         except TidelogError as error:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 CLOSED: Final = "█"
 ACTIVE: Final = "▒"
 GONE: Final = "░"
+EMPTY: Final = "╌"
 DEFAULT_WIDTH: Final = 78
 MIN_WIDTH: Final = 30
 _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
@@ -74,7 +75,7 @@ def _bar(facts: LogFacts, width: int) -> tuple[str, list[tuple[int, int]]]:
         is_last = done == total
         columns += [fill] * (room if is_last or room < 2 else room - 1)
         columns += [] if is_last or room < 2 else ["│"]
-    return "".join(columns).ljust(width), marks
+    return "".join(columns).ljust(width, EMPTY), marks
 
 
 def _ruler(marks: list[tuple[int, int]], width: int) -> str:

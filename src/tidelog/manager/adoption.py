@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 from tidelog.codec.metadata_files import PARTITION_METADATA_FILE, read_partition_metadata
-from tidelog.manager.catalogue import Topic
+from tidelog.manager.catalogue import METADATA_TOPIC, Topic
 from tidelog.manager.log_dirs import live_partitions, random_id
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def adopt(
     listed = {(topic.name, n) for topic in catalogue.topics.values() for n in topic.partitions}
     found: dict[str, list[int]] = {}
     for key in live_partitions(fs, data_dir):
-        if key not in listed:
+        if key not in listed and key.topic != METADATA_TOPIC:
             found.setdefault(key.topic, []).append(key.partition)
     topics = []
     for name, numbers in found.items():

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 CATALOGUE_FILE: Final = "tidelog.topics.json"
 CATALOGUE_VERSION: Final = 1
+METADATA_TOPIC: Final = "__cluster_metadata"
+"""Kafka's own log of its cluster, which no log manager touches."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ from tidelog.errors import (
 from tidelog.log.failures import DirectoryGuard
 from tidelog.log.log import Log
 from tidelog.manager.adoption import adopt
-from tidelog.manager.catalogue import Topic, read_catalogue, write_catalogue
+from tidelog.manager.catalogue import METADATA_TOPIC, Topic, read_catalogue, write_catalogue
 from tidelog.manager.checkpoints import DirectoryCheckpoints
-from tidelog.manager.log_dirs import METADATA_TOPIC, LogDir, random_id
+from tidelog.manager.log_dirs import LogDir, random_id
 from tidelog.manager.partition import Partition
 from tidelog.manager.topic_writer import TopicWriter
 from tidelog.segment.filenames import MAX_NAME_LENGTH, check_topic_name, log_directory_name

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from tidelog.segment.filenames import TopicPartition
 
 LOCK_FILE: Final = ".lock"
-METADATA_TOPIC: Final = "__cluster_metadata"
-"""Kafka's own log of its cluster, which no log manager touches."""
 
 
 class LogDir:
@@ -134,8 +132,8 @@ def is_partition_directory(names: Iterable[str]) -> bool:
 def live_partitions(fs: FileSystem, path: str) -> list[TopicPartition]:
     """Return the partitions whose directories lie in a data directory, in order.
 
-    Left out are those that wait for deletion, copies in the making, strays, and Kafka's own log of
-    its cluster. Raises FileNotFoundError or NotADirectoryError where there is no such directory.
+    Left out are those that wait for deletion, copies in the making and strays. Raises
+    FileNotFoundError or NotADirectoryError where there is no such directory.
     """
     return sorted(key for name in fs.list(path) if (key := _live_partition(fs, path, name)))
 
@@ -145,9 +143,8 @@ def _live_partition(fs: FileSystem, path: str, name: str) -> TopicPartition | No
         key = parse_topic_partition(name)
     except InvalidTopic:
         return None
-    if name != log_directory_name(*key) or key.topic == METADATA_TOPIC:
-        return None
-    return key if _is_directory(fs, os.path.join(path, name)) else None
+    is_live = name == log_directory_name(*key) and _is_directory(fs, os.path.join(path, name))
+    return key if is_live else None
 
 
 def _has_directories(fs: FileSystem, path: str) -> bool:

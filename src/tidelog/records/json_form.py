@@ -7,18 +7,19 @@ come from. Kafka has no such form of its own.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 from tidelog.errors import InvalidArgument, TidelogError
+from tidelog.records.batch import INT32_MAX, NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidelog.records.record import Header, Record
 
+INT64_MAX: Final = 2**63 - 1
 INPUT_MEMBERS: Final = frozenset({"key", "value", "headers", "timestamp", "partition"})
 
 
@@ -103,22 +104,39 @@ def record_from_json(line: str | bytes, encoding: Encoding) -> NewRecord:
     Raises:
         InvalidArgument: the line is no such record; it says why.
     """
-    try:
-        content = json.loads(line)
-    except ValueError as error:
-        raise InvalidArgument(f"not JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise InvalidArgument("not a JSON object")
+    content = _object_of(line)
     unknown = content.keys() - INPUT_MEMBERS
     if unknown:
         raise InvalidArgument(f"unknown member {', '.join(sorted(unknown))}")
     return NewRecord(
-        key=_to_bytes(content.get("key"), encoding, "key"),
-        value=_to_bytes(content.get("value"), encoding, "value"),
+        key=bytes_from_text(content.get("key"), encoding, "key"),
+        value=bytes_from_text(content.get("value"), encoding, "value"),
         headers=_headers(content.get("headers"), encoding),
-        timestamp=_integer(content, "timestamp", -1),
-        partition=_integer(content, "partition", 0),
+        timestamp=_integer(content, "timestamp", NO_TIMESTAMP, INT64_MAX),
+        partition=_integer(content, "partition", 0, INT32_MAX),
     )
+
+
+def has_members_of_a_record(line: str | bytes) -> bool:
+    """Say whether a line is a JSON object with members of a record to append, and no others.
+
+    Whether their values will do is another matter: ``record_from_json`` says what is wrong.
+    """
+    try:
+        members = _object_of(line).keys()
+    except InvalidArgument:
+        return False
+    return bool(members) and members <= INPUT_MEMBERS
+
+
+def _object_of(line: str | bytes) -> dict[str, Any]:
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgument(f"not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise InvalidArgument("not a JSON object")
+    return content
 
 
 def _headers(content: object, encoding: Encoding) -> tuple[Header, ...]:
@@ -129,20 +147,31 @@ def _headers(content: object, encoding: Encoding) -> tuple[Header, ...]:
     for pair in pairs:
         if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
             raise InvalidArgument("a header is no list of name and value")
-        headers.append((pair[0], _to_bytes(pair[1], encoding, f"header {pair[0]!r}")))
+        name, value = pair
+        bytes_from_text(name, Encoding.UTF8, "name of a header")
+        headers.append((name, bytes_from_text(value, encoding, f"header {name!r}")))
     return tuple(headers)
 
 
-def _integer(content: Mapping[str, Any], name: str, least: int) -> int | None:
+def _integer(content: Mapping[str, Any], name: str, least: int, most: int) -> int | None:
     number = content.get(name)
     if number is None:
         return None
-    if not isinstance(number, int) or isinstance(number, bool) or number < least:
-        raise InvalidArgument(f"{name} is no whole number of at least {least}")
+    if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
+        raise InvalidArgument(f"{name} is no whole number from {least} to {most}")
     return number
 
 
-def _to_bytes(text: object, encoding: Encoding, part: str) -> bytes | None:
+@overload
+def bytes_from_text(text: str, encoding: Encoding, part: str) -> bytes: ...
+@overload
+def bytes_from_text(text: object, encoding: Encoding, part: str) -> bytes | None: ...
+def bytes_from_text(text: object, encoding: Encoding, part: str) -> bytes | None:
+    """Return the bytes that a text stands for; None stays None.
+
+    Raises:
+        InvalidArgument: names ``part``, which is neither text nor null, or is not so encoded.
+    """
     if text is None:
         return None
     if not isinstance(text, str):
@@ -151,5 +180,5 @@ def _to_bytes(text: object, encoding: Encoding, part: str) -> bytes | None:
         if encoding is Encoding.BASE64:
             return base64.b64decode(text, validate=True)
         return bytes.fromhex(text) if encoding is Encoding.HEX else text.encode()
-    except (binascii.Error, ValueError) as error:
+    except ValueError as error:
         raise InvalidArgument(f"the {part} is no {encoding}: {error}") from error
