@@ -134,6 +134,11 @@ def llvm_type(bits: int) -> Any:  # noqa: ANN401 - llvmlite's own types
     return ir.IntType(bits)
 
 
+def llvm_void() -> Any:  # noqa: ANN401 - llvmlite's own types
+    """Return LLVM's type of nothing."""
+    return ir.VoidType()
+
+
 def llvm_vector(bytes_: int) -> Any:  # noqa: ANN401 - llvmlite's own types
     """Return LLVM's type of a vector of so many bytes."""
     return ir.VectorType(ir.IntType(8), bytes_)
@@ -151,10 +156,15 @@ def llvm_constant(bits: int, value: int) -> Any:  # noqa: ANN401 - llvmlite's ow
 
 
 def cpu_has(feature: str) -> bool:
-    """Say whether kernels may use this feature of the CPU (LLVM's name for it)."""
+    """Say whether kernels may use this feature (LLVM's name) of the CPU they are compiled for."""
     if not HAVE_NUMBA:
         return False
-    return bool(llvmlite.binding.get_host_cpu_features().get(feature))
+    if numba.config.CPU_NAME or numba.config.CPU_FEATURES:  # not for this machine, but as told
+        return f"+{feature}" in (numba.config.CPU_FEATURES or "").split(",")
+    try:
+        return bool(llvmlite.binding.get_host_cpu_features().get(feature))
+    except RuntimeError:  # this machine does not tell
+        return False
 
 
 @cache

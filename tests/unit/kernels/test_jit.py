@@ -150,6 +150,14 @@ def test_without_any_folder_kernels_still_work() -> None:
 
 
 @pytest.mark.slow
+def test_a_cpu_without_the_crc_instruction_gets_tables(tmp_path: Path) -> None:
+    """Told to compile for any CPU, as numba can be, kernels use no special instruction."""
+    found = probe(NUMBA_CPU_NAME="generic", XDG_CACHE_HOME=str(tmp_path))
+
+    assert found[:2] == (CRC, 0)
+
+
+@pytest.mark.slow
 def test_kernels_work_from_a_zip_file(tmp_path: Path) -> None:
     """Imported from an archive they compile, are kept, and are found by the next process."""
     inside = tmp_path / "sources" / "tidelog"
