@@ -11,8 +11,7 @@ from tidelog.lazy import lazy_door
 
 if TYPE_CHECKING:
     from tidelog.arrow.decode import ArrowDecoder
-    from tidelog.arrow.encode import TopicEncoder
-    from tidelog.arrow.encode_plain import BatchForm
+    from tidelog.arrow.encode import BatchForm, TopicEncoder
     from tidelog.arrow.schema import SCHEMA, SCHEMA_WITH_HEADERS, select
 
 __all__ = [
@@ -30,7 +29,7 @@ __getattr__, __dir__ = lazy_door(
         "SCHEMA": "tidelog.arrow.schema",
         "SCHEMA_WITH_HEADERS": "tidelog.arrow.schema",
         "ArrowDecoder": "tidelog.arrow.decode",
-        "BatchForm": "tidelog.arrow.encode_plain",
+        "BatchForm": "tidelog.arrow.encode",
         "TopicEncoder": "tidelog.arrow.encode",
         "select": "tidelog.arrow.schema",
     },

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tidelog.errors import InvalidArgument
+from tidelog.errors import InvalidArgument, InvariantError
+from tidelog.kernels.columns import STATUS_TEXT
 from tidelog.kernels.gate import use_kernels
 
 if TYPE_CHECKING:
@@ -94,7 +95,10 @@ def gather_plain(data: Bytes, at: Ints, size: Ints, out: Slots) -> int:
 def _gather_by_kernel(data: Bytes, at: Ints, size: Ints, out: Slots) -> int:
     from tidelog.kernels.gather import gather as kernel  # noqa: PLC0415 - compiles when imported
 
-    return int(kernel(data, at, size, *out))
+    nulls = int(kernel(data, at, size, *out))
+    if nulls < 0:
+        raise InvariantError(f"slices: {STATUS_TEXT[nulls]}")
+    return nulls
 
 
 def bitmap(valid: NDArray[Any]) -> pa.Buffer:

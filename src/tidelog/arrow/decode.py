@@ -15,7 +15,8 @@ from tidelog.arrow.buffers import bitmap, fixed, gather, new_array
 from tidelog.arrow.schema import HEADER_TYPE, HEADERS_TYPE, TIMESTAMP_TYPE
 from tidelog.codec.layout import byte_view
 from tidelog.codec.varint import read_varint
-from tidelog.errors import InvalidTimestamp
+from tidelog.errors import InvalidTimestamp, InvariantError
+from tidelog.kernels.columns import STATUS_TEXT
 from tidelog.kernels.gate import use_kernels
 from tidelog.records.batch import TimestampType
 from tidelog.records.columns import RecordColumns
@@ -222,7 +223,9 @@ def _find_by_kernel(
 ) -> None:
     from tidelog.kernels.gather import header_positions  # noqa: PLC0415 - compiles when imported
 
-    header_positions(data, headers_at, counts, offsets, places)
+    found = header_positions(data, headers_at, counts, offsets, places)
+    if found < 0:
+        raise InvariantError(f"headers: {STATUS_TEXT[found]}")
 
 
 def _names(rows: RecordColumns, gathered: Gathered) -> pa.Array:

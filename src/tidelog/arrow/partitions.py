@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidelog.arrow.buffers import Ints
-    from tidelog.arrow.rows import RowTable
+    from tidelog.records.bulk import RecordSource
 
     Partitions = NDArray[np.int32]
 
@@ -47,7 +47,7 @@ class Partitioner:
         self._sticky = first
         self._filled = 0
 
-    def assign(self, records: RowTable, wished: pa.Array) -> Partitions:
+    def assign(self, records: RecordSource, wished: pa.Array) -> Partitions:
         """Return the partition of each row; ``wished`` has null where the row names none.
 
         Raises:
@@ -76,7 +76,7 @@ class Partitioner:
         chosen: Partitions = numbers.astype(np.int32)
         return chosen
 
-    def _by_key(self, records: RowTable) -> Partitions:
+    def _by_key(self, records: RecordSource) -> Partitions:
         """Return the partition of each row's key, -1 without a key."""
         at, size = records.table[rows.KEY_AT], records.table[rows.KEY_SIZE]
         out = np.full(len(at), -1, np.int32)
@@ -93,7 +93,7 @@ class Partitioner:
                 out[row] = partition_for_key(key, self._partitions)
         return out
 
-    def _spread(self, records: RowTable, chosen: Partitions) -> None:
+    def _spread(self, records: RecordSource, chosen: Partitions) -> None:
         """Give rows that have no partition yet one after the other, by bytes."""
         keyless = np.flatnonzero(chosen < 0)
         if not len(keyless):

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tidelog.arrow.encode_plain import encode_headers_plain
 from tidelog.arrow.schema import HEADER_TYPE, TIMESTAMP_TYPE
+from tidelog.codec.varint import write_varint
 from tidelog.errors import InvalidArgument, InvalidRecord, InvalidTimestamp, InvariantError
 from tidelog.kernels import columns as rows
 from tidelog.kernels.gate import use_kernels
+from tidelog.records.bulk import RecordSource
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,19 +35,7 @@ class Slices(NamedTuple):
     size: Ints
 
 
-class RowTable(NamedTuple):
-    """Records as ``kernels.encode`` takes them: three buffers and a table with a column a record.
-
-    ``HEADERS_AT`` points into ``headers``, where headers lie as records hold them.
-    """
-
-    keys: Bytes
-    values: Bytes
-    headers: Bytes
-    table: Ints
-
-
-def row_table(batch: pa.RecordBatch, now_ms: int) -> RowTable:
+def record_source(batch: pa.RecordBatch, now_ms: int) -> RecordSource:
     """Return the records of a table with the columns key, value, headers and timestamp.
 
     Args:
@@ -65,7 +54,7 @@ def row_table(batch: pa.RecordBatch, now_ms: int) -> RowTable:
     table[rows.KEY_AT], table[rows.KEY_SIZE] = keys.at, keys.size
     table[rows.VALUE_AT], table[rows.VALUE_SIZE] = values.at, values.size
     headers = _encode_headers(column(batch, "headers"), table)
-    return RowTable(keys.data, values.data, headers, table)
+    return RecordSource(table, keys.data, values.data, headers)
 
 
 def column(batch: pa.RecordBatch, name: str) -> pa.Array:
@@ -138,6 +127,19 @@ def _encode_headers(array: pa.Array, table: Ints) -> Bytes:
     if used < 0:
         raise InvariantError(f"headers did not fit: {rows.STATUS_TEXT[used]}")
     return out[:used]
+
+
+def encode_headers_plain(lists: pa.Array, table: Ints) -> Bytes:
+    """Do what ``kernels.headers.encode_headers`` does, one header at a time."""
+    out = bytearray()
+    for record, pairs in enumerate(lists.to_pylist()):
+        table[rows.HEADERS_AT, record] = len(out)
+        table[rows.HEADERS_COUNT, record] = len(pairs or ())
+        for name, value in (pair.values() for pair in pairs or ()):
+            for part in (name.encode(), value):
+                write_varint(out, -1 if part is None else len(part))
+                out += part or b""
+    return np.frombuffer(bytes(out), np.uint8)
 
 
 def _check_headers(array: pa.Array) -> None:

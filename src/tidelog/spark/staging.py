@@ -12,15 +12,13 @@ import pyarrow as pa
 
 from tidelog.arrow.encode import TopicEncoder
 from tidelog.errors import InvalidRecord, MessageTooLarge
-from tidelog.records.memory import walk
 from tidelog.segment.filenames import check_topic_name
 from tidelog.staging.staged_file import StagedWriter
 
 if TYPE_CHECKING:
     from random import Random
 
-    from tidelog.arrow.encode import Encoded
-    from tidelog.arrow.encode_plain import BatchForm
+    from tidelog.arrow.encode import BatchForm, Encoded
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.staging.staged_file import StagedFile
@@ -107,7 +105,7 @@ class TopicStaging:
             self._write(part)
 
     def _write(self, part: Encoded) -> None:
-        largest = int(walk(part.data).batches.size.max())
+        largest = int(part.batches.size.max())
         if largest > self._plan.max_message_bytes:
             what = f"a batch for {self._topic}-{part.partition}"
             raise MessageTooLarge(what, largest, self._plan.max_message_bytes)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from tidelog.arrow.encode_plain import BatchForm
+from tidelog.arrow.encode import BatchForm
 from tidelog.codec.compression import Codec
 from tidelog.config.log import LogConfig
 from tidelog.env.clock import SYSTEM_CLOCK

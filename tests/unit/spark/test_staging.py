@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from tidelog.arrow.encode_plain import BatchForm
+from tidelog.arrow.encode import BatchForm
 from tidelog.codec.compression import Codec
 from tidelog.errors import InvalidRecord, InvalidTopic, MessageTooLarge
 from tidelog.records.columns import iterate
