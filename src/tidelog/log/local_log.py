@@ -6,6 +6,7 @@ in as values, and the caller holds the log's lock. Kafka: ``LocalLog``.
 
 from __future__ import annotations
 
+import errno
 import logging
 from typing import TYPE_CHECKING
 
@@ -136,10 +137,18 @@ class LocalLog:
         return [segment for segment in leaving if segment.base_offset not in bases]
 
     def flush(self, start_offset: int, end_offset: int) -> None:
-        """Make the offsets in [start, end) durable, and the names of new segments among them."""
+        """Make the offsets in [start, end) durable, and the names of new segments among them.
+
+        Needs no lock. A segment that is deleted meanwhile needs no flushing.
+        """
         unflushed = self.segments.overlapping(start_offset, end_offset)
         for segment in unflushed:
-            segment.flush()
+            try:
+                segment.flush()
+            except OSError as error:
+                is_gone = self.segments.get(segment.base_offset) is not segment
+                if error.errno != errno.EBADF or not is_gone:
+                    raise
         if any(segment.base_offset >= start_offset for segment in unflushed):
             self._sync_directory()
 

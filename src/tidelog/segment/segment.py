@@ -7,7 +7,7 @@ readers may see, or producers. Kafka: ``LogSegment``.
 from __future__ import annotations
 
 import logging
-from threading import Lock
+from threading import Lock, RLock
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.layout import byte_view
@@ -51,6 +51,8 @@ class LogSegment(SegmentReader):
     One writer at a time, under its log's lock: ``append`` and whatever else changes files. Readers
     (``read``, ``translate_offset``, the lookups) need no lock: what they see is published after it
     is written. ``_lock`` guards the greatest timestamp, which a reader may be the first to load.
+    ``_files_lock`` keeps ``flush``, which may run on any thread, apart from changes of the indexes
+    and from ``close`` and ``delete``; the .log file itself is synced without it.
 
     Source: Kafka LogSegment.
     """
@@ -75,6 +77,7 @@ class LogSegment(SegmentReader):
         self._largest: TimestampOffset | None = None
         self._is_closed = False
         self._lock: Final = Lock()
+        self._files_lock: Final = RLock()
 
     @classmethod
     def open(
@@ -234,17 +237,18 @@ class LogSegment(SegmentReader):
         position = self._size_bytes
         state = IndexState(self._bytes_since_last_entry, *self.largest_so_far())
         plan = plan_entries(state, batches, position, self.config.index_interval_bytes)
-        self.offset_index.create()
-        self.time_index.create()
-        counts = self.offset_index.entry_count, self.time_index.entry_count
-        try:
-            self._files.log.pwrite(data, position)
-            plan.append_to(self.offset_index, self.time_index)
-        except BaseException:
-            self.offset_index.keep(counts[0])
-            self.time_index.keep(counts[1])
-            self._files.log.truncate(position)
-            raise
+        with self._files_lock:
+            self.offset_index.create()
+            self.time_index.create()
+            counts = self.offset_index.entry_count, self.time_index.entry_count
+            try:
+                self._files.log.pwrite(data, position)
+                plan.append_to(self.offset_index, self.time_index)
+            except BaseException:
+                self.offset_index.keep(counts[0])
+                self.time_index.keep(counts[1])
+                self._files.log.truncate(position)
+                raise
         if position == 0:
             self._first_timestamp = int(batches.max_timestamp[0])
         self._note(plan.after)
@@ -252,7 +256,8 @@ class LogSegment(SegmentReader):
 
     def update_txn_index(self, aborted: Sequence[AbortedTxn]) -> None:
         """Add transactions whose abort markers lie in this segment."""
-        self.txn_index.append_all(aborted)
+        with self._files_lock:
+            self.txn_index.append_all(aborted)
 
     def recover(self, observer: RecoveryObserver | None = None) -> int:
         """Check every batch, cut at the first bad one, rebuild the indexes; return bytes cut.
@@ -282,9 +287,10 @@ class LogSegment(SegmentReader):
         A batch that straddles ``offset`` goes whole. The indexes get their full size again.
         """
         found = self.translate_offset(offset)
-        for index in (self.offset_index, self.time_index, self.txn_index):
-            index.truncate_to(offset)
-        self.resize_indexes()
+        with self._files_lock:
+            for index in (self.offset_index, self.time_index, self.txn_index):
+                index.truncate_to(offset)
+            self.resize_indexes()
         bytes_cut = 0
         if found is not None:
             bytes_cut = self._size_bytes - found.position
@@ -299,15 +305,17 @@ class LogSegment(SegmentReader):
 
     def resize_indexes(self) -> None:
         """Give the indexes their full size, as the active segment needs it."""
-        self.offset_index.resize()
-        self.time_index.resize()
+        with self._files_lock:
+            self.offset_index.resize()
+            self.time_index.resize()
 
     def become_inactive(self) -> None:
         """Note the greatest timestamp and trim all files: no more is appended."""
-        self._append_last_time_entry()
-        self.offset_index.seal()
-        self.time_index.seal()
-        self._files.cut_log(self._size_bytes)
+        with self._files_lock:
+            self._append_last_time_entry()
+            self.offset_index.seal()
+            self.time_index.seal()
+            self._files.cut_log(self._size_bytes)
 
     def sanity_check(self) -> None:
         """Check what nothing else does: CorruptIndex if the transaction index is damaged.
@@ -326,35 +334,44 @@ class LogSegment(SegmentReader):
     # Files
 
     def flush(self) -> None:
-        """Make all appended batches durable, and the indexes with them."""
-        self._files.sync()
+        """Make all appended batches durable, and the indexes with them.
+
+        May run on any thread; OSError if the segment is closed or deleted meanwhile.
+        """
+        self._files.log.sync()
+        with self._files_lock:
+            if not self._is_closed:
+                self._files.sync_indexes()
 
     def close(self) -> None:
         """Note the greatest timestamp, trim all files, make them durable and let go of them.
 
         A second call does nothing. All files are tried, then the first error is raised.
         """
-        if self._is_closed:
-            return
-        self._is_closed = True
-        if self._largest is not None:
-            try:
-                self._append_last_time_entry()
-            except (OSError, TidelogError) as error:
-                _log.warning("last-time-entry-missing path=%s reason=%s", self.path, error)
-        self._files.close(self._size_bytes)
+        with self._files_lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            if self._largest is not None:
+                try:
+                    self._append_last_time_entry()
+                except (OSError, TidelogError) as error:
+                    _log.warning("last-time-entry-missing path=%s reason=%s", self.path, error)
+            self._files.close(self._size_bytes)
 
     def close_handlers(self) -> None:
         """Let go of all files without writing anything, as after the disk has failed."""
-        self._files.close_handlers()
-        if not self._is_closed:
-            self._is_closed = True
-            self._files.log.close()
+        with self._files_lock:
+            self._files.close_handlers()
+            if not self._is_closed:
+                self._is_closed = True
+                self._files.log.close()
 
     def delete(self) -> None:
         """Let go of the files and delete them; absent ones are fine. Slices stay readable."""
-        self.close_handlers()
-        self._files.delete()
+        with self._files_lock:
+            self.close_handlers()
+            self._files.delete()
 
     def has_suffix(self, suffix: str) -> bool:
         """Whether the names of the files end in ``suffix``."""
@@ -362,7 +379,8 @@ class LogSegment(SegmentReader):
 
     def change_suffix(self, old: str, new: str) -> None:
         """Rename all files so that they end in ``new`` instead of ``old``."""
-        self._files.change_suffix(old, new)
+        with self._files_lock:
+            self._files.change_suffix(old, new)
 
     def moved_to(self, directory: str) -> None:
         """Take note that the partition's directory has another name."""

@@ -129,9 +129,8 @@ class SegmentFiles:
         if self.log.size() > size_bytes:
             self.log.truncate(size_bytes)
 
-    def sync(self) -> None:
-        """Make all files durable: records first, then what points at them."""
-        self.log.sync()
+    def sync_indexes(self) -> None:
+        """Make the indexes durable; the records that they point at were made so before."""
         self.offset_index.sync()
         self.time_index.sync()
         self.txn_index.sync()
