@@ -15,9 +15,14 @@ if TYPE_CHECKING:
 
 
 def close_locked(state: LogState) -> None:
-    """Keep producer state in a snapshot at the log's end, make all durable, let go of files."""
+    """Keep producer state in a snapshot at the log's end, make all durable, let go of files.
+
+    On a failed disk it only lets go, and raises KafkaStorageError: nothing was made durable.
+    """
+    if state.context.guard.is_offline:
+        close_handlers_locked(state)
+    state.context.guard.check_online()
     state.topic_id.flush()
-    state.check_open()
     with state.context.guard.watch("closing", is_sync=True):
         state.producers.take_snapshot()
         state.local.close()

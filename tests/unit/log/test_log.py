@@ -306,3 +306,18 @@ def test_producers_are_forgotten_when_they_are_silent() -> None:
     home.clock.advance(600_000)
 
     assert (before, log.producers.producers) == ({1}, {})
+
+
+def test_closing_on_a_failed_disk_lets_go_and_says_so() -> None:
+    """Nothing more is written, and the owner must not take the directory for clean."""
+    home, log = filled(1, 3)
+    home.fs.fail("sync", ".log", OSError(errno.EIO, "broken"))
+    with pytest.raises(KafkaStorageError):
+        log.flush()
+    before = len(home.fs.operations)
+
+    with pytest.raises(KafkaStorageError):
+        log.close()
+    log.close()
+
+    assert len(home.fs.operations) == before
