@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -74,7 +75,9 @@ class Library:
         return bytes(builder.build())
 
     def _part(self, name: str) -> Any:
-        return import_module(f"{self.package}.record.{name}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # what they import is their affair
+            return import_module(f"{self.package}.record.{name}")
 
 
 def seen(record: Any) -> Seen:
