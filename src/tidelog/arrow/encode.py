@@ -9,12 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
 from tidelog.arrow.partitions import Partitioner, rows_by_partition
 from tidelog.arrow.rows import column, record_source
 from tidelog.codec.compression import Codec
+from tidelog.errors import InvalidRecord, InvalidTimestamp
 from tidelog.kernels import columns as rows
+from tidelog.records.batch import NO_TIMESTAMP, TimestampType
 from tidelog.records.builder import BatchSpec
 from tidelog.records.bulk import build_batches
+from tidelog.records.record_rules import time_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +27,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tidelog.arrow.buffers import Bytes
+    from tidelog.records.bulk import RecordSource
     from tidelog.records.memory import BatchColumns
+    from tidelog.records.validate import LeaderPolicy
 
 DEFAULT_BATCH_BYTES: Final = 64 << 10
 
@@ -56,10 +63,18 @@ class TopicEncoder:
         partitions: how many the topic has.
         form: how batches are made.
         first: the partition with which rows without a key begin.
+        policy: what the topic asks of records; nothing if None.
     """
 
-    def __init__(self, partitions: int, form: BatchForm, first: int = 0) -> None:
+    def __init__(
+        self,
+        partitions: int,
+        form: BatchForm,
+        first: int = 0,
+        policy: LeaderPolicy | None = None,
+    ) -> None:
         self._form = form
+        self._policy = policy
         self._partitioner = Partitioner(partitions, form.batch_bytes, first)
         self._next_offsets = [0] * partitions
 
@@ -72,10 +87,12 @@ class TopicEncoder:
 
         Raises:
             InvalidArgument, InvalidRecord, InvalidTimestamp, UnknownTopicOrPartition: a row makes
-                no record; nothing after it is yielded.
+                no record, or one that the topic does not take; nothing of the table is yielded.
         """
         form = self._form
         records = record_source(table, now_ms)
+        if self._policy is not None:
+            check_rows(records, self._policy, now_ms)
         chosen = self._partitioner.assign(records, column(table, "partition"))
         order = rows_by_partition(chosen, len(self._next_offsets))
         for partition, chosen_rows in enumerate(order):
@@ -90,3 +107,26 @@ class TopicEncoder:
                 self._next_offsets[partition] += len(chosen_rows)
                 latest = int(records.table[rows.TIMESTAMP][chosen_rows].max())
                 yield Encoded(partition, made.data, made.batches, len(chosen_rows), latest)
+
+
+def check_rows(records: RecordSource, policy: LeaderPolicy, now_ms: int) -> None:
+    """Check keys and times as a leader does when it appends.
+
+    Raises:
+        InvalidRecord: a row has no key and the topic is compacted.
+        InvalidTimestamp: a row's time is outside the topic's limits.
+    """
+    if policy.is_compacted:
+        without_key = np.flatnonzero(records.table[rows.KEY_SIZE] < 0)
+        if len(without_key):
+            raise InvalidRecord(f"row {without_key[0]} has no key, and the topic is compacted")
+    if policy.timestamp_type is TimestampType.CREATE_TIME:
+        times = records.table[rows.TIMESTAMP]
+        least, greatest = time_limits(
+            now_ms, policy.timestamp_before_max_ms, policy.timestamp_after_max_ms
+        )
+        outside = np.flatnonzero(((times < least) | (times > greatest)) & (times != NO_TIMESTAMP))
+        if len(outside):
+            row = int(outside[0])
+            limits = f"the topic takes {least} to {greatest}"
+            raise InvalidTimestamp(f"row {row} has the timestamp {times[row]}; {limits}")

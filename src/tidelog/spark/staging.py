@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow as pa
 
 from tidelog.arrow.encode import TopicEncoder
-from tidelog.errors import InvalidRecord, MessageTooLarge
+from tidelog.errors import MessageTooLarge
 from tidelog.segment.filenames import check_topic_name
 from tidelog.staging.staged_file import StagedWriter
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tidelog.arrow.encode import BatchForm, Encoded
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
+    from tidelog.records.validate import LeaderPolicy
     from tidelog.staging.staged_file import StagedFile
 
 GATHER_BYTES: Final = 8 << 20
@@ -36,7 +37,7 @@ class TopicPlan(NamedTuple):
     form: BatchForm
     segment_bytes: int
     max_message_bytes: int
-    is_compacted: bool
+    policy: LeaderPolicy
 
 
 class Place(NamedTuple):
@@ -63,7 +64,9 @@ class TopicStaging:
         self._place = place
         self._topic = topic
         self._plan = plan
-        self._encoder = TopicEncoder(plan.partitions, plan.form, first % plan.partitions)
+        self._encoder = TopicEncoder(
+            plan.partitions, plan.form, first % plan.partitions, plan.policy
+        )
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_bytes = 0
         self._open: dict[int, StagedWriter] = {}
@@ -73,7 +76,6 @@ class TopicStaging:
         """Take rows; errors as ``TopicEncoder.encode``.
 
         Raises:
-            InvalidRecord: a row has no key and the topic is compacted.
             MessageTooLarge: a record is larger than the topic takes.
         """
         self._gathered.append(rows)
@@ -99,8 +101,6 @@ class TopicStaging:
             return
         rows = pa.concat_batches(self._gathered)
         self._gathered, self._gathered_bytes = [], 0
-        if self._plan.is_compacted:
-            _check_keys(rows)
         for part in self._encoder.encode(rows, clock.now_ms()):
             self._write(part)
 
@@ -140,9 +140,3 @@ def remove(fs: FileSystem, data_dir: str, files: list[StagedFile]) -> None:
     for file in files:
         if file.name in present:
             fs.delete(f"{data_dir}/{file.name}")
-
-
-def _check_keys(rows: pa.RecordBatch) -> None:
-    index = rows.schema.get_field_index("key")
-    if index < 0 or rows.column(index).null_count:
-        raise InvalidRecord("a row has no key, and the topic is compacted")

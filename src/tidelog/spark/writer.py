@@ -24,6 +24,7 @@ from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.manager.catalogue import read_catalogue
 from tidelog.manager.open import open_data_directory
+from tidelog.records.validate import LeaderPolicy
 from tidelog.segment.filenames import check_topic_name
 from tidelog.spark.columns import by_topic, pick, row_columns
 from tidelog.spark.plan import list_partitions
@@ -137,17 +138,11 @@ def _known_topics(options: WriteOptions) -> dict[str, TopicPlan]:
 def plan_topic(options: WriteOptions, partitions: int, settings: Mapping[str, str]) -> TopicPlan:
     """Say how batches for a topic with these settings are made; the topic's codec goes first."""
     config = LogConfig.parse(settings)
-    name = config.compression_type
-    if name == "producer":
-        name = options.compression or "none"
-    codec = Codec.NONE if name == "uncompressed" else Codec.named(name)
-    level = options.compression_level
-    if level is None and f"compression.{codec.kafka_name}.level" in settings:
-        level = getattr(config, f"compression_{codec.kafka_name}_level")
-    return TopicPlan(
-        partitions,
-        BatchForm(codec, level, min(options.batch_bytes, config.max_message_bytes)),
-        config.segment_size_bytes,
-        config.max_message_bytes,
-        config.is_compacted,
-    )
+    policy = LeaderPolicy.of(config)
+    codec, level = policy.codec, policy.level
+    if codec is None:
+        codec, level = Codec.named(options.compression or "none"), None
+    if options.compression_level is not None:
+        level = options.compression_level
+    form = BatchForm(codec, level, min(options.batch_bytes, config.max_message_bytes))
+    return TopicPlan(partitions, form, config.segment_size_bytes, config.max_message_bytes, policy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,10 @@ import pytest
 
 from tidelog.arrow.encode import BatchForm
 from tidelog.codec.compression import Codec
-from tidelog.errors import InvalidRecord, InvalidTopic, MessageTooLarge
+from tidelog.errors import InvalidRecord, InvalidTimestamp, InvalidTopic, MessageTooLarge
 from tidelog.records.columns import iterate
 from tidelog.records.memory import walk
+from tidelog.records.validate import LeaderPolicy
 from tidelog.spark.staging import Place, TopicPlan, TopicStaging, remove
 from tidelog.staging.staged_file import list_staged
 from tidelog.testing import CrashFileSystem, ManualClock
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from tidelog.staging.staged_file import StagedFile
 
 CLOCK = ManualClock()
-PLAN = TopicPlan(3, BatchForm(), 1 << 30, 1 << 20, is_compacted=False)
+PLAN = TopicPlan(3, BatchForm(), 1 << 30, 1 << 20, LeaderPolicy())
 
 
 class Task:
@@ -113,8 +115,8 @@ def test_removing_twice_is_no_error() -> None:
 
 
 def test_a_task_checks_what_a_leader_would() -> None:
-    """Null keys of compacted topics, records too large and bad names fail before any commit."""
-    compacted = Task(PLAN._replace(is_compacted=True))
+    """Null keys of compacted topics, large records, times to come and bad names fail early."""
+    compacted = Task(PLAN._replace(policy=LeaderPolicy(is_compacted=True)))
     compacted.append(key=[None], value=["v"])
     with pytest.raises(InvalidRecord, match="compacted"):
         compacted.finish()
@@ -123,6 +125,11 @@ def test_a_task_checks_what_a_leader_would() -> None:
     small.append(value=["v" * 100])
     with pytest.raises(MessageTooLarge, match=r"a batch for t-1 of 17. bytes exceeds"):
         small.finish()
+
+    late = Task()
+    late.append(value=["v"], timestamp=[datetime.fromtimestamp(CLOCK.now_ms() / 1000 + 7200, UTC)])
+    with pytest.raises(InvalidTimestamp, match="row 0 has the timestamp"):
+        late.finish()
 
     with pytest.raises(InvalidTopic):
         Task(topic="a/b")
