@@ -228,10 +228,10 @@ class DataDirectory:
         self._is_closed = True
         try:
             self._close_logs()
-            with self._guard.watch("writing checkpoints"):
-                if self._partitions:
+            if self._partitions:
+                with self._guard.watch("writing checkpoints"):
                     self._write_checkpoints()
-                self._scheduler.close()
+            self._scheduler.close()
         except BaseException:
             self._is_in_doubt = True
             raise

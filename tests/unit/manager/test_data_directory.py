@@ -1,0 +1,505 @@
+"""A data directory opened by a process that comes and goes."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.errors import (
+    DirectoryLocked,
+    InconsistentTopicId,
+    InvalidConfig,
+    InvalidPartitions,
+    InvalidTopic,
+    InvalidTxnState,
+    KafkaStorageError,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
+from tidelog.testing.data_home import DataHome, record
+
+if TYPE_CHECKING:
+    from tidelog.manager.data_directory import DataDirectory
+
+RECOVERY = "recovery-point-offset-checkpoint"
+WATERMARKS = "replication-offset-checkpoint"
+FILES = (RECOVERY, "log-start-offset-checkpoint", WATERMARKS, "cleaner-offset-checkpoint")
+LOG = "00000000000000000000.log"
+IO_ERROR = OSError(errno.EIO, "the disk failed")
+
+
+def home_with_topic(*values: bytes, partitions: int = 2) -> DataHome:
+    """Return a cleanly closed directory with topic t, and these values in t-0."""
+    home = DataHome()
+    with home.open() as directory:
+        directory.create_topic("t", partitions)
+        append(directory, *values)
+    return home
+
+
+def append(directory: DataDirectory, *values: bytes, partition: int = 0) -> None:
+    """Append values to topic t, one batch each."""
+    for value in values:
+        directory.partition("t", partition).append_records([record(value)])
+
+
+def lines(home: DataHome, name: str) -> list[str]:
+    """Return the lines of entries of a checkpoint file."""
+    return home.text(name).splitlines()[2:]
+
+
+# Creating topics
+
+
+def test_a_created_topic_is_there_at_the_next_opening() -> None:
+    """With name, id, partitions and settings; each partition's directory has the topic's id."""
+    home = DataHome()
+    with home.open() as directory:
+        made = directory.create_topic("t", 2, {"retention.ms": "5"})
+    with home.open() as directory:
+        found = directory.topic("t")
+
+    assert (made, {"retention.ms": "5"}) == (found, found.config)
+    assert [home.files("t-0"), home.files("t-1")] == [["partition.metadata"]] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "partitions", "config", "error"),
+    [
+        ("a b", 1, {}, InvalidTopic),
+        ("..", 1, {}, InvalidTopic),
+        ("__cluster_metadata", 1, {}, InvalidTopic),
+        ("x" * 249, 10**6, {}, InvalidTopic),
+        ("u", 0, {}, InvalidPartitions),
+        ("u", 1, {"retention.ms": "soon"}, InvalidConfig),
+        ("u", 1, {"retention.years": "1"}, InvalidConfig),
+        ("t", 1, {}, TopicAlreadyExists),
+    ],
+)
+def test_a_refused_topic_leaves_nothing(
+    name: str, partitions: int, config: dict[str, str], error: type[Exception]
+) -> None:
+    """Bad names, numbers and settings are found before anything is made."""
+    home = home_with_topic()
+    before = home.files()
+    with home.open() as directory:
+        operations = len(home.fs.operations)
+        with pytest.raises(error):
+            directory.create_topic(name, partitions, config)
+
+        assert operations == len(home.fs.operations)
+    assert before == home.files()
+
+
+def test_creating_removes_stale_lines_before_the_directory_is_made() -> None:
+    """A line left by a partition of that name would cut the new log; in all four files."""
+    home = DataHome()
+    for name in FILES:
+        home.write(name, "0\n2\nt 0 40\nu 0 3\n")
+    home.fs.make_directory(f"{home.path}/u-0")
+    with home.open() as directory:
+        directory.create_topic("t")
+
+    operations = home.fs.operations
+    made = next(i for i, o in enumerate(operations) if o.path == f"{home.path}/t-0")
+    synced = [i for i, o in enumerate(operations) if o == ("rename", f"{home.path}/{FILES[-1]}")]
+    synced += [i for i, o in enumerate(operations) if o[1].endswith(f"{FILES[-1]}.tmp")]
+    assert max(synced) < made
+    assert [lines(home, name) for name in FILES] == [["u 0 3"]] * 4
+
+
+def test_a_new_log_does_not_begin_at_an_old_ones_offset() -> None:
+    """Records of a new topic begin at 0 whatever a dead line says."""
+    home = DataHome()
+    for name in FILES:
+        home.write(name, "0\n1\nt 0 40\n")
+    with home.open() as directory:
+        directory.create_topic("t")
+        info = directory.partition("t", 0).append_records([record(b"a")])
+
+    assert info.first_offset == 0
+    assert home.values("t-0") == [b"a"]
+
+
+def test_a_topic_half_made_is_finished_when_it_is_used() -> None:
+    """The catalogue names all partitions; a directory that a crash left out is made at the load."""
+    home = home_with_topic()
+    home.fs.delete(f"{home.path}/t-1/partition.metadata")
+    home.fs.delete_directory(f"{home.path}/t-1")
+    home.write(RECOVERY, "0\n1\nt 1 40\n")
+    with home.open() as directory:
+        append(directory, b"a", partition=1)
+
+    assert home.values("t-1") == [b"a"]
+    assert "partition.metadata" in home.files("t-1")
+
+
+# Which logs are loaded, and what is written of the others
+
+
+def test_only_logs_that_are_used_are_loaded() -> None:
+    """A log that nobody asks for is not touched, not even made."""
+    home = home_with_topic(partitions=3)
+    with home.open() as directory:
+        append(directory, b"a", partition=1)
+
+    assert [len(home.files(f"t-{number}")) for number in range(3)] == [1, 6, 1]
+
+
+def test_lines_of_logs_not_loaded_are_kept_while_their_directory_exists() -> None:
+    """What is known of other logs stays; what is known of logs that are gone goes."""
+    home = home_with_topic(b"a")
+    for name in FILES:
+        home.write(name, "0\n3\nt 0 1\nt 1 0\ngone 0 9\n")
+    with home.open() as directory:
+        append(directory, b"b")
+
+    assert {"t 0 2", "t 1 0"} == set(lines(home, RECOVERY))
+    assert {"t 0 2", "t 1 0"} == set(lines(home, WATERMARKS))
+
+
+def test_an_unknown_partition_is_said_to_be_so() -> None:
+    """Neither a topic nor a partition is made by asking for it."""
+    with home_with_topic().open() as directory:
+        for topic, number in (("t", 2), ("nope", 0)):
+            with pytest.raises(UnknownTopicOrPartition, match=topic):
+                directory.partition(topic, number)
+
+
+def test_a_partition_of_another_directory_is_not_made_here() -> None:
+    """The catalogue says which directory holds a partition; it is never made a second time."""
+    home = home_with_topic(b"a")
+    text = home.text("tidelog.topics.json")
+    here = home.text("meta.properties").split("directory.id=")[1][:22]
+    home.write("tidelog.topics.json", text.replace(f'"1": "{here}"', f'"1": "{"A" * 22}"'))
+    with home.open() as directory, pytest.raises(UnknownTopicOrPartition, match="lies in the data"):
+        directory.partition("t", 1)
+
+
+def test_a_log_of_another_topic_of_that_name_is_not_loaded() -> None:
+    """The id on disk must be the topic's; other partitions are not affected."""
+    home = home_with_topic(b"a")
+    home.write("t-1/partition.metadata", f"version: 0\ntopic_id: {'B' * 21}A")
+    with home.open() as directory:
+        append(directory, b"b")
+        with pytest.raises(InconsistentTopicId):
+            directory.partition("t", 1)
+
+    assert home.values("t-0") == [b"a", b"b"]
+    assert not home.is_marked
+
+
+# What readers see
+
+
+def test_the_high_watermark_is_the_log_end() -> None:
+    """After the load, and after each append: nobody else must have a record first."""
+    home = home_with_topic(b"a")
+    with home.open() as directory:
+        log = directory.partition("t", 0).log
+        loaded = log.high_watermark
+        append(directory, b"b")
+
+        assert (loaded, log.high_watermark) == (1, 2)
+
+
+def test_flush_lets_readers_see_what_was_appended() -> None:
+    """The checkpoint of high watermarks is rewritten at every flush."""
+    home = home_with_topic(b"a")
+    with home.open() as directory:
+        append(directory, b"b")
+        before = home.values("t-0")
+        directory.flush()
+
+        assert (before, home.values("t-0")) == ([b"a"], [b"a", b"b"])
+
+
+def test_close_lets_readers_see_what_was_appended() -> None:
+    """So it is at close."""
+    home = home_with_topic(b"a")
+    with home.open() as directory:
+        append(directory, b"b")
+
+    assert home.values("t-0") == [b"a", b"b"]
+    assert lines(home, WATERMARKS) == ["t 0 2"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_flushed_survives_a_power_cut(seed: int) -> None:
+    """Whatever else is lost, and the next writer goes on behind it."""
+    home = DataHome(seed)
+    directory = home.open()
+    directory.create_topic("t")
+    append(directory, b"a")
+    directory.flush()
+    append(directory, b"b")
+    home.fs.power_cut()
+    with home.open() as again:
+        append(again, b"c")
+
+    assert home.values("t-0") in ([b"a", b"c"], [b"a", b"b", b"c"])
+
+
+# Leaving the directory as it was
+
+
+def test_the_mark_is_gone_while_a_log_is_loaded_and_back_after() -> None:
+    """A clean directory is left clean, with the broker epoch that it had."""
+    home = home_with_topic(b"a")
+    home.mark(broker_epoch=31)
+    with home.open() as directory:
+        at_first = home.is_marked
+        append(directory, b"b")
+        meanwhile = home.is_marked
+
+    assert (at_first, meanwhile, home.is_marked) == (True, False, True)
+    assert '"brokerEpoch":31' in home.text(".kafka_cleanshutdown")
+
+
+def test_an_unclean_directory_stays_unclean() -> None:
+    """A log that was not loaded may be torn: the next full start must check it."""
+    home = home_with_topic(b"a")
+    home.fs.delete(f"{home.path}/.kafka_cleanshutdown")
+    with home.open() as directory:
+        append(directory, b"b")
+
+    assert not home.is_marked
+
+
+def test_a_torn_log_is_recovered_when_it_is_loaded() -> None:
+    """Without the mark, a batch that a crash cut off is dropped, and the log goes on there."""
+    home = home_with_topic(b"a")
+    home.fs.delete(f"{home.path}/.kafka_cleanshutdown")
+    log = home.fs.read(f"{home.path}/t-0/{LOG}")
+    home.write(f"t-0/{LOG}", log + log[:40])
+    home.write(RECOVERY, "0\n0\n")
+    with home.open() as directory:
+        append(directory, b"b")
+
+    assert home.values("t-0") == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("what", ["t-0/00000000000000000000.index", RECOVERY + ".tmp"])
+def test_a_failing_close_leaves_no_mark(what: str) -> None:
+    """If a log or a checkpoint cannot be written, the error is raised and the lock is free."""
+    home = home_with_topic(b"a")
+    directory = home.open()
+    append(directory, b"b")
+    home.fs.fail("sync", what, IO_ERROR)
+
+    with pytest.raises(KafkaStorageError):
+        directory.close()
+
+    assert not home.is_marked
+    home.open().close()
+
+
+def test_at_close_every_log_is_tried() -> None:
+    """A log whose disk fails does not keep the others from being flushed and closed."""
+    home = home_with_topic()
+    directory = home.open()
+    append(directory, b"a", partition=0)
+    append(directory, b"b", partition=1)
+    home.fs.fail("sync", f"t-0/{LOG}", IO_ERROR)
+    with pytest.raises(KafkaStorageError):
+        directory.close()
+    home.fs.power_cut()
+
+    with home.open() as again:
+        again.partition("t", 1)
+
+    assert home.values("t-1") == [b"b"]
+
+
+def test_a_failed_background_task_leaves_no_mark() -> None:
+    """A disk that fails while old files are deleted is a failed disk."""
+    home = home_with_topic()
+    directory = home.open(overrides={"retention.ms": "1", "segment.ms": "1"})
+    roll_and_expire(home, directory)
+    home.fs.fail("delete", ".log.deleted", IO_ERROR)
+    directory.close()
+
+    assert not home.is_marked
+
+
+def test_a_log_that_does_not_load_leaves_no_mark() -> None:
+    """Its files may be half recovered."""
+    home = home_with_topic(b"a")
+    home.fs.fail("pread", LOG, IO_ERROR, count=100)
+    with home.open() as directory, pytest.raises(KafkaStorageError):
+        directory.partition("t", 0)
+
+    assert not home.is_marked
+
+
+def test_after_a_failure_nothing_is_promised() -> None:
+    """Once the disk has failed, a flush raises, though the failing file was another log's."""
+    home = home_with_topic()
+    directory = home.open()
+    append(directory, b"a", partition=0)
+    append(directory, b"b", partition=1)
+    home.fs.fail("sync", f"t-0/{LOG}", IO_ERROR)
+    for _ in range(2):
+        with pytest.raises(KafkaStorageError):
+            directory.flush()
+
+    with pytest.raises(KafkaStorageError, match="offline"):
+        directory.create_topic("u")
+    with pytest.raises(KafkaStorageError):
+        directory.close()
+
+
+def test_a_full_disk_is_an_error_and_no_failure() -> None:
+    """An append that finds no space changes nothing; when there is space again it goes on."""
+    home = home_with_topic(b"a")
+    with home.open() as directory:
+        append(directory, b"b")
+        home.fs.set_free_bytes(10)
+        with pytest.raises(KafkaStorageError):
+            append(directory, b"c" * 100)
+        home.fs.set_free_bytes(None)
+        append(directory, b"d")
+
+    assert home.values("t-0") == [b"a", b"b", b"d"]
+    assert home.is_marked
+
+
+def test_a_closed_directory_is_of_no_more_use() -> None:
+    """It holds no lock, so it must not load a log; a second close does nothing."""
+    home = home_with_topic(b"a")
+    directory = home.open()
+    directory.close()
+    directory.close()
+
+    with pytest.raises(KafkaStorageError, match="is closed"):
+        directory.partition("t", 0)
+    with pytest.raises(KafkaStorageError, match="is closed"):
+        directory.create_topic("u")
+
+
+# Files that wait for deletion
+
+
+def roll_and_expire(home: DataHome, directory: DataDirectory) -> None:
+    """Append, roll, and let retention delete what was before."""
+    append(directory, b"old")
+    log = directory.partition("t", 0).log
+    log.roll()
+    home.clock.advance(10)
+    assert log.delete_old_segments() == 1
+
+
+def test_what_was_renamed_deleted_goes_at_close() -> None:
+    """A process that leaves cannot wait for ``file.delete.delay.ms``."""
+    home = home_with_topic()
+    with home.open(overrides={"retention.ms": "1"}) as directory:
+        roll_and_expire(home, directory)
+        waiting = [name for name in home.files("t-0") if name.endswith(".deleted")]
+
+    assert waiting
+    assert [name for name in home.files("t-0") if name.endswith(".deleted")] == []
+    assert home.is_marked
+
+
+def test_what_an_earlier_process_left_deleted_goes_when_its_log_is_used() -> None:
+    """In the partitions that are touched; others are left alone."""
+    home = home_with_topic()
+    for number in (0, 1):
+        home.write(f"t-{number}/{LOG}.deleted", "left")
+    home.clock.advance(60_001)
+    with home.open() as directory:
+        append(directory, b"a")
+
+    assert [f"{LOG}.deleted" in home.files(f"t-{n}") for n in (0, 1)] == [False, True]
+
+
+# Settings
+
+
+def test_settings_of_one_opening_go_before_the_topics_own() -> None:
+    """Overrides, then the topic's settings, then the defaults."""
+    home = DataHome()
+    with home.open() as directory:
+        directory.create_topic("t", 1, {"retention.ms": "1", "segment.ms": "2"})
+    with home.open(overrides={"retention.ms": "9"}) as directory:
+        config = directory.config_of("t")
+
+        assert (config.retention_ms, config.segment_ms) == (9, 2)
+        assert directory.partition("t", 0).log.config.retention_ms == 9
+    with home.open() as directory:
+        assert directory.topic("t").config == {"retention.ms": "1", "segment.ms": "2"}
+
+
+def test_defaults_do_not_become_a_topics_own_settings() -> None:
+    """A topic made under some defaults follows others later."""
+    from tidelog.config.log import LogConfig
+
+    home = DataHome()
+    with home.open(defaults=LogConfig.parse({"retention.ms": "4"})) as directory:
+        topic = directory.create_topic("t", 1, {"segment.ms": " 5 "})
+        config = directory.config_of("t")
+
+    assert (topic.config, config.retention_ms, config.segment_ms) == ({"segment.ms": "5"}, 4, 5)
+
+
+def test_a_bad_setting_is_found_before_anything_is_locked() -> None:
+    """InvalidConfig, and the directory is not even made."""
+    home = DataHome()
+    with pytest.raises(InvalidConfig):
+        home.open(overrides={"retention.years": "1"})
+
+    assert not home.fs.exists(home.path)
+
+
+# Others beside this writer
+
+
+def test_a_second_writer_is_refused_and_readers_are_not() -> None:
+    """DirectoryLocked for one that would write; a read-only open takes no lock."""
+    home = home_with_topic(b"a")
+    with home.open() as directory:
+        append(directory, b"b")
+        with pytest.raises(DirectoryLocked):
+            home.open()
+
+        assert home.values("t-0") == [b"a"]
+    assert home.values("t-0") == [b"a", b"b"]
+
+
+def test_entries_that_come_and_go_do_not_disturb() -> None:
+    """Tasks stage and remove files in the directory while it is opened."""
+    home = home_with_topic(b"a")
+    home.write("tidelog.x.staged", "")
+    home.fs.fail("stat", "tidelog.x.staged", FileNotFoundError(errno.ENOENT, "gone"), count=9)
+    with home.open() as directory:
+        assert list(directory.topics()) == ["t"]
+
+
+def test_a_log_that_no_kafka_writes_is_refused() -> None:
+    """A plain batch inside an open transaction: InvalidTxnState, and no mark is left."""
+    from tidelog.records.builder import build_batch
+
+    home = home_with_topic()
+    producer = {"producer_id": 1, "producer_epoch": 0}
+    begin = build_batch(
+        [record(b"a")], transactional=True, base_sequence=0, leader_epoch=0, **producer
+    )
+    plain = build_batch([record(b"b")], base_offset=1, base_sequence=1, leader_epoch=0, **producer)
+    home.write(f"t-0/{LOG}", begin + plain)
+    with home.open() as directory, pytest.raises(InvalidTxnState):
+        directory.partition("t", 0)
+
+    assert not home.is_marked
+
+
+def test_ids_come_from_the_random_numbers_given() -> None:
+    """Two directories with the same numbers have the same ids: runs can be repeated."""
+    one, other = DataHome(3), DataHome(3)
+    ids = []
+    for home in (one, other):
+        with home.open() as directory:
+            ids.append(directory.create_topic("t").topic_id)
+
+    assert ids[0] == ids[1]
