@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from tidelog.env.overlay_files import OverlayFiles
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.testing import CrashFileSystem
 
@@ -31,11 +32,13 @@ class Place(NamedTuple):
         return self.path(name)
 
 
-@pytest.fixture(params=["system", "crash"])
+@pytest.fixture(params=["system", "crash", "overlay"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """An empty directory on each file system in turn."""
     if request.param == "system":
         return Place(SYSTEM_FILES, str(tmp_path))
+    if request.param == "overlay":
+        return Place(OverlayFiles(SYSTEM_FILES), str(tmp_path))
     fs = CrashFileSystem()
     fs.make_directory("/data/dir")
     return Place(fs, "/data/dir")

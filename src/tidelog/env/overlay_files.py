@@ -1,0 +1,417 @@
+"""A file system over another one that is only read: what is changed here stays in memory.
+
+Owns what a program would find after its changes, and the list of them. Must not know what the
+files hold. It lets the very code that repairs or deletes say beforehand what it would do. Kafka has
+no such thing.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.env.files import FileStat
+from tidelog.errors import DirectoryLocked
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from typing import Self
+
+    from tidelog.env.files import FileLock, FileSystem, OpenFile, OpenMode
+
+_COMPARED_BYTES: Final = 1 << 20
+
+
+class FileChange(NamedTuple):
+    """One file that is not as it was: sizes in bytes, None where there is no such file.
+
+    ``moved_from`` is the name the file had, if it was renamed.
+    """
+
+    path: str
+    size_before: int | None
+    size_after: int | None
+    moved_from: str | None = None
+
+
+@dataclass(eq=False, slots=True)
+class _Node:
+    """A file or directory of the overlay.
+
+    The first ``below_bytes`` of a file are those of ``below_path``, then comes ``tail``, then zeros
+    up to ``size``.
+    """
+
+    mtime_ms: int
+    is_directory: bool = False
+    below_path: str | None = None
+    below_bytes: int = 0
+    size: int = 0
+    tail: bytearray = field(default_factory=bytearray)
+    is_written: bool = False
+
+    def truncate(self, size: int) -> None:
+        self.is_written = True
+        self.below_bytes = min(self.below_bytes, size)
+        del self.tail[max(size - self.below_bytes, 0) :]
+        self.size = size
+
+    def write(self, data: bytes, position: int, old: bytes) -> None:
+        """Put ``data`` at ``position``; ``old`` are the bytes from there to ``below_bytes``."""
+        self.is_written = True
+        if position < self.below_bytes:
+            self.tail[:0] = old
+            self.below_bytes = position
+        at = position - self.below_bytes
+        if len(self.tail) < at:
+            self.tail.extend(bytes(at - len(self.tail)))
+        self.tail[at : at + len(data)] = data
+        self.size = max(self.size, position + len(data))
+
+
+class OverlayFile:
+    """An open file of an overlay; ``_below`` is the file that its untouched bytes come from."""
+
+    def __init__(
+        self, node: _Node, path: str, below: OpenFile | None, lock: RLock, *, is_writable: bool
+    ) -> None:
+        self.path: Final = path
+        self._node = node
+        self._below = below
+        self._lock = lock
+        self._is_writable = is_writable
+        self._holders = 1
+
+    def hold(self) -> Self:
+        """Add one holder and return the file itself."""
+        with self._lock:
+            self._check()
+            self._holders += 1
+        return self
+
+    def close(self) -> None:
+        """Take one holder away; the last one closes the file below."""
+        with self._lock:
+            self._check()
+            self._holders -= 1
+            below = self._below
+        if below is not None and self._holders == 0:
+            below.close()
+
+    def fileno(self) -> int:
+        """Raise: there is no descriptor."""
+        raise io.UnsupportedOperation(f"{self.path} lies in memory")
+
+    def size(self) -> int:
+        """Return the present size in bytes."""
+        self._check()
+        return self._node.size
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Return ``size`` bytes from byte ``position`` on; fewer only at the end of the file."""
+        data = bytearray(max(min(size, self.size() - position), 0))
+        self.pread_into(data, position)
+        return bytes(data)
+
+    def pread_into(self, buffer: Buffer, position: int) -> int:
+        """Fill ``buffer`` from byte ``position`` on; return the bytes read."""
+        view = memoryview(buffer).cast("B")
+        with self._lock:
+            self._check()
+            node = self._node
+            count = max(min(len(view), node.size - position), 0)
+            from_below = max(min(count, node.below_bytes - position), 0)
+            at = position + from_below - node.below_bytes
+            kept = node.tail[at : at + count - from_below]
+            view[from_below : from_below + len(kept)] = kept
+            view[from_below + len(kept) : count] = bytes(count - from_below - len(kept))
+        if from_below and self._below is not None:
+            self._below.pread_into(view[:from_below], position)
+        return count
+
+    def pwrite(self, data: Buffer, position: int) -> None:
+        """Write all of ``data`` at byte ``position``."""
+        with self._lock:
+            self._check(changes=True)
+            if memoryview(data).nbytes == 0:
+                return
+            old = self.pread(max(self._node.below_bytes - position, 0), position)
+            self._node.write(bytes(data), position, old)
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to ``size`` bytes, or extend it to that with zeros."""
+        with self._lock:
+            self._check(changes=True)
+            self._node.truncate(size)
+
+    def sync(self) -> None:
+        """Do nothing: what lies in memory cannot be made durable."""
+        self._check()
+
+    def map(self) -> memoryview:
+        """Return the bytes present now."""
+        return memoryview(self.pread(self.size(), 0))
+
+    def _check(self, *, changes: bool = False) -> None:
+        if self._holders <= 0 or (changes and not self._is_writable):
+            raise _error(errno.EBADF, self.path)
+
+
+class OverlayLock:
+    """A lock within one overlay; whoever holds the file below does not matter."""
+
+    def __init__(self, locked: set[str], path: str) -> None:
+        self._locked = locked
+        self._path: str | None = path
+
+    def release(self) -> None:
+        """Give the lock up; a second call does nothing."""
+        if self._path is not None:
+            self._locked.discard(self._path)
+            self._path = None
+
+
+class OverlayFiles:
+    """Reads ``below`` and keeps every change in memory; ``_lock`` guards all of it.
+
+    A file counts as it was when it was first opened here. Locks hold within this object only, so a
+    directory can be looked at while its writer is at work.
+    """
+
+    def __init__(self, below: FileSystem) -> None:
+        self._below = below
+        self._nodes: dict[str, _Node | None] = {}
+        self._locked: set[str] = set()
+        self._lock = RLock()
+
+    def changes(self) -> list[FileChange]:
+        """Return the files that differ from those below, by path; directories are left out."""
+        with self._lock:
+            found = [self._change(path, node) for path, node in sorted(self._nodes.items())]
+        changed = [change for change in found if change is not None]
+        moved = {change.moved_from for change in changed}
+        return [c for c in changed if c.size_after is not None or c.path not in moved]
+
+    def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
+        """Open a file, with the caller as its first holder."""
+        with self._lock:
+            node = self._find(path)
+            if node is not None and mode == "x":
+                raise _error(errno.EEXIST, path)
+            if node is not None and node.is_directory:
+                raise _error(errno.EISDIR, path)
+            if node is None:
+                node = self._make(path, must_exist=mode == "r")
+            below = None
+            if node.below_bytes and node.below_path is not None:
+                below = self._below.open(node.below_path)
+            self._nodes[path] = node
+            return OverlayFile(node, path, below, self._lock, is_writable=mode != "r")
+
+    def read(self, path: str) -> bytes:
+        """Return all bytes of a file."""
+        file = self.open(path)
+        try:
+            return file.pread(file.size(), 0)
+        finally:
+            file.close()
+
+    def write(self, path: str, data: Buffer) -> None:
+        """Create the file or replace its bytes."""
+        file = self.open(path, "w")
+        try:
+            file.truncate(0)
+            file.pwrite(data, 0)
+        finally:
+            file.close()
+
+    def rename(self, source: str, target: str) -> None:
+        """Give ``source`` the name ``target`` in one step, replacing a file of that name."""
+        with self._lock:
+            node, replaced = self._existing(source), self._find(target)
+            self._check_parent(target)
+            if replaced is not None and replaced.is_directory and self.list(target):
+                raise _error(errno.ENOTEMPTY, target)
+            self._move(source, target, node)
+
+    def link(self, source: str, target: str) -> None:
+        """Give the file a second name."""
+        with self._lock:
+            node = self._existing(source)
+            if self._find(target) is not None:
+                raise _error(errno.EEXIST, target)
+            self._check_parent(target)
+            self._nodes[source] = self._nodes[target] = node
+
+    def delete(self, path: str) -> None:
+        """Delete a file."""
+        with self._lock:
+            if self._existing(path).is_directory:
+                raise _error(errno.EISDIR, path)
+            self._nodes[path] = None
+
+    def delete_directory(self, path: str) -> None:
+        """Delete an empty directory."""
+        with self._lock:
+            if self.list(path):
+                raise _error(errno.ENOTEMPTY, path)
+            self._nodes[path] = None
+
+    def list(self, path: str) -> list[str]:
+        """Return the names in a directory, in no order."""
+        with self._lock:
+            node = self._existing(path)
+            if not node.is_directory:
+                raise _error(errno.ENOTDIR, path)
+            names = set(self._below.list(node.below_path)) if node.below_path is not None else set()
+            for changed, entry in self._nodes.items():
+                if os.path.dirname(changed) == path:
+                    name = os.path.basename(changed)
+                    (names.discard if entry is None else names.add)(name)
+            return list(names)
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and those above it; nothing if it exists."""
+        with self._lock:
+            node = self._find(path)
+            if node is not None and node.is_directory:
+                return
+            if node is not None:
+                raise _error(errno.EEXIST, path)
+            parent = os.path.dirname(path)
+            self.make_directory(parent)
+            self._nodes[path] = _Node(self._find_time(parent), is_directory=True)
+
+    def stat(self, path: str) -> FileStat:
+        """Return size, time and kind."""
+        with self._lock:
+            node = self._existing(path)
+            return FileStat(node.size, node.mtime_ms, node.is_directory)
+
+    def exists(self, path: str) -> bool:
+        """Say whether there is a file or directory of this name."""
+        with self._lock:
+            return self._find(path) is not None
+
+    def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
+        """Set the time of last change, in milliseconds since the Unix epoch."""
+        with self._lock:
+            node = self._existing(path)
+            node.mtime_ms = mtime_ms
+            self._nodes[path] = node
+
+    def lock(self, path: str) -> FileLock:
+        """Lock a file within this overlay."""
+        with self._lock:
+            if path in self._locked:
+                raise DirectoryLocked(path, os.getpid())
+            self._check_parent(path)
+            if self._find(path) is None:
+                self._nodes[path] = _Node(0)
+            self._locked.add(path)
+            return OverlayLock(self._locked, path)
+
+    def free_bytes(self, path: str) -> int:
+        """Return the bytes this user may still write on the disk of ``path``."""
+        with self._lock:
+            self._existing(path)
+        while not self._below.exists(path):
+            path = os.path.dirname(path)
+        return self._below.free_bytes(path)
+
+    def sync_directory(self, path: str) -> None:
+        """Do nothing: what lies in memory cannot be made durable."""
+        with self._lock:
+            self._existing(path)
+
+    # Inside; the caller holds the lock
+
+    def _find(self, path: str) -> _Node | None:
+        """Return what has this name; a node for a file below is not kept yet."""
+        if path in self._nodes:
+            return self._nodes[path]
+        parent = os.path.dirname(path)
+        if parent != path:
+            # A directory that was made or taken away here says nothing of what lies below.
+            above = self._find(parent)
+            if above is None or above.below_path is None:
+                return None
+        return self._look_below(path)
+
+    def _look_below(self, path: str) -> _Node | None:
+        try:
+            found = self._below.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if found.is_directory:
+            return _Node(found.mtime_ms, is_directory=True, below_path=path, size=found.size_bytes)
+        size = found.size_bytes
+        return _Node(found.mtime_ms, below_path=path, below_bytes=size, size=size)
+
+    def _existing(self, path: str) -> _Node:
+        node = self._find(path)
+        if node is None:
+            raise _error(errno.ENOENT, path)
+        return node
+
+    def _make(self, path: str, *, must_exist: bool) -> _Node:
+        if must_exist:
+            raise _error(errno.ENOENT, path)
+        self._check_parent(path)
+        return _Node(self._find_time(os.path.dirname(path)), is_written=True)
+
+    def _find_time(self, path: str) -> int:
+        """Return a time for what is made in directory ``path``: no clock is at hand here."""
+        return self._existing(path).mtime_ms
+
+    def _check_parent(self, path: str) -> None:
+        parent = os.path.dirname(path)
+        if not self._existing(parent).is_directory:
+            raise _error(errno.ENOTDIR, parent)
+
+    def _move(self, source: str, target: str, node: _Node) -> None:
+        if node.is_directory:
+            for name in self.list(source):
+                child = os.path.join(source, name)
+                self._move(child, os.path.join(target, name), self._existing(child))
+            node = _Node(node.mtime_ms, is_directory=True)
+        self._nodes[source] = None
+        self._nodes[target] = node
+
+    # Changes
+
+    def _change(self, path: str, node: _Node | None) -> FileChange | None:
+        below = self._look_below(path)
+        before = None if below is None or below.is_directory else below.size
+        if node is None:
+            return None if before is None else FileChange(path, before, None)
+        if node.is_directory:
+            return None
+        moved_from = node.below_path if node.below_path not in {None, path} else None
+        if before is not None and moved_from is None and self._is_as_below(path, node, before):
+            return None
+        return FileChange(path, before, node.size, moved_from)
+
+    def _is_as_below(self, path: str, node: _Node, size_before: int) -> bool:
+        if not node.is_written:
+            return True
+        if node.size != size_before:
+            return False
+        return all(one == other for one, other in self._blocks(path, node.size))
+
+    def _blocks(self, path: str, size: int) -> Iterator[tuple[bytes, bytes]]:
+        here, below = self.open(path), self._below.open(path)
+        try:
+            for at in range(0, size, _COMPARED_BYTES):
+                yield here.pread(_COMPARED_BYTES, at), below.pread(_COMPARED_BYTES, at)
+        finally:
+            here.close()
+            below.close()
+
+
+def _error(code: int, path: str) -> OSError:
+    return OSError(code, os.strerror(code), path)

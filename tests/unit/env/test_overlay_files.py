@@ -1,0 +1,86 @@
+"""What an overlay adds to the promises of every file system: nothing below changes."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from tidelog.env.overlay_files import FileChange, OverlayFiles
+from tidelog.testing import CrashFileSystem
+
+FILE = "/data/a"
+
+
+@pytest.fixture
+def below() -> CrashFileSystem:
+    fs = CrashFileSystem()
+    fs.make_directory("/data/dir")
+    fs.write(FILE, b"0123456789")
+    return fs
+
+
+def test_a_write_shows_here_and_not_below(below: CrashFileSystem) -> None:
+    """Bytes written in the middle of a file below are seen in their place, here only."""
+    overlay = OverlayFiles(below)
+    with closing(overlay.open(FILE, "w")) as file:
+        file.pwrite(b"ab", 4)
+
+    assert overlay.read(FILE) == b"0123ab6789"
+    assert below.read(FILE) == b"0123456789"
+
+
+def test_a_cut_file_grows_with_zeros(below: CrashFileSystem) -> None:
+    """What was cut off does not come back when the file grows again."""
+    overlay = OverlayFiles(below)
+    with closing(overlay.open(FILE, "w")) as file:
+        file.truncate(3)
+        file.truncate(6)
+        file.pwrite(b"x", 7)
+
+    assert overlay.read(FILE) == b"012\0\0\0\0x"
+
+
+def test_a_file_stays_as_it_was_when_first_opened(below: CrashFileSystem) -> None:
+    """A writer at work below does not make an open file longer."""
+    overlay = OverlayFiles(below)
+    with closing(overlay.open(FILE)) as file, closing(below.open(FILE, "w")) as other:
+        other.pwrite(b"more", 10)
+
+        assert file.size() == 10
+
+
+def test_changes_name_each_file_that_differs(below: CrashFileSystem) -> None:
+    """Created, cut, renamed and deleted files are listed with their sizes before and after."""
+    below.write("/data/b", b"bb")
+    below.write("/data/c", b"c")
+    overlay = OverlayFiles(below)
+    overlay.write("/data/dir/new", b"new")
+    overlay.write(FILE, b"01")
+    overlay.rename("/data/b", "/data/b.deleted")
+    overlay.delete("/data/c")
+
+    assert overlay.changes() == [
+        FileChange(FILE, 10, 2),
+        FileChange("/data/b.deleted", None, 2, "/data/b"),
+        FileChange("/data/c", 1, None),
+        FileChange("/data/dir/new", None, 3),
+    ]
+
+
+def test_a_file_written_as_it_was_has_not_changed(below: CrashFileSystem) -> None:
+    """A rewrite with the same bytes, and a mere look, are no changes."""
+    overlay = OverlayFiles(below)
+    overlay.write(FILE, b"0123456789")
+    overlay.read(FILE)
+
+    assert overlay.changes() == []
+
+
+def test_a_lock_below_does_not_matter(below: CrashFileSystem) -> None:
+    """A directory that a writer holds can be looked at."""
+    held = below.lock("/data/.lock")
+
+    OverlayFiles(below).lock("/data/.lock").release()
+
+    held.release()
