@@ -108,7 +108,7 @@ def write(spark: SparkSession, table: Path, directory: Path) -> int:
         to_log.mode("append").save(str(directory))
         seconds = time.monotonic() - begun
         count = flights.count()
-        told.append(f"{count:,} records, {count / seconds:,.0f} rows/s")
+        told.append(f"{count:,} records, {count / seconds:,.0f} rows/s, workers' start included")
     return count
 
 
