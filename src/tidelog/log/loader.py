@@ -6,6 +6,7 @@ Owns the order of the steps. Must not know appends or readers. Kafka: ``LogLoade
 from __future__ import annotations
 
 import logging
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tidelog.errors import CorruptIndex, InvalidArgument, InvariantError, SegmentOffsetOverflow
@@ -210,13 +211,25 @@ class LogLoader:
             if is_index_file(name) and offset_from_file_name(name) not in bases:
                 _log.warning("orphaned-index-deleted path=%s", self._context.path(name))
                 self._fs.delete(self._context.path(name))
+        unflushed_from = self._first_unflushed(bases)
         for base_offset in sorted(bases):
-            self._load_segment(base_offset)
+            self._load_segment(base_offset, will_be_recovered=base_offset >= unflushed_from)
 
-    def _load_segment(self, base_offset: int) -> None:
+    def _first_unflushed(self, bases: set[int]) -> float:
+        """Return the base of the first segment that ``_recover_log`` will check; inf for none."""
+        if self._checkpoints.is_clean:
+            return inf
+        recovery_point = self._checkpoints.recovery_point
+        return max((base for base in bases if base <= recovery_point), default=-inf)
+
+    def _load_segment(self, base_offset: int, *, will_be_recovered: bool) -> None:
+        """Open a segment, and recover it if it needs that and would not be recovered anyway.
+
+        Those past the recovery point wait for their turn: the segment before one of them may end in
+        bytes that never reached the disk, and then this one has to go.
+        """
         segment = self._context.open_segment(base_offset)
-        reason = self._reason_to_recover(segment)
-        if reason:
+        if self._reason_to_recover(segment) and not will_be_recovered:
             self._recovery.recover(segment)
         self._segments.add(segment)
 

@@ -6,8 +6,9 @@ Owns the set-up that every test of a data directory needs. Must not know what is
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.config.log import LogConfig
 from tidelog.log.reader import open_read_only
 from tidelog.manager.data_directory import DataDirectory
 from tidelog.testing.crash_files import CrashFileSystem
@@ -16,7 +17,9 @@ from tidelog.testing.manual_time import ManualClock
 if TYPE_CHECKING:
     from tidelog.log.reader import ReadOnlyLog
 
-MARK = ".kafka_cleanshutdown"
+MARK: Final = ".kafka_cleanshutdown"
+SMALL_INDEXES: Final = LogConfig(segment_index_bytes=1200)
+"""Settings with which a log costs no megabytes of memory."""
 
 
 class DataHome:
@@ -33,8 +36,9 @@ class DataHome:
         self._rng = Random(seed)
 
     def open(self, **how: Any) -> DataDirectory:  # noqa: ANN401 - DataDirectory checks them
-        """Open the directory for writing."""
-        return DataDirectory(self.path, fs=self.fs, clock=self.clock, rng=self._rng, **how)
+        """Open the directory for writing; without defaults given, index files are small."""
+        doors: dict[str, Any] = {"fs": self.fs, "clock": self.clock, "rng": self._rng}
+        return DataDirectory(self.path, **{**doors, "defaults": SMALL_INDEXES, **how})
 
     def read_only(self, name: str) -> ReadOnlyLog:
         """Open the partition directory ``name`` to be read only."""

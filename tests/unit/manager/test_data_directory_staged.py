@@ -1,0 +1,139 @@
+"""Commits of staged files."""
+
+from __future__ import annotations
+
+import errno
+from random import Random
+
+import pytest
+
+from tidelog.errors import KafkaStorageError, MessageTooLarge, UnknownTopicOrPartition
+from tidelog.records.builder import build_batch
+from tidelog.staging.staged_file import StagedFile, StagedWriter
+from tidelog.testing.data_home import DataHome, record
+
+
+def home_with_topic(seed: int = 0, **config: str) -> DataHome:
+    """Return a data directory with topic t."""
+    home = DataHome(seed)
+    with home.open() as directory:
+        settings = {name.replace("_", "."): value for name, value in config.items()}
+        directory.create_topic("t", 2, settings)
+    return home
+
+
+def stage(home: DataHome, *values: bytes, partition: int = 0, topic: str = "t") -> StagedFile:
+    """Stage one batch a value."""
+    rng = Random(f"{values}{partition}")
+    writer = StagedWriter(home.fs, home.path, "txn", topic=topic, partition=partition, rng=rng)
+    for value in values:
+        writer.append(build_batch([record(value)]), records=1, max_timestamp=-1)
+    return writer.finish()
+
+
+def staged_files(home: DataHome) -> list[str]:
+    """Name the staged files."""
+    return [name for name in home.files() if name.endswith(".staged")]
+
+
+def test_committed_files_are_records_of_the_log() -> None:
+    """In the order given, with offsets from the log's end on; readers see them at once."""
+    home = home_with_topic()
+    files = [stage(home, b"b", b"c"), stage(home, b"d"), stage(home, b"x", partition=1)]
+    with home.open() as directory:
+        directory.partition("t", 0).append_records([record(b"a")])
+        committed = directory.commit_staged(files)
+
+        assert committed == 4
+        assert home.values("t-0") == [b"a", b"b", b"c", b"d"]
+        assert home.values("t-1") == [b"x"]
+    with home.read_only("t-0") as log:
+        assert [found.offset for found in log.records()] == [0, 1, 2, 3]
+
+
+def test_files_go_when_all_is_durable() -> None:
+    """Not before the checkpoints are written."""
+    home = home_with_topic()
+    entry = stage(home, b"a")
+    with home.open() as directory:
+        before = len(home.fs.operations)
+        directory.commit_staged([entry])
+    done = home.fs.operations[before:]
+
+    removed = next(i for i, o in enumerate(done) if o == ("delete", f"{home.path}/{entry.name}"))
+    watermarks = [i for i, o in enumerate(done) if "replication-offset" in o.path]
+    assert min(watermarks) < removed
+    assert staged_files(home) == []
+
+
+@pytest.mark.parametrize("bad", ["changed", "unknown topic", "unknown partition", "gone"])
+def test_one_bad_file_stops_the_commit_before_anything_is_appended(bad: str) -> None:
+    """Every file is checked first; all stay where they are."""
+    home = home_with_topic()
+    good = stage(home, b"a")
+    other = stage(
+        home, b"b", topic="u" if "topic" in bad else "t", partition=5 if "partition" in bad else 1
+    )
+    if bad == "changed":
+        home.write(other.name, b"changed")
+    elif bad == "gone":
+        home.fs.delete(f"{home.path}/{other.name}")
+    before = staged_files(home)
+    with home.open() as directory:
+        with pytest.raises((KafkaStorageError, UnknownTopicOrPartition)):
+            directory.commit_staged([good, other])
+
+        assert directory.partition("t", 0).log.log_end_offset == 0
+    assert before == staged_files(home)
+    assert home.is_marked
+
+
+def test_batches_the_topic_does_not_take_any_more_are_refused() -> None:
+    """The topic's settings may have changed since; nothing is appended."""
+    home = home_with_topic(max_message_bytes="80")
+    files = [stage(home, b"a"), stage(home, b"b" * 100)]
+    with home.open() as directory:
+        with pytest.raises(MessageTooLarge):
+            directory.commit_staged(files)
+
+        assert directory.partition("t", 0).log.log_end_offset == 0
+
+
+def test_a_file_larger_than_a_segment_fills_several() -> None:
+    """Pieces that are appended at once never exceed the segment size."""
+    home = home_with_topic(internal_segment_bytes="200")
+    values = [bytes([65 + n]) * 50 for n in range(10)]
+    entry = stage(home, *values)
+    with home.open() as directory:
+        directory.commit_staged([entry])
+        segments = directory.partition("t", 0).log.segments
+
+        assert len(list(segments)) > 2
+    assert values == home.values("t-0")
+
+
+def test_the_append_time_is_that_of_the_commit() -> None:
+    """LogAppendTime topics get the time at which records become part of the log."""
+    home = home_with_topic(message_timestamp_type="LogAppendTime")
+    entry = stage(home, b"a")
+    home.clock.advance(5_000)
+    now_ms = home.clock.now_ms()
+    with home.open() as directory:
+        directory.commit_staged([entry])
+
+    with home.read_only("t-0") as log:
+        assert [now_ms] == [found.timestamp for found in log.records()]
+
+
+def test_a_failing_disk_leaves_the_files_for_another_try() -> None:
+    """At least once: what was appended may be appended again, nothing is lost."""
+    home = home_with_topic()
+    entry = stage(home, b"a")
+    directory = home.open()
+    home.fs.fail("sync", ".log", OSError(errno.EIO, "the disk failed"))
+    with pytest.raises(KafkaStorageError):
+        directory.commit_staged([entry])
+    with pytest.raises(KafkaStorageError):
+        directory.close()
+
+    assert [entry.name] == staged_files(home)

@@ -1,0 +1,194 @@
+"""Staged files: batches that wait, without offsets, to be committed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from tidelog.errors import InvalidArgument, KafkaStorageError, MessageTooLarge
+from tidelog.records.builder import build_batch
+from tidelog.staging.staged_file import (
+    StagedFile,
+    StagedReader,
+    StagedWriter,
+    is_staged_name,
+    list_staged,
+    staged_name,
+)
+from tidelog.testing.data_home import DataHome, record
+
+LIMIT = 1 << 20
+BATCHES = [build_batch([record(b"a"), record(b"b")]), build_batch([record(b"c" * 100)])]
+
+
+def stage(home: DataHome, batches: list[bytes], *, records: int = 3, txn: str = "x") -> StagedFile:
+    """Write a staged file for t-0."""
+    writer = open_writer(home, txn)
+    for number, batch in enumerate(batches):
+        writer.append(batch, records=records if not number else 0, max_timestamp=number)
+    return writer.finish()
+
+
+def open_writer(home: DataHome, txn: str = "x", seed: int = 1) -> StagedWriter:
+    """Open a staged file for t-0."""
+    home.fs.make_directory(home.path)
+    return StagedWriter(home.fs, home.path, txn, topic="t", partition=0, rng=Random(seed))
+
+
+def check(home: DataHome, staged: StagedFile, max_batch_bytes: int = LIMIT) -> None:
+    """Check a staged file."""
+    with StagedReader(home.fs, home.path, staged) as reader:
+        reader.check(max_batch_bytes)
+
+
+def test_a_name_tells_the_transaction_and_nothing_else() -> None:
+    """``tidelog.<hash of txn>.<128 random bits>.staged``: a plain file that Kafka ignores."""
+    one, other = staged_name("a txn", Random(1)), staged_name("a txn", Random(2))
+
+    assert one.split(".")[:2] == other.split(".")[:2]
+    assert one != other
+    assert is_staged_name(one)
+    assert staged_name("b", Random(1)).split(".")[1] != one.split(".")[1]
+
+
+@pytest.mark.parametrize("name", ["tidelog.x.staged", "tidelog.topics.json", "../a.staged", ""])
+def test_other_names_are_refused(name: str) -> None:
+    """A manifest cannot make a commit read, or delete, any other file."""
+    staged = stage(DataHome(), BATCHES)
+
+    with pytest.raises(InvalidArgument, match="not the name"):
+        replace(staged, name=name)
+
+
+def test_the_manifest_says_what_is_in_the_file() -> None:
+    """Topic, partition, records, bytes and the greatest timestamp."""
+    home = DataHome()
+    staged = stage(home, BATCHES)
+
+    assert (
+        staged.topic,
+        staged.partition,
+        staged.records,
+        staged.max_timestamp,
+    ) == ("t", 0, 3, 1)
+    assert home.fs.stat(f"{home.path}/{staged.name}").size_bytes == staged.size_bytes
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_finished_file_survives_a_power_cut(seed: int) -> None:
+    """``finish`` returns when bytes and name are durable."""
+    home = DataHome(seed)
+    home.write("other", "")
+    staged = stage(home, BATCHES)
+
+    home.fs.power_cut()
+
+    check(home, staged)
+
+
+def test_a_name_is_never_written_twice() -> None:
+    """A staged file is created exclusively: two attempts never share one."""
+    home = DataHome()
+    open_writer(home, seed=1)
+
+    with pytest.raises(FileExistsError):
+        open_writer(home, seed=1)
+
+
+def test_an_abandoned_file_is_gone() -> None:
+    """A task that fails takes its file away."""
+    home = DataHome()
+    open_writer(home).abandon()
+
+    assert home.files() == []
+
+
+def test_all_batches_come_back_in_order() -> None:
+    """In whole batches, at most so many bytes at a time, unless one is larger."""
+    home = DataHome()
+    staged = stage(home, BATCHES)
+    with StagedReader(home.fs, home.path, staged) as reader:
+        whole = list(reader.whole_batches(LIMIT))
+        single = list(reader.whole_batches(100))
+
+    assert ([b"".join(BATCHES)], BATCHES) == (whole, single)
+
+
+@pytest.mark.parametrize("change", ["flip", "cut", "longer", "none", "batch gone"])
+def test_a_file_that_was_changed_is_noticed(change: str) -> None:
+    """Size, digest and number of records must be as the writer left them."""
+    home = DataHome()
+    staged = stage(home, BATCHES)
+    data = b"".join(BATCHES)
+    home.write(
+        staged.name,
+        {
+            "flip": data[:90] + bytes([data[90] ^ 1]) + data[91:],
+            "cut": data[:-1],
+            "longer": data + b"\0",
+            "none": b"",
+            "batch gone": BATCHES[0],
+        }[change],
+    )
+
+    with pytest.raises(KafkaStorageError, match="not the staged file"):
+        check(home, staged)
+
+
+def test_a_writer_that_wrote_no_batches_is_noticed() -> None:
+    """Bytes that are no whole batches are refused though they are as they were written."""
+    home = DataHome()
+    staged = stage(home, [BATCHES[0], b"rubbish that is no batch at all"], records=2)
+
+    with pytest.raises(KafkaStorageError, match="not the staged file"):
+        check(home, staged)
+
+
+def test_a_wrong_count_of_records_is_noticed() -> None:
+    """The manifest's count is what a commit reports."""
+    home = DataHome()
+
+    with pytest.raises(KafkaStorageError, match="not the staged file"):
+        check(home, stage(home, BATCHES, records=4))
+
+
+def test_a_missing_file_is_said_to_be_gone() -> None:
+    """As after a commit that has been done already."""
+    home = DataHome()
+    staged = stage(home, BATCHES)
+    home.fs.delete(f"{home.path}/{staged.name}")
+
+    with pytest.raises(KafkaStorageError, match="is gone"):
+        check(home, staged)
+
+
+def test_a_batch_larger_than_the_topic_takes_is_refused() -> None:
+    """``max.message.bytes`` may have changed since the file was staged."""
+    home = DataHome()
+    staged = stage(home, BATCHES)
+
+    check(home, staged, max(len(batch) for batch in BATCHES))
+    with pytest.raises(MessageTooLarge):
+        check(home, staged, max(len(batch) for batch in BATCHES) - 1)
+
+
+def test_an_empty_file_holds_nothing() -> None:
+    """A task without rows may stage nothing."""
+    home = DataHome()
+    staged = stage(home, [])
+    check(home, staged)
+    with StagedReader(home.fs, home.path, staged) as reader:
+        assert list(reader.whole_batches(LIMIT)) == []
+
+
+def test_staged_files_are_listed_by_transaction() -> None:
+    """Those of one transaction, or all; no other files."""
+    home = DataHome()
+    home.write("tidelog.topics.json", "{}")
+    home.write("tidelog.1234.staged", "{}")
+    one, other = stage(home, BATCHES, txn="one").name, stage(home, BATCHES, txn="other").name
+
+    assert [one] == list_staged(home.fs, home.path, "one")
+    assert sorted([one, other]) == list_staged(home.fs, home.path)
