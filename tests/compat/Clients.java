@@ -1,0 +1,96 @@
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Base64;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/** What tests ask of Kafka's own clients, one command an argument: create, produce, consume. */
+public class Clients {
+    private static String servers;
+
+    public static void main(String[] args) throws Exception {
+        servers = args[0];
+        for (int at = 1; at < args.length; at++) {
+            String[] words = args[at].split(" ");
+            switch (words[0]) {
+                case "create" -> create(words[1], words.length > 2 ? words[2] : "");
+                case "produce" -> produce(words[1], words[2], Integer.parseInt(words[3]));
+                case "consume" -> consume(words[1], words[2]);
+                default -> throw new IllegalArgumentException(args[at]);
+            }
+        }
+    }
+
+    private static Properties properties(String... more) {
+        Properties properties = new Properties();
+        properties.put("bootstrap.servers", servers);
+        for (int at = 0; at < more.length; at += 2) {
+            properties.put(more[at], more[at + 1]);
+        }
+        return properties;
+    }
+
+    private static void create(String topic, String settings) throws Exception {
+        Map<String, String> config = new HashMap<>();
+        for (String pair : settings.isEmpty() ? new String[0] : settings.split(",")) {
+            config.put(pair.split("=")[0], pair.split("=")[1]);
+        }
+        try (Admin admin = Admin.create(properties())) {
+            admin.createTopics(List.of(new NewTopic(topic, 1, (short) 1).configs(config))).all().get();
+        }
+    }
+
+    private static void produce(String topic, String codec, int count) throws Exception {
+        Properties properties = properties("compression.type", codec, "linger.ms", "20");
+        var bytes = new ByteArraySerializer();
+        try (var producer = new KafkaProducer<>(properties, bytes, bytes)) {
+            for (int number = 0; number < count; number++) {
+                byte[] key = ("java-" + number).getBytes(StandardCharsets.UTF_8);
+                byte[] value = new byte[number % 100];
+                producer.send(new ProducerRecord<>(topic, 0, 1_700_000_000_000L + number, key, value));
+            }
+        }
+    }
+
+    private static void consume(String topic, String isolation) {
+        Properties properties = properties("isolation.level", isolation, "enable.auto.commit", "false");
+        var bytes = new ByteArrayDeserializer();
+        TopicPartition partition = new TopicPartition(topic, 0);
+        try (var consumer = new KafkaConsumer<>(properties, bytes, bytes)) {
+            consumer.assign(List.of(partition));
+            consumer.seekToBeginning(List.of(partition));
+            long end = consumer.endOffsets(List.of(partition)).get(partition);
+            while (consumer.position(partition) < end) {
+                consumer.poll(Duration.ofSeconds(1)).forEach(Clients::print);
+            }
+        }
+        System.out.println("end");
+    }
+
+    private static void print(ConsumerRecord<byte[], byte[]> record) {
+        StringBuilder line = new StringBuilder();
+        line.append(record.offset()).append('\t').append(record.timestamp());
+        line.append('\t').append(text(record.key())).append('\t').append(text(record.value()));
+        for (Header header : record.headers()) {
+            line.append('\t').append(text(header.key().getBytes(StandardCharsets.UTF_8)));
+            line.append('\t').append(text(header.value()));
+        }
+        System.out.println(line);
+    }
+
+    private static String text(byte[] data) {
+        return data == null ? "null" : "=" + Base64.getEncoder().encodeToString(data);
+    }
+}
