@@ -1,0 +1,223 @@
+"""Records to the partitions of a topic, gathered into batches."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.codec.compression import Codec
+from tidelog.errors import (
+    InvalidRecord,
+    InvalidTimestamp,
+    MessageTooLarge,
+    UnknownTopicOrPartition,
+)
+from tidelog.manager.topic_writer import BATCH_BYTES
+from tidelog.records.json_form import NewRecord
+from tidelog.records.partitioner import partition_for_key
+from tidelog.testing.data_home import DataHome
+
+HOUR_MS = 3_600_000
+
+
+def home_with_topic(partitions: int = 3, **config: str) -> DataHome:
+    """Return a data directory with topic t."""
+    home = DataHome()
+    with home.open() as directory:
+        settings = {name.replace("_", "."): value for name, value in config.items()}
+        directory.create_topic("t", partitions, settings)
+    return home
+
+
+def write(home: DataHome, *records: NewRecord, codec: Codec = Codec.NONE) -> int:
+    """Append records and flush; return how many were appended."""
+    with home.open() as directory:
+        writer = directory.writer("t", codec=codec)
+        for record in records:
+            writer.append(record)
+        writer.flush()
+        return writer.records
+
+
+def batch_counts(home: DataHome, name: str) -> list[int]:
+    """Return the number of records of each batch of a partition."""
+    with home.read_only(name) as log:
+        return [count for piece in log.pieces() for count in piece.batches.records_count.tolist()]
+
+
+def all_values(home: DataHome) -> dict[str, list[bytes | None]]:
+    """Return the values of each partition that has any."""
+    found = {name: home.values(name) for name in home.files() if name.startswith("t-")}
+    return {name: values for name, values in found.items() if values}
+
+
+def test_keys_go_where_kafkas_producers_send_them() -> None:
+    """By murmur2 of the key; the same key always to the same partition, in order."""
+    home = home_with_topic(5)
+    keys = [b"a", b"b", b"c", b"a", b""]
+    write(home, *(NewRecord(key, bytes([n])) for n, key in enumerate(keys)))
+    expected: dict[str, list[bytes]] = {}
+    for number, key in enumerate(keys):
+        expected.setdefault(f"t-{partition_for_key(key, 5)}", []).append(bytes([number]))
+
+    assert expected == all_values(home)
+
+
+def test_records_without_a_key_share_a_batch() -> None:
+    """They stay in one partition until its batch is full."""
+    home = home_with_topic()
+    write(home, *(NewRecord(None, bytes([n])) for n in range(10)))
+
+    assert {"t-0": [bytes([n]) for n in range(10)]} == all_values(home)
+    assert batch_counts(home, "t-0") == [10]
+
+
+def test_a_full_batch_lets_records_without_a_key_move_on() -> None:
+    """All partitions get their turn, each a whole batch."""
+    home = home_with_topic()
+    value = bytes(BATCH_BYTES // 4)
+    write(home, *(NewRecord(None, value) for _ in range(12)))
+
+    assert [batch_counts(home, f"t-{number}")[0] for number in range(3)] == [3, 3, 3]
+
+
+def test_a_record_may_name_its_partition() -> None:
+    """It goes before the key."""
+    home = home_with_topic()
+    write(home, NewRecord(b"a", b"x", partition=2))
+
+    assert all_values(home) == {"t-2": [b"x"]}
+
+
+@pytest.mark.parametrize("number", [3, 2**31 - 1])
+def test_a_partition_that_is_not_there_is_refused(number: int) -> None:
+    """The records before it are not affected."""
+    home = home_with_topic()
+    with home.open() as directory:
+        writer = directory.writer("t")
+        writer.append(NewRecord(None, b"a"))
+        with pytest.raises(UnknownTopicOrPartition, match=f"t-{number}"):
+            writer.append(NewRecord(None, b"b", partition=number))
+        writer.flush()
+
+    assert all_values(home) == {"t-0": [b"a"]}
+
+
+def test_only_logs_that_get_records_are_loaded() -> None:
+    """A writer to one partition does not touch the others."""
+    home = home_with_topic()
+    write(home, NewRecord(None, b"x", partition=1))
+
+    assert [home.files("t-0"), home.files("t-2")] == [["partition.metadata"]] * 2
+
+
+def test_a_record_without_a_time_gets_the_time_now() -> None:
+    """One with a time keeps it, -1 included."""
+    home = home_with_topic()
+    now_ms = home.clock.now_ms()
+    write(home, *(NewRecord(None, b"", timestamp=time) for time in (None, 5, -1)))
+
+    with home.read_only("t-0") as log:
+        assert [now_ms, 5, -1] == [record.timestamp for record in log.records()]
+
+
+@pytest.mark.parametrize(
+    ("config", "record", "error"),
+    [
+        ({"cleanup_policy": "compact"}, NewRecord(None, b"x"), InvalidRecord),
+        ({}, NewRecord(None, b"x", timestamp=1_700_000_000_000 + HOUR_MS + 1), InvalidTimestamp),
+        (
+            {"message_timestamp_before_max_ms": "10"},
+            NewRecord(None, b"x", timestamp=1_700_000_000_000 - 11),
+            InvalidTimestamp,
+        ),
+        ({"max_message_bytes": "100"}, NewRecord(b"k", b"x" * 100), MessageTooLarge),
+    ],
+)
+def test_a_record_the_topic_does_not_take_is_refused_alone(
+    config: dict[str, str], record: NewRecord, error: type[Exception]
+) -> None:
+    """Those before it are appended, though they would have been in one batch with it."""
+    home = home_with_topic(1, **config)
+    with home.open() as directory:
+        writer = directory.writer("t")
+        writer.append(NewRecord(b"a", b"good"))
+        with pytest.raises(error):
+            writer.append(record)
+        writer.flush()
+
+        assert writer.records == 1
+    assert all_values(home) == {"t-0": [b"good"]}
+
+
+def test_a_time_limit_is_inclusive() -> None:
+    """A record at the very edge of what the topic takes is taken."""
+    home = home_with_topic(1, message_timestamp_before_max_ms="10")
+    now_ms = home.clock.now_ms()
+
+    assert (
+        write(
+            home,
+            NewRecord(None, b"", timestamp=now_ms - 10),
+            NewRecord(None, b"", timestamp=now_ms + HOUR_MS),
+        )
+        == 2
+    )
+
+
+def test_append_time_topics_take_any_time() -> None:
+    """The record's own time does not matter then."""
+    home = home_with_topic(1, message_timestamp_type="LogAppendTime")
+
+    assert write(home, NewRecord(None, b"", timestamp=2**62)) == 1
+
+
+@pytest.mark.parametrize("limit", ["150", "1000"])
+def test_batches_stay_below_what_the_topic_takes(limit: str) -> None:
+    """``max.message.bytes`` bounds a batch, not only a record."""
+    home = home_with_topic(1, max_message_bytes=limit)
+    headers = (("ünï", b"x" * 9), ("", None))
+    written = write(home, *(NewRecord(b"k", b"v" * 20, headers) for _ in range(50)))
+
+    assert 50 == written == sum(batch_counts(home, "t-0"))
+
+
+def test_batches_stay_below_the_segment_size() -> None:
+    """An append larger than a segment would be refused."""
+    home = home_with_topic(1, internal_segment_bytes="300")
+
+    assert write(home, *(NewRecord(None, b"v" * 20) for _ in range(50))) == 50
+
+
+def test_a_huge_record_is_a_batch_of_its_own() -> None:
+    """Up to ``max.message.bytes``, far above the usual size of a batch."""
+    home = home_with_topic(1)
+    huge = b"x" * 900_000
+    write(home, NewRecord(None, b"a"), NewRecord(None, huge), NewRecord(None, b"b"))
+
+    assert batch_counts(home, "t-0") == [1, 1, 1]
+    assert {"t-0": [b"a", huge, b"b"]} == all_values(home)
+
+
+def test_batches_are_compressed_as_asked() -> None:
+    """One that is too large plain may fit when compressed."""
+    home = home_with_topic(1, max_message_bytes="200")
+
+    assert write(home, NewRecord(None, b"x" * 10_000), codec=Codec.GZIP) == 1
+
+
+def test_flush_makes_durable_and_visible() -> None:
+    """After it, a power cut loses nothing, and readers see all."""
+    home = home_with_topic(1)
+    directory = home.open()
+    writer = directory.writer("t")
+    writer.append(NewRecord(None, b"a"))
+    writer.flush()
+    home.fs.power_cut()
+
+    assert all_values(home) == {"t-0": [b"a"]}
+
+
+def test_an_unknown_topic_is_not_made() -> None:
+    """A writer does not create topics."""
+    with home_with_topic().open() as directory, pytest.raises(UnknownTopicOrPartition):
+        directory.writer("u")
