@@ -16,6 +16,7 @@ from tidelog.kernels.jit import (
     llvm_constant,
     llvm_type,
     llvm_vector,
+    llvm_void,
     native,
 )
 
@@ -257,6 +258,18 @@ def copy_exact(builder: Any, target: Any, source: Any, size: Any) -> None:
     memcpy = builder.module.declare_intrinsic("llvm.memcpy", [pointer, pointer, llvm_type(64)])
     to, from_ = builder.inttoptr(target, pointer), builder.inttoptr(source, pointer)
     builder.call(memcpy, [to, from_, size, llvm_constant(1, 0)])
+
+
+def _plain_prefetch(address: int) -> None:
+    del address
+
+
+@native("void", _plain_prefetch)
+def prefetch(builder: Any, address: Any) -> Any:
+    """Ask for the cache line at ``address``, which need not be anyone's."""
+    pointer = builder.inttoptr(address, llvm_type(8).as_pointer())
+    hints = [llvm_constant(32, number) for number in (0, 3, 1)]  # to read, and keep, data
+    call_llvm(builder, "llvm.prefetch.p0", llvm_void(), [pointer, *hints])
 
 
 HAVE_X86_CRC: Final = cpu_has("sse4.2")
