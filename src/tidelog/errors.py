@@ -298,6 +298,10 @@ class SegmentOffsetOverflow(RebuildableError):
         return f"offset {self.offset} does not fit the segment that starts at {self.base_offset}"
 
 
+class CleaningAborted(TidelogError):
+    """A cleaning was told to stop, or met a segment to be split first; nothing is lost by it."""
+
+
 class DirectoryLocked(TidelogError):
     """Another process (or this one) already writes the data directory; ``pid`` 0: unknown."""
 

@@ -80,6 +80,16 @@ class Partition:
         return self._lines("jsonl")
 
     @property
+    def committed(self) -> list[Row]:
+        """Its records, as a consumer with isolation read_committed got them."""
+        return self._lines("committed.jsonl")
+
+    @property
+    def has_committed(self) -> bool:
+        """Whether such a consumer was asked: where there are transactions."""
+        return self._listing("committed.jsonl").exists()
+
+    @property
     def batches(self) -> list[Row]:
         """Its batches, as Kafka's ``FileRecords`` finds them."""
         return self._lines("batches.jsonl")
@@ -161,10 +171,17 @@ def each_partition(chosen: Callable[[Partition], object]) -> Any:
     return golden_partition
 
 
+@pytest.fixture(scope="session")
+def named_partition() -> Callable[[str, str], Partition]:
+    """Name one partition: the case with its step, then the directory."""
+    return Partition
+
+
 partition = each_partition(lambda _: True)
 loadable = each_partition(lambda found: not found.is_refused)
 indexed = each_partition(lambda found: not found.is_log_files_only)
 controlled = each_partition(lambda found: found.control)
+transactional = each_partition(lambda found: found.has_committed)
 adopted = each_partition(lambda found: found.case.startswith(ADOPTED))
 
 

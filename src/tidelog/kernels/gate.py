@@ -29,6 +29,8 @@ KERNEL_MODULES: Final = (
     "headers",
     "close",
     "encode",
+    "key_walk",
+    "key_rewrite",
 )
 """Every module with kernels, by its name under ``tidelog.kernels``."""
 

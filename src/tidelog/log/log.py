@@ -21,6 +21,7 @@ from tidelog.log.local_log import LocalLog
 from tidelog.log.producer_append import UNKNOWN_TRANSACTION_VERSION
 from tidelog.log.producer_state import ProducerStateConfig, ProducerStateManager
 from tidelog.log.readable import ReadableLog
+from tidelog.log.split import open_cleaned_segment, split_overflowed_segment
 from tidelog.log.state import LogState
 from tidelog.log.topic_id import TopicIdFile
 from tidelog.records.builder import build_batch
@@ -29,6 +30,7 @@ from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
     from random import Random
     from typing import Self
     from uuid import UUID
@@ -302,6 +304,25 @@ class Log(ReadableLog):
             replaced = self._state.local.replace_segments(new, old)
             bases = [segment.base_offset for segment in replaced]
             delete_snapshots(self._state.context, self.producers.snapshots, bases)
+
+    def new_cleaned_segment(self, base_offset: int) -> LogSegment:
+        """Make an empty segment named ``.cleaned``, for ``replace_segments``."""
+        with self.watch("making a cleaned segment"), self._state.lock:
+            self._state.check_open()
+            return open_cleaned_segment(self._state.context, base_offset)
+
+    def split_segment(self, segment: LogSegment) -> None:
+        """Put segments whose offsets fit in the place of one whose offsets do not."""
+        with self.watch("splitting a segment"), self._state.lock:
+            self._state.check_open()
+            context, segments = self._state.context, self._state.local.segments
+            gone = split_overflowed_segment(context, segments, segment)
+            bases = [part.base_offset for part in gone]
+            delete_snapshots(context, self.producers.snapshots, bases)
+
+    def watch(self, doing: str) -> AbstractContextManager[None]:
+        """Turn an OSError of the body, which works on this log's files, to KafkaStorageError."""
+        return self._state.context.guard.watch(doing)
 
     def update_config(self, config: LogConfig) -> LogConfig:
         """Take other settings; return those before."""

@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 MAGIC_V2: Final = 2
 
 
+def open_cleaned_segment(context: LogContext, base_offset: int) -> LogSegment:
+    """Make an empty segment named ``.cleaned``; what an earlier try left there goes first."""
+    left = context.open_segment(base_offset, suffix=CLEANED_SUFFIX)
+    left.delete()
+    return context.open_segment(base_offset, suffix=CLEANED_SUFFIX, preallocate=True)
+
+
 def split_overflowed_segment(
     context: LogContext, segments: LogSegments, segment: LogSegment
 ) -> list[LogSegment]:

@@ -1,0 +1,211 @@
+"""One cleaning of one log: a map of its dirty part's keys, then groups of segments copied.
+
+Owns the order of the steps and the swap of new segments for old. Must not know which log is to be
+cleaned, other logs, or checkpoints. Kafka: ``Cleaner``.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.cleaner.cleanable import GroupLimits, group_by_size, sizes_of
+from tidelog.cleaner.copy import Copier, Round
+from tidelog.cleaner.key_map import KeyMapBuilder
+from tidelog.cleaner.offset_map import OffsetMap
+from tidelog.cleaner.tally import Tally
+from tidelog.errors import CleaningAborted, SegmentOffsetOverflow
+from tidelog.kernels.gate import use_kernels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from random import Random
+
+    from tidelog.cleaner.pace import Pace
+    from tidelog.cleaner.record_filter import Dropped, Filtered
+    from tidelog.env.clock import Clock
+    from tidelog.log.log import Log
+    from tidelog.segment.segment import LogSegment
+    from tidelog.segment.txn_index import AbortedTxn
+
+_log = logging.getLogger(__name__)
+
+
+class CleanerSettings(NamedTuple):
+    """What one cleaner may use: bytes for its map, how full that may get."""
+
+    map_bytes: int
+    load_factor: float
+
+
+class Cleanable(NamedTuple):
+    """The part of a log that one cleaning is about; both ends are bases of what is read.
+
+    Offsets from ``first_dirty_offset`` on were never cleaned; those from
+    ``first_uncleanable_offset`` on must not be. Source: Kafka LogToClean.
+    """
+
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is dirty; then nothing is done, as in Kafka."""
+        return self.first_dirty_offset >= self.first_uncleanable_offset
+
+
+class Cleaned(NamedTuple):
+    """What one cleaning did; the next one begins at ``end_offset``."""
+
+    end_offset: int
+    tally: Tally
+
+
+class Cleaner:
+    """Cleans one log at a time. Source: Kafka Cleaner."""
+
+    def __init__(self, settings: CleanerSettings, *, clock: Clock, rng: Random, pace: Pace) -> None:
+        self._settings: Final = settings
+        self._clock: Final = clock
+        self._rng: Final = rng
+        self._pace: Final = pace
+
+    def clean(self, log: Log, cleanable: Cleanable, now_ms: int) -> Cleaned:
+        """Compact ``log`` from its first offset up to where the map is full or the cleanable part ends.
+
+        Each group of segments is durable and in place before the next one begins; after an abort
+        or an error those done stay.
+
+        Raises:
+            CleaningAborted: the check between two pieces asked for it, or a segment with offsets
+                that do not fit had to be split; clean again later.
+            CorruptMessage, InvalidRecord: a batch is damaged.
+            InvalidArgument: a record cannot be written again, as a negative timestamp cannot.
+            KafkaStorageError: the disk failed.
+        """
+        tally, started = Tally(), self._clock.monotonic_ns()
+        if cleanable.is_empty:
+            return Cleaned(cleanable.first_dirty_offset, tally)
+        plan, end_offset = self._map(log, cleanable, now_ms, tally)
+        mapped = self._clock.monotonic_ns()
+        tally.map_ns = mapped - started
+        copier = Copier(plan, tally, self._pace)
+        for group in _groups(log, end_offset, cleanable):
+            _Swap(log, self._pace).clean(copier, group)
+        tally.copy_ns = self._clock.monotonic_ns() - mapped
+        return Cleaned(end_offset, tally)
+
+    def plan(
+        self,
+        log: Log,
+        cleanable: Cleanable,
+        now_ms: int,
+        on_dropped: Callable[[Dropped], None] | None = None,
+    ) -> Cleaned:
+        """Do all that ``clean`` does but write; ``on_dropped`` is told what would go."""
+        tally = Tally()
+        if cleanable.is_empty:
+            return Cleaned(cleanable.first_dirty_offset, tally)
+        plan, end_offset = self._map(log, cleanable, now_ms, tally)
+        copier = Copier(plan._replace(on_dropped=on_dropped), tally, self._pace)
+        for group in _groups(log, end_offset, cleanable):
+            copier.copy(group, _behind(log, group), log.producers.producers, _Nowhere())
+        return Cleaned(end_offset, tally)
+
+    def _map(self, log: Log, cleanable: Cleanable, now_ms: int, tally: Tally) -> tuple[Round, int]:
+        """Read the keys; return what copying has to know, and where this round ends."""
+        start, end = cleanable
+        offset_map = OffsetMap(
+            self._settings.map_bytes,
+            self._settings.load_factor,
+            start_offset=start,
+            span=end - start,
+            rng=self._rng,
+            with_kernels=_pays_for_kernels(log, end),
+        )
+        segments = log.segments.overlapping(start, log.log_end_offset + 1)
+        KeyMapBuilder(offset_map, start, end, tally, self._pace).build(segments)
+        tally.buffer_utilization = offset_map.utilization
+        retention_ms = log.config.delete_retention_ms
+        clean = [segment for segment in log.segments if segment.base_offset < start]
+        old_ms = clean[-1].modified_ms - retention_ms if clean else 0
+        return Round(offset_map, end, now_ms, retention_ms, old_ms), offset_map.latest_offset + 1
+
+
+def _pays_for_kernels(log: Log, end_offset: int) -> bool:
+    """Say whether there is enough to clean; plain code hashes about 1 MB/s of small records."""
+    size_bytes = sum(part.size_bytes for part in log.segments if part.base_offset < end_offset)
+    return use_kernels(size_bytes * 8)
+
+
+def _groups(log: Log, end_offset: int, cleanable: Cleanable) -> list[list[LogSegment]]:
+    """Return the segments to be copied, those together that become one."""
+    segments = [segment for segment in log.segments if segment.base_offset < end_offset]
+    sizes = sizes_of(segments, cleanable.first_uncleanable_offset)
+    config = log.config
+    limits = GroupLimits(config.segment_size_bytes, config.segment_index_bytes)
+    remaining = iter(segments)
+    return [[next(remaining) for _ in group] for group in group_by_size(sizes, limits)]
+
+
+def _behind(log: Log, group: Sequence[LogSegment]) -> tuple[LogSegment, ...]:
+    return tuple(s for s in log.segments if s.base_offset > group[-1].base_offset)
+
+
+class _Nowhere:
+    """Takes what would be written, and forgets it."""
+
+    def append(self, filtered: Filtered) -> None:
+        pass
+
+    def name_aborted(self, aborted: Sequence[AbortedTxn]) -> None:
+        pass
+
+
+class _Swap:
+    """Copies one group into a new segment, and puts that into the group's place."""
+
+    def __init__(self, log: Log, pace: Pace) -> None:
+        self._log = log
+        self._pace = pace
+
+    def clean(self, copier: Copier, group: Sequence[LogSegment]) -> None:
+        """Copy, make durable, swap. On an abort or an error the new segment is deleted."""
+        log = self._log
+        new = log.new_cleaned_segment(group[0].base_offset)
+        try:
+            self._fill(copier, group, new)
+        except SegmentOffsetOverflow as overflow:
+            new.delete()
+            _log.warning("segment-split directory=%s reason=%s", log.directory, overflow)
+            for segment in group:
+                if segment.has_overflow():
+                    log.split_segment(segment)
+            raise CleaningAborted(f"a segment of {log.directory} was split") from overflow
+        except BaseException:
+            new.delete()
+            raise
+        log.replace_segments([new], group)
+
+    def _fill(self, copier: Copier, group: Sequence[LogSegment], new: LogSegment) -> None:
+        log = self._log
+        with log.watch("cleaning"):
+            copier.copy(group, _behind(log, group), log.producers.producers, _SegmentTarget(new))
+            self._pace.check()
+            new.become_inactive()
+            new.flush()
+            new.set_modified_ms(group[-1].modified_ms)
+
+
+class _SegmentTarget:
+    """A segment that batches are appended to."""
+
+    def __init__(self, segment: LogSegment) -> None:
+        self._segment = segment
+
+    def append(self, filtered: Filtered) -> None:
+        batches = filtered.batches
+        self._segment.append(int(batches.last_offset[-1]), filtered.data, batches)
+
+    def name_aborted(self, aborted: Sequence[AbortedTxn]) -> None:
+        self._segment.update_txn_index(aborted)

@@ -1,0 +1,212 @@
+"""Topics that Kafka compacted, compacted here at the same moment."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import contextmanager
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tidelog.cleaner.cleaner import Cleanable, Cleaner, CleanerSettings
+from tidelog.cleaner.pace import Pace
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.kernels import gate
+from tidelog.log.log import Log
+from tidelog.records.columns import iterate
+from tidelog.records.memory import walk
+from tidelog.testing import ManualClock, ManualScheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from conftest import Partition
+
+    Row = dict[str, Any]
+
+TOPICS = ("compact-delete", "compact-empty", "compact-long", "compact-short", "compact-txn")
+
+
+@pytest.fixture(params=[True, False], ids=["kernels", "plain"])
+def _gate(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Clean with kernels, and in plain code."""
+    gate.force(request.param)
+    yield
+    gate.force(None)
+
+
+pytestmark = pytest.mark.usefixtures("_gate")
+
+
+class Topic:
+    """One topic of the golden data, at each step."""
+
+    def __init__(self, named: Callable[[str, str], Partition], name: str) -> None:
+        self.name = name
+        self.directory_name = f"{name}-0"
+        self.at = {
+            step: named(f"compaction/{step}", self.directory_name)
+            for step in ("before", "after", "later", "last")
+        }
+
+    def checkpoint(self, step: str) -> int:
+        """Return what the cleaner had written down."""
+        path = self.at[step].directory.parent / "cleaner-offset-checkpoint"
+        lines = [line.split() for line in path.read_text("ascii").splitlines()[2:]]
+        return {name: int(offset) for name, _, offset in lines}.get(self.name, 0)
+
+    def horizons(self, step: str) -> set[int]:
+        rows = self.at[step].batches
+        return {row["deleteHorizonMs"] for row in rows if row.get("deleteHorizonMs") is not None}
+
+    def cleaned_at(self, before: str, after: str) -> int:
+        """Return when Kafka cleaned: a new horizon is that plus the retention of tombstones."""
+        new = self.horizons(after) - self.horizons(before)
+        found = self.at[after]
+        if not new:
+            return int(found.about["takenAtMs"])
+        assert len(new) == 1
+        return new.pop() - found.config.delete_retention_ms
+
+
+@pytest.fixture(params=TOPICS)
+def topic(
+    named_partition: Callable[[str, str], Partition], request: pytest.FixtureRequest
+) -> Topic:
+    return Topic(named_partition, request.param)
+
+
+@contextmanager
+def open_copy(found: Partition, directory: Path, now_ms: int) -> Iterator[Log]:
+    """Open a copy of a partition; at the end replaced files are deleted as their delay is over."""
+    shutil.copytree(found.directory, directory)
+    for file in directory.iterdir():
+        file.chmod(0o644)
+    directory.chmod(0o755)
+    clock = ManualClock(now_ms)
+    with Log.open(
+        str(directory),
+        fs=SYSTEM_FILES,
+        clock=clock,
+        scheduler=ManualScheduler(clock),
+        rng=Random(1),
+        config=found.config,
+    ) as log:
+        log.update_high_watermark(log.log_end_offset)
+        yield log
+        clock.advance(found.config.file_delete_delay_ms)
+
+
+def clean(log: Log, first_dirty: int, end: int, now_ms: int) -> int:
+    cleaner = Cleaner(
+        CleanerSettings(1 << 20, 0.9),
+        clock=ManualClock(now_ms),
+        rng=Random(2),
+        pace=Pace(1 << 16, lambda: None),
+    )
+    return cleaner.clean(log, Cleanable(first_dirty, end), now_ms).end_offset
+
+
+def listed(directory: Path, *, below: int) -> list[tuple[Row, list[Any], bytes]]:
+    """Return of each batch the header, the records, and the bytes if they lie plain."""
+    found = []
+    for path in sorted(directory.glob("*.log")):
+        data = path.read_bytes()
+        batches, _, error = walk(data, check_crc=True)
+        assert error is None
+        for index in range(len(batches)):
+            header = batches.header(index)._asdict()
+            raw = data[batches.position[index] : batches.end[index]]
+            records = list(iterate(data, batches.slice(index, index + 1), control=True))
+            is_packed = header["attributes"] & 7
+            if is_packed:  # compressed bytes are not canonical, and with them size and CRC
+                del header["length"], header["crc"]
+            if header["base_offset"] < below:
+                found.append((header, records, b"" if is_packed else raw))
+    return found
+
+
+def test_the_first_cleaning_gives_kafkas_files(topic: Topic, tmp_path: Path) -> None:
+    """Same files; in each the same headers and records; the same bytes unless recompressed."""
+    after = topic.at["after"]
+    now_ms = topic.cleaned_at("before", "after")
+    directory = tmp_path / after.name
+
+    with open_copy(topic.at["before"], directory, now_ms) as log:
+        end_offset = clean(log, 0, log.segments.active.base_offset, now_ms)
+
+    assert topic.checkpoint("after") == end_offset
+    suffixes = ".log", ".timeindex", ".txnindex", ".snapshot"
+    assert after.files(*suffixes) == sorted(
+        path.name for path in directory.iterdir() if path.suffix in suffixes
+    )
+    assert listed(after.directory, below=1 << 62) == listed(directory, below=1 << 62)
+    for name, content in after.contents(".timeindex", ".txnindex", ".snapshot").items():
+        assert content == (directory / name).read_bytes(), name
+
+
+@pytest.mark.parametrize(("before", "after"), [("after", "later"), ("later", "last")])
+def test_a_later_cleaning_gives_kafkas_batches(
+    topic: Topic, before: str, after: str, tmp_path: Path
+) -> None:
+    """What was there before the new records, which are known as far as they stayed, is the same.
+
+    The new records that Kafka's cleaning dropped are lost; but of each key the last one stayed.
+    """
+    old, new = topic.at[before], topic.at[after]
+    now_ms = topic.cleaned_at(before, after)
+    directory = tmp_path / old.name
+    log_end = old.state["logEndOffset"]
+    with open_copy(old, directory, now_ms) as log:
+        append_newer(log, new, log_end, topic.checkpoint(after))
+        log.update_high_watermark(log.log_end_offset)
+
+        clean(log, topic.checkpoint(before), topic.checkpoint(after), now_ms)
+
+    assert listed(new.directory, below=log_end) == listed(directory, below=log_end)
+
+
+def append_newer(log: Log, new: Partition, from_offset: int, end: int) -> None:
+    """Append what ``new`` has from an offset on; begin a segment where its dirty part ends."""
+    for name in new.files(".log"):
+        data = (new.directory / name).read_bytes()
+        batches = walk(data).batches
+        for index in range(len(batches)):
+            if batches.base_offset[index] < from_offset:
+                continue
+            if log.segments.active.base_offset < end <= batches.base_offset[index]:
+                log.roll(end)
+            raw = data[batches.position[index] : batches.end[index]]
+            log.append_as_follower(raw, int(batches.leader_epoch[index]))
+    if log.segments.active.base_offset < end:
+        log.roll(end)
+
+
+def test_cleaning_again_changes_no_record(topic: Topic, tmp_path: Path) -> None:
+    """A second cleaning of all at the same time leaves every record as it is; a third, all bytes.
+
+    The second finds the transactions empty that the first has emptied, and marks their markers.
+    """
+    now_ms = topic.cleaned_at("before", "after")
+    directory = tmp_path / topic.directory_name
+    seen = []
+    with open_copy(topic.at["before"], directory, now_ms) as log:
+        end = log.segments.active.base_offset
+        for _ in range(3):
+            clean(log, 0, end, now_ms)
+            files = sorted(directory.glob("*.log"))
+            seen.append((list(log.records()), b"".join(path.read_bytes() for path in files)))
+
+    assert seen[0][0] == seen[1][0]
+    assert seen[1] == seen[2]
+
+
+def test_no_compacted_topic_is_left_out(
+    named_partition: Callable[[str, str], Partition],
+) -> None:
+    """Each compacted topic of the golden data is cleaned here."""
+    about = named_partition("compaction/before", "compact-txn-0").about
+
+    assert sorted(about["topic configs"]) == list(TOPICS)
