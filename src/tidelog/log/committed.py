@@ -15,27 +15,47 @@ if TYPE_CHECKING:
 
     from tidelog.log.reading import AbortedTransaction
     from tidelog.records.memory import BatchColumns
+    from tidelog.records.table import Bools
+
+
+class AbortedFilter:
+    """Tells the batches of aborted transactions from all others; is shown batches in order.
+
+    ``aborted`` holds all aborted transactions that reach into the batches to come: those of which
+    the marker lies at or behind the first of them.
+    """
+
+    def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
+        self._waiting = sorted(aborted, key=lambda txn: txn.first_offset, reverse=True)
+        self._skipped_producers: set[int] = set()
+
+    def is_shown(self, batches: BatchColumns) -> Bools:
+        """Say of each batch whether it belongs to no aborted transaction; control batches do not.
+
+        ``batches`` lie behind those of the call before.
+        """
+        shown = np.ones(len(batches), np.bool_)
+        if not self._waiting and not self._skipped_producers:
+            return shown
+        transactional = np.flatnonzero(batches.is_transactional)
+        offsets, producers = batches.last_offset.tolist(), batches.producer_id.tolist()
+        is_control = batches.is_control.tolist()
+        for index in transactional.tolist():
+            while self._waiting and self._waiting[-1].first_offset <= offsets[index]:
+                self._skipped_producers.add(self._waiting.pop().producer_id)
+            if is_control[index]:
+                # Only an abort marker can end a transaction that was aborted.
+                self._skipped_producers.discard(producers[index])
+            elif producers[index] in self._skipped_producers:
+                shown[index] = False
+        return shown
 
 
 def without_aborted(batches: BatchColumns, aborted: Sequence[AbortedTransaction]) -> BatchColumns:
     """Return ``batches`` without those of transactions in ``aborted``; control batches stay.
 
-    ``aborted`` holds all aborted transactions that reach into these batches, by first offset.
+    ``aborted`` holds all aborted transactions that reach into these batches.
     """
     if not aborted:
         return batches
-    waiting = sorted(aborted, key=lambda txn: txn.first_offset, reverse=True)
-    skipped_producers: set[int] = set()
-    shown = np.ones(len(batches), np.bool_)
-    transactional = np.flatnonzero(batches.is_transactional)
-    offsets, producers = batches.last_offset.tolist(), batches.producer_id.tolist()
-    is_control = batches.is_control.tolist()
-    for index in transactional.tolist():
-        while waiting and waiting[-1].first_offset <= offsets[index]:
-            skipped_producers.add(waiting.pop().producer_id)
-        if is_control[index]:
-            # Only an abort marker can end a transaction that was aborted.
-            skipped_producers.discard(producers[index])
-        elif producers[index] in skipped_producers:
-            shown[index] = False
-    return batches.select(shown)
+    return batches.select(AbortedFilter(aborted).is_shown(batches))

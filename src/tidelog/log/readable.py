@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.config.log import LogConfig
+    from tidelog.log.counting import RecordCount
     from tidelog.log.leader_epoch import LeaderEpochCache
     from tidelog.log.lookup import TimestampedOffset
     from tidelog.log.producer_state import ProducerStateManager
@@ -170,6 +171,16 @@ class ReadableLog:
         epochs = self._state.epochs
         return self._state.look(
             "looking up a time", lambda view: fetch_offset(view, epochs, target)
+        )
+
+    def count_records(self, start_offset: int, end_offset: int) -> RecordCount:
+        """Count what the offsets ``[start, end)`` hold: records, aborted ones, markers, gaps.
+
+        Between the high watermark and the log end, say. Reads the batches' headers, and decodes
+        those at the ends of the range; above the last stable offset open transactions count.
+        """
+        return self._state.look(
+            "counting records", lambda view: view.count_records(start_offset, end_offset)
         )
 
     def end_offset_for_epoch(self, leader_epoch: int) -> LogOffsetMetadata | None:

@@ -23,6 +23,7 @@ from tidelog.errors import (
     OffsetOutOfRange,
     TidelogError,
 )
+from tidelog.log.committed import AbortedFilter
 from tidelog.log.read_only_segment import (
     NO_HINTS,
     Hints,
@@ -30,6 +31,12 @@ from tidelog.log.read_only_segment import (
     ends_here,
     position_for,
     walk_segment,
+)
+from tidelog.log.txn_replay import (
+    ReplayedTransactions,
+    Snapshot,
+    newest_snapshot,
+    replay_transactions,
 )
 from tidelog.records.columns import iterate
 from tidelog.segment.filenames import (
@@ -128,6 +135,7 @@ class ReadOnlyLog:
         self._checkpointed_log_start = checkpointed_log_start
         self.segments = self._list()
         self._hints: dict[int, Hints] = {}
+        self._replays: dict[tuple[int, int], ReplayedTransactions] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -143,6 +151,7 @@ class ReadOnlyLog:
     def close(self) -> None:
         """Forget what was read of the indexes; files are open only while they are read."""
         self._hints.clear()
+        self._replays.clear()
 
     @property
     def log_start_offset(self) -> int:
@@ -178,8 +187,21 @@ class ReadOnlyLog:
         """Return the exclusive end for a reader that goes ``up_to`` there."""
         return self.high_watermark if up_to is ReadUpTo.HIGH_WATERMARK else self.log_end_offset
 
+    def last_stable_offset(self, up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK) -> int:
+        """Return the exclusive end for a reader of committed records that goes ``up_to`` there.
+
+        All transactions with records below it are decided. In a log with damage before that end it
+        lies at the damage or before: what comes behind, a marker too, is not known.
+        """
+        end = self.end_offset(up_to)
+        return self._replayed(end, end).last_stable_offset
+
     def pieces(
-        self, start_offset: int | None = None, end_offset: int | None = None
+        self,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        *,
+        committed: bool = False,
     ) -> Iterator[Piece]:
         """Yield pieces of whole, checked batches that hold offsets of ``[start, end)``.
 
@@ -188,7 +210,9 @@ class ReadOnlyLog:
 
         Args:
             start_offset: inclusive; None: the log start offset.
-            end_offset: exclusive; None: the high watermark.
+            end_offset: exclusive; None: the high watermark, or the last stable offset.
+            committed: leave out the batches of aborted transactions. The caller sees to it that the
+                range ends at or below the last stable offset.
 
         Raises:
             OffsetOutOfRange: the range does not lie in the log.
@@ -196,7 +220,8 @@ class ReadOnlyLog:
                 range ends at a log end that is damaged.
             KafkaStorageError: a segment went away while it was to be read.
         """
-        for _, piece in self._located_pieces(*self._range(start_offset, end_offset)):
+        start, end = self._range(start_offset, end_offset, committed=committed)
+        for _, piece in self._located_pieces(start, end, committed=committed):
             yield piece
 
     def records(
@@ -205,15 +230,16 @@ class ReadOnlyLog:
         end_offset: int | None = None,
         *,
         since_ms: int | None = None,
+        committed: bool = False,
     ) -> Iterator[Record]:
         """Yield the records with offsets in ``[start, end)``, without control records.
 
         ``since_ms`` leaves out records with an earlier timestamp, and whole batches without
         decoding them. Arguments and errors as ``pieces``; a batch that does not decode is damage.
         """
-        start, end = self._range(start_offset, end_offset)
+        start, end = self._range(start_offset, end_offset, committed=committed)
         since = -INT64_MAX if since_ms is None else since_ms
-        for path, piece in self._located_pieces(start, end):
+        for path, piece in self._located_pieces(start, end, committed=committed):
             for index in np.flatnonzero(piece.batches.max_timestamp >= since).tolist():
                 for record in _records_of(path, piece, index):
                     if start <= record.offset < end and record.timestamp >= since:
@@ -244,10 +270,14 @@ class ReadOnlyLog:
             cuts.append(Split(start, end_offset, taken))
         return cuts
 
-    def _range(self, start_offset: int | None, end_offset: int | None) -> tuple[int, int]:
+    def _range(
+        self, start_offset: int | None, end_offset: int | None, *, committed: bool = False
+    ) -> tuple[int, int]:
         """Return the range to read; raise OffsetOutOfRange unless it lies in the log."""
         start = self.log_start_offset if start_offset is None else start_offset
-        end = self.high_watermark if end_offset is None else end_offset
+        end = end_offset
+        if end is None:
+            end = self.last_stable_offset() if committed else self.high_watermark
         if start < self.log_start_offset:
             raise OffsetOutOfRange(start, self.log_start_offset, self.log_end_offset)
         if start < end and end > self.log_end_offset and self.damage is None:
@@ -258,7 +288,32 @@ class ReadOnlyLog:
         if self.damage is not None and end >= self.log_end_offset:
             raise self.damage
 
-    def _located_pieces(self, start: int, end: int) -> Iterator[tuple[str, Piece]]:
+    def _replayed(self, known_offset: int, end: int) -> ReplayedTransactions:
+        """Return the transactions below ``end``, all aborted ones from ``known_offset`` on."""
+        start = self.log_start_offset
+        if (known_offset, end) not in self._replays:
+            known = newest_snapshot(self._fs, self.directory, start, known_offset)
+            replayed = replay_transactions(known or Snapshot(start, []), end, self.pieces)
+            self._replays[known_offset, end] = replayed
+        return self._replays[known_offset, end]
+
+    def _located_pieces(
+        self, start: int, end: int, *, committed: bool = False
+    ) -> Iterator[tuple[str, Piece]]:
+        """Yield each piece with the path of its file, by request without aborted batches."""
+        if not committed:
+            yield from self._all_pieces(start, end)
+            return
+        # A marker beyond the range may say that a transaction in it was aborted.
+        replayed = self._replayed(start, self.log_end_offset)
+        shown_by = AbortedFilter(replayed.transactions.aborted_from(start))
+        for path, piece in self._all_pieces(start, end):
+            shown = shown_by.is_shown(piece.batches)
+            yield path, piece._replace(batches=piece.batches.select(shown))
+        if replayed.damage is not None and end >= replayed.last_stable_offset:
+            raise replayed.damage
+
+    def _all_pieces(self, start: int, end: int) -> Iterator[tuple[str, Piece]]:
         """Yield each piece with the path of its file; a segment that is gone is looked for once."""
         segments = self.segments
         waiting = _overlapping(segments, start, end)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.errors import OffsetOutOfRange
 from tidelog.log.committed import without_aborted
+from tidelog.log.counting import count_records
 from tidelog.log.segments import segments_from
 from tidelog.records.columns import iterate as iterate_records
 from tidelog.records.memory import walk
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Self
 
+    from tidelog.log.counting import RecordCount
     from tidelog.log.offsets import LogOffsets
-    from tidelog.records.file_records import FileSlice
+    from tidelog.records.file_records import FileSlice, Piece
     from tidelog.records.record import Record
     from tidelog.segment.segment import LogSegment
 
@@ -124,6 +126,16 @@ class LogView(NamedTuple):
             return FetchData(place, found.slice, found.first_entry_incomplete, aborted)
         return FetchData(offsets.log_end, aborted=aborted)
 
+    def count_records(self, start_offset: int, end_offset: int) -> RecordCount:
+        """Count what the offsets of a range hold; see ``Log.count_records``."""
+        segments = segments_from(self.segments, start_offset)
+        if not segments:
+            segments = self.segments
+        chosen = [segment for segment in segments if segment.base_offset < end_offset]
+        aborted = collect_aborted(segments, start_offset, end_offset)
+        pieces = (piece for segment in chosen for piece in _pieces(segment, start_offset))
+        return count_records(pieces, start_offset, end_offset, aborted)
+
     def _upper_bound(
         self, segments: tuple[LogSegment, ...], place: LogOffsetMetadata, size_bytes: int
     ) -> int:
@@ -189,6 +201,16 @@ def iterate(read: Callable[[int], FetchData], start_offset: int) -> Iterator[Rec
         if position == 0:
             return
         offset = int(batches.last_offset[-1]) + 1
+
+
+def _pieces(segment: LogSegment, start_offset: int) -> Iterator[Piece]:
+    """Yield the batches of a segment from the one that holds ``start_offset``, or the next, on."""
+    first = segment.translate_offset(start_offset)
+    if first is not None:
+        records = segment.file_records(first.position)
+        yield from records.pieces()
+        if records.error is not None:
+            raise records.error
 
 
 def _end_position(segment: LogSegment, limit: LogOffsetMetadata) -> int | None:
