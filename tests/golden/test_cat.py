@@ -22,3 +22,17 @@ def test_cat_prints_the_records_that_kafka_gives(
     code = main(["cat", "-d", str(partition.directory), "--encoding", "base64"])
 
     assert (0, expected) == (code, capsys.readouterr().out.split("\n")[:-1])
+
+
+def test_cat_leaves_out_what_is_not_committed(
+    transactional: Partition, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With read_committed the records are those that such a consumer of Kafka got."""
+    place = {"topic": transactional.topic, "partition": transactional.number}
+    rows = transactional.committed
+    expected = [json.dumps({**place, **record}, ensure_ascii=False) for record in rows]
+    where = ["-d", str(transactional.directory), "--encoding", "base64"]
+
+    code = main(["cat", *where, "--isolation", "read_committed"])
+
+    assert (0, expected) == (code, capsys.readouterr().out.split("\n")[:-1])

@@ -11,6 +11,7 @@ from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.log.log import Log
 from tidelog.log.lookup import OffsetTarget
+from tidelog.log.reading import FetchIsolation
 from tidelog.log.snapshot import unpack_snapshot
 from tidelog.testing import ManualClock
 
@@ -74,6 +75,17 @@ def test_a_log_gives_the_records_that_kafka_gives(loadable: Partition, tmp_path:
         read = [loadable.listed(record) for record in log.records()]
 
     assert loadable.records == read
+
+
+def test_a_log_gives_committed_records_as_kafka_does(
+    transactional: Partition, tmp_path: Path
+) -> None:
+    """A reader of committed records gets what a read_committed consumer of Kafka got."""
+    with open_copy(transactional, tmp_path) as log:
+        committed = log.records(isolation=FetchIsolation.TXN_COMMITTED)
+        read = [transactional.listed(record) for record in committed]
+
+    assert transactional.committed == read
 
 
 def test_a_log_has_the_offsets_of_the_broker(loadable: Partition, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import sys
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from tidelog.cli.parser import READ_COMMITTED
 from tidelog.cli.places import find_places
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
@@ -38,6 +39,8 @@ def _print(place: Place, args: Namespace) -> None:
     with open_read_only(place.path, fs=SYSTEM_FILES) as log:
         end = log.end_offset(ReadUpTo(args.up_to))
         _tell_what_is_above(log, end)
+        if args.isolation == READ_COMMITTED:
+            end = log.last_stable_offset(ReadUpTo(args.up_to))
         for record in islice(_chosen(log, end, args), args.limit):
             write(record_as_json(place.topic, place.partition, record, encoding))
             write("\n")
@@ -46,7 +49,8 @@ def _print(place: Place, args: Namespace) -> None:
 def _chosen(log: ReadOnlyLog, end: int, args: Namespace) -> Iterator[Record]:
     start = max(args.start_offset or 0, log.log_start_offset)
     stop = end if args.end_offset is None else min(args.end_offset, end)
-    for record in log.records(start, stop, since_ms=args.since):
+    committed = args.isolation == READ_COMMITTED
+    for record in log.records(start, stop, since_ms=args.since, committed=committed):
         if args.until is None or record.timestamp < args.until:
             yield record
 

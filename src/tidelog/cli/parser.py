@@ -18,6 +18,8 @@ Kafka's log in Python: look into, write and repair log directories, byte for byt
 A data directory holds one directory per partition, named <topic>-<partition>.
 """
 
+READ_COMMITTED: Final = "read_committed"
+
 EXIT_CODES: Final = "exit codes: 0 fine, 1 the data is bad, 2 the usage is wrong"
 
 
@@ -32,7 +34,7 @@ def make_parser() -> ArgumentParser:
     )
     parser.add_argument("--version", action="store_true", help="print the version and leave")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for add in (_create, _append, _cat, _dump, _describe, _picture, _warm):
+    for add in (_create, _append, _cat, _offsets, _dump, _describe, _picture, _warm):
         add(commands)
     return parser
 
@@ -113,6 +115,22 @@ def _append(commands: _SubParsersAction[ArgumentParser]) -> None:
     _settings(parser)
 
 
+def _visibility(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--up-to",
+        choices=("highWatermark", "logEnd"),
+        default="highWatermark",
+        dest="up_to",
+        help="how far to read (default highWatermark)",
+    )
+    parser.add_argument(
+        "--isolation",
+        choices=("read_uncommitted", READ_COMMITTED),
+        default="read_uncommitted",
+        help="read_committed leaves out what is aborted or still open (default read_uncommitted)",
+    )
+
+
 def _encoding(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--encoding",
@@ -139,17 +157,26 @@ def _cat(commands: _SubParsersAction[ArgumentParser]) -> None:
     parser.add_argument(
         "--until", type=int, metavar="MS", help="only records with a timestamp before MS"
     )
-    parser.add_argument(
-        "--up-to",
-        choices=("highWatermark", "logEnd"),
-        default="highWatermark",
-        dest="up_to",
-        help="how far to read (default highWatermark)",
-    )
+    _visibility(parser)
     parser.add_argument(
         "-n", "--limit", type=_not_negative, metavar="N", help="at most N records a partition"
     )
     _encoding(parser)
+
+
+def _offsets(commands: _SubParsersAction[ArgumentParser]) -> None:
+    parser = _command(commands, "offsets", "print where partitions start and end, or are at a time")
+    parser.add_argument("topic", metavar="TOPIC", nargs="?", help="may be left out where -d tells")
+    _directory(parser, partition=True)
+    parser.add_argument("-p", "--partition", type=_not_negative, metavar="N", help="this one only")
+    parser.add_argument(
+        "--at",
+        type=_offset_target,
+        metavar="WHEN",
+        help="earliest, latest, max-timestamp or a time in ms: the one offset that goes with it",
+    )
+    _visibility(parser)
+    _json(parser)
 
 
 def _dump(commands: _SubParsersAction[ArgumentParser]) -> None:
@@ -182,6 +209,10 @@ def _picture(commands: _SubParsersAction[ArgumentParser]) -> None:
 def _warm(commands: _SubParsersAction[ArgumentParser]) -> None:
     parser = _command(commands, "warm", "compile all kernels now, so that nothing waits later")
     _json(parser)
+
+
+def _offset_target(text: str) -> str | int:
+    return text if text in {"earliest", "latest", "max-timestamp"} else _not_negative(text)
 
 
 def _key_value(text: str) -> tuple[str, str]:
