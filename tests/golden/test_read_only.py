@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.log.reader import ReadUpTo, open_read_only
+from tidelog.records.columns import iterate
+from tidelog.records.file_records import FileRecords
 
 if TYPE_CHECKING:
     from conftest import Partition
@@ -42,3 +44,20 @@ def test_shares_of_a_log_hold_each_record_once(indexed: Partition) -> None:
         ]
 
     assert [record["offset"] for record in indexed.records] == offsets
+
+
+def test_control_records_have_the_keys_and_values_that_kafka_reads(controlled: Partition) -> None:
+    """Control records, which no consumer sees, are stored bytes like all others."""
+    expected = [(row["offset"], row["key"], row["value"]) for row in controlled.control]
+
+    read = []
+    for name in controlled.files(".log"):
+        with FileRecords.open(SYSTEM_FILES, str(controlled.directory / name)) as file:
+            for piece in file.pieces():
+                batches = piece.batches_in_data
+                chosen = batches.select(batches.is_control)
+                read += [
+                    controlled.listed(each) for each in iterate(piece.data, chosen, control=True)
+                ]
+
+    assert expected == [(row["offset"], row["key"], row["value"]) for row in read]
