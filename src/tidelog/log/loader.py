@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tidelog.errors import CorruptIndex, InvalidArgument, InvariantError, SegmentOffsetOverflow
 from tidelog.log.deletion import delete_segment_files, delete_snapshots
+from tidelog.log.load_watch import SILENT
 from tidelog.log.offsets import LogOffsets
 from tidelog.log.rebuild import rebuild_producer_state
 from tidelog.log.recovery import SegmentRecovery
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from tidelog.log.context import LogContext
     from tidelog.log.leader_epoch import LeaderEpochCache
+    from tidelog.log.load_watch import LoadWatcher
     from tidelog.log.producer_state import ProducerStateManager
     from tidelog.segment.segment import LogSegment
 
@@ -67,6 +69,7 @@ class LogLoader:
         epochs: LeaderEpochCache,
         producers: ProducerStateManager,
         checkpoints: LogCheckpoints,
+        watcher: LoadWatcher = SILENT,
     ) -> None:
         self._context = context
         self._fs = context.fs
@@ -80,6 +83,7 @@ class LogLoader:
             epochs,
             config=producers.config,
             log_start_offset=checkpoints.log_start_offset,
+            watcher=watcher,
         )
 
     def load(self) -> LoadedLog:
@@ -280,6 +284,7 @@ class LogLoader:
 
     def _remove(self, segments: list[LogSegment], reason: str) -> None:
         for segment in segments:
+            self._recovery.tell_removal(segment, reason)
             self._segments.remove(segment.base_offset)
         delete_segment_files(self._context, segments, reason)
         offsets = [segment.base_offset for segment in segments]

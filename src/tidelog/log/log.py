@@ -16,6 +16,7 @@ from tidelog.log.context import LogContext
 from tidelog.log.deletion import delete_snapshots
 from tidelog.log.failures import DirectoryGuard
 from tidelog.log.leader_epoch import LeaderEpochCache
+from tidelog.log.load_watch import SILENT
 from tidelog.log.loader import LogCheckpoints, LogLoader
 from tidelog.log.local_log import LocalLog
 from tidelog.log.producer_append import UNKNOWN_TRANSACTION_VERSION
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.env.scheduler import Scheduler
+    from tidelog.log.load_watch import LoadWatcher
     from tidelog.records.builder import NewRecord
     from tidelog.segment.segment import LogSegment
 
@@ -84,6 +86,7 @@ class Log(ReadableLog):
         topic_id: UUID | None = None,
         on_failure: Callable[[str, OSError], None] | None = None,
         producer_config: ProducerStateConfig = DEFAULT_PRODUCER_CONFIG,
+        watcher: LoadWatcher = SILENT,
     ) -> Self:
         """Open the log in ``directory``, which is made if missing, and recover it if need be.
 
@@ -101,6 +104,7 @@ class Log(ReadableLog):
             topic_id: to be given to a log that has none; InconsistentTopicId if it has another.
             on_failure: told the data directory and the error when the disk fails.
             producer_config: the broker's settings about producers.
+            watcher: told how far a recovery is, and what it cuts off.
         """
         directory = directory.rstrip("/")
         guard = DirectoryGuard(directory.rpartition("/")[0], on_failure)
@@ -110,7 +114,7 @@ class Log(ReadableLog):
             epochs = LeaderEpochCache.open(directory, fs=fs, scheduler=scheduler, guard=guard)
             producers = ProducerStateManager(directory, fs=fs, clock=clock, config=producer_config)
             checkpoints = LogCheckpoints(log_start_offset, recovery_point, clean_shutdown)
-            loaded = LogLoader(context, epochs, producers, checkpoints).load()
+            loaded = LogLoader(context, epochs, producers, checkpoints, watcher).load()
             return cls(
                 LogState(
                     context,

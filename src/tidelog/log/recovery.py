@@ -10,15 +10,18 @@ import logging
 from typing import TYPE_CHECKING
 
 from tidelog.errors import OffsetsOutOfOrder
+from tidelog.log.load_watch import Loss, ProgressMeter
 from tidelog.log.producer_state import ProducerStateManager
 from tidelog.log.rebuild import rebuild_producer_state
 from tidelog.log.replay import replay_epochs, replay_producers
+from tidelog.segment.recovery import Cut
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tidelog.log.context import LogContext
     from tidelog.log.leader_epoch import LeaderEpochCache
+    from tidelog.log.load_watch import LoadWatcher
     from tidelog.log.producer_state import ProducerStateConfig
     from tidelog.log.segments import LogSegments
     from tidelog.records.memory import BatchColumns
@@ -32,12 +35,19 @@ _log = logging.getLogger(__name__)
 class _Observer:
     """Feeds recovered batches to leader epochs and producer state, in this order."""
 
-    def __init__(self, epochs: LeaderEpochCache, producers: ProducerStateManager) -> None:
+    def __init__(
+        self, epochs: LeaderEpochCache, producers: ProducerStateManager, meter: ProgressMeter
+    ) -> None:
         self._epochs = epochs
         self._producers = producers
+        self._meter = meter
+        self.seen_bytes = 0
 
     def observe(self, batches: BatchColumns, data: Bytes) -> Sequence[AbortedTxn]:
         """Take note of good batches of ``data``; return the transactions that they abort."""
+        size_bytes = int(batches.size.sum())
+        self.seen_bytes += size_bytes
+        self._meter.advance(size_bytes)
         replay_epochs(self._epochs, batches)
         return replay_producers(self._producers, batches, data)
 
@@ -53,12 +63,15 @@ class SegmentRecovery:
         *,
         config: ProducerStateConfig,
         log_start_offset: int,
+        watcher: LoadWatcher,
     ) -> None:
         self._context = context
         self._segments = segments
         self._epochs = epochs
         self._config = config
         self._log_start_offset = log_start_offset
+        self._watcher = watcher
+        self._meter = ProgressMeter(context.directory, watcher, context.clock)
 
     def recover(self, segment: LogSegment) -> int:
         """Check and re-index one segment; return the bytes cut off its end.
@@ -66,6 +79,10 @@ class SegmentRecovery:
         Producer state is rebuilt up to the segment in a manager of its own, so that the log's can
         later be built from scratch; the snapshot left behind spares the next segment that work.
         """
+        self._meter.expect(segment.size_bytes)
+        return self._recover(segment)
+
+    def _recover(self, segment: LogSegment) -> int:
         context = self._context
         producers = ProducerStateManager(
             context.directory, fs=context.fs, clock=context.clock, config=self._config
@@ -77,9 +94,22 @@ class SegmentRecovery:
             last_offset=segment.base_offset,
             now_ms=context.clock.now_ms(),
         )
-        cut_bytes = segment.recover(_Observer(self._epochs, producers))
+        observer = _Observer(self._epochs, producers, self._meter)
+        size_bytes = segment.size_bytes
+        cut_bytes = segment.recover(observer, lambda cut: self._tell_cut(segment, cut))
+        self._meter.advance(size_bytes - observer.seen_bytes)
         producers.take_snapshot()
         return cut_bytes
+
+    def tell_removal(self, segment: LogSegment, reason: str) -> None:
+        """Tell the watcher that a whole segment will go."""
+        view = segment.view()
+        where = segment.path, segment.base_offset, view.file
+        self._watcher.losing(Loss(*where, 0, view.size_bytes, reason, is_segment=True))
+
+    def _tell_cut(self, segment: LogSegment, cut: Cut) -> None:
+        where = segment.path, segment.base_offset, cut.file
+        self._watcher.losing(Loss(*where, cut.position, cut.end, cut.reason, is_segment=False))
 
     def recover_from(self, recovery_point: int) -> list[LogSegment]:
         """Recover all segments from the one that holds ``recovery_point`` on.
@@ -87,14 +117,17 @@ class SegmentRecovery:
         Where bytes had to be cut the log ends. Returns the segments behind that, still in the set.
         """
         unflushed = self._segments.from_floor(recovery_point) or self._segments.all
+        self._meter.expect(sum(segment.size_bytes for segment in unflushed))
         for number, segment in enumerate(unflushed):
             try:
-                cut_bytes = self.recover(segment)
+                cut_bytes = self._recover(segment)
             except OffsetsOutOfOrder as error:
                 _log.warning(
                     "segment-emptied directory=%s base_offset=%d reason=%s",
                     *(self._context.directory, segment.base_offset, error),
                 )
+                view = segment.view()
+                self._tell_cut(segment, Cut(view.file, 0, view.size_bytes, str(error)))
                 cut_bytes = segment.truncate_to(segment.base_offset)
             if cut_bytes:
                 behind = unflushed[number + 1 :]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from tidelog.env.files import OpenFile
     from tidelog.records.file_records import Piece
     from tidelog.records.memory import BatchColumns
     from tidelog.segment.reading import SegmentView
@@ -49,10 +50,23 @@ class RecoveryObserver(Protocol):
 
 
 class Recovered(NamedTuple):
-    """How many bytes hold valid batches, and what the next batch has to know of them."""
+    """How many bytes hold valid batches, and what the next batch has to know of them.
+
+    ``reason`` says what is wrong behind them; empty where the file just ends.
+    """
 
     valid_bytes: int
     state: IndexState
+    reason: str = ""
+
+
+class Cut(NamedTuple):
+    """Bytes ``[position, end)`` of a .log file that recovery is about to cut off."""
+
+    file: OpenFile
+    position: int
+    end: int
+    reason: str
 
 
 def rebuild(
@@ -84,7 +98,7 @@ def rebuild(
     if reason is not None:
         cut = view.file.path, valid_bytes
         _log.warning("segment-cut path=%s position=%d reason=%s", *cut, reason.reason)
-    return Recovered(valid_bytes, state)
+    return Recovered(valid_bytes, state, "" if reason is None else reason.reason)
 
 
 def _observe(

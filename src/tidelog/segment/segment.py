@@ -25,7 +25,7 @@ from tidelog.segment.segment_files import SegmentFiles
 from tidelog.segment.time_index import TimestampOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from random import Random
 
     from tidelog.codec.layout import Buffer
@@ -259,8 +259,14 @@ class LogSegment(SegmentReader):
         with self._files_lock:
             self.txn_index.append_all(aborted)
 
-    def recover(self, observer: RecoveryObserver | None = None) -> int:
+    def recover(
+        self,
+        observer: RecoveryObserver | None = None,
+        on_cut: Callable[[recovery.Cut], None] | None = None,
+    ) -> int:
         """Check every batch, cut at the first bad one, rebuild the indexes; return bytes cut.
+
+        ``on_cut`` is told before bytes are cut off.
 
         Raises:
             SegmentOffsetOverflow: a batch's last offset does not fit; split the segment.
@@ -272,6 +278,9 @@ class LogSegment(SegmentReader):
         before = self._size_bytes
         interval_bytes = self.config.index_interval_bytes
         found = recovery.rebuild(self.view(), self.txn_index, interval_bytes, observer)
+        if on_cut is not None and found.valid_bytes < before:
+            reason = found.reason or "the file ends inside a batch"
+            on_cut(recovery.Cut(self._files.log, found.valid_bytes, before, reason))
         self._size_bytes = found.valid_bytes
         self._files.cut_log(found.valid_bytes)
         self._first_timestamp = None

@@ -1,0 +1,85 @@
+"""What loading a log tells whoever waits for it: how far it is, and what it takes away.
+
+Owns these two messages. Must not know who listens. Kafka writes the same to its application log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from tidelog.env.clock import Clock
+    from tidelog.env.files import OpenFile
+
+_NS_PER_MS: Final = 1_000_000
+
+
+class RecoveryProgress(NamedTuple):
+    """How far the recovery of one log is; ``left_ms`` is an estimate, None before there is one."""
+
+    directory: str
+    done_bytes: int
+    total_bytes: int
+    left_ms: int | None
+
+
+class Loss(NamedTuple):
+    """Bytes ``[position, end)`` of a .log file that are about to go, and why.
+
+    ``file`` may be read until the call that brings this returns. ``is_segment``: the whole segment
+    goes, good batches too, because the log ends before it.
+    """
+
+    path: str
+    base_offset: int
+    file: OpenFile
+    position: int
+    end: int
+    reason: str
+    is_segment: bool
+
+
+class LoadWatcher:
+    """Is told what happens to logs while they are loaded; this one does not care.
+
+    Called on the thread that loads the log.
+    """
+
+    def progressed(self, progress: RecoveryProgress) -> None:
+        """Take note that some more of a log was checked."""
+
+    def losing(self, loss: Loss) -> None:
+        """Take note that bytes will be cut off, or a segment removed."""
+
+
+SILENT: Final = LoadWatcher()
+
+
+class ProgressMeter:
+    """Counts the bytes that one log's recovery has checked, and tells the watcher."""
+
+    def __init__(self, directory: str, watcher: LoadWatcher, clock: Clock) -> None:
+        self._directory = directory
+        self._watcher = watcher
+        self._clock = clock
+        self._total_bytes = 0
+        self._done_bytes = 0
+        self._started_ns = 0
+
+    def expect(self, size_bytes: int) -> None:
+        """Take note of bytes that will be checked."""
+        if not self._total_bytes:
+            self._started_ns = self._clock.monotonic_ns()
+        self._total_bytes += size_bytes
+
+    def advance(self, size_bytes: int) -> None:
+        """Take note of bytes that were checked, and tell."""
+        self._done_bytes += size_bytes
+        left_ms = None
+        if self._done_bytes:
+            passed_ns = self._clock.monotonic_ns() - self._started_ns
+            left_bytes = max(self._total_bytes - self._done_bytes, 0)
+            left_ms = passed_ns * left_bytes // self._done_bytes // _NS_PER_MS
+        self._watcher.progressed(
+            RecoveryProgress(self._directory, self._done_bytes, self._total_bytes, left_ms)
+        )
