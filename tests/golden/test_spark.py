@@ -12,11 +12,12 @@ from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
 from tidelog.env.system_files import SYSTEM_FILES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
-    from conftest import Partition
     from pyspark.sql import SparkSession
+
+    from conftest import Partition
 
     Rows = list[dict[str, Any]]
 
@@ -36,16 +37,6 @@ COLUMNS = ("topic", "partition", "offset", "timestampType", "key", "value", "hea
 def is_timely(partition: Partition) -> bool:
     """Say whether Spark can hold all timestamps of the partition."""
     return all(abs(record["timestamp"]) <= LATEST_MS for record in partition.records)
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    """Return a local session."""
-    from tidelog.spark import session
-
-    running = session(**{"spark.master": "local[2]", "spark.app.name": "tidelog golden tests"})
-    yield running
-    running.stop()
 
 
 @pytest.fixture(scope="module")

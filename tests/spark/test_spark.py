@@ -17,6 +17,8 @@ from tidelog.spark.reader import LogReader
 from tidelog.staging.staged_file import list_staged
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
@@ -26,6 +28,12 @@ KAFKA_COLUMNS = (
     "timestampType int"
 )
 ROWS = "key string, value string, headers array<struct<key: string, value: binary>>"
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> str:
+    """Return the path of a data directory that does not exist yet."""
+    return str(tmp_path / "data")
 
 
 def write(rows: DataFrame, path: str, topic: str | None = "t", **options: Any) -> None:

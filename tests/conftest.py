@@ -1,4 +1,4 @@
-"""One Spark session for all tests of a process, which takes seconds to start."""
+"""What tests of several kinds share: one Spark session a process, for it takes seconds to start."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -22,9 +21,3 @@ def spark() -> Iterator[SparkSession]:
     running = session(**{"spark.master": "local[2]", "spark.app.name": "tidelog tests"})
     yield running
     running.stop()
-
-
-@pytest.fixture
-def data_dir(tmp_path: Path) -> str:
-    """Return the path of a data directory that does not exist yet."""
-    return str(tmp_path / "data")
