@@ -2,10 +2,12 @@
 
 Owns the drawing. Must not read files: it draws the facts of ``describe``.
 
-    flights-0  84,193 records' offsets in 3 segments, 12.4 MB
-    0                    30,113               60,002       84,193
-    |####################|####################|=============>
-    ^ start                                                 ^ high watermark
+    flights-0: 49,193 offsets in 3 segments, 12.4 MB
+    0                      30,113                  60,002
+    ├░░░░░░░░░░░░░░░░░░░░░░│███████████████████████│▒▒▒▒▒▒▒▒▒▒▒▶
+                                └ log start 35,000
+                                       high watermark 80,000 ┘
+                                               log end 84,193 ┘
 """
 
 from __future__ import annotations
@@ -20,16 +22,16 @@ ACTIVE: Final = "▒"
 GONE: Final = "░"
 EMPTY: Final = "╌"
 DEFAULT_WIDTH: Final = 78
-MIN_WIDTH: Final = 30
+MIN_WIDTH: Final = 48
 _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
 
 
 def draw_log(facts: LogFacts, width: int = DEFAULT_WIDTH) -> str:
-    """Return the picture of one log, at most ``width`` columns wide, lines ended by newlines.
+    """Return the picture of one log, ``width`` columns wide (at least 48), each line ended.
 
-    A segment is drawn in proportion to its bytes: closed ones full, the active one lighter, what
-    lies below the log start offset lightest. Below stand the offsets at segment starts, and the
-    three offsets that readers and retention go by.
+    A segment is drawn in proportion to its bytes: closed ones full, the active one lighter, those
+    below the log start offset lightest. Above stand the base offsets, as far as there is room for
+    them, and below the three offsets that readers and retention go by.
     """
     width = max(width, MIN_WIDTH)
     bar, marks = _bar(facts, width - 2)

@@ -1,0 +1,105 @@
+"""What a log directory holds, as values."""
+
+from __future__ import annotations
+
+from tidelog.explain.describe import SegmentFacts, describe_log
+from tidelog.testing.data_home import DataHome
+
+
+def home_with_log(records: int = 6) -> DataHome:
+    """Return a data directory whose t-0 has segments of two batches each."""
+    home = DataHome()
+    with home.open(overrides={"internal.segment.bytes": "200"}) as directory:
+        directory.create_topic("t")
+        for number in range(records):
+            directory.partition("t", 0).append_records([(number, None, bytes([number]) * 20, [])])
+    return home
+
+
+def test_facts_are_those_of_the_files() -> None:
+    """Offsets of the log, and of each segment with the sizes of its files."""
+    home = home_with_log(5)
+
+    facts = describe_log(home.fs, "/data/t-0")
+
+    assert (
+        facts.topic,
+        facts.partition,
+        facts.directory,
+        facts.damage,
+    ) == ("t", 0, "/data/t-0", None)
+    assert (
+        facts.log_start_offset,
+        facts.high_watermark,
+        facts.log_end_offset,
+        facts.size_bytes,
+    ) == (0, 5, 5, 5 * 88)
+    assert facts.segments == (
+        SegmentFacts(0, 2, 176, 0, 12, 0, is_active=False),
+        SegmentFacts(2, 4, 176, 0, 12, 0, is_active=False),
+        SegmentFacts(4, 5, 88, 0, 12, 0, is_active=True),
+    )
+
+
+def test_facts_are_printed_under_camel_case_names() -> None:
+    """The same names in every command's JSON, in the order of the values."""
+    home = home_with_log(1)
+
+    found = describe_log(home.fs, "/data/t-0").as_json()
+
+    assert found == {
+        "topic": "t",
+        "partition": 0,
+        "directory": "/data/t-0",
+        "logStartOffset": 0,
+        "highWatermark": 1,
+        "logEndOffset": 1,
+        "sizeBytes": 88,
+        "segments": [
+            {
+                "baseOffset": 0,
+                "endOffset": 1,
+                "logBytes": 88,
+                "indexBytes": 0,
+                "timeIndexBytes": 12,
+                "txnIndexBytes": 0,
+                "isActive": True,
+            }
+        ],
+        "damage": None,
+    }
+    assert list(found)[:4] == ["topic", "partition", "directory", "logStartOffset"]
+
+
+def test_a_partition_without_files_is_described() -> None:
+    """As one that was created and never written."""
+    home = home_with_log(0)
+    home.fs.make_directory("/data/u-0")
+
+    facts = describe_log(home.fs, "/data/u-0")
+
+    assert (facts.log_end_offset, facts.segments) == (0, ())
+
+
+def test_missing_index_files_have_no_bytes() -> None:
+    """They can be made anew; that is no damage."""
+    home = home_with_log(1)
+    for suffix in (".index", ".timeindex"):
+        home.fs.delete(f"/data/t-0/{0:020d}{suffix}")
+
+    segment = describe_log(home.fs, "/data/t-0").segments[0]
+
+    assert (segment.log_bytes, segment.index_bytes, segment.time_index_bytes) == (88, 0, 0)
+
+
+def test_damage_is_described() -> None:
+    """What a reader would meet at the log's end, with file and byte."""
+    home = home_with_log(1)
+    home.write("replication-offset-checkpoint", "0\n1\nt 0 3\n")
+
+    damage = describe_log(home.fs, "/data/t-0").damage
+
+    assert damage == (
+        "offsets 1 to 2, below the high watermark, are missing at byte 88 of"
+        f" /data/t-0/{0:020d}.log"
+    )
