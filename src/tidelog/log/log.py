@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.env.scheduler import Scheduler
+    from tidelog.log.expiry import DeletedSegment
     from tidelog.log.load_watch import LoadWatcher
     from tidelog.records.builder import NewRecord
     from tidelog.segment.segment import LogSegment
@@ -267,10 +268,20 @@ class Log(ReadableLog):
 
     def delete_old_segments(self, now_ms: int | None = None) -> int:
         """Delete segments by start offset, size and age; return how many went."""
+        return len(self.retain(now_ms))
+
+    def retain(self, now_ms: int | None = None) -> list[DeletedSegment]:
+        """Delete segments by start offset, size and age; return them with the reason."""
         now = self._state.context.clock.now_ms() if now_ms is None else now_ms
         with self._state.context.guard.watch("deleting old segments"), self._state.lock:
             self._state.check_open()
             return expiry.delete_old_segments_locked(self._state, now)
+
+    def delete_segments_below_start(self) -> list[DeletedSegment]:
+        """Delete the segments that ``delete_records`` has emptied; return them."""
+        with self._state.context.guard.watch("deleting old segments"), self._state.lock:
+            self._state.check_open()
+            return expiry.delete_below_start_locked(self._state)
 
     # Files
 
