@@ -22,6 +22,7 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.log.failures import DirectoryGuard
+from tidelog.log.load_watch import SILENT
 from tidelog.log.log import Log
 from tidelog.manager.adoption import adopt
 from tidelog.manager.catalogue import METADATA_TOPIC, Topic, read_catalogue, write_catalogue
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
+    from tidelog.log.load_watch import LoadWatcher
     from tidelog.staging.staged_file import StagedFile
 
 NO_SETTINGS: Final[Mapping[str, str]] = {}
@@ -59,6 +61,8 @@ class DataDirectory:
         rng: see ``fs``.
         defaults: topic settings in force where a topic has none of its own.
         overrides: settings under Kafka's names that go before a topic's own, for this opening only.
+        watcher: told how far recoveries are, and what they cut off.
+        distrusts_all: check every log from its first segment on, whatever was flushed or closed.
 
     Raises:
         DirectoryLocked, InvalidConfig, InvalidArgument, KafkaStorageError: see ``LogDir``.
@@ -73,6 +77,8 @@ class DataDirectory:
         rng: Random,
         defaults: LogConfig | None = None,
         overrides: Mapping[str, str] = NO_SETTINGS,
+        watcher: LoadWatcher = SILENT,
+        distrusts_all: bool = False,
     ) -> None:
         self.path = path
         self.fs = fs
@@ -80,6 +86,8 @@ class DataDirectory:
         self._rng = rng
         self._defaults = defaults or LogConfig()
         self._overrides = overrides
+        self._watcher = watcher
+        self._distrusts_all = distrusts_all
         self._defaults.with_overrides(overrides)
         self._scheduler = InlineScheduler()
         self._partitions: dict[tuple[str, int], Partition] = {}
@@ -287,10 +295,11 @@ class DataDirectory:
                 rng=self._rng,
                 config=self.config_of(topic.name),
                 log_start_offset=self._checkpoints.log_start_offset(key),
-                recovery_point=self._checkpoints.recovery_point(key),
-                clean_shutdown=self._log_dir.was_clean,
+                recovery_point=0 if self._distrusts_all else self._checkpoints.recovery_point(key),
+                clean_shutdown=self._log_dir.was_clean and not self._distrusts_all,
                 topic_id=topic.topic_id,
                 on_failure=lambda _, error: self._guard.take_offline(error),
+                watcher=self._watcher,
             )
         except BaseException:
             self._is_in_doubt = True  # its files may be half recovered, and nobody closes them
