@@ -1,0 +1,42 @@
+"""The examples run, and find what they promise."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+
+
+def test_the_demo_finds_every_flight_again(tmp_path: Path) -> None:
+    """The demo's delays equal the source's, its log is drawn, and it may be run again."""
+    directory = str(tmp_path / "demo")
+
+    done = run(str(EXAMPLES / "flights.py"), directory)
+
+    assert done.returncode == 0, done.stderr
+    assert "336,776 records" in done.stdout
+    assert "equal for all 16 carriers" in done.stdout
+    assert "flights-3:" in done.stdout
+
+
+def test_the_demo_leaves_other_directories_alone(tmp_path: Path) -> None:
+    """A directory that holds anything but the demo's log is not touched."""
+    kept = tmp_path / "mine"
+    kept.write_text("mine")
+
+    done = run(str(EXAMPLES / "flights.py"), str(tmp_path))
+
+    assert done.returncode == 1
+    assert "name another directory" in done.stderr
+    assert kept.read_text() == "mine"
