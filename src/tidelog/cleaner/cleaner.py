@@ -71,7 +71,7 @@ class Cleaner:
         self._pace: Final = pace
 
     def clean(self, log: Log, cleanable: Cleanable, now_ms: int) -> Cleaned:
-        """Compact ``log`` from its first offset up to where the map is full or the cleanable part ends.
+        """Compact ``log`` up to where the map is full, or to where its cleanable part ends.
 
         Each group of segments is durable and in place before the next one begins; after an abort
         or an error those done stay.

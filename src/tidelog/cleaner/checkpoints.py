@@ -1,0 +1,63 @@
+"""How far each log has been cleaned, in the file of its data directory.
+
+Owns that file, which it reads and rewrites as a whole each time. Must not know why an offset
+changes. Kafka: the checkpoints of ``LogCleanerManager``.
+"""
+
+from __future__ import annotations
+
+import logging
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
+from tidelog.errors import InvalidArgument, KafkaStorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
+    from tidelog.codec.checkpoint_file import OffsetCheckpoint
+    from tidelog.env.files import FileSystem
+
+FILE_NAME: Final = "cleaner-offset-checkpoint"
+
+_log = logging.getLogger(__name__)
+
+
+class CleanerCheckpoints:
+    """The files of all data directories; ``_lock`` makes each change of one of them whole."""
+
+    def __init__(self, fs: FileSystem) -> None:
+        self._fs: Final = fs
+        self._lock: Final = Lock()
+
+    def read(self, data_directory: str) -> OffsetCheckpoint:
+        """Return the offsets by topic and partition; none, with a warning, if it does not read.
+
+        A log that has no line is taken as never cleaned, which costs work and no records.
+        """
+        path = f"{data_directory}/{FILE_NAME}"
+        try:
+            return read_checkpoint(self._fs, path)
+        except (KafkaStorageError, InvalidArgument, OSError) as error:
+            _log.warning("cleaner-checkpoint-unreadable path=%s reason=%s", path, error)
+            return {}
+
+    def change(
+        self,
+        data_directory: str,
+        change: Callable[[OffsetCheckpoint], None],
+        *,
+        known: Container[tuple[str, int]] | None = None,
+    ) -> None:
+        """Rewrite a file durably as ``change`` leaves its lines; OSError leaves it as it was.
+
+        ``known`` are the partitions whose lines stay at all; every one if None.
+        """
+        with self._lock:
+            old = self.read(data_directory)
+            new = {key: old[key] for key in old if known is None or key in known}
+            change(new)
+            path = f"{data_directory}/{FILE_NAME}"
+            if new != old or not self._fs.exists(path):
+                write_checkpoint(self._fs, path, new)
