@@ -1,0 +1,155 @@
+"""What a ``.log`` file says. Kafka's own dumps are compared in tests/golden."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tidelog.codec.compression import Codec
+from tidelog.errors import CorruptMessage
+from tidelog.explain.dump_log import dump_log
+from tidelog.records.batch import BATCH_HEADER
+from tidelog.records.builder import build_batch, pack_batch
+from tidelog.records.json_form import Encoding, NotText
+from tidelog.testing.data_home import DataHome, record
+
+if TYPE_CHECKING:
+    Row = dict[str, Any]
+
+PATH = f"/data/t-0/{0:020d}.log"
+FIRST = build_batch([(5, b"k", b"v", [("h", b"x")]), (9, None, None, [])], leader_epoch=3)
+SECOND = build_batch([record(b"w")], base_offset=2, codec=Codec.LZ4)
+
+
+def dump(data: bytes, **how: Any) -> list[Row]:
+    """Dump a segment of these bytes."""
+    home = DataHome()
+    home.write(PATH.removeprefix("/data/"), data)
+    return list(dump_log(home.fs, PATH, **how))
+
+
+def test_a_row_is_a_batch_header() -> None:
+    """With its place in the file, whether its checksum is right, and Kafka's names."""
+    assert dump(FIRST + SECOND)[0] == {
+        "position": 0,
+        "size": len(FIRST),
+        "baseOffset": 0,
+        "lastOffset": 1,
+        "count": 2,
+        "magic": 2,
+        "compression": "none",
+        "timestampType": "CreateTime",
+        "maxTimestamp": 9,
+        "producerId": -1,
+        "producerEpoch": -1,
+        "baseSequence": -1,
+        "lastSequence": -1,
+        "leaderEpoch": 3,
+        "transactional": False,
+        "control": False,
+        "controlType": None,
+        "deleteHorizonMs": None,
+        "crc": BATCH_HEADER.unpack(FIRST).crc,
+        "valid": True,
+    }
+
+
+def test_records_follow_their_batch() -> None:
+    """Only if asked for, with sizes (-1: null) and contents."""
+    rows = dump(FIRST + SECOND, records=True)
+
+    assert ["position" in row for row in rows] == [True, False, False, True, False]
+    assert rows[1] == {
+        "offset": 0,
+        "timestamp": 5,
+        "timestampType": "CreateTime",
+        "keySize": 1,
+        "valueSize": 1,
+        "sequence": -1,
+        "key": "k",
+        "value": "v",
+        "headers": [["h", "x"]],
+    }
+    assert tuple(rows[2][name] for name in ("keySize", "valueSize", "key", "value")) == (
+        -1,
+        -1,
+        None,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "positions"),
+    [(0, None, [0, 1]), (1, None, [0, 1]), (2, None, [1]), (0, 2, [0]), (3, None, []), (0, 0, [])],
+)
+def test_a_range_chooses_batches(start: int, end: int | None, positions: list[int]) -> None:
+    """Those that hold an offset of it, whole."""
+    rows = dump(FIRST + SECOND, start_offset=start, end_offset=end)
+
+    assert [[0, len(FIRST)][number] for number in positions] == [row["position"] for row in rows]
+
+
+def test_a_batch_with_a_wrong_checksum_is_shown_as_invalid() -> None:
+    """Its header is shown, its records are not trusted; what follows is shown too."""
+    bad = FIRST[:-1] + b"\1"
+
+    rows = dump(bad + SECOND, records=True)
+
+    assert [row["valid"] for row in rows if "valid" in row] == [False, True]
+    assert [row["value"] for row in rows if "value" in row] == ["w"]
+
+
+def test_a_batch_that_does_not_decode_says_why() -> None:
+    """Where records are asked for; its checksum is right all the same."""
+    bad = pack_batch(BATCH_HEADER.unpack(SECOND), b"this is no LZ4")
+
+    rows = dump(bad + SECOND, records=True)
+
+    assert [row["valid"] for row in rows if "valid" in row] == [True, True]
+    assert ["error" in row for row in rows] == [True, False, False]
+
+
+@pytest.mark.parametrize("tail", [b"\0" * 100, FIRST[:30], b"\xff" * 100])
+def test_what_is_no_batch_is_told_after_all_before_it(tail: bytes) -> None:
+    """With file and byte."""
+    home = DataHome()
+    home.write(PATH.removeprefix("/data/"), FIRST + tail)
+    rows = dump_log(home.fs, PATH)
+
+    assert next(rows)["position"] == 0
+    with pytest.raises(CorruptMessage) as caught:
+        list(rows)
+    assert (len(FIRST), PATH) == (caught.value.position, caught.value.path)
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    """As in every command: base64 or hex shows them."""
+    data = build_batch([record(b"\xff")])
+
+    with pytest.raises(NotText, match="base64"):
+        dump(data, records=True)
+    assert dump(data, records=True, encoding=Encoding.BASE64)[1]["value"] == "/w=="
+    assert dump(data, records=True, encoding=Encoding.HEX)[1]["value"] == "ff"
+
+
+def test_an_unknown_codec_is_named_by_its_number() -> None:
+    """A header is shown whatever it says."""
+    header = BATCH_HEADER.unpack(FIRST)._replace(attributes=6)
+
+    assert dump(pack_batch(header, FIRST[61:]))[0]["compression"] == "unknown (6)"
+
+
+def test_a_control_batch_says_its_type() -> None:
+    """The number in its key, and in words with the records."""
+    key = b"\0\0" + b"\0\1"
+    value = b"\0\0" + b"\0\0\0\7"
+    marker = build_batch(
+        [(5, key, value, [])], control=True, transactional=True, producer_id=9, producer_epoch=0
+    )
+
+    rows = dump(marker, records=True)
+
+    assert (rows[0]["control"], rows[0]["controlType"]) == (True, 1)
+    assert (rows[1]["controlType"], rows[1]["coordinatorEpoch"]) == ("COMMIT", 7)
+    assert dump(marker)[0]["controlType"] == 1
