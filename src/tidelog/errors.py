@@ -244,6 +244,22 @@ class KafkaStorageError(KafkaError):
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
+class DirectoryFull(KafkaStorageError):
+    """Free space has come down to the reserve: no appends until there is more; reads go on."""
+
+
+class LogDirNotFound(KafkaError):
+    """The path is none of the configured data directories."""
+
+    code = ErrorCode.LOG_DIR_NOT_FOUND
+
+
+class InvalidReplicaAssignment(KafkaError):
+    """A partition cannot be put where it was to go; nothing was changed."""
+
+    code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
 class UnsupportedCompressionType(KafkaError):
     """The codec is unknown, or not allowed where it was met."""
 

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 from tidelog.codec.metadata_files import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.manager.catalogue import METADATA_TOPIC, Topic
 from tidelog.manager.log_dirs import live_partitions, random_id
+from tidelog.segment.filenames import log_directory_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from random import Random
     from uuid import UUID
 
     from tidelog.env.files import FileSystem
     from tidelog.manager.catalogue import Catalogue
+    from tidelog.segment.filenames import TopicPartition
 
 
 def adopt(
@@ -32,8 +35,9 @@ def adopt(
     """
     listed = {(topic.name, n) for topic in catalogue.topics.values() for n in topic.partitions}
     found: dict[str, list[int]] = {}
+    doomed = set(deleted_partitions(fs, data_dir, catalogue))
     for key in live_partitions(fs, data_dir):
-        if key not in listed and key.topic != METADATA_TOPIC:
+        if key not in listed and key not in doomed and key.topic != METADATA_TOPIC:
             found.setdefault(key.topic, []).append(key.partition)
     topics = []
     for name, numbers in found.items():
@@ -42,6 +46,18 @@ def adopt(
         partitions = dict.fromkeys(numbers, directory_id)
         topics.append(Topic(name, topic_id or random_id(rng), partitions))
     return catalogue.adopting(topics)
+
+
+def deleted_partitions(
+    fs: FileSystem, data_dir: str, catalogue: Catalogue
+) -> Iterator[TopicPartition]:
+    """Yield the partitions whose topic was deleted, by a process that ended before they went."""
+    if not catalogue.deleted:
+        return
+    for key in live_partitions(fs, data_dir):
+        path = os.path.join(data_dir, log_directory_name(*key), PARTITION_METADATA_FILE)
+        if read_partition_metadata(fs, path) in catalogue.deleted:
+            yield key
 
 
 def _topic_id(fs: FileSystem, data_dir: str, name: str, numbers: list[int]) -> UUID | None:

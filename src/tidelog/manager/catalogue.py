@@ -33,17 +33,19 @@ class Topic:
     """One topic as this data directory knows it.
 
     ``partitions`` maps each partition number to the ``directory.id`` that holds it; ``config``
-    holds the settings that differ from the defaults, under Kafka's names.
+    holds the settings that differ from the defaults, under Kafka's names. ``revision`` counts the
+    changes: where the catalogues of two directories differ, the higher one is the later one.
     """
 
     name: str
     topic_id: UUID
     partitions: Mapping[int, UUID]
     config: Mapping[str, str] = field(default_factory=dict)
+    revision: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Return the topic's entry in the catalogue file."""
-        return {
+        entry: dict[str, Any] = {
             "name": self.name,
             "id": format_uuid(self.topic_id),
             "partitions": {
@@ -52,6 +54,7 @@ class Topic:
             },
             "config": dict(sorted(self.config.items())),
         }
+        return {**entry, "revision": self.revision} if self.revision else entry
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Topic:
@@ -64,20 +67,61 @@ class Topic:
                 for number, directory_id in entry["partitions"].items()
             },
             config={str(key): str(value) for key, value in entry["config"].items()},
+            revision=int(entry.get("revision", 0)),
+        )
+
+    def changed(
+        self,
+        *,
+        partitions: Mapping[int, UUID] | None = None,
+        config: Mapping[str, str] | None = None,
+    ) -> Topic:
+        """Return the topic with other partitions or settings, as a later revision."""
+        return replace(
+            self,
+            partitions=self.partitions if partitions is None else partitions,
+            config=self.config if config is None else config,
+            revision=self.revision + 1,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """All topics of one data directory; a change makes a new value, written whole."""
+    """All topics of one data directory; a change makes a new value, written whole.
+
+    ``deleted`` holds the ids of topics that are gone while a directory of theirs may be left: such
+    a directory is no topic to be adopted.
+    """
 
     topics: Mapping[str, Topic] = field(default_factory=dict)
+    deleted: frozenset[UUID] = frozenset()
 
     def with_topic(self, topic: Topic) -> Catalogue:
         """Add a topic; raise TopicAlreadyExists where the name is taken."""
         if topic.name in self.topics:
             raise TopicAlreadyExists(f"topic {topic.name} exists")
         return replace(self, topics={**self.topics, topic.name: topic})
+
+    def replacing(self, topic: Topic) -> Catalogue:
+        """Put a topic in the place of the one of its name."""
+        return replace(self, topics={**self.topics, topic.name: topic})
+
+    def without(self, name: str) -> Catalogue:
+        """Take a topic away, and note that it was deleted."""
+        topics = dict(self.topics)
+        gone = topics.pop(name)
+        return replace(self, topics=topics, deleted=self.deleted | {gone.topic_id})
+
+    def merged(self, other: Catalogue) -> Catalogue:
+        """Return what two directories know together; a deletion and a later revision win."""
+        deleted = self.deleted | other.deleted
+        topics: dict[str, Topic] = {}
+        for topic in (*self.topics.values(), *other.topics.values()):
+            known = topics.get(topic.name)
+            if topic.topic_id in deleted or (known and known.revision >= topic.revision):
+                continue
+            topics[topic.name] = topic
+        return Catalogue(topics, deleted)
 
     def adopting(self, found: Iterable[Topic]) -> Catalogue:
         """Add partitions and topics that lie in the directory but are not listed here."""
@@ -106,6 +150,7 @@ def read_catalogue(fs: FileSystem, data_dir: str) -> Catalogue:
                 f"{path} has version {content['version']}; this tidelog reads {CATALOGUE_VERSION}"
             )
         topics = [Topic.from_json(entry) for entry in content["topics"]]
+        deleted = frozenset(parse_uuid(text) for text in content.get("deleted", ()))
     except FileNotFoundError:
         return Catalogue()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -113,14 +158,16 @@ def read_catalogue(fs: FileSystem, data_dir: str) -> Catalogue:
     by_name = {topic.name: topic for topic in topics}
     if len(by_name) != len(topics):
         raise KafkaStorageError(f"{path} names a topic twice")
-    return Catalogue(by_name)
+    return Catalogue(by_name, deleted)
 
 
 def write_catalogue(fs: FileSystem, data_dir: str, catalogue: Catalogue) -> None:
     """Replace the catalogue durably: a reader sees the old one or the new one, never a part."""
-    content = {
+    content: dict[str, Any] = {
         "version": CATALOGUE_VERSION,
         "topics": [topic.as_json() for _, topic in sorted(catalogue.topics.items())],
     }
+    if catalogue.deleted:
+        content["deleted"] = sorted(map(format_uuid, catalogue.deleted))
     text = json.dumps(content, indent=2) + "\n"
     replace_file(fs, os.path.join(data_dir, CATALOGUE_FILE), text.encode())

@@ -8,7 +8,9 @@ of logs it did not load.
 
 from __future__ import annotations
 
+import logging
 import os
+from threading import RLock
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from tidelog.codec.checkpoint_file import OffsetCheckpoint
     from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
+
+_log = logging.getLogger(__name__)
 
 RECOVERY_POINT_FILE: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_FILE: Final = "log-start-offset-checkpoint"
@@ -44,15 +48,19 @@ def read_offsets(fs: FileSystem, path: str) -> OffsetCheckpoint:
 class DirectoryCheckpoints:
     """The checkpoint files of one data directory; each write replaces a file durably.
 
-    Raises KafkaStorageError where a file does not read. Kafka goes on with offsets of 0 then; a
-    writer that loads a few logs would write that down for all.
+    ``_lock`` guards the lines and the files. Raises KafkaStorageError where a file does not read.
+    With ``is_tolerant`` a number that is none makes all offsets of its file 0, as in Kafka: who
+    loads every log may do so, since that is where each is looked at. A writer that loads a few
+    would write the zeros down for all.
     """
 
-    def __init__(self, fs: FileSystem, data_dir: str) -> None:
+    def __init__(self, fs: FileSystem, data_dir: str, *, is_tolerant: bool = False) -> None:
         self._fs = fs
         self._data_dir = data_dir
+        self._lock = RLock()
+        read = _read_tolerantly if is_tolerant else read_offsets
         self._lines: dict[str, OffsetCheckpoint] = {
-            name: read_offsets(fs, self._path(name)) for name in CHECKPOINT_FILES
+            name: read(fs, self._path(name)) for name in CHECKPOINT_FILES
         }
 
     def recovery_point(self, key: tuple[str, int]) -> int:
@@ -68,39 +76,61 @@ class DirectoryCheckpoints:
 
         Recovery points go first: a high watermark that readers see must be flushed before.
         """
-        recovery_points = {key: log.recovery_point for key, log in logs.items()}
-        self._merge(RECOVERY_POINT_FILE, logs, recovery_points)
-        log_starts = {
+        self.write_recovery_points(logs)
+        self.write_log_starts(logs)
+        self.write_high_watermarks(logs)
+
+    def write_recovery_points(self, logs: Mapping[tuple[str, int], Log]) -> None:
+        """Write down up to where each of ``logs`` is flushed."""
+        lines = {key: log.recovery_point for key, log in logs.items()}
+        self._merge(RECOVERY_POINT_FILE, logs, lines)
+
+    def write_log_starts(self, logs: Mapping[tuple[str, int], Log]) -> None:
+        """Write down where those of ``logs`` start that start within a segment."""
+        lines = {
             key: log.log_start_offset
             for key, log in logs.items()
             if log.log_start_offset > log.segments.first_base_offset
         }
-        self._merge(LOG_START_OFFSET_FILE, logs, log_starts)
-        high_watermarks = {key: log.high_watermark for key, log in logs.items()}
-        self._merge(HIGH_WATERMARK_FILE, logs, high_watermarks)
+        self._merge(LOG_START_OFFSET_FILE, logs, lines)
+
+    def write_high_watermarks(self, logs: Mapping[tuple[str, int], Log]) -> None:
+        """Write down up to where readers of ``logs`` see."""
+        lines = {key: log.high_watermark for key, log in logs.items()}
+        self._merge(HIGH_WATERMARK_FILE, logs, lines)
 
     def forget(self, keys: Collection[tuple[str, int]]) -> None:
         """Remove the lines of ``keys`` from all four files, durably.
 
         A line of a partition that is gone would cut a new one of the same name.
         """
-        for name in CHECKPOINT_FILES:
-            if not self._lines[name].keys().isdisjoint(keys):
-                self._merge(name, keys, {})
+        with self._lock:
+            for name in CHECKPOINT_FILES:
+                if not self._lines[name].keys().isdisjoint(keys):
+                    self._merge(name, keys, {})
 
     def _merge(
         self, name: str, replaced: Collection[tuple[str, int]], lines: OffsetCheckpoint
     ) -> None:
         """Replace the lines of ``replaced``; keep others as long as their directory exists."""
-        kept = {
-            key: offset
-            for key, offset in self._lines[name].items()
-            if key not in replaced and self._fs.exists(self._path(f"{key[0]}-{key[1]}"))
-        }
-        merged = {**kept, **lines}
-        if merged != self._lines[name] or not self._fs.exists(self._path(name)):
-            write_checkpoint(self._fs, self._path(name), merged)
-            self._lines[name] = merged
+        with self._lock:
+            kept = {
+                key: offset
+                for key, offset in self._lines[name].items()
+                if key not in replaced and self._fs.exists(self._path(f"{key[0]}-{key[1]}"))
+            }
+            merged = {**kept, **lines}
+            if merged != self._lines[name] or not self._fs.exists(self._path(name)):
+                write_checkpoint(self._fs, self._path(name), merged)
+                self._lines[name] = merged
 
     def _path(self, name: str) -> str:
         return os.path.join(self._data_dir, name)
+
+
+def _read_tolerantly(fs: FileSystem, path: str) -> OffsetCheckpoint:
+    try:
+        return read_checkpoint(fs, path)
+    except InvalidArgument as error:
+        _log.warning("checkpoint-reset path=%s reason=%s", path, error)
+        return {}

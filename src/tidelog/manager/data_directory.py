@@ -15,22 +15,18 @@ from tidelog.codec.compression import Codec
 from tidelog.codec.metadata_files import PARTITION_METADATA_FILE, write_partition_metadata
 from tidelog.config.log import LogConfig
 from tidelog.env.scheduler import InlineScheduler
-from tidelog.errors import (
-    InvalidPartitions,
-    InvalidTopic,
-    KafkaStorageError,
-    UnknownTopicOrPartition,
-)
+from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.failures import DirectoryGuard
 from tidelog.log.load_watch import SILENT
 from tidelog.log.log import Log
 from tidelog.manager.adoption import adopt
-from tidelog.manager.catalogue import METADATA_TOPIC, Topic, read_catalogue, write_catalogue
+from tidelog.manager.catalogue import Topic, read_catalogue, write_catalogue
 from tidelog.manager.checkpoints import DirectoryCheckpoints
 from tidelog.manager.log_dirs import LogDir, random_id
+from tidelog.manager.new_topic import new_topic
 from tidelog.manager.partition import Partition
 from tidelog.manager.topic_writer import TopicWriter
-from tidelog.segment.filenames import MAX_NAME_LENGTH, check_topic_name, log_directory_name
+from tidelog.segment.filenames import log_directory_name
 from tidelog.staging.staged_file import StagedReader
 
 if TYPE_CHECKING:
@@ -144,21 +140,9 @@ class DataDirectory:
             InvalidTopic, InvalidPartitions, InvalidConfig, TopicAlreadyExists: nothing was made.
             KafkaStorageError: the disk failed; the topic may be there.
         """
-        check_topic_name(name)
-        if name == METADATA_TOPIC:
-            raise InvalidTopic(f"{name} is Kafka's own")
-        if partitions < 1:
-            raise InvalidPartitions(f"a topic has at least 1 partition, not {partitions}")
-        longest = log_directory_name(name, partitions - 1)
-        if len(longest) > MAX_NAME_LENGTH:
-            raise InvalidTopic(f"{longest} is too long for a directory's name")
-        self._defaults.with_overrides(config)
-        topic = Topic(
-            name=name,
-            topic_id=random_id(self._rng),
-            partitions=dict.fromkeys(range(partitions), self._log_dir.directory_id),
-            config={key: value.strip() for key, value in config.items()},
-        )
+        homes = [self._log_dir.directory_id] * partitions
+        topic_id = random_id(self._rng)
+        topic = new_topic(name, topic_id, homes, config, defaults=self._defaults)
         catalogue = self._catalogue.with_topic(topic)
         with self._using("creating a topic"):
             self._log_dir.begin_change()

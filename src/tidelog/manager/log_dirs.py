@@ -45,13 +45,17 @@ class LogDir:
     The mark of a clean shutdown is taken away before the first change, and comes back only if it
     was there (or there were no logs) and the caller says that all it touched is closed.
 
+    ``like`` says to which cluster and node a new directory belongs; a cluster of its own if None.
+
     Raises:
         DirectoryLocked: another process holds the directory.
         InvalidArgument: the path is that of one partition.
         KafkaStorageError: ``meta.properties`` does not read.
     """
 
-    def __init__(self, path: str, *, fs: FileSystem, rng: Random) -> None:
+    def __init__(
+        self, path: str, *, fs: FileSystem, rng: Random, like: MetaProperties | None = None
+    ) -> None:
         self.path = path
         self._fs = fs
         make_directories(fs, path)
@@ -61,10 +65,10 @@ class LogDir:
         try:
             shutdown = read_clean_shutdown(fs, self._file(CLEAN_SHUTDOWN_FILE))
             self.was_clean = shutdown is not None or not _has_directories(fs, path)
-            self._broker_epoch = -1 if shutdown is None else shutdown.broker_epoch
+            self.broker_epoch = -1 if shutdown is None else shutdown.broker_epoch
             self._is_marked = shutdown is not None
             self._is_changing = False
-            self.directory_id = self._identify(rng)
+            self.meta = self._identify(rng, like)
         except BaseException:
             self._lock.release()
             raise
@@ -80,14 +84,24 @@ class LogDir:
         self._fs.sync_directory(self.path)
         self._is_changing = True
 
-    def close(self, *, clean: bool) -> None:
-        """Release the lock; ``clean`` says that every log touched is flushed and closed."""
+    @property
+    def directory_id(self) -> UUID:
+        """The ``directory.id``, which tells this directory from all others."""
+        assert self.meta.directory_id is not None
+        return self.meta.directory_id
+
+    def close(self, *, clean: bool, all_loaded: bool = False) -> None:
+        """Release the lock.
+
+        ``clean`` says that every log touched is flushed and closed, ``all_loaded`` that this is
+        every log there is: then the directory is clean even if it was not before.
+        """
         if self._lock is None:
             return
         lock, self._lock = self._lock, None
         try:
-            if clean and self.was_clean and not self._is_marked:
-                mark = CleanShutdown(broker_epoch=self._broker_epoch)
+            if clean and (self.was_clean or all_loaded) and not self._is_marked:
+                mark = CleanShutdown(broker_epoch=self.broker_epoch)
                 write_clean_shutdown(self._fs, self._file(CLEAN_SHUTDOWN_FILE), mark)
         finally:
             try:
@@ -100,17 +114,22 @@ class LogDir:
     def _file(self, name: str) -> str:
         return os.path.join(self.path, name)
 
-    def _identify(self, rng: Random) -> UUID:
-        """Return the ``directory.id``; give the directory one where it has none."""
+    def _identify(self, rng: Random, like: MetaProperties | None) -> MetaProperties:
+        """Return who the directory is; give it an id, and a cluster, where it has none."""
         path = self._file(META_PROPERTIES_FILE)
         known = read_meta_properties(self._fs, path)
         if known is not None and known.directory_id is not None:
-            return known.directory_id
-        directory_id = random_id(rng)
+            return known
         if known is None:
-            known = MetaProperties(cluster_id=format_uuid(random_id(rng)), node_id=1)
-        write_meta_properties(self._fs, path, known.with_directory_id(directory_id))
-        return directory_id
+            cluster_id = None if like is None else like.cluster_id
+            node_id = None if like is None else like.node_id
+            known = MetaProperties(
+                cluster_id=cluster_id or format_uuid(random_id(rng)),
+                node_id=1 if node_id is None else node_id,
+            )
+        named = known.with_directory_id(random_id(rng))
+        write_meta_properties(self._fs, path, named)
+        return named
 
 
 def make_directories(fs: FileSystem, path: str) -> None:

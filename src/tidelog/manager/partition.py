@@ -6,6 +6,7 @@ before readers may see it. Must not know the directory around it. Kafka: ``Parti
 
 from __future__ import annotations
 
+from threading import RLock
 from typing import TYPE_CHECKING
 
 from tidelog.codec.compression import Codec
@@ -22,19 +23,34 @@ if TYPE_CHECKING:
 
 
 class Partition:
-    """A log of this process, with the offsets its readers see; appends by one thread at a time."""
+    """A log of this process, with the offsets its readers see.
+
+    ``lock`` guards ``log`` and makes an append and what it does to the high watermark one step.
+    """
 
     def __init__(self, topic: str, partition: int, log: Log) -> None:
         self.topic = topic
         self.partition = partition
-        self.log = log
+        self.lock = RLock()
+        self._log = log
         log.update_high_watermark(log.log_end_offset)
+
+    @property
+    def log(self) -> Log:
+        """The log now; another one once the partition has moved to another directory."""
+        return self._log
+
+    def use(self, log: Log) -> None:
+        """Go on with ``log``, which holds the same records; with ``lock`` held."""
+        log.update_high_watermark(log.log_end_offset)
+        self._log = log
 
     def append(self, batches: Buffer, origin: AppendOrigin = AppendOrigin.CLIENT) -> AppendInfo:
         """Append whole batches as the leader; errors as ``Log.append_as_leader``."""
-        info = self.log.append_as_leader(batches, self.leader_epoch, origin=origin)
-        self.log.update_high_watermark(self.log.log_end_offset)
-        return info
+        with self.lock:
+            info = self._log.append_as_leader(batches, self.leader_epoch, origin=origin)
+            self._log.update_high_watermark(self._log.log_end_offset)
+            return info
 
     def append_records(
         self, records: Iterable[NewRecord], *, codec: Codec = Codec.NONE, level: int | None = None
@@ -46,11 +62,12 @@ class Partition:
             codec: how the batch is compressed; the topic's ``compression.type`` goes before it.
             level: the codec's level, None for its default.
         """
-        info = self.log.append_records(
-            records, leader_epoch=self.leader_epoch, codec=codec, level=level
-        )
-        self.log.update_high_watermark(self.log.log_end_offset)
-        return info
+        with self.lock:
+            info = self._log.append_records(
+                records, leader_epoch=self.leader_epoch, codec=codec, level=level
+            )
+            self._log.update_high_watermark(self._log.log_end_offset)
+            return info
 
     def append_staged(self, staged: StagedReader) -> None:
         """Append the batches of a staged file, a few at a time, without checking them again."""
@@ -60,5 +77,5 @@ class Partition:
     @property
     def leader_epoch(self) -> int:
         """The epoch new batches are stamped with: the log's latest, 0 for a new log."""
-        latest = self.log.latest_epoch
+        latest = self._log.latest_epoch
         return 0 if latest is None else latest

@@ -1,0 +1,114 @@
+"""The logs of one process, by partition and by directory.
+
+Owns which log is current for a partition and which is its copy in the making. Must not know how
+logs come and go. Kafka: ``LogManager.currentLogs`` and ``futureLogs``.
+"""
+
+from __future__ import annotations
+
+import os
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from tidelog.errors import KafkaStorageError
+from tidelog.segment.filenames import TopicPartition
+
+if TYPE_CHECKING:
+    from tidelog.log.log import Log
+    from tidelog.manager.partition import Partition
+
+
+class LogSet:
+    """Current logs, as partitions, and future logs. ``_lock`` guards both maps.
+
+    A partition is at most once in each map, in different directories.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._current: dict[TopicPartition, Partition] = {}
+        self._future: dict[TopicPartition, Log] = {}
+
+    def partition(self, key: TopicPartition) -> Partition | None:
+        """Return a partition."""
+        return self._current.get(key)
+
+    def current(self, key: TopicPartition) -> Log | None:
+        """Return the log that a partition has."""
+        partition = self._current.get(key)
+        return None if partition is None else partition.log
+
+    def future(self, key: TopicPartition) -> Log | None:
+        """Return the log that a partition will have once it has moved."""
+        return self._future.get(key)
+
+    def partitions(self, topic: str | None = None) -> dict[TopicPartition, Partition]:
+        """Return all partitions, or those of one topic."""
+        with self._lock:
+            return {
+                key: partition
+                for key, partition in self._current.items()
+                if topic is None or key.topic == topic
+            }
+
+    def futures(self, topic: str | None = None) -> dict[TopicPartition, Log]:
+        """Return all future logs, or those of one topic."""
+        with self._lock:
+            return {k: log for k, log in self._future.items() if topic is None or k.topic == topic}
+
+    def all_logs(self) -> list[Log]:
+        """Return current and future logs."""
+        with self._lock:
+            return [*(p.log for p in self._current.values()), *self._future.values()]
+
+    def in_directory(self, path: str) -> dict[TopicPartition, Log]:
+        """Return the logs that lie in a data directory; no partition has two there."""
+        with self._lock:
+            logs = {key: partition.log for key, partition in self._current.items()}
+            found = {key: log for key, log in logs.items() if parent_of(log) == path}
+            futures = {key: log for key, log in self._future.items() if parent_of(log) == path}
+            return {**found, **futures}
+
+    def add(self, partition: Partition) -> None:
+        """Add a current log; raise KafkaStorageError if the partition has one elsewhere."""
+        key = TopicPartition(partition.topic, partition.partition)
+        with self._lock:
+            if (other := self._current.get(key)) is not None:
+                raise KafkaStorageError(
+                    f"partition {key.topic}-{key.partition} lies both in {other.log.directory} and"
+                    f" in {partition.log.directory}, as after a failure while the first was to be"
+                    " replaced by the second, or the reverse; delete one of them"
+                )
+            self._current[key] = partition
+
+    def add_future(self, key: TopicPartition, log: Log) -> None:
+        """Add a future log; raise KafkaStorageError if the partition has one."""
+        with self._lock:
+            if (other := self._future.get(key)) is not None:
+                raise KafkaStorageError(
+                    f"Duplicate log directories found: {other.directory}, {log.directory}"
+                )
+            self._future[key] = log
+
+    def remove(self, key: TopicPartition) -> Partition | None:
+        """Take a current log away."""
+        with self._lock:
+            return self._current.pop(key, None)
+
+    def remove_future(self, key: TopicPartition) -> Log | None:
+        """Take a future log away."""
+        with self._lock:
+            return self._future.pop(key, None)
+
+    def count_by_directory(self) -> dict[str, int]:
+        """Return how many logs, current and future, lie in each directory."""
+        counts: dict[str, int] = {}
+        for log in self.all_logs():
+            parent = parent_of(log)
+            counts[parent] = counts.get(parent, 0) + 1
+        return counts
+
+
+def parent_of(log: Log) -> str:
+    """Return the data directory that a log lies in."""
+    return os.path.dirname(log.directory)
