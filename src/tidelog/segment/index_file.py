@@ -10,9 +10,8 @@ descriptor.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -26,26 +25,25 @@ if TYPE_CHECKING:
 _FIRST_CAPACITY: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Entries:
-    """Entries as native arrays, of which the first ``count`` are filled and never change.
+class Entries(NamedTuple):
+    """Entries as native arrays, of which the first ``filled`` are and never change.
 
     ``keys`` and ``values`` are the two fields of an entry in the file's order.
     """
 
     keys: NDArray[Any]
     values: NDArray[Any]
-    count: int
+    filled: int
 
     @property
     def filled_keys(self) -> NDArray[Any]:
         """The keys that are filled."""
-        return self.keys[: self.count]
+        return self.keys[: self.filled]
 
     @property
     def filled_values(self) -> NDArray[Any]:
         """The values that are filled."""
-        return self.values[: self.count]
+        return self.values[: self.filled]
 
 
 class IndexFile:
@@ -64,6 +62,9 @@ class IndexFile:
 
     Source: Kafka AbstractIndex, LazyIndex.
     """
+
+    kept_back: ClassVar[int] = 0
+    """Entries at the end of the file that an append leaves free."""
 
     def __init__(
         self, fs: FileSystem, path: str, base_offset: int, max_bytes: int, entry: np.dtype[Any]
@@ -98,7 +99,7 @@ class IndexFile:
     @property
     def entry_count(self) -> int:
         """How many entries there are."""
-        return self.entries().count
+        return self.entries().filled
 
     @property
     def max_entries(self) -> int:
@@ -106,6 +107,19 @@ class IndexFile:
         self.entries()
         size = self._max_bytes if self._entries is None else self._file_bytes
         return size // self._entry.itemsize
+
+    @property
+    def free_entries(self) -> int:
+        """How many entries can still be appended."""
+        return max(0, self.max_entries - self.kept_back - self.entry_count)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no entry can be appended."""
+        published = self._entries
+        if published is None:
+            return self.free_entries == 0
+        return (published.filled + self.kept_back + 1) * self._entry.itemsize > self._file_bytes
 
     @property
     def size_bytes(self) -> int:
@@ -118,10 +132,10 @@ class IndexFile:
         if published is None:
             with self._lock:
                 return self._peek_last_locked()
-        if published.count == 0:
+        if published.filled == 0:
             return None
-        at = published.count - 1
-        return int(published.keys[at]), int(published.values[at])
+        at = published.filled - 1
+        return published.keys.item(at), published.values.item(at)
 
     def has_odd_size(self) -> bool:
         """Whether the file's length is no whole number of entries."""
@@ -173,7 +187,7 @@ class IndexFile:
         published = self._entries
         if published is None:
             return
-        if self._file_bytes != published.count * self._entry.itemsize:
+        if self._file_bytes != published.filled * self._entry.itemsize:
             self.seal()
         if self._file is not None:
             self._is_sealed = True
@@ -216,29 +230,34 @@ class IndexFile:
         added = np.empty(len(keys), self._entry)
         added[self._key] = keys
         added[self._value] = values
-        self._write(added.tobytes(), keys, values)
+        native_keys, native_values, start = self._write(added.tobytes(), len(keys))
+        end = start + len(keys)
+        native_keys[start:end] = keys
+        native_values[start:end] = values
+        self._entries = Entries(native_keys, native_values, end)
 
     def _append_one(self, key: int, value: int) -> None:
-        self._write(np.array((key, value), self._entry).tobytes(), key, value)
+        data = np.array((key, value), self._entry).tobytes()
+        native_keys, native_values, start = self._write(data, 1)
+        native_keys[start] = key
+        native_values[start] = value
+        self._entries = Entries(native_keys, native_values, start + 1)
 
-    def _write(self, data: bytes, keys: NDArray[Any] | int, values: NDArray[Any] | int) -> None:
+    def _write(self, data: bytes, added: int) -> Entries:
+        """Write the bytes of entries; return the published ones, with room for those behind."""
         file = self._writable()
         published = self.entries()
-        start, size = published.count, self._entry.itemsize
-        end = start + len(data) // size
+        start, size = published.filled, self._entry.itemsize
+        end = start + added
         self._is_unsynced = True
         file.pwrite(data, start * size)
-        if end > len(published.keys):
-            published = self._grown(published, end)
-        published.keys[start:end] = keys
-        published.values[start:end] = values
-        self._entries = Entries(published.keys, published.values, end)
         self._file_bytes = max(self._file_bytes, end * size)
+        return published if end <= len(published.keys) else self._grown(published, end)
 
     def keep(self, count: int) -> None:
         """Publish the first ``count`` entries only. Readers may still hold the others' arrays."""
         published = self.entries()
-        if count < published.count:
+        if count < published.filled:
             kept = Entries(published.keys[:count].copy(), published.values[:count].copy(), count)
             self._entries = kept
 
@@ -317,12 +336,12 @@ class IndexFile:
 
     @staticmethod
     def _grown(entries: Entries, least: int) -> Entries:
-        capacity = max(_FIRST_CAPACITY, 2 * entries.count, least)
+        capacity = max(_FIRST_CAPACITY, 2 * entries.filled, least)
         keys = np.empty(capacity, entries.keys.dtype)
         values = np.empty(capacity, entries.values.dtype)
-        keys[: entries.count] = entries.filled_keys
-        values[: entries.count] = entries.filled_values
-        return Entries(keys, values, entries.count)
+        keys[: entries.filled] = entries.filled_keys
+        values[: entries.filled] = entries.filled_values
+        return Entries(keys, values, entries.filled)
 
     def _round_down(self, size: int) -> int:
         return size - size % self._entry.itemsize

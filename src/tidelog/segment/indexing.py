@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from tidelog.kernels import columns as rows
 from tidelog.records.batch import NO_TIMESTAMP
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from tidelog.records.memory import BatchColumns
@@ -35,6 +38,22 @@ class IndexState(NamedTuple):
     offset_of_max_timestamp: int = NO_TIMESTAMP
 
 
+class PlannedEntry(NamedTuple):
+    """The entry that one batch gets: its last offset, its position, the greatest timestamp."""
+
+    offset: int
+    position: int
+    timestamp: int
+    timestamp_offset: int
+
+    def append_to(self, offset_index: OffsetIndex, time_index: TimeIndex) -> None:
+        """Write the entry, as far as the indexes have room: an index may always be sparser."""
+        if not offset_index.is_full:
+            offset_index.append(self.offset, self.position)
+        if not time_index.is_full:
+            time_index.maybe_append(self.timestamp, self.timestamp_offset)
+
+
 class PlannedEntries(NamedTuple):
     """The entries of some batches, one row each, and the state behind them."""
 
@@ -46,17 +65,23 @@ class PlannedEntries(NamedTuple):
 
     def append_to(self, offset_index: OffsetIndex, time_index: TimeIndex) -> None:
         """Write the entries, as far as the indexes have room: an index may always be sparser."""
-        if len(self.offsets) == 1:
-            self._append_one(offset_index, time_index)
-        elif len(self.offsets):
-            offset_index.append_all(self.offsets, self.positions)
-            time_index.maybe_append_all(self.timestamps, self.timestamp_offsets)
+        offset_index.append_all(self.offsets, self.positions)
+        time_index.maybe_append_all(self.timestamps, self.timestamp_offsets)
 
-    def _append_one(self, offset_index: OffsetIndex, time_index: TimeIndex) -> None:
-        if not offset_index.is_full:
-            offset_index.append(int(self.offsets[0]), int(self.positions[0]))
-        if not time_index.is_full:
-            time_index.maybe_append(int(self.timestamps[0]), int(self.timestamp_offsets[0]))
+
+def plan_one(
+    state: IndexState, batch: Sequence[int], position: int, interval_bytes: int
+) -> tuple[PlannedEntry | None, IndexState]:
+    """Do what ``plan_entries`` does for one batch, given by its 14 fields."""
+    passed, greatest, offset_of_greatest = state
+    offset, timestamp = batch[rows.LAST_OFFSET], batch[rows.MAX_TIMESTAMP]
+    if timestamp > greatest:
+        greatest, offset_of_greatest = timestamp, offset
+    entry = None
+    if passed > interval_bytes:
+        entry = PlannedEntry(offset, position, greatest, offset_of_greatest)
+        passed = 0
+    return entry, IndexState(passed + batch[rows.SIZE], greatest, offset_of_greatest)
 
 
 def plan_entries(
@@ -94,11 +119,11 @@ def choose_batches(
 
     ``last_entry`` is the position that got an entry before, or 0 at the start of a segment.
     """
-    if int(positions[0]) > last_entry + interval_bytes and _all_wider(positions, interval_bytes):
-        return np.arange(len(positions))
-    chosen: list[int] = []
     find = positions.searchsorted
     at = int(find(last_entry + interval_bytes, "right"))
+    if _are_wider(positions[at:], interval_bytes):
+        return np.arange(at, len(positions))
+    chosen: list[int] = []
     while at < len(positions):
         chosen.append(at)
         at = int(find(positions[at] + interval_bytes, "right"))
@@ -115,30 +140,23 @@ def running_maximum(
     return greatest, np.where(setter < 0, state.offset_of_max_timestamp, offsets[setter])
 
 
-def _all_wider(positions: NDArray[np.int64], interval_bytes: int) -> bool:
-    return bool((np.diff(positions) > interval_bytes).all())
+def _are_wider(positions: NDArray[np.int64], interval_bytes: int) -> bool:
+    return bool((positions[1:] - positions[:-1] > interval_bytes).all())
 
 
 def _plan_few(
     state: IndexState, batches: BatchColumns, position: int, interval_bytes: int
 ) -> PlannedEntries:
-    entries: list[tuple[int, int, int, int]] = []
-    passed, greatest, offset_of_greatest = state
-    sizes, timestamps = batches.size.tolist(), batches.max_timestamp.tolist()
-    offsets = batches.last_offset.tolist()
-    for size, timestamp, offset in zip(sizes, timestamps, offsets, strict=True):
-        if timestamp > greatest:
-            greatest, offset_of_greatest = timestamp, offset
-        if passed > interval_bytes:
-            entries.append((offset, position, greatest, offset_of_greatest))
-            passed = 0
-        position += size
-        passed += size
-    after = IndexState(passed, greatest, offset_of_greatest)
+    entries: list[PlannedEntry] = []
+    for batch in batches.array.T.tolist():
+        entry, state = plan_one(state, batch, position, interval_bytes)
+        if entry is not None:
+            entries.append(entry)
+        position += batch[rows.SIZE]
     if not entries:
-        return PlannedEntries(_NONE, _NONE, _NONE, _NONE, after)
+        return PlannedEntries(_NONE, _NONE, _NONE, _NONE, state)
     columns = np.array(entries, np.int64).T
-    return PlannedEntries(columns[0], columns[1], columns[2], columns[3], after)
+    return PlannedEntries(columns[0], columns[1], columns[2], columns[3], state)
 
 
 _NONE: Final = np.empty(0, np.int64)

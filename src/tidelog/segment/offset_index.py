@@ -52,21 +52,11 @@ class OffsetIndex(IndexFile):
         last = self.last()
         return self.base_offset if last is None else self.base_offset + last[0]
 
-    @property
-    def free_entries(self) -> int:
-        """How many entries can still be appended."""
-        return max(0, self.max_entries - self.entry_count)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no entry can be appended."""
-        return self.free_entries == 0
-
     def entry(self, number: int) -> OffsetPosition:
         """Return entry ``number``, from 0; InvalidArgument beyond the last."""
         entries = self.entries()
-        if not 0 <= number < entries.count:
-            raise InvalidArgument(f"entry {number} of {entries.count} in {self.path}")
+        if not 0 <= number < entries.filled:
+            raise InvalidArgument(f"entry {number} of {entries.filled} in {self.path}")
         return OffsetPosition(
             self.base_offset + int(entries.keys[number]), int(entries.values[number])
         )
@@ -76,7 +66,7 @@ class OffsetIndex(IndexFile):
         entries = self.entries()
         relative = offset - self.base_offset
         # Looked at first, as Kafka does: it also saves a file that holds garbage from misleading.
-        if entries.count == 0 or entries.keys[0] > relative:
+        if entries.filled == 0 or entries.keys[0] > relative:
             return OffsetPosition(self.base_offset, 0)
         at = _search(entries.filled_keys, relative, "right") - 1
         if at < 0:
@@ -87,7 +77,7 @@ class OffsetIndex(IndexFile):
         """Return the first entry at or behind the end of a fetch; None if there is none."""
         entries = self.entries()
         at = _search(entries.filled_values, position + size_bytes, "left")
-        if at == entries.count:
+        if at == entries.filled:
             return None
         return OffsetPosition(self.base_offset + int(entries.keys[at]), int(entries.values[at]))
 
@@ -139,10 +129,10 @@ class OffsetIndex(IndexFile):
     def _check_order(self, relative: NDArray[np.int64]) -> None:
         last = self.last()
         first = np.iinfo(np.int64).min if last is None else last[0]
-        before = np.concatenate(([first], relative[:-1]))
-        behind = relative <= before
-        if behind.any():
-            raise self._out_of_order(self.base_offset + int(relative[behind.argmax()]))
+        if relative[0] > first and (relative[1:] > relative[:-1]).all():
+            return
+        behind = relative <= np.concatenate(([first], relative[:-1]))
+        raise self._out_of_order(self.base_offset + int(relative[behind.argmax()]))
 
     def _out_of_order(self, offset: int) -> OffsetsOutOfOrder:
         return OffsetsOutOfOrder(
@@ -152,8 +142,8 @@ class OffsetIndex(IndexFile):
 
 def check_relative(base_offset: int, relative: NDArray[np.int64]) -> None:
     """Raise SegmentOffsetOverflow at the first relative offset that is no positive int32."""
-    outside = (relative < 0) | (relative > INT32_MAX)
-    if outside.any():
+    if len(relative) and not 0 <= relative.min() <= relative.max() <= INT32_MAX:
+        outside = (relative < 0) | (relative > INT32_MAX)
         raise SegmentOffsetOverflow(base_offset, base_offset + int(relative[outside.argmax()]))
 
 

@@ -14,7 +14,7 @@ from tidelog.codec.layout import byte_view
 from tidelog.errors import InvalidArgument, SegmentOffsetOverflow, TidelogError
 from tidelog.records.batch import INT32_MAX
 from tidelog.segment import recovery, roll
-from tidelog.segment.indexing import IndexState, plan_entries
+from tidelog.segment.indexing import IndexState, plan_entries, plan_one
 from tidelog.segment.reading import (
     SegmentReader,
     SegmentView,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.records.memory import BatchColumns
+    from tidelog.segment.indexing import PlannedEntries, PlannedEntry
     from tidelog.segment.offset_index import OffsetIndex
     from tidelog.segment.recovery import RecoveryObserver
     from tidelog.segment.roll import RollParams
@@ -233,26 +234,23 @@ class LogSegment(SegmentReader):
         """
         if not len(batches):
             return
-        self._check_append(largest_offset, data, batches)
-        position = self._size_bytes
+        position, size = self._size_bytes, len(byte_view(data))
+        self._check_append(largest_offset, size, batches)
         state = IndexState(self._bytes_since_last_entry, *self.largest_so_far())
-        plan = plan_entries(state, batches, position, self.config.index_interval_bytes)
+        interval_bytes = self.config.index_interval_bytes
+        plan: PlannedEntries | PlannedEntry | None
+        if len(batches) == 1:
+            plan, after = plan_one(state, batches.row(0), position, interval_bytes)
+        else:
+            plan = plan_entries(state, batches, position, interval_bytes)
+            after = plan.after
         with self._files_lock:
-            self.offset_index.create()
-            self.time_index.create()
-            counts = self.offset_index.entry_count, self.time_index.entry_count
-            try:
-                self._files.log.pwrite(data, position)
-                plan.append_to(self.offset_index, self.time_index)
-            except BaseException:
-                self.offset_index.keep(counts[0])
-                self.time_index.keep(counts[1])
-                self._files.log.truncate(position)
-                raise
+            self._write(data, plan)
         if position == 0:
             self._first_timestamp = int(batches.max_timestamp[0])
-        self._note(plan.after)
-        self._size_bytes = position + len(byte_view(data))
+        self._bytes_since_last_entry = after.bytes_since_last_entry
+        self._set_largest(TimestampOffset(after.max_timestamp, after.offset_of_max_timestamp))
+        self._size_bytes = position + size
 
     def update_txn_index(self, aborted: Sequence[AbortedTxn]) -> None:
         """Add transactions whose abort markers lie in this segment."""
@@ -397,10 +395,25 @@ class LogSegment(SegmentReader):
 
     # Inside
 
-    def _check_append(self, largest_offset: int, data: Buffer, batches: BatchColumns) -> None:
+    def _write(self, data: Buffer, plan: PlannedEntries | PlannedEntry | None) -> None:
+        """Write batches and entries, or neither."""
+        log, offset_index, time_index = self._files.log, self.offset_index, self.time_index
+        offset_index.create()
+        time_index.create()
+        counts = offset_index.entry_count, time_index.entry_count
+        try:
+            log.pwrite(data, self._size_bytes)
+            if plan is not None:
+                plan.append_to(offset_index, time_index)
+        except BaseException:
+            offset_index.keep(counts[0])
+            time_index.keep(counts[1])
+            log.truncate(self._size_bytes)
+            raise
+
+    def _check_append(self, largest_offset: int, size: int, batches: BatchColumns) -> None:
         if not self._fits(largest_offset):
             raise SegmentOffsetOverflow(self.base_offset, largest_offset)
-        size = len(byte_view(data))
         if size != int(batches.size.sum()):
             raise InvalidArgument(f"{len(batches)} batches do not make up {size} bytes")
         if self._size_bytes + size > INT32_MAX:
@@ -408,10 +421,6 @@ class LogSegment(SegmentReader):
 
     def _fits(self, offset: int) -> bool:
         return 0 <= offset - self.base_offset <= INT32_MAX
-
-    def _note(self, state: IndexState) -> None:
-        self._bytes_since_last_entry = state.bytes_since_last_entry
-        self._set_largest(TimestampOffset(state.max_timestamp, state.offset_of_max_timestamp))
 
     def _set_largest(self, largest: TimestampOffset | None) -> None:
         with self._lock:

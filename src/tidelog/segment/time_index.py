@@ -5,7 +5,7 @@ Owns the format and its rules. Must not know batches. Kafka: ``TimeIndex``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -45,6 +45,8 @@ class TimeIndex(IndexFile):
     Source: Kafka TimeIndex.
     """
 
+    kept_back: ClassVar[int] = 1
+
     def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int) -> None:
         super().__init__(fs, path, base_offset, max_bytes, TIME_INDEX_ENTRY)
 
@@ -56,21 +58,11 @@ class TimeIndex(IndexFile):
             return TimestampOffset(NO_TIMESTAMP, self.base_offset)
         return TimestampOffset(last[0], self.base_offset + last[1])
 
-    @property
-    def free_entries(self) -> int:
-        """How many entries can still be appended without the slot kept back."""
-        return max(0, self.max_entries - 1 - self.entry_count)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether only the slot kept back is free."""
-        return self.free_entries == 0
-
     def entry(self, number: int) -> TimestampOffset:
         """Return entry ``number``, from 0; InvalidArgument beyond the last."""
         entries = self.entries()
-        if not 0 <= number < entries.count:
-            raise InvalidArgument(f"entry {number} of {entries.count} in {self.path}")
+        if not 0 <= number < entries.filled:
+            raise InvalidArgument(f"entry {number} of {entries.filled} in {self.path}")
         return TimestampOffset(
             int(entries.keys[number]), self.base_offset + int(entries.values[number])
         )
