@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 UNKNOWN_OFFSET: Final = -1
+MAGIC_V2: Final = 2
 
 
 class Analyzed(NamedTuple):
@@ -57,20 +58,36 @@ class _Checks(NamedTuple):
     max_batch_bytes: int | None
     are_offsets_given: bool
 
-    def hold_for(self, batches: BatchColumns) -> bool:
+    def hold_for(self, batches: BatchColumns, first: Sequence[int]) -> bool:
         """Say whether no batch breaks a rule and none is to be skipped; all at once."""
-        is_bad = np.zeros(len(batches), np.bool_)
+        if self.are_offsets_given and first[rows.LAST_OFFSET] <= UNKNOWN_OFFSET:
+            return False
+        if len(batches) == 1:
+            return self._holds_for_one(first)
+        are_fine = True
         if self.origin is AppendOrigin.RAFT_LEADER:
-            is_bad |= batches.leader_epoch != self.leader_epoch
-        if self.origin is AppendOrigin.CLIENT:
-            is_bad |= (batches.magic >= 2) & (batches.base_offset != 0)
-        if self.origin is AppendOrigin.REPLICATION:
-            is_bad |= batches.leader_epoch > self.leader_epoch
+            are_fine = bool((batches.leader_epoch == self.leader_epoch).all())
+        elif self.origin is AppendOrigin.CLIENT:
+            are_fine = not (batches.base_offset[batches.magic >= MAGIC_V2]).any()
+        elif self.origin is AppendOrigin.REPLICATION:
+            are_fine = bool(batches.leader_epoch.max() <= self.leader_epoch)
         if self.max_batch_bytes is not None:
-            is_bad |= batches.size > self.max_batch_bytes
+            are_fine &= bool(batches.size.max() <= self.max_batch_bytes)
         if self.are_offsets_given:
-            is_bad |= np.diff(batches.last_offset, prepend=UNKNOWN_OFFSET) <= 0
-        return not is_bad.any()
+            last = batches.last_offset
+            are_fine &= bool((last[1:] > last[:-1]).all())
+        return are_fine
+
+    def _holds_for_one(self, row: Sequence[int]) -> bool:
+        epoch = row[rows.LEADER_EPOCH]
+        is_fine = not self.is_too_large(row)
+        if self.origin is AppendOrigin.CLIENT:
+            is_fine &= row[rows.BASE_OFFSET] == 0 or row[rows.MAGIC] < MAGIC_V2
+        elif self.origin is AppendOrigin.RAFT_LEADER:
+            is_fine &= epoch == self.leader_epoch
+        elif self.origin is AppendOrigin.REPLICATION:
+            is_fine &= epoch <= self.leader_epoch
+        return is_fine
 
     def must_skip(self, row: Sequence[int]) -> bool:
         """Say whether a follower must leave this batch and all after it (KAFKA-18723)."""
@@ -85,7 +102,7 @@ class _Checks(NamedTuple):
         if self.origin is AppendOrigin.RAFT_LEADER and epoch != self.leader_epoch:
             reason = f"a batch of leader epoch {epoch} in an append of {self.leader_epoch}"
             raise InvalidRecord(reason, position)
-        if self.origin is AppendOrigin.CLIENT and row[rows.MAGIC] >= 2 and offset != 0:
+        if self.origin is AppendOrigin.CLIENT and row[rows.MAGIC] >= MAGIC_V2 and offset != 0:
             raise InvalidRecord(f"a client's batch has base offset {offset}, not 0", position)
 
     def is_too_large(self, row: Sequence[int]) -> bool:
@@ -123,10 +140,11 @@ def analyze(
     checks = _Checks(origin, leader_epoch, max_batch_bytes, are_offsets_given)
     found = walk(data, check_crc=True)
     batches = found.batches
-    if found.error is not None or len(batches) == 1 or not checks.hold_for(batches):
+    first = batches.row(0) if len(batches) else []
+    if found.error is not None or not first or not checks.hold_for(batches, first):
         kept = _check_each(data, found, checks, on_rejected)
         batches = batches if kept == len(batches) else batches.slice(0, kept)
-    return _summed(batches)
+    return _summed(batches, first)
 
 
 def _check_each(
@@ -167,15 +185,14 @@ def _row_if_whole(data: Buffer, found: Walk) -> list[list[int]]:
     return [list(batch_row(view, found.next_position, size))]
 
 
-def _summed(batches: BatchColumns) -> Analyzed:
+def _summed(batches: BatchColumns, first: list[int]) -> Analyzed:
     if not len(batches):
         return Analyzed(batches, 0, -1, -1, -1, NO_LEADER_EPOCH, NO_TIMESTAMP, Codec.NONE)
-    first = batches.array[:, 0].tolist()
-    last = batches.array[:, -1].tolist() if len(batches) > 1 else first
+    last = batches.row(-1) if len(batches) > 1 else first
     return Analyzed(
         batches,
         valid_bytes=last[rows.POSITION] + last[rows.SIZE],
-        first_offset=first[rows.BASE_OFFSET] if first[rows.MAGIC] >= 2 else UNKNOWN_OFFSET,
+        first_offset=first[rows.BASE_OFFSET] if first[rows.MAGIC] >= MAGIC_V2 else UNKNOWN_OFFSET,
         last_offset=last[rows.LAST_OFFSET],
         last_offset_of_first_batch=first[rows.LAST_OFFSET],
         last_leader_epoch=last[rows.LEADER_EPOCH],
@@ -192,8 +209,8 @@ def _last_codec(batches: BatchColumns, last: Sequence[int]) -> Codec:
     """Return the codec of the last compressed batch; NONE if no batch is compressed."""
     if len(batches) == 1:
         return Codec.of_attributes(last[rows.ATTRIBUTES])
-    for attributes in np.unique(batches.attributes).tolist():
-        Codec.of_attributes(attributes)  # raises if there is no such codec
     codecs = batches.codec
-    compressed = np.flatnonzero(codecs)
-    return Codec(int(codecs[compressed[-1]])) if compressed.size else Codec.NONE
+    if not codecs.any():
+        return Codec.NONE
+    Codec.of_attributes(int(codecs.max()))  # raises if there is no such codec
+    return Codec(int(codecs[np.flatnonzero(codecs)[-1]]))

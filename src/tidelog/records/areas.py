@@ -6,6 +6,7 @@ formats (``unpacked``). Kafka: ``DefaultRecordBatch.uncompressedIterator``.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -31,6 +32,7 @@ AREA_FROM_BATCH: Final = (
     rows.ATTRIBUTES,
 )
 """Fields of a batch that an area takes over, in the order of the area's rows from the count on."""
+_area_fields: Final = itemgetter(*AREA_FROM_BATCH)
 _APPEND_TIME: Final = int(BatchFlags.LOG_APPEND_TIME)
 assert rows.AREA_COUNT + len(AREA_FROM_BATCH) == rows.AREA_COLUMNS
 
@@ -47,8 +49,8 @@ def areas_of(batches: BatchColumns) -> Ints:
 def area_of(row: Sequence[int]) -> Ints:
     """Return the area of one uncompressed v2 batch, given by its 14 fields."""
     position = row[rows.POSITION]
-    places = [position + BATCH_HEADER.size, position + row[rows.SIZE]]
-    return np.array(places + [row[field] for field in AREA_FROM_BATCH], np.int64)[:, np.newaxis]
+    places = position + BATCH_HEADER.size, position + row[rows.SIZE]
+    return np.array(places + _area_fields(row), np.int64)[:, np.newaxis]
 
 
 def decode_areas(data: Bytes, areas: Ints, batch_positions: Ints) -> Ints:

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from tidelog.records.batch import BatchHeader
     from tidelog.records.table import Bools, Bytes, Ints
 
-_FIRST_CAPACITY: Final = 256
 _CAPACITY: Final = 1 << 14
+_USUAL_BATCH: Final = 1 << 12
+"""Bytes; a first guess at how many batches there are takes them to be no smaller."""
 
 
 class BatchColumns:
@@ -68,6 +69,11 @@ class BatchColumns:
         if not headers:
             return cls(np.empty((rows.BATCH_COLUMNS, 0), np.int64))
         return cls(np.array(headers, np.int64).T.copy())
+
+    @classmethod
+    def of_row(cls, header: Sequence[int]) -> BatchColumns:
+        """Make columns of one batch, from its 14 numbers."""
+        return cls(np.array(header, np.int64)[:, np.newaxis])
 
     @classmethod
     def joined(cls, parts: Sequence[BatchColumns]) -> BatchColumns:
@@ -126,9 +132,14 @@ class BatchColumns:
         is_set: Bools = ((self.attributes & int(flag)) != 0) & (self.magic >= from_magic)
         return is_set
 
+    def row(self, index: int) -> list[int]:
+        """Return the 14 numbers of one batch."""
+        found: list[int] = self.array[:, index].tolist()
+        return found
+
     def header(self, index: int) -> BatchHeader:
         """Return the header of one batch, for tools; an old batch in the form of magic 2."""
-        return header_of_row(self.array[:, index].tolist())
+        return header_of_row(self.row(index))
 
     def slice(self, start: int, end: int | None = None) -> BatchColumns:
         """Return batches ``[start, end)`` as a view; a change of one shows in the other."""
@@ -193,7 +204,7 @@ class _Walker(NamedTuple):
         from tidelog.kernels.scan import walk_batches  # noqa: PLC0415 - compiles when imported
 
         parts: list[BatchColumns] = []
-        capacity = _FIRST_CAPACITY
+        capacity = min((self.end - position) // _USUAL_BATCH + 2, _CAPACITY)
         while True:
             out = np.empty((rows.BATCH_COLUMNS, capacity), np.int64)
             count, position, status = walk_batches(
@@ -201,6 +212,8 @@ class _Walker(NamedTuple):
             )
             if count:
                 parts.append(BatchColumns(out[:, :count].copy()))
+            if position == self.end:
+                return Walk(BatchColumns.joined(parts), position, None)
             if status == rows.FULL:
                 capacity = _CAPACITY
                 continue

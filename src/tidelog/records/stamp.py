@@ -15,7 +15,14 @@ from tidelog.codec.crc32c import crc32c
 from tidelog.errors import InvalidArgument, InvariantError
 from tidelog.kernels import columns as rows
 from tidelog.kernels.gate import use_kernels
-from tidelog.records.batch import BATCH_HEADER, BatchFlags, TimestampType
+from tidelog.records.batch import (
+    BATCH_HEADER,
+    BATCH_PREFIX,
+    LOG_OVERHEAD,
+    BatchFlags,
+    BatchPrefix,
+    TimestampType,
+)
 from tidelog.records.scan import CRC_COVERS_FROM, header_of_row
 from tidelog.records.table import as_bytes
 
@@ -46,7 +53,11 @@ def stamp_in_place(
         row[rows.MAX_TIMESTAMP] = max_timestamp
         BATCH_HEADER.pack_into(header_of_row(row), data, position)
         row[rows.CRC] = crc32c(memoryview(data)[position + CRC_COVERS_FROM : position + size])
-    BATCH_HEADER.pack_into(header_of_row(row), data, position)
+        BATCH_HEADER.pack_into(header_of_row(row), data, position)
+    stamped = BatchPrefix(
+        row[rows.BASE_OFFSET], size - LOG_OVERHEAD, row[rows.LEADER_EPOCH], row[rows.MAGIC]
+    )
+    BATCH_PREFIX.pack_into(stamped, data, position)
 
 
 def stamp_append_time(data: bytearray, batches: BatchColumns, append_time_ms: int) -> None:
@@ -66,7 +77,8 @@ def stamp_offsets(
     batch of an old format or one that spans no offsets raises InvalidArgument, nothing changed.
     """
     target = as_bytes(data)
-    if (batches.magic != 2).any() or (batches.last_offset < batches.base_offset).any():
+    is_fine = (batches.magic == 2) & (batches.last_offset >= batches.base_offset)
+    if not is_fine.all():
         raise InvalidArgument("a batch is of an old format, or spans no offsets")
     if use_kernels(len(batches) * BATCH_HEADER.size):
         from tidelog.kernels.stamp import stamp_batches  # noqa: PLC0415 - compiles when imported

@@ -146,7 +146,7 @@ def validate_for_leader(
     append = _Append(data, analyzed, policy, first_offset, leader_epoch, now_ms, origin)
     if origin is AppendOrigin.STAGED:
         return append.take_staged()
-    first = analyzed.batches.array[:, 0].tolist()
+    first = analyzed.batches.row(0)
     if (first[rows.MAGIC] >= 2 or analyzed.source_codec) and len(analyzed.batches) != 1:
         raise InvalidRecord(f"{len(analyzed.batches)} batches in an append that may have one")
     if first[rows.MAGIC] < 2:
@@ -211,15 +211,14 @@ class _Append(NamedTuple):
     def _in_place(self, row: list[int], max_timestamp: int) -> ValidatedRecords:
         if self.append_time_ms != NO_TIMESTAMP:
             max_timestamp = self.append_time_ms
-        position, count = row[rows.POSITION], row[rows.RECORDS_COUNT]
-        data = bytearray(byte_view(self.data)[position : position + row[rows.SIZE]])
+        count = row[rows.RECORDS_COUNT]
+        data = bytearray(byte_view(self.data)[: row[rows.SIZE]])
         next_offset = self.first_offset + count
-        row[rows.POSITION] = 0
         row[rows.BASE_OFFSET] += next_offset - 1 - row[rows.LAST_OFFSET]
         row[rows.LAST_OFFSET] = next_offset - 1
         row[rows.LEADER_EPOCH] = self.leader_epoch
         stamp_in_place(data, row, self.policy.timestamp_type, max_timestamp)
-        return self._done(data, BatchColumns.of_rows([row]), count, max_timestamp)
+        return self._done(data, BatchColumns.of_row(row), count, max_timestamp)
 
     def _built(self, columns: RecordColumns, first: list[int]) -> ValidatedRecords:
         """Build one batch of all records, for the producer of the ``first`` one."""
