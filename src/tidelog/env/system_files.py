@@ -109,13 +109,14 @@ class SystemFile:
 
     def pwrite(self, data: Buffer, position: int) -> None:
         """Write all of ``data`` at byte ``position``; ENOSPC if the disk takes no more."""
-        view = memoryview(data).cast("B")
-        done = 0
-        while done < len(view):
-            count = os.pwrite(self._descriptor, view[done:], position + done)
+        left = memoryview(data).cast("B")
+        while left:
+            count = os.pwrite(self._descriptor, left, position)
+            if count == len(left):
+                return
             if count == 0:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
-            done += count
+            left, position = left[count:], position + count
 
     def truncate(self, size: int) -> None:
         """Cut the file to ``size`` bytes, or extend it to that with zeros."""

@@ -87,6 +87,8 @@ class ProducerStateManager:
     @property
     def first_unstable_offset(self) -> LogOffsetMetadata | None:
         """First offset of the transactions that are open, or whose marker is not replicated."""
+        if not self._ongoing and not self._unreplicated:
+            return None
         firsts = [
             txn.first_offset for txn in (self._ongoing.first, self._unreplicated.first) if txn
         ]
