@@ -6,7 +6,7 @@ import sys
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
-from tidelog.cli.screen import Progress
+from tidelog.cli.screen import Progress, counted
 from tidelog.codec.compression import Codec
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
@@ -60,7 +60,7 @@ def run(args: Namespace) -> int:
             _append(writer, _bytes_of(lines, args.file), args)
         finally:
             writer.flush()
-            print(f"{writer.records:,} records appended to {args.topic}")
+            print(f"{counted(writer.records, 'record')} appended to {args.topic}")
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.cli.screen import counted
 from tidelog.codec.metadata_files import format_uuid
 from tidelog.manager.open import open_data_directory
 
@@ -15,5 +16,6 @@ def run(args: Namespace) -> int:
     """Create the topic and print its name, number of partitions and id."""
     with open_data_directory(args.directory) as directory:
         topic = directory.create_topic(args.topic, args.partitions, dict(args.options))
-    print(f"{topic.name}: {len(topic.partitions)} partitions, id {format_uuid(topic.topic_id)}")
+    partitions = counted(len(topic.partitions), "partition")
+    print(f"{topic.name}: {partitions}, id {format_uuid(topic.topic_id)}")
     return 0

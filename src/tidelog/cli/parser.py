@@ -10,7 +10,8 @@ from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormat
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
+    from argparse import Namespace, _SubParsersAction
+    from collections.abc import Sequence
 
 DESCRIPTION: Final = """\
 Kafka's log in Python: look into, write and repair log directories, byte for byte as Kafka does.
@@ -23,6 +24,25 @@ READ_COMMITTED: Final = "read_committed"
 EXIT_CODES: Final = "exit codes: 0 fine, 1 the data is bad, 2 the usage is wrong"
 
 
+class CommandParser(ArgumentParser):
+    """A command's parser, which takes options before, between and behind the other words."""
+
+    _is_sorted = False
+    """Whether options and other words have been told apart; they are looked at in turn then."""
+
+    def parse_known_args(  # type: ignore[override]  # as argparse calls it for a command
+        self, args: Sequence[str] | None = None, namespace: Namespace | None = None
+    ) -> tuple[Namespace, list[str]]:
+        """Parse, so that ``append t -d DIR FILE`` finds its FILE."""
+        if self._is_sorted or self._subparsers is not None:
+            return super().parse_known_args(args, namespace)
+        self._is_sorted = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_sorted = False
+
+
 def make_parser() -> ArgumentParser:
     """Return the parser of the whole command line; ``args.command`` names the command."""
     parser = ArgumentParser(
@@ -33,7 +53,10 @@ def make_parser() -> ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", help="print the version and leave")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    made_by: type[ArgumentParser] = CommandParser
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", title="commands", parser_class=made_by
+    )
     for add in (_create, _append, _cat, _offsets, _dump, _describe, _picture, _warm):
         add(commands)
     return parser

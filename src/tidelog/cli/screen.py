@@ -30,6 +30,11 @@ def screen_width() -> int:
     return min(columns, MAX_WIDTH)
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun: ``1 record``, ``2,000 records``."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 class Progress:
     """A bar on standard error that shows how much of some work is done; silent off a terminal."""
 

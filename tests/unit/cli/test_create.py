@@ -1,0 +1,56 @@
+"""``tidelog create``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    Cli = Any
+
+
+def test_a_topic_is_made_with_its_directory(cli: Cli) -> None:
+    """And its name, partitions and id are printed."""
+    import tidelog
+    from tidelog.codec.metadata_files import format_uuid
+
+    outcome = cli.on("create", "flights", "-p", 3, "-o", "retention.ms=-1", "-o", "segment.ms=5")
+
+    with tidelog.open(cli.data) as directory:
+        made = directory.topic("flights")
+    assert (0, f"flights: 3 partitions, id {format_uuid(made.topic_id)}\n") == outcome[:2]
+    assert made.config == {"retention.ms": "-1", "segment.ms": "5"}
+
+
+def test_one_partition_is_one(cli: Cli) -> None:
+    """In the words as well."""
+    assert cli.on("create", "t").out.startswith("t: 1 partition, id ")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["t"], "exists"),
+        (["a b"], "letters, digits"),
+        (["u", "-o", "retention.ms=soon"], "retention.ms"),
+        (["u", "-o", "retention.years=1", "-o", "x=1"], "retention.years"),
+    ],
+)
+def test_a_refused_topic_is_wrong_usage(topic: Cli, words: list[str], why: str) -> None:
+    """With the reason; all bad settings are named."""
+    outcome = topic.on("create", *words)
+
+    assert outcome[:2] == (2, "")
+    assert why in outcome.err
+
+
+def test_a_partitions_directory_is_no_place_for_topics(topic: Cli) -> None:
+    """Nothing is put into it."""
+    before = sorted(path.name for path in (topic.data / "t-0").iterdir())
+
+    outcome = topic("create", "u", "-d", topic.data / "t-0")
+
+    assert outcome.code == 2
+    assert "name the data directory above it" in outcome.err
+    assert before == sorted(path.name for path in (topic.data / "t-0").iterdir())
