@@ -1,0 +1,103 @@
+"""``tidelog describe`` and ``tidelog picture``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    Cli = Any
+
+PICTURE = """\
+t-0: 2 offsets in 1 segment, 77 bytes
+0
+├▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▶
+ └ log start 0
+                                                             high watermark 2 ┘
+                                                                    log end 2 ┘
+"""
+TABLE = """\
+  base offset  end offset      .log   .index  .timeindex  .txnindex
+            0           2  77 bytes  0 bytes    12 bytes    0 bytes
+"""
+EMPTY = """\
+u-0: 0 offsets in 0 segments, 0 bytes
+├╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌▶
+ └ log start 0
+ └ high watermark 0
+ └ log end 0
+"""
+
+
+def test_a_topic_is_a_picture_and_a_table(topic: Cli) -> None:
+    """Exactly so, where there is no terminal: 80 columns."""
+    topic.append("a", "b")
+
+    assert topic.on("describe") == (0, PICTURE + TABLE, "")
+    assert topic.on("picture") == (0, PICTURE, "")
+
+
+def test_topics_stand_apart(topic: Cli) -> None:
+    """In order, with a line between; or only those that are named."""
+    topic.append("a", "b")
+    topic.on("create", "u")
+
+    assert topic.on("picture").out == f"{PICTURE}\n{EMPTY}"
+    assert topic.on("picture", "u").out == EMPTY
+    assert topic.on("picture", "u", "t").out == f"{PICTURE}\n{EMPTY}"
+    assert topic("picture", "-d", topic.data / "u-0").out == EMPTY
+
+
+def test_the_width_can_be_chosen(topic: Cli) -> None:
+    """For the picture."""
+    topic.append("a")
+
+    lines = topic.on("picture", "--width", 60).out.splitlines()
+
+    assert max(len(line) for line in lines) == 60
+
+
+def test_json_is_a_line_a_partition(topic: Cli) -> None:
+    """With the facts under camel-case names."""
+    topic.append("a", "b")
+    topic.on("create", "u")
+
+    rows = topic.on("describe", "--json").rows
+
+    assert [(row["topic"], row["logEndOffset"]) for row in rows] == [("t", 2), ("u", 0)]
+    assert rows[0]["segments"][0]["logBytes"] == 77
+    assert rows[0]["directory"] == str(topic.data / "t-0")
+
+
+@pytest.mark.parametrize("command", ["describe", "picture"])
+def test_damage_is_bad_data(topic: Cli, command: str) -> None:
+    """It is told with the log, all logs are shown, and the exit code is 1."""
+    topic.append("a")
+    topic.on("create", "u")
+    (topic.data / "replication-offset-checkpoint").write_text("0\n1\nt 0 9\n")
+
+    outcome = topic.on(command)
+
+    assert outcome.code == 1
+    assert "DAMAGED: offsets 1 to 8, below the high watermark, are missing" in outcome.out
+    assert "u-0" in outcome.out
+
+
+@pytest.mark.parametrize("command", ["describe", "picture"])
+def test_what_is_not_there_is_wrong_usage(topic: Cli, command: str) -> None:
+    """The error says what is there."""
+    outcome = topic.on(command, "t", "x", "y")
+
+    assert outcome[:2] == (2, "")
+    assert "no topic x, y in" in outcome.err
+
+
+def test_an_empty_directory_is_wrong_usage(cli: Cli) -> None:
+    """The error says what partitions look like."""
+    cli.data.mkdir()
+
+    outcome = cli.on("describe")
+
+    assert outcome[:2] == (2, "")
+    assert "named <topic>-<partition>" in outcome.err

@@ -1,0 +1,114 @@
+"""``tidelog dump``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    Cli = Any
+
+
+def test_a_log_is_a_line_a_batch(topic: Cli) -> None:
+    """And, with ``--records``, a line a record."""
+    topic.append("a", "b")
+    topic.append("c")
+
+    batches = topic("dump", topic.log_file())
+    records = topic("dump", "--records", topic.log_file()).rows
+
+    assert (batches.code, [row["count"] for row in batches.rows]) == (0, [2, 1])
+    assert [row["value"] for row in records if "value" in row] == ["a", "b", "c"]
+
+
+def test_a_range_of_offsets_can_be_chosen(topic: Cli) -> None:
+    """Batches that hold one of them."""
+    for value in "abc":
+        topic.append(value)
+
+    rows = topic("dump", topic.log_file(), "--from", 1, "--to", 2).rows
+
+    assert [row["baseOffset"] for row in rows] == [1]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("t-0/00000000000000000000.index", []),
+        ("t-0/leader-epoch-checkpoint", [{"epoch": 0, "startOffset": 0}]),
+        ("t-0/00000000000000000001.snapshot", []),
+        ("replication-offset-checkpoint", [{"topic": "t", "partition": 0, "offset": 1}]),
+        (".kafka_cleanshutdown", [{"brokerEpoch": -1}]),
+    ],
+)
+def test_any_file_is_shown(topic: Cli, name: str, expected: list[object]) -> None:
+    """A line an entry."""
+    topic.append("a")
+
+    outcome = topic("dump", topic.data / name)
+
+    assert (outcome.code, outcome.rows) == (0, expected)
+
+
+@pytest.mark.parametrize("how", ["flipped", "torn", "zeros"])
+def test_damage_is_bad_data(topic: Cli, how: str) -> None:
+    """Exit code 1, after everything that can be shown."""
+    topic.append("a")
+    path = topic.log_file()
+    data = path.read_bytes()
+    path.write_bytes(
+        {
+            "flipped": data[:-2] + b"\x77" + data[-1:],
+            "torn": data + data[:30],
+            "zeros": data + b"\0" * 99,
+        }[how]
+    )
+
+    outcome = topic("dump", path)
+
+    assert (outcome.code, len(outcome.rows)) == (1, 1)
+    assert (outcome.rows[0]["valid"], outcome.err == "") == ((how != "flipped"), how == "flipped")
+
+
+def test_a_batch_that_does_not_decode_is_bad_data(topic: Cli) -> None:
+    """Its header is shown, with the reason."""
+    from tidelog.records.batch import BATCH_HEADER
+    from tidelog.records.builder import pack_batch
+
+    topic.append("a")
+    path = topic.log_file()
+    path.write_bytes(pack_batch(BATCH_HEADER.unpack(path.read_bytes()), b"\xff\xff"))
+
+    outcome = topic("dump", path, "--records")
+
+    assert (outcome.code, "error" in outcome.rows[0]) == (1, True)
+
+
+def test_a_file_that_is_none_of_a_log_is_wrong_usage(cli: Cli, tmp_path: Any) -> None:
+    """The error lists what can be shown."""
+    (tmp_path / "notes.txt").write_text("hello")
+
+    outcome = cli("dump", tmp_path / "notes.txt")
+
+    assert outcome[:2] == (2, "")
+    assert ".timeindex" in outcome.err
+
+
+def test_a_checkpoint_that_does_not_read_is_bad_data(cli: Cli, tmp_path: Any) -> None:
+    """It is the right file with wrong content."""
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\nt zero 5\n")
+
+    assert cli("dump", tmp_path / "replication-offset-checkpoint").code == 1
+
+
+def test_text_is_refused_or_encoded_as_by_cat(topic: Cli) -> None:
+    """UTF-8 unless another encoding is chosen."""
+    topic.on("append", "t", "--format", "lines", stdin=b"\xff\n")
+
+    refused = topic("dump", topic.log_file(), "--records")
+    encoded = topic("dump", topic.log_file(), "--records", "--encoding", "hex")
+
+    assert (refused.code, encoded.code) == (1, 0)
+    assert "offset 0" in refused.err
+    assert encoded.rows[1]["value"] == "ff"
