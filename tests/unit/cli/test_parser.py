@@ -13,7 +13,6 @@ HEAVY = ("numpy", "numba", "llvmlite", "pyarrow", "pyspark", "hypothesis", "impo
 
 
 @pytest.mark.parametrize("words", [["--help"], ["cat", "--help"], []])
-@pytest.mark.slow
 def test_help_loads_nothing_heavy(words: list[str]) -> None:
     """The first answer comes at once: no arrays, kernels or tables are imported for it."""
     code = (

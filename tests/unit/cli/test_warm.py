@@ -31,7 +31,6 @@ def test_every_kernel_is_made_ready(cli: Cli) -> None:
     assert cli("warm").out.startswith("kernels ready in ")
 
 
-@pytest.mark.slow
 def test_without_numba_there_is_nothing_to_warm() -> None:
     """That is fine, and said."""
     done = subprocess.run(
