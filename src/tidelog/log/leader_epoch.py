@@ -66,10 +66,8 @@ class LeaderEpochCache:
     def open(
         cls, directory: str, *, fs: FileSystem, scheduler: Scheduler, guard: DirectoryGuard
     ) -> LeaderEpochCache:
-        """Read the entries of ``directory``; a missing file is created without any."""
+        """Read the entries of ``directory``; a missing file has none."""
         path = f"{directory}/{LEADER_EPOCH_FILE}"
-        if not fs.exists(path):
-            fs.write(path, b"")
         entries = (EpochEntry(*entry) for entry in read_leader_epochs(fs, path))
         return cls(directory, fs=fs, scheduler=scheduler, guard=guard, entries=entries)
 
@@ -95,6 +93,13 @@ class LeaderEpochCache:
         """The newest epoch."""
         latest = self.latest
         return None if latest is None else latest.epoch
+
+    def create(self) -> None:
+        """Make the file, empty, unless it is there."""
+        path = f"{self.directory}/{LEADER_EPOCH_FILE}"
+        with self._file_lock:
+            if not self._fs.exists(path):
+                self._fs.write(path, b"")
 
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Note that ``epoch`` begins at ``start_offset``, durably; return whether that was news.

@@ -116,6 +116,7 @@ class Log(ReadableLog):
             producers = ProducerStateManager(directory, fs=fs, clock=clock, config=producer_config)
             checkpoints = LogCheckpoints(log_start_offset, recovery_point, clean_shutdown)
             loaded = LogLoader(context, epochs, producers, checkpoints, watcher).load()
+            epochs.create()
             return cls(
                 LogState(
                     context,

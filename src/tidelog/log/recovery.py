@@ -13,14 +13,14 @@ from tidelog.errors import OffsetsOutOfOrder
 from tidelog.log.load_watch import Loss, ProgressMeter
 from tidelog.log.producer_state import ProducerStateManager
 from tidelog.log.rebuild import rebuild_producer_state
-from tidelog.log.replay import replay_epochs, replay_producers
+from tidelog.log.replay import epoch_changes, replay_producers
 from tidelog.segment.recovery import Cut
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tidelog.log.context import LogContext
-    from tidelog.log.leader_epoch import LeaderEpochCache
+    from tidelog.log.leader_epoch import EpochEntry, LeaderEpochCache
     from tidelog.log.load_watch import LoadWatcher
     from tidelog.log.producer_state import ProducerStateConfig
     from tidelog.log.segments import LogSegments
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Observer:
-    """Feeds recovered batches to leader epochs and producer state, in this order."""
+    """Feeds recovered batches to producer state, and keeps their epochs until all are accepted."""
 
     def __init__(
         self, epochs: LeaderEpochCache, producers: ProducerStateManager, meter: ProgressMeter
@@ -41,6 +41,7 @@ class _Observer:
         self._epochs = epochs
         self._producers = producers
         self._meter = meter
+        self._new_epochs: list[EpochEntry] = []
         self.seen_bytes = 0
 
     def observe(self, batches: BatchColumns, data: Bytes) -> Sequence[AbortedTxn]:
@@ -48,8 +49,14 @@ class _Observer:
         size_bytes = int(batches.size.sum())
         self.seen_bytes += size_bytes
         self._meter.advance(size_bytes)
-        replay_epochs(self._epochs, batches)
+        latest = self._new_epochs[-1] if self._new_epochs else self._epochs.latest
+        self._new_epochs += epoch_changes(batches, -1 if latest is None else latest.epoch)
         return replay_producers(self._producers, batches, data)
+
+    def assign_epochs(self) -> None:
+        """Write down the epochs that were seen."""
+        for entry in self._new_epochs:
+            self._epochs.assign(entry.epoch, entry.start_offset)
 
 
 class SegmentRecovery:
@@ -97,6 +104,7 @@ class SegmentRecovery:
         observer = _Observer(self._epochs, producers, self._meter)
         size_bytes = segment.size_bytes
         cut_bytes = segment.recover(observer, lambda cut: self._tell_cut(segment, cut))
+        observer.assign_epochs()
         self._meter.advance(size_bytes - observer.seen_bytes)
         producers.take_snapshot()
         return cut_bytes

@@ -1,4 +1,4 @@
-"""Batches that are in the log already, fed to producer state and leader epochs.
+"""Batches that are in the log already, told to producer state and leader epochs.
 
 Owns the reading of producer fields out of batch headers. Must not know files.
 Kafka: ``LogSegment.updateProducerState`` and ``UnifiedLog.loadProducersFromRecords``.
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tidelog.errors import InvalidRecord
+from tidelog.log.leader_epoch import EpochEntry
 from tidelog.log.producer_append import ProducerBatch
 from tidelog.log.producer_entry import BATCHES_TO_RETAIN
 from tidelog.records.control import read_marker
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tidelog.codec.layout import Buffer
-    from tidelog.log.leader_epoch import LeaderEpochCache
     from tidelog.log.producer_entry import CompletedTxn
     from tidelog.log.producer_state import ProducerStateManager
     from tidelog.records.control import EndTxnMarker
@@ -35,8 +35,6 @@ def producer_batches(batches: BatchColumns, data: Buffer) -> Iterator[tuple[int,
 
     ``data`` holds the batches at their positions; only the records of markers are read.
     """
-    if len(batches) == 1 and batches.producer_id[0] < 0:
-        return
     chosen = np.flatnonzero(batches.producer_id >= 0)
     if not chosen.size:
         return
@@ -135,10 +133,13 @@ def _telling(batches: BatchColumns) -> np.ndarray[tuple[int], np.dtype[np.intp]]
     return kept
 
 
-def replay_epochs(epochs: LeaderEpochCache, batches: BatchColumns) -> None:
-    """Note each leader epoch that is above all before it; magic 0 and 1 have none."""
-    latest = epochs.latest_epoch
-    known = -1 if latest is None else latest
-    seen = np.maximum.accumulate(np.concatenate(([known], batches.leader_epoch)))
-    for index in np.flatnonzero(np.diff(seen)).tolist():
-        epochs.assign(int(batches.leader_epoch[index]), int(batches.base_offset[index]))
+def epoch_changes(batches: BatchColumns, known_epoch: int) -> list[EpochEntry]:
+    """Return each leader epoch that is above all before it, ``known_epoch`` (-1 none) included.
+
+    Batches of magic 0 and 1 have none.
+    """
+    seen = np.maximum.accumulate(np.concatenate(([known_epoch], batches.leader_epoch)))
+    return [
+        EpochEntry(int(batches.leader_epoch[index]), int(batches.base_offset[index]))
+        for index in np.flatnonzero(np.diff(seen)).tolist()
+    ]

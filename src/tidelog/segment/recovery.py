@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tidelog.env.files import OpenFile
     from tidelog.records.file_records import Piece
     from tidelog.records.memory import BatchColumns
+    from tidelog.segment.indexing import PlannedEntries
     from tidelog.segment.reading import SegmentView
     from tidelog.segment.txn_index import AbortedTxn, TransactionIndex
 
@@ -50,14 +51,23 @@ class RecoveryObserver(Protocol):
 
 
 class Recovered(NamedTuple):
-    """How many bytes hold valid batches, and what the next batch has to know of them.
+    """How many bytes hold valid batches, and what is to be written of them.
 
-    ``reason`` says what is wrong behind them; empty where the file just ends.
+    ``state`` is what the next batch has to know. ``reason`` says what is wrong behind the valid
+    bytes; empty where the file just ends.
     """
 
     valid_bytes: int
     state: IndexState
+    entries: list[PlannedEntries]
+    aborted: list[AbortedTxn]
     reason: str = ""
+
+    def write_to(self, view: SegmentView, txn_index: TransactionIndex) -> None:
+        """Fill the indexes, which the caller has reset; OffsetsOutOfOrder if offsets go back."""
+        for entries in self.entries:
+            entries.append_to(view.offset_index, view.time_index)
+        txn_index.append_all(self.aborted)
 
 
 class Cut(NamedTuple):
@@ -69,27 +79,25 @@ class Cut(NamedTuple):
     reason: str
 
 
-def rebuild(
-    view: SegmentView,
-    txn_index: TransactionIndex,
-    interval_bytes: int,
-    observer: RecoveryObserver | None,
-) -> Recovered:
-    """Fill the indexes, which the caller has reset, from the bytes of ``view``.
+def check(view: SegmentView, interval_bytes: int, observer: RecoveryObserver | None) -> Recovered:
+    """Read the bytes of ``view`` and say what its indexes have to hold; changes no file.
+
+    So a log that its observer refuses stays as it is.
 
     Raises:
         SegmentOffsetOverflow: a batch's last offset does not fit the segment.
-        OffsetsOutOfOrder: offsets go back.
     """
     state = IndexState(offset_of_max_timestamp=view.base_offset)
     records = FileRecords(view.file, 0, view.size_bytes)
     valid_bytes = 0
+    entries: list[PlannedEntries] = []
+    aborted: list[AbortedTxn] = []
     reason: CorruptMessage | InvalidRecord | None = None
     for piece in records.pieces(check_crc=True):
         check_relative(view.base_offset, piece.batches.last_offset - view.base_offset)
-        kept, reason = _observe(piece, observer, txn_index)
+        kept, reason = _observe(piece, observer, aborted)
         plan = plan_entries(state, kept, valid_bytes, interval_bytes)
-        plan.append_to(view.offset_index, view.time_index)
+        entries.append(plan)
         state = plan.after
         valid_bytes = int(kept.end[-1])
         if reason is not None:
@@ -98,18 +106,19 @@ def rebuild(
     if reason is not None:
         cut = view.file.path, valid_bytes
         _log.warning("segment-cut path=%s position=%d reason=%s", *cut, reason.reason)
-    return Recovered(valid_bytes, state, "" if reason is None else reason.reason)
+    why = "" if reason is None else reason.reason
+    return Recovered(valid_bytes, state, entries, aborted, why)
 
 
 def _observe(
-    piece: Piece, observer: RecoveryObserver | None, txn_index: TransactionIndex
+    piece: Piece, observer: RecoveryObserver | None, aborted: list[AbortedTxn]
 ) -> tuple[BatchColumns, CorruptMessage | InvalidRecord | None]:
     """Show a piece to the observer; return the batches to keep, and what the observer refused."""
     if observer is None:
         return piece.batches, None
     batches = piece.batches_in_data
     try:
-        txn_index.append_all(observer.observe(batches, piece.data))
+        aborted += observer.observe(batches, piece.data)
     except (CorruptMessage, InvalidRecord) as error:
         if error.position is None:
             raise

@@ -264,18 +264,20 @@ class LogSegment(SegmentReader):
     ) -> int:
         """Check every batch, cut at the first bad one, rebuild the indexes; return bytes cut.
 
-        ``on_cut`` is told before bytes are cut off.
+        ``on_cut`` is told before bytes are cut off. What the observer raises leaves all files as
+        they were.
 
         Raises:
             SegmentOffsetOverflow: a batch's last offset does not fit; split the segment.
             OffsetsOutOfOrder: offsets go back.
         """
+        before = self._size_bytes
+        interval_bytes = self.config.index_interval_bytes
+        found = recovery.check(self.view(), interval_bytes, observer)
         for index in (self.offset_index, self.time_index, self.txn_index):
             index.reset()
         self._set_largest(None)
-        before = self._size_bytes
-        interval_bytes = self.config.index_interval_bytes
-        found = recovery.rebuild(self.view(), self.txn_index, interval_bytes, observer)
+        found.write_to(self.view(), self.txn_index)
         if on_cut is not None and found.valid_bytes < before:
             reason = found.reason or "the file ends inside a batch"
             on_cut(recovery.Cut(self._files.log, found.valid_bytes, before, reason))

@@ -31,8 +31,10 @@ class Place:
 
 
 def test_the_file_exists_from_the_start_without_entries() -> None:
-    """Opening a cache creates its file, empty, as Kafka does."""
+    """A log without epochs has the file, too, empty, as in Kafka."""
     place = Place()
+
+    place.cache.create()
 
     assert place.cache.entries == ()
     assert place.fs.read(f"{DIRECTORY}/leader-epoch-checkpoint") == b""

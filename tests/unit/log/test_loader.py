@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidelog.errors import InvalidTxnState
+from tidelog.log.load_watch import LoadWatcher, Loss, RecoveryProgress
 from tidelog.testing import build_batch
 from tidelog.testing.logs import LogHome, all_values
 
@@ -226,6 +227,69 @@ def test_recovery_leaves_a_snapshot_at_each_base_but_the_first() -> None:
     home.open(clean=False)
 
     assert [int(name[:20]) for name in home.files(".snapshot")] == [2, 4, 5]
+
+
+def test_a_log_that_is_refused_stays_as_it_is() -> None:
+    """Recovery writes nothing before every batch was accepted: no index, no epoch, no file."""
+    home = LogHome()
+    data = batch(
+        b"0", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True, leader_epoch=3
+    ) + batch(b"1", producer_id=1, producer_epoch=0, base_sequence=1, base_offset=1, leader_epoch=3)
+    home.write(f"{FIRST}.log", data)
+    home.write(f"{FIRST}.txnindex", b"as it was")
+
+    with pytest.raises(InvalidTxnState):
+        home.open(clean=False)
+
+    assert home.files() == [f"{FIRST}.log", f"{FIRST}.txnindex"]
+    assert home.read(f"{FIRST}.log") == data
+    assert home.read(f"{FIRST}.txnindex") == b"as it was"
+
+
+class Notes(LoadWatcher):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.progress: list[tuple[int, int]] = []
+        self.losses: list[tuple[int, int, int, bool, bytes]] = []
+
+    def progressed(self, progress: RecoveryProgress) -> None:
+        self.progress.append((progress.done_bytes, progress.total_bytes))
+
+    def losing(self, loss: Loss) -> None:
+        first = loss.file.pread(8, loss.position)
+        place = loss.base_offset, loss.position, loss.end
+        self.losses.append((*place, loss.is_segment, first))
+
+
+def test_what_is_cut_is_told_before_it_goes() -> None:
+    """A watcher hears of bad bytes, and of segments behind them, while they can be read."""
+    home = home_of(close=False)
+    data = bytearray(home.read(f"{SECOND}.log"))
+    data[SIZE + 30] ^= 1
+    home.write(f"{SECOND}.log", bytes(data))
+    notes = Notes()
+
+    home.open(clean=False, watcher=notes)
+
+    third, fifth = (offset.to_bytes(8, "big") for offset in (3, 4))
+    assert notes.losses == [
+        (2, SIZE, 2 * SIZE, False, third),
+        (4, 0, SIZE, True, fifth),
+    ]
+
+
+def test_progress_is_told_in_bytes() -> None:
+    """Each piece and each segment that was checked counts; at the end all bytes are done."""
+    home = home_of(close=False)
+    notes = Notes()
+
+    home.open(clean=False, watcher=notes)
+
+    assert {total for _, total in notes.progress} == {5 * SIZE}
+    done = [done for done, _ in notes.progress]
+    assert done == sorted(done)
+    assert done[-1] == 5 * SIZE
 
 
 def test_a_plain_batch_inside_a_transaction_stops_the_start() -> None:

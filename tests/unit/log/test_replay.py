@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tidelog.log.leader_epoch import EpochEntry
 from tidelog.log.producer_state import ProducerStateConfig, ProducerStateManager
-from tidelog.log.replay import producer_batches, replay_epochs, replay_producers
+from tidelog.log.replay import epoch_changes, producer_batches, replay_producers
 from tidelog.records.control import build_marker
 from tidelog.records.memory import walk
 from tidelog.records.validate import AppendOrigin
@@ -103,12 +103,9 @@ def test_leaving_out_batches_that_tell_nothing_changes_nothing(data: bytes) -> N
 
 def test_only_rising_epochs_are_noted() -> None:
     """A batch of an epoch that is known, lower or none tells nothing."""
-    log = LogHome().open()
     data = b"".join(
         build_batch([(NOW_MS, None, b"x", ())], base_offset=offset, leader_epoch=epoch)
         for offset, epoch in enumerate([-1, 2, 2, 1, 5, 5])
     )
 
-    replay_epochs(log.epochs, walk(data).batches)
-
-    assert log.epochs.entries == (EpochEntry(2, 1), EpochEntry(5, 4))
+    assert epoch_changes(walk(data).batches, -1) == [EpochEntry(2, 1), EpochEntry(5, 4)]
