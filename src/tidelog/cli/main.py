@@ -17,6 +17,8 @@ from tidelog.errors import (
     InvalidConfig,
     InvalidPartitions,
     InvalidTopic,
+    OffsetOutOfRange,
+    PolicyViolation,
     TidelogError,
     TopicAlreadyExists,
     UnknownTopicOrPartition,
@@ -39,6 +41,8 @@ _USAGE_ERRORS: Final = (
     InvalidConfig,
     InvalidPartitions,
     InvalidTopic,
+    OffsetOutOfRange,
+    PolicyViolation,
     TopicAlreadyExists,
     UnknownTopicOrPartition,
     UnsupportedPlatform,
@@ -86,7 +90,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _run_command(args: Namespace) -> int:
-    code: int = import_module(f"tidelog.cli.{args.command}").run(args)
+    code: int = import_module(f"tidelog.cli.{args.command.replace('-', '_')}").run(args)
     return code
 
 

@@ -57,7 +57,7 @@ def make_parser() -> ArgumentParser:
     commands = parser.add_subparsers(
         dest="command", metavar="COMMAND", title="commands", parser_class=made_by
     )
-    for add in (_create, _append, _cat, _offsets, _dump, _describe, _picture, _warm):
+    for add in _COMMANDS:
         add(commands)
     return parser
 
@@ -229,6 +229,73 @@ def _picture(commands: _SubParsersAction[ArgumentParser]) -> None:
     parser.add_argument("--width", type=_positive, default=None, metavar="COLUMNS")
 
 
+def _recover(commands: _SubParsersAction[ArgumentParser]) -> None:
+    parser = _command(commands, "recover", "check logs after a crash, and cut what is torn")
+    _chosen_topics(parser)
+    parser.add_argument(
+        "--dry-run", action="store_true", help="only say what would be cut; 1 if anything would"
+    )
+    _full(parser)
+    _acting(parser)
+
+
+def _retain(commands: _SubParsersAction[ArgumentParser]) -> None:
+    parser = _command(commands, "retain", "delete the segments that retention allows to go")
+    _chosen_topics(parser)
+    _acting(parser)
+
+
+def _delete_records(commands: _SubParsersAction[ArgumentParser]) -> None:
+    parser = _command(commands, "delete-records", "delete a topic's records below an offset")
+    parser.add_argument("topic", metavar="TOPIC")
+    _directory(parser, partition=True)
+    parser.add_argument(
+        "--before",
+        type=int,
+        required=True,
+        metavar="OFFSET",
+        help="the new log start offset; -1: the high watermark",
+    )
+    parser.add_argument("-p", "--partition", type=_not_negative, metavar="N", help="this one only")
+    _acting(parser)
+
+
+def _plan(commands: _SubParsersAction[ArgumentParser]) -> None:
+    parser = _command(commands, "plan", "say what recovery or retention would do; change nothing")
+    parser.add_argument("operation", choices=("recovery", "retention"))
+    _chosen_topics(parser)
+    _full(parser)
+    _acting(parser)
+
+
+def _verify(commands: _SubParsersAction[ArgumentParser]) -> None:
+    parser = _command(commands, "verify", "check everything in partition directories")
+    _chosen_topics(parser)
+    _settings(parser)
+    _json(parser)
+
+
+def _chosen_topics(parser: ArgumentParser) -> None:
+    parser.add_argument("topics", metavar="TOPIC", nargs="*", help="only these (default: all)")
+    _directory(parser, partition=True)
+
+
+def _full(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="check from the first segment on, even after a clean shutdown",
+    )
+
+
+def _acting(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--now", type=_not_negative, metavar="MS", help="what time it is (default: the clock's)"
+    )
+    _settings(parser)
+    _json(parser)
+
+
 def _warm(commands: _SubParsersAction[ArgumentParser]) -> None:
     parser = _command(commands, "warm", "compile all kernels now, so that nothing waits later")
     _json(parser)
@@ -261,3 +328,20 @@ def _at_least(least: int, text: str) -> int:
     if number < least:
         raise ArgumentTypeError(f"{number} is below {least}")
     return number
+
+
+_COMMANDS: Final = (
+    _create,
+    _append,
+    _cat,
+    _offsets,
+    _dump,
+    _describe,
+    _picture,
+    _verify,
+    _recover,
+    _retain,
+    _delete_records,
+    _plan,
+    _warm,
+)

@@ -58,8 +58,12 @@ class Progress:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
-    def show(self, done: int) -> None:
-        """Say how much is done by now, out of the total; draws at most ten times a second."""
+    def show(self, done: int, *, total: int | None = None, left_ms: int | None = None) -> None:
+        """Say how much is done by now; draws at most ten times a second.
+
+        ``total`` says anew how much there is in all, ``left_ms`` how long the rest may take.
+        """
+        self._total = self._total if total is None else total
         if not self._is_shown:
             return
         now_ns = self._clock.monotonic_ns()
@@ -68,5 +72,6 @@ class Progress:
         self._drawn_ns = now_ns
         share = min(done / self._total, 1.0) if self._total else 1.0
         cells = "█" * round(share * _BAR_CELLS)
-        sys.stderr.write(f"\r{self._what} {cells:░<{_BAR_CELLS}} {share:4.0%}")
+        left = "" if left_ms is None else f"  {-(-left_ms // 1000)} s left"
+        sys.stderr.write(f"\r{self._what} {cells:░<{_BAR_CELLS}} {share:4.0%}{left}\x1b[K")
         sys.stderr.flush()

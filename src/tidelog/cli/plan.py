@@ -1,0 +1,18 @@
+"""``tidelog plan``: say what recovery or retention would do, by the code that does it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.cli import recover, retain
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+
+def run(args: Namespace) -> int:
+    """Print the plan; that of a recovery returns 1 if something would be lost."""
+    if args.operation == "recovery":
+        args.dry_run = True
+        return recover.run(args)
+    return retain.apply_retention(args, is_plan=True)
