@@ -29,6 +29,8 @@ RECOVERY_POINT_FILE: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_FILE: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARK_FILE: Final = "replication-offset-checkpoint"
 CLEANER_OFFSET_FILE: Final = "cleaner-offset-checkpoint"
+LOG_FILES: Final = (RECOVERY_POINT_FILE, LOG_START_OFFSET_FILE, HIGH_WATERMARK_FILE)
+"""Those that no cleaner writes."""
 CHECKPOINT_FILES: Final = (
     RECOVERY_POINT_FILE,
     LOG_START_OFFSET_FILE,
@@ -99,13 +101,15 @@ class DirectoryCheckpoints:
         lines = {key: log.high_watermark for key, log in logs.items()}
         self._merge(HIGH_WATERMARK_FILE, logs, lines)
 
-    def forget(self, keys: Collection[tuple[str, int]]) -> None:
-        """Remove the lines of ``keys`` from all four files, durably.
+    def forget(
+        self, keys: Collection[tuple[str, int]], *, files: Collection[str] = CHECKPOINT_FILES
+    ) -> None:
+        """Remove the lines of ``keys`` from all four files, or some of them, durably.
 
         A line of a partition that is gone would cut a new one of the same name.
         """
         with self._lock:
-            for name in CHECKPOINT_FILES:
+            for name in files:
                 if not self._lines[name].keys().isdisjoint(keys):
                     self._merge(name, keys, {})
 

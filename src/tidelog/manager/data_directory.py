@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.compression import Codec
-from tidelog.codec.metadata_files import PARTITION_METADATA_FILE, write_partition_metadata
 from tidelog.config.log import LogConfig
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
@@ -22,7 +21,7 @@ from tidelog.log.log import Log
 from tidelog.manager.adoption import adopt
 from tidelog.manager.catalogue import Topic, read_catalogue, write_catalogue
 from tidelog.manager.checkpoints import DirectoryCheckpoints
-from tidelog.manager.log_dirs import LogDir, random_id
+from tidelog.manager.log_dirs import LogDir, make_partition_directory, random_id
 from tidelog.manager.new_topic import new_topic
 from tidelog.manager.partition import Partition
 from tidelog.manager.topic_writer import TopicWriter
@@ -151,7 +150,7 @@ class DataDirectory:
             write_catalogue(self.fs, self.path, catalogue)
             self._catalogue = catalogue
             for number in topic.partitions:
-                self._make_partition_directory(topic, number)
+                make_partition_directory(self.fs, self._directory_of(topic, number), topic.topic_id)
             self.fs.sync_directory(self.path)
         return topic
 
@@ -247,12 +246,6 @@ class DataDirectory:
     def _write_checkpoints(self) -> None:
         self._checkpoints.write({key: part.log for key, part in self._partitions.items()})
 
-    def _make_partition_directory(self, topic: Topic, number: int) -> None:
-        directory = self._directory_of(topic, number)
-        self.fs.make_directory(directory)
-        path = os.path.join(directory, PARTITION_METADATA_FILE)
-        write_partition_metadata(self.fs, path, topic.topic_id)
-
     def _directory_of(self, topic: Topic, number: int) -> str:
         return os.path.join(self.path, log_directory_name(topic.name, number))
 
@@ -268,7 +261,7 @@ class DataDirectory:
         self._log_dir.begin_change()
         if not self.fs.exists(self._directory_of(topic, number)):
             self._checkpoints.forget([key])
-            self._make_partition_directory(topic, number)
+            make_partition_directory(self.fs, self._directory_of(topic, number), topic.topic_id)
             self.fs.sync_directory(self.path)
         try:
             log = Log.open(

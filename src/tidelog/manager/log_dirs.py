@@ -24,6 +24,7 @@ from tidelog.codec.metadata_files import (
     read_meta_properties,
     write_clean_shutdown,
     write_meta_properties,
+    write_partition_metadata,
 )
 from tidelog.errors import InvalidArgument, InvalidTopic
 from tidelog.segment.filenames import is_log_file, log_directory_name, parse_topic_partition
@@ -141,6 +142,12 @@ def make_directories(fs: FileSystem, path: str) -> None:
     for made in reversed(missing):
         fs.make_directory(made)
         fs.sync_directory(os.path.dirname(made))
+
+
+def make_partition_directory(fs: FileSystem, path: str, topic_id: UUID) -> None:
+    """Make the directory of an empty partition, with its topic's id; the caller syncs its name."""
+    fs.make_directory(path)
+    write_partition_metadata(fs, os.path.join(path, PARTITION_METADATA_FILE), topic_id)
 
 
 def is_partition_directory(names: Iterable[str]) -> bool:

@@ -61,13 +61,12 @@ class LogSet:
         with self._lock:
             return [*(p.log for p in self._current.values()), *self._future.values()]
 
-    def in_directory(self, path: str) -> dict[TopicPartition, Log]:
+    def in_directory(self, path: str) -> dict[tuple[str, int], Log]:
         """Return the logs that lie in a data directory; no partition has two there."""
         with self._lock:
-            logs = {key: partition.log for key, partition in self._current.items()}
-            found = {key: log for key, log in logs.items() if parent_of(log) == path}
-            futures = {key: log for key, log in self._future.items() if parent_of(log) == path}
-            return {**found, **futures}
+            current = ((key, partition.log) for key, partition in self._current.items())
+            logs = (*current, *self._future.items())
+            return {key: log for key, log in logs if parent_of(log) == path}
 
     def add(self, partition: Partition) -> None:
         """Add a current log; raise KafkaStorageError if the partition has one elsewhere."""

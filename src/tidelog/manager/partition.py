@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tidelog.codec.layout import Buffer
+    from tidelog.errors import KafkaError
     from tidelog.log.append import AppendInfo
     from tidelog.log.log import Log
     from tidelog.records.builder import NewRecord
@@ -33,12 +34,22 @@ class Partition:
         self.partition = partition
         self.lock = RLock()
         self._log = log
+        self._end: KafkaError | None = None
         log.update_high_watermark(log.log_end_offset)
 
     @property
     def log(self) -> Log:
-        """The log now; another one once the partition has moved to another directory."""
+        """The log now; another one once the partition has moved to another directory.
+
+        Raises what ``end`` was given.
+        """
+        if self._end is not None:
+            raise self._end
         return self._log
+
+    def end(self, error: KafkaError) -> None:
+        """Let every later use raise ``error``: the partition was deleted, or its disk failed."""
+        self._end = error
 
     def use(self, log: Log) -> None:
         """Go on with ``log``, which holds the same records; with ``lock`` held."""
@@ -48,8 +59,9 @@ class Partition:
     def append(self, batches: Buffer, origin: AppendOrigin = AppendOrigin.CLIENT) -> AppendInfo:
         """Append whole batches as the leader; errors as ``Log.append_as_leader``."""
         with self.lock:
-            info = self._log.append_as_leader(batches, self.leader_epoch, origin=origin)
-            self._log.update_high_watermark(self._log.log_end_offset)
+            log = self.log
+            info = log.append_as_leader(batches, self.leader_epoch, origin=origin)
+            log.update_high_watermark(log.log_end_offset)
             return info
 
     def append_records(
@@ -63,10 +75,11 @@ class Partition:
             level: the codec's level, None for its default.
         """
         with self.lock:
-            info = self._log.append_records(
+            log = self.log
+            info = log.append_records(
                 records, leader_epoch=self.leader_epoch, codec=codec, level=level
             )
-            self._log.update_high_watermark(self._log.log_end_offset)
+            log.update_high_watermark(log.log_end_offset)
             return info
 
     def append_staged(self, staged: StagedReader) -> None:
