@@ -1,8 +1,7 @@
-"""Read-only opens: no lock, no change, also beside a live writer."""
+"""Read-only opens: which records are seen. No lock, no change, also beside a live writer."""
 
 from __future__ import annotations
 
-import errno
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -12,81 +11,30 @@ from hypothesis import strategies as st
 
 from tidelog.codec.compression import Codec
 from tidelog.errors import (
-    CorruptMessage,
     InvalidArgument,
     InvalidTopic,
     KafkaStorageError,
     OffsetOutOfRange,
 )
-from tidelog.log.reader import ReadUpTo
+from tidelog.log.reader import ReadUpTo, open_read_only
 from tidelog.records.builder import build_batch
 from tidelog.testing import stored_batches
 from tidelog.testing.data_home import DataHome, record
+from tidelog.testing.stored_log import (
+    BATCHES,
+    LOG_STARTS,
+    SIZE,
+    VALUES,
+    WATERMARKS,
+    home_with,
+    index,
+    name_of,
+    read,
+    whole,
+)
 
 if TYPE_CHECKING:
-    from tidelog.log.reader import ReadOnlyLog
     from tidelog.testing.strategies import BatchSample
-
-WATERMARKS = "replication-offset-checkpoint"
-LOG_STARTS = "log-start-offset-checkpoint"
-BATCHES = [
-    build_batch([record(bytes([65 + n]) * 20)], base_offset=n, leader_epoch=0) for n in range(6)
-]
-SIZE = len(BATCHES[0])
-VALUES = [bytes([65 + n]) * 20 for n in range(6)]
-
-
-def name_of(base_offset: int, suffix: str = ".log") -> str:
-    """Return the path of a file of t-0 in the data directory."""
-    return f"t-0/{base_offset:020d}{suffix}"
-
-
-def home_with(
-    *segments: list[bytes], first: int = 0, watermark: int | None = None, tail: bytes = b""
-) -> DataHome:
-    """Return a data directory whose t-0 has these segments of batches, and bytes behind the last.
-
-    Each batch holds one offset.
-    """
-    home = DataHome()
-    base_offset = first
-    for number, batches in enumerate(segments):
-        is_last = number + 1 == len(segments)
-        home.write(name_of(base_offset), b"".join(batches) + (tail if is_last else b""))
-        base_offset += len(batches)
-    if not segments:
-        home.fs.make_directory(f"{home.path}/t-0")
-    if watermark is not None:
-        home.write(WATERMARKS, f"0\n1\nt 0 {watermark}\n")
-    return home
-
-
-def index(*entries: tuple[int, int]) -> bytes:
-    """Return the bytes of an offset index with entries (relative offset, position)."""
-    return b"".join(
-        offset.to_bytes(4, "big", signed=True) + position.to_bytes(4, "big", signed=True)
-        for offset, position in entries
-    )
-
-
-def flipped(batch: bytes, at: int = 70) -> bytes:
-    """Return the batch with one bit of its records changed, so that its CRC is wrong."""
-    return batch[:at] + bytes([batch[at] ^ 1]) + batch[at + 1 :]
-
-
-def read(log: ReadOnlyLog, *bounds: int, **how: Any) -> tuple[list[bytes | None], Exception | None]:
-    """Return the values read and the error that ended it."""
-    values: list[bytes | None] = []
-    try:
-        values.extend(found.value for found in log.records(*bounds, **how))
-    except (CorruptMessage, KafkaStorageError, OffsetOutOfRange) as error:
-        return values, error
-    return values, None
-
-
-def whole(home: DataHome) -> tuple[list[bytes | None], Exception | None]:
-    """Read t-0 from start to high watermark."""
-    return read(home.read_only("t-0"))
 
 
 # Offsets
@@ -183,272 +131,17 @@ def test_compacted_logs_have_holes() -> None:
     assert ([VALUES[3]], None) == read(home.read_only("t-0"), 1, 5)
 
 
-# The end of the log
-
-
-@pytest.mark.parametrize(
-    "tail",
-    [
-        b"",
-        b"\0",
-        b"\0" * 100_000,
-        BATCHES[4][:5],
-        BATCHES[4][:16],
-        BATCHES[4][:40],
-        BATCHES[4][:-1],
-        BATCHES[4][:-4] + b"\0" * 4,
-        BATCHES[4][:60].ljust(SIZE, b"\0"),
-        BATCHES[4][:60].ljust(SIZE + 5000, b"\0"),
-        flipped(BATCHES[4]),
-    ],
-    ids=range(11),
-)
-def test_an_unfinished_tail_is_the_end(tail: bytes) -> None:
-    """A batch that is being written, was torn by a crash, or the zeros of a preallocated file."""
-    home = home_with(BATCHES[:4], tail=tail, watermark=4)
-    log = home.read_only("t-0")
-
-    assert (VALUES[:4], None) == read(log)
-    assert (log.log_end_offset, log.damage) == (4, None)
-
-
-@pytest.mark.parametrize("tail", [BATCHES[4][:40], b"\0" * 500, flipped(BATCHES[4]), b""])
-def test_an_end_below_the_high_watermark_is_damage(tail: bytes) -> None:
-    """Offsets that were promised are missing: all before them, then the error with the byte."""
-    home = home_with(BATCHES[:4], tail=tail, watermark=5)
-
-    values, error = whole(home)
-
-    assert VALUES[:4] == values
-    assert isinstance(error, CorruptMessage)
-    assert (f"{home.path}/{name_of(0)}", 4 * SIZE) == (error.path, error.position)
-
-
-def test_a_log_that_lost_everything_is_damaged() -> None:
-    """An emptied or vanished segment does not read as an empty log."""
-    for home in (home_with([], watermark=5), home_with(watermark=5)):
-        log = home.read_only("t-0")
-
-        values, error = read(log)
-        assert ([], CorruptMessage) == (values, type(error))
-        with pytest.raises(CorruptMessage):
-            log.splits(0, 0, 1)
-
-
-@pytest.mark.parametrize("bad", [flipped(BATCHES[3]), BATCHES[3][:40], b"\0" * SIZE])
-def test_damage_in_the_last_segment_is_told_after_the_records_before_it(bad: bytes) -> None:
-    """Bytes follow that are not zeros, so this is no unfinished end."""
-    home = home_with([*BATCHES[:3], bad, *BATCHES[4:]])
-
-    values, error = whole(home)
-
-    assert VALUES[:3] == values
-    assert isinstance(error, CorruptMessage)
-    assert (f"{home.path}/{name_of(0)}", 3 * SIZE) == (error.path, error.position)
-
-
-def test_a_length_that_swallows_what_follows_is_damage() -> None:
-    """A flipped bit makes a batch longer than the file, but the index knows a batch behind it."""
-    long = BATCHES[3][:9] + b"\x7f" + BATCHES[3][10:]
-    home = home_with([*BATCHES[:3], long, *BATCHES[4:]])
-    home.write(name_of(0, ".index"), index((1, SIZE), (5, 5 * SIZE)))
-
-    values, error = whole(home)
-
-    assert (VALUES[:3], CorruptMessage) == (values, type(error))
-    assert error.position == 3 * SIZE
-
-
-@pytest.mark.parametrize("bad", [flipped(BATCHES[1]), BATCHES[1][:40], b"\0" * SIZE, b"\0" * 3])
-def test_a_bad_batch_in_an_inactive_segment_is_damage(bad: bytes) -> None:
-    """Also at its end: nobody writes there any more."""
-    home = home_with([BATCHES[0], bad], BATCHES[2:])
-
-    values, error = whole(home)
-
-    assert VALUES[:1] == values
-    assert isinstance(error, CorruptMessage)
-    assert (f"{home.path}/{name_of(0)}", SIZE) == (error.path, error.position)
-
-
-def test_a_range_behind_the_damage_can_be_read() -> None:
-    """The index leads to it; only a range that covers the damage fails."""
-    home = home_with([*BATCHES[:2], flipped(BATCHES[2]), *BATCHES[3:]])
-    home.write(name_of(0, ".index"), index((3, 3 * SIZE)))
-    log = home.read_only("t-0")
-
-    assert (VALUES[3:], None) == read(log, 3, 6)
-    assert (VALUES[:2], None) == read(log, 0, 2)
-    assert (VALUES[:2], CorruptMessage) == (read(log)[0], type(read(log)[1]))
-
-
-@pytest.mark.parametrize(
-    "records_bytes", [b"\x04\x00\x00\x00\x01", b"", b"\x80\x80\x80\x80\x80\x80"]
-)
-def test_a_batch_that_does_not_decode_is_damage(records_bytes: bytes) -> None:
-    """Its checksum is right and its records are not: told with file and byte."""
-    from tidelog.records.batch import BATCH_HEADER
-    from tidelog.records.builder import pack_batch
-
-    bad = pack_batch(BATCH_HEADER.unpack(BATCHES[1]), records_bytes)
-    home = home_with([BATCHES[0], bad, BATCHES[2]])
-
-    values, error = whole(home)
-
-    assert VALUES[:1] == values
-    assert isinstance(error, CorruptMessage)
-    assert (f"{home.path}/{name_of(0)}", SIZE) == (error.path, error.position)
-
-
-def test_a_batch_of_an_unknown_codec_is_damage() -> None:
-    """As one that does not decode; batches behind it can be read."""
-    from tidelog.records.batch import BATCH_HEADER
-    from tidelog.records.builder import pack_batch
-
-    header = BATCH_HEADER.unpack(BATCHES[1])._replace(attributes=6)
-    home = home_with([BATCHES[0], pack_batch(header, BATCHES[1][61:]), BATCHES[2]])
-
-    values, error = whole(home)
-
-    assert (VALUES[:1], SIZE) == (values, getattr(error, "position", None))
-    assert ([VALUES[2]], None) == read(home.read_only("t-0"), 2, 3)
-
-
-# Hints
-
-
-@pytest.mark.parametrize(
-    "entries",
-    [
-        index((4, 2 * SIZE)),
-        index((1, 4 * SIZE)),
-        index((4, 3 * SIZE + 7)),
-        index((4, 2**31 - 1)),
-        index((4, -5), (5, 3)),
-        index((-3, 17)),
-        index((2, 90), (1, 60)),
-        index((0, 0)) * 4,
-        b"\xff" * 24,
-        b"\x00\x01\x02",
-        b"",
-    ],
-)
-@pytest.mark.parametrize("start", range(6))
-def test_hints_that_lie_are_ignored(entries: bytes, start: int) -> None:
-    """An index may be stale, torn or rubbish: the records are the same as without it."""
-    home = home_with(BATCHES, watermark=6)
-    home.write(name_of(0, ".index"), entries)
-
-    assert (VALUES[start:], None) == read(home.read_only("t-0"), start, 6)
-
-
-def test_a_hint_into_a_records_value_is_ignored() -> None:
-    """Bytes there may well be a whole, valid batch of another log."""
-    inner = build_batch([record(b"not of this log")], base_offset=5)
-    outer = build_batch([record(inner)], base_offset=0)
-    home = home_with([outer, BATCHES[1]])
-    home.write(name_of(0, ".index"), index((1, outer.index(inner))))
-
-    assert ([VALUES[1]], None) == read(home.read_only("t-0"), 1, 2)
-
-
-def test_a_good_hint_spares_reading_what_is_before_it() -> None:
-    """The walk to the log's end starts at the last one."""
-    home = home_with([flipped(BATCHES[0]), *BATCHES[1:]])
-    home.write(name_of(0, ".index"), index((4, 4 * SIZE)))
-
-    assert home.read_only("t-0").log_end_offset == 6
-
-
-# Segments that go away
-
-
-def test_a_segment_that_waits_for_deletion_is_still_read() -> None:
-    """It was listed under its own name, and is found as ``.deleted``."""
-    home = home_with(BATCHES[:2], BATCHES[2:4], BATCHES[4:])
-    log = home.read_only("t-0")
-    home.fs.rename(f"{home.path}/{name_of(2)}", f"{home.path}/{name_of(2)}.deleted")
-
-    assert read(log) == (VALUES, None)
-
-
-def test_a_segment_that_was_compacted_into_another_is_found_in_a_new_listing() -> None:
-    """A cleaner replaced two segments by one: nothing is missed and nothing comes twice."""
-    home = home_with(BATCHES[:2], BATCHES[2:4], BATCHES[4:])
-    log = home.read_only("t-0")
-    records = log.records()
-    first = [next(records).value, next(records).value]
-    home.write(name_of(0), b"".join([BATCHES[0], BATCHES[2], BATCHES[3]]))
-    home.fs.delete(f"{home.path}/{name_of(2)}")
-
-    assert first + [found.value for found in records] == VALUES
-
-
-def test_no_record_comes_twice_beside_a_cleaner() -> None:
-    """The first segment is replaced by one that holds the next one's records too."""
-    home = home_with(BATCHES[:2], BATCHES[2:4], BATCHES[4:])
-    log = home.read_only("t-0")
-    home.write(name_of(0), b"".join(BATCHES[:4]))
-    home.fs.rename(f"{home.path}/{name_of(2)}", f"{home.path}/{name_of(2)}.deleted")
-
-    assert read(log) == (VALUES, None)
-
-
-def test_segments_that_retention_deleted_are_out_of_range() -> None:
-    """The new listing begins later: told as it is, and not skipped in silence."""
-    home = home_with(BATCHES[:2], BATCHES[2:4], BATCHES[4:])
-    log = home.read_only("t-0")
-    for base_offset in (0, 2):
-        home.fs.delete(f"{home.path}/{name_of(base_offset)}")
-
-    values, error = read(log)
-
-    assert values == []
-    assert isinstance(error, OffsetOutOfRange)
-    assert (error.requested, error.log_start_offset) == (0, 4)
-
-
-def test_a_segment_that_cannot_be_found_is_told() -> None:
-    """Once looked for in a new listing, then an error: no loop, and no silent gap."""
-    home = home_with(BATCHES[:2], BATCHES[2:])
-    log = home.read_only("t-0")
-    gone = FileNotFoundError(errno.ENOENT, "gone")
-    home.fs.fail("open", name_of(0), gone, count=100)
-
-    values, error = read(log)
-
-    assert ([], KafkaStorageError) == (values, type(error))
-    assert "deleted while the log was read" in str(error)
-
-
-def test_a_topic_deleted_under_the_reader_is_told() -> None:
-    """The whole directory is gone."""
-    home = home_with(BATCHES[:2], BATCHES[2:])
-    log = home.read_only("t-0")
-    assert log.log_end_offset == 6
-    home.fs.rename(f"{home.path}/t-0", f"{home.path}/elsewhere")
-
-    assert ([], KafkaStorageError) == (read(log)[0], type(read(log)[1]))
-
-
-def test_a_vanished_last_segment_is_looked_for_before_the_end_is_known() -> None:
-    """The log was emptied and begun anew between listing and reading."""
-    home = home_with(BATCHES[:2])
-    log = home.read_only("t-0")
-    home.fs.delete(f"{home.path}/{name_of(0)}")
-    home.write(name_of(4), b"".join(BATCHES[4:]))
-
-    assert (log.log_start_offset + 0 * log.log_end_offset, log.log_end_offset) == (4, 6) or (
-        log.log_start_offset == 4
-    )
-
-
-def test_other_files_are_no_segments() -> None:
-    """A user's own file whose name ends in .log does not disturb."""
-    home = home_with(BATCHES)
-    home.write("t-0/notes.log", "my notes")
-
-    assert whole(home) == (VALUES, None)
+def test_compressed_batches_are_read() -> None:
+    """Every codec, each record with its own offset."""
+    batches, expected = [], []
+    for number, codec in enumerate(Codec):
+        values = [bytes([number, n]) * 50 for n in range(3)]
+        expected += values
+        batches.append(
+            build_batch([record(v) for v in values], base_offset=3 * number, codec=codec)
+        )
+
+    assert (expected, None) == whole(home_with(batches))
 
 
 # Opening
@@ -469,8 +162,6 @@ def test_the_checkpoints_are_read_before_the_listing() -> None:
 
         def __getattr__(self, name: str) -> Any:
             return getattr(home.fs, name)
-
-    from tidelog.log.reader import open_read_only
 
     fs: Any = Writer()
     log = open_read_only(f"{home.path}/t-0", fs=fs)
@@ -614,63 +305,3 @@ def test_a_split_of_no_bytes_is_refused() -> None:
     """It would never end."""
     with pytest.raises(InvalidArgument):
         home_with(BATCHES).read_only("t-0").splits(0, 6, 0)
-
-
-def test_compressed_batches_are_read() -> None:
-    """Every codec, each record with its own offset."""
-    batches, expected = [], []
-    for number, codec in enumerate(Codec):
-        values = [bytes([number, n]) * 50 for n in range(3)]
-        expected += values
-        batches.append(
-            build_batch([record(v) for v in values], base_offset=3 * number, codec=codec)
-        )
-
-    assert (expected, None) == whole(home_with(batches))
-
-
-class FirstGlance:
-    """A disk on which the first look at a file shows the fourth batch only in part.
-
-    So it may look beside a writer: bytes of one write need not be seen all at once.
-    """
-
-    def __init__(self, fs: Any) -> None:
-        self._fs = fs
-        self._seen: set[str] = set()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._fs, name)
-
-    def open(self, path: str, mode: str = "r") -> Any:
-        """Open a file whose first large read is not yet whole."""
-        return _HalfSeenFile(self._fs.open(path, mode), path, self._seen)
-
-
-class _HalfSeenFile:
-    def __init__(self, file: Any, path: str, seen: set[str]) -> None:
-        self._file = file
-        self._path = path
-        self._seen = seen
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)
-
-    def pread_into(self, buffer: Any, position: int) -> int:
-        count: int = self._file.pread_into(buffer, position)
-        if self._path not in self._seen:
-            self._seen.add(self._path)
-            buffer[3 * SIZE + 65 : 3 * SIZE + 70] = bytes(5)
-        return count
-
-
-@pytest.mark.parametrize("bounds", [(0, 6), (0, 4), ()])
-def test_a_bad_batch_is_read_once_more(bounds: tuple[int, ...]) -> None:
-    """What is whole at the second look is no damage, in the log or at its end."""
-    from tidelog.log.reader import open_read_only
-
-    fs: Any = FirstGlance(home_with(BATCHES, watermark=6).fs)
-
-    found = read(open_read_only("/data/t-0", fs=fs), *bounds)
-
-    assert (VALUES[: bounds[1] if bounds else 6], None) == found
