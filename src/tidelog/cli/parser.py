@@ -112,8 +112,9 @@ def _append(commands: _SubParsersAction[ArgumentParser]) -> None:
         commands,
         "append",
         "append records to a topic, from a file or standard input",
-        'as JSON lines: {"key": …, "value": …, "headers": [[name, value], …], "timestamp": ms,'
-        ' "partition": n}\nEvery member may be left out. ' + EXIT_CODES,
+        'a record as JSON: {"key": text, "value": text, "headers": [[name, text], …],'
+        ' "timestamp": ms, "partition": number}\nevery member may be left out, and text may be null'
+        f"\n\n{EXIT_CODES}",
     )
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument("file", metavar="FILE", nargs="?", help="input (default: standard input)")

@@ -104,6 +104,8 @@ class TopicWriter:
         if policy.is_compacted and record.key is None:
             raise InvalidRecord("a record of a compacted topic has no key")
         limits = time_limits(now_ms, policy.timestamp_before_max_ms, policy.timestamp_after_max_ms)
+        if limits[0] <= timestamp <= limits[1]:
+            return
         is_appended = policy.timestamp_type is TimestampType.LOG_APPEND_TIME
         rules = RecordRules(policy.is_compacted, *limits, is_appended, ignore_rejections)
         if rules.has_bad_time(np.array(timestamp), says_append_time=False):
