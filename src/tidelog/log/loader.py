@@ -88,6 +88,14 @@ class LogLoader:
 
     def load(self) -> LoadedLog:
         """Run all steps; raises OSError, and InvalidTxnState for a log no Kafka writes."""
+        try:
+            return self._load()
+        except BaseException:
+            for segment in self._segments:
+                segment.close_handlers()
+            raise
+
+    def _load(self) -> LoadedLog:
         self._complete_swaps()
         self._retry_on_overflow(self._load_segment_files)
         if is_delete_directory(self._context.name):
@@ -233,8 +241,12 @@ class LogLoader:
         bytes that never reached the disk, and then this one has to go.
         """
         segment = self._context.open_segment(base_offset)
-        if self._reason_to_recover(segment) and not will_be_recovered:
-            self._recovery.recover(segment)
+        try:
+            if self._reason_to_recover(segment) and not will_be_recovered:
+                self._recovery.recover(segment)
+        except BaseException:
+            segment.close_handlers()
+            raise
         self._segments.add(segment)
 
     def _reason_to_recover(self, segment: LogSegment) -> str:
