@@ -70,6 +70,8 @@ class LogLoader:
         producers: ProducerStateManager,
         checkpoints: LogCheckpoints,
         watcher: LoadWatcher = SILENT,
+        *,
+        recovery_threads: int = 1,
     ) -> None:
         self._context = context
         self._fs = context.fs
@@ -84,6 +86,7 @@ class LogLoader:
             config=producers.config,
             log_start_offset=checkpoints.log_start_offset,
             watcher=watcher,
+            threads=recovery_threads,
         )
 
     def load(self) -> LoadedLog:

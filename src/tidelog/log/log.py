@@ -88,6 +88,7 @@ class Log(ReadableLog):
         on_failure: Callable[[str, OSError], None] | None = None,
         producer_config: ProducerStateConfig = DEFAULT_PRODUCER_CONFIG,
         watcher: LoadWatcher = SILENT,
+        recovery_threads: int = 1,
     ) -> Self:
         """Open the log in ``directory``, which is made if missing, and recover it if need be.
 
@@ -106,6 +107,7 @@ class Log(ReadableLog):
             on_failure: told the data directory and the error when the disk fails.
             producer_config: the broker's settings about producers.
             watcher: told how far a recovery is, and what it cuts off.
+            recovery_threads: how many of the scheduler's threads check one segment together.
         """
         directory = directory.rstrip("/")
         guard = DirectoryGuard(directory.rpartition("/")[0], on_failure)
@@ -115,7 +117,10 @@ class Log(ReadableLog):
             epochs = LeaderEpochCache.open(directory, fs=fs, scheduler=scheduler, guard=guard)
             producers = ProducerStateManager(directory, fs=fs, clock=clock, config=producer_config)
             checkpoints = LogCheckpoints(log_start_offset, recovery_point, clean_shutdown)
-            loaded = LogLoader(context, epochs, producers, checkpoints, watcher).load()
+            loader = LogLoader(
+                context, epochs, producers, checkpoints, watcher, recovery_threads=recovery_threads
+            )
+            loaded = loader.load()
             epochs.create()
             return cls(
                 LogState(

@@ -14,10 +14,11 @@ from tidelog.log.load_watch import Loss, ProgressMeter
 from tidelog.log.producer_state import ProducerStateManager
 from tidelog.log.rebuild import rebuild_producer_state
 from tidelog.log.replay import epoch_changes, replay_producers
+from tidelog.segment.checked_batches import Helpers
 from tidelog.segment.recovery import Cut
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tidelog.log.context import LogContext
     from tidelog.log.leader_epoch import EpochEntry, LeaderEpochCache
@@ -44,14 +45,16 @@ class _Observer:
         self._new_epochs: list[EpochEntry] = []
         self.seen_bytes = 0
 
-    def observe(self, batches: BatchColumns, data: Bytes) -> Sequence[AbortedTxn]:
-        """Take note of good batches of ``data``; return the transactions that they abort."""
+    def observe(
+        self, batches: BatchColumns, data: Bytes, aborted: Callable[[AbortedTxn], object]
+    ) -> None:
+        """Take note of good batches; tell of the transactions that they abort."""
         size_bytes = int(batches.size.sum())
         self.seen_bytes += size_bytes
         self._meter.advance(size_bytes)
         latest = self._new_epochs[-1] if self._new_epochs else self._epochs.latest
         self._new_epochs += epoch_changes(batches, -1 if latest is None else latest.epoch)
-        return replay_producers(self._producers, batches, data)
+        replay_producers(self._producers, batches, data, aborted)
 
     def assign_epochs(self) -> None:
         """Write down the epochs that were seen."""
@@ -71,6 +74,7 @@ class SegmentRecovery:
         config: ProducerStateConfig,
         log_start_offset: int,
         watcher: LoadWatcher,
+        threads: int = 1,
     ) -> None:
         self._context = context
         self._segments = segments
@@ -79,6 +83,7 @@ class SegmentRecovery:
         self._log_start_offset = log_start_offset
         self._watcher = watcher
         self._meter = ProgressMeter(context.directory, watcher, context.clock)
+        self._helpers = Helpers(context.scheduler, threads)
 
     def recover(self, segment: LogSegment) -> int:
         """Check and re-index one segment; return the bytes cut off its end.
@@ -103,7 +108,9 @@ class SegmentRecovery:
         )
         observer = _Observer(self._epochs, producers, self._meter)
         size_bytes = segment.size_bytes
-        cut_bytes = segment.recover(observer, lambda cut: self._tell_cut(segment, cut))
+        cut_bytes = segment.recover(
+            observer, lambda cut: self._tell_cut(segment, cut), self._helpers
+        )
         observer.assign_epochs()
         self._meter.advance(size_bytes - observer.seen_bytes)
         producers.take_snapshot()

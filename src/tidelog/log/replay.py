@@ -67,23 +67,30 @@ def _read_marker(data: Buffer, position: int) -> tuple[int, EndTxnMarker]:
 
 
 def replay_producers(
-    producers: ProducerStateManager, batches: BatchColumns, data: Buffer
-) -> list[AbortedTxn]:
-    """Feed batches that were accepted before; return the transactions they abort, in order.
+    producers: ProducerStateManager,
+    batches: BatchColumns,
+    data: Buffer,
+    aborted: Callable[[AbortedTxn], object] = lambda _: None,
+) -> None:
+    """Feed batches that were accepted before; tell ``aborted`` of the transactions they abort.
 
     Sequences are not checked. Raises InvalidTxnState for a plain batch inside a transaction, and
-    InvalidRecord, with its batch's position, for a marker that does not read.
+    InvalidRecord, with its batch's position, for a marker that does not read; producer state then
+    is as before that marker.
     """
-    aborted: list[AbortedTxn] = []
-    for _, batch in producer_batches(batches.select(_telling(batches)), data):
-        info = producers.prepare_update(batch.producer_id, AppendOrigin.REPLICATION)
-        completed = info.append(batch)
-        producers.update(info)
-        if completed is not None:
-            complete(producers, completed, aborted.append)
+    try:
+        for _, batch in producer_batches(batches.select(_telling(batches)), data):
+            info = producers.prepare_update(batch.producer_id, AppendOrigin.REPLICATION)
+            completed = info.append(batch)
+            producers.update(info)
+            if completed is not None:
+                complete(producers, completed, aborted)
+    except InvalidRecord as error:
+        before = batches.base_offset[batches.position == error.position]
+        producers.map_end_offset = max(producers.map_end_offset, *before.tolist(), 0)
+        raise
     if len(batches):
         producers.map_end_offset = int(batches.last_offset[-1]) + 1
-    return aborted
 
 
 def complete(

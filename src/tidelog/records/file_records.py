@@ -30,6 +30,11 @@ PIECE_BYTES: Final = 1 << 20
 """Bytes read at a time: measured as the fastest, see benchmarks."""
 
 
+def piece_buffer(piece_bytes: int) -> Bytes:
+    """Return a buffer that pieces of so many bytes are read into."""
+    return np.zeros(piece_bytes + SLACK_BYTES, np.uint8)
+
+
 class Piece(NamedTuple):
     """Some whole batches of a file. ``data`` is overwritten by the next piece.
 
@@ -92,7 +97,12 @@ class FileRecords:
         return self.end - self.next_position
 
     def pieces(
-        self, piece_bytes: int = PIECE_BYTES, start: int | None = None, *, check_crc: bool = False
+        self,
+        piece_bytes: int = PIECE_BYTES,
+        start: int | None = None,
+        *,
+        check_crc: bool = False,
+        buffer: Bytes | None = None,
     ) -> Iterator[Piece]:
         """Yield the batches from byte ``start`` on, some at a time, until one is bad or torn.
 
@@ -101,6 +111,7 @@ class FileRecords:
                 beyond the bytes that the file has.
             start: first byte of a batch; the start of the records if None.
             check_crc: a batch with a wrong CRC is bad.
+            buffer: to read into, as ``piece_buffer`` makes it; another one where it is too small.
 
         Errors are not raised but kept in ``error``, after all batches before were yielded. Raises
         OSError.
@@ -109,12 +120,13 @@ class FileRecords:
         self.error = None
         piece_bytes = max(piece_bytes, BATCH_HEADER.size)
         needed = piece_bytes
-        buffer = np.empty(0, np.uint8)
+        if buffer is None:
+            buffer = np.empty(0, np.uint8)
         while self.error is None and self.next_position < self.end:
             position = self.next_position
             filled = min(needed, self.end - position)
             if len(buffer) < filled + SLACK_BYTES:
-                buffer = np.zeros(filled + SLACK_BYTES, np.uint8)
+                buffer = piece_buffer(filled)
             filled = self._file.pread_into(byte_view(buffer)[:filled], position)
             found = walk(buffer, 0, filled, check_crc=check_crc, in_memory=False)
             self.next_position = position + found.next_position

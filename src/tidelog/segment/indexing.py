@@ -63,6 +63,14 @@ class PlannedEntries(NamedTuple):
     timestamp_offsets: NDArray[np.int64]
     after: IndexState
 
+    @classmethod
+    def joined(cls, parts: Sequence[PlannedEntries]) -> PlannedEntries:
+        """Put the entries of neighbouring batches behind each other; there is at least one part."""
+        offsets, positions, timestamps, timestamp_offsets = (
+            np.concatenate(column) for column in zip(*(part[:4] for part in parts), strict=True)
+        )
+        return cls(offsets, positions, timestamps, timestamp_offsets, parts[-1].after)
+
     def append_to(self, offset_index: OffsetIndex, time_index: TimeIndex) -> None:
         """Write the entries, as far as the indexes have room: an index may always be sparser."""
         offset_index.append_all(self.offsets, self.positions)

@@ -9,21 +9,20 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+import numpy as np
+
 from tidelog.errors import CorruptMessage, InvalidRecord
-from tidelog.records.file_records import FileRecords
-from tidelog.segment.indexing import IndexState, plan_entries
+from tidelog.segment.checked_batches import BatchChecker
+from tidelog.segment.indexing import IndexState, PlannedEntries, plan_entries
 from tidelog.segment.offset_index import check_relative
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
+    from collections.abc import Callable
 
     from tidelog.env.files import OpenFile
-    from tidelog.records.file_records import Piece
     from tidelog.records.memory import BatchColumns
-    from tidelog.segment.indexing import PlannedEntries
+    from tidelog.records.table import Bytes
+    from tidelog.segment.checked_batches import CheckedBatches, Helpers
     from tidelog.segment.reading import SegmentView
     from tidelog.segment.txn_index import AbortedTxn, TransactionIndex
 
@@ -33,19 +32,20 @@ _log = logging.getLogger(__name__)
 class RecoveryObserver(Protocol):
     """Who else wants to see each batch that recovery keeps: producer state, leader epochs."""
 
-    def observe(self, batches: BatchColumns, data: NDArray[np.uint8]) -> Sequence[AbortedTxn]:
+    def observe(
+        self, batches: BatchColumns, data: Bytes, aborted: Callable[[AbortedTxn], object]
+    ) -> None:
         """Take note of whole, valid batches, in the order of the file.
 
         Args:
             batches: with positions in ``data``; batches of magic 0 and 1 too.
-            data: valid until the call returns.
-
-        Returns:
-            The transactions aborted by markers among them, for the transaction index.
+            data: valid until the call returns; of some batches, with position -1, it holds nothing,
+                but always the control batches.
+            aborted: to be told of each transaction that a marker among them aborts, in order.
 
         Raises:
-            CorruptMessage: a batch does not read; ``position`` is its place in ``data``. Recovery
-                keeps it, as Kafka does, and cuts what follows.
+            CorruptMessage: a control batch does not read; ``position`` is its place in ``data``.
+                Recovery keeps it, as Kafka does, and cuts what follows.
             InvalidRecord: likewise.
         """
 
@@ -65,8 +65,8 @@ class Recovered(NamedTuple):
 
     def write_to(self, view: SegmentView, txn_index: TransactionIndex) -> None:
         """Fill the indexes, which the caller has reset; OffsetsOutOfOrder if offsets go back."""
-        for entries in self.entries:
-            entries.append_to(view.offset_index, view.time_index)
+        if self.entries:
+            PlannedEntries.joined(self.entries).append_to(view.offset_index, view.time_index)
         txn_index.append_all(self.aborted)
 
 
@@ -79,21 +79,27 @@ class Cut(NamedTuple):
     reason: str
 
 
-def check(view: SegmentView, interval_bytes: int, observer: RecoveryObserver | None) -> Recovered:
+def check(
+    view: SegmentView,
+    interval_bytes: int,
+    observer: RecoveryObserver | None,
+    helpers: Helpers | None = None,
+) -> Recovered:
     """Read the bytes of ``view`` and say what its indexes have to hold; changes no file.
 
-    So a log that its observer refuses stays as it is.
+    So a log that its observer refuses stays as it is. With ``helpers`` several threads check the
+    bytes; the observer is called on this one.
 
     Raises:
         SegmentOffsetOverflow: a batch's last offset does not fit the segment.
     """
     state = IndexState(offset_of_max_timestamp=view.base_offset)
-    records = FileRecords(view.file, 0, view.size_bytes)
+    checker = BatchChecker(view.file, view.size_bytes, view.base_offset, helpers)
     valid_bytes = 0
     entries: list[PlannedEntries] = []
     aborted: list[AbortedTxn] = []
     reason: CorruptMessage | InvalidRecord | None = None
-    for piece in records.pieces(check_crc=True):
+    for piece in checker.pieces():
         check_relative(view.base_offset, piece.batches.last_offset - view.base_offset)
         kept, reason = _observe(piece, observer, aborted)
         plan = plan_entries(state, kept, valid_bytes, interval_bytes)
@@ -102,7 +108,7 @@ def check(view: SegmentView, interval_bytes: int, observer: RecoveryObserver | N
         valid_bytes = int(kept.end[-1])
         if reason is not None:
             break
-    reason = reason or records.error
+    reason = reason or checker.error
     if reason is not None:
         cut = view.file.path, valid_bytes
         _log.warning("segment-cut path=%s position=%d reason=%s", *cut, reason.reason)
@@ -111,17 +117,16 @@ def check(view: SegmentView, interval_bytes: int, observer: RecoveryObserver | N
 
 
 def _observe(
-    piece: Piece, observer: RecoveryObserver | None, aborted: list[AbortedTxn]
+    piece: CheckedBatches, observer: RecoveryObserver | None, aborted: list[AbortedTxn]
 ) -> tuple[BatchColumns, CorruptMessage | InvalidRecord | None]:
     """Show a piece to the observer; return the batches to keep, and what the observer refused."""
     if observer is None:
         return piece.batches, None
-    batches = piece.batches_in_data
     try:
-        aborted += observer.observe(batches, piece.data)
+        observer.observe(piece.in_data, piece.data, aborted.append)
     except (CorruptMessage, InvalidRecord) as error:
-        if error.position is None:
+        refused = np.flatnonzero(piece.in_data.position == error.position)
+        if not len(refused):
             raise
-        count = int(batches.position.searchsorted(error.position, "right"))
-        return piece.batches.slice(0, max(count, 1)), error
+        return piece.batches.slice(0, int(refused[0]) + 1), error
     return piece.batches, None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.layout import byte_view
 from tidelog.errors import InvalidArgument, SegmentOffsetOverflow, TidelogError
+from tidelog.kernels import columns as rows
 from tidelog.records.batch import INT32_MAX
 from tidelog.segment import recovery, roll
 from tidelog.segment.indexing import IndexState, plan_entries, plan_one
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.records.memory import BatchColumns
+    from tidelog.segment.checked_batches import Helpers
     from tidelog.segment.indexing import PlannedEntries, PlannedEntry
     from tidelog.segment.offset_index import OffsetIndex
     from tidelog.segment.recovery import RecoveryObserver
@@ -235,19 +237,21 @@ class LogSegment(SegmentReader):
         if not len(batches):
             return
         position, size = self._size_bytes, len(byte_view(data))
-        self._check_append(largest_offset, size, batches)
+        first = batches.row(0)
+        total = first[rows.SIZE] if len(batches) == 1 else int(batches.size.sum())
+        self._check_append(largest_offset, size, len(batches), total)
         state = IndexState(self._bytes_since_last_entry, *self.largest_so_far())
         interval_bytes = self.config.index_interval_bytes
         plan: PlannedEntries | PlannedEntry | None
         if len(batches) == 1:
-            plan, after = plan_one(state, batches.row(0), position, interval_bytes)
+            plan, after = plan_one(state, first, position, interval_bytes)
         else:
             plan = plan_entries(state, batches, position, interval_bytes)
             after = plan.after
         with self._files_lock:
             self._write(data, plan)
         if position == 0:
-            self._first_timestamp = int(batches.max_timestamp[0])
+            self._first_timestamp = first[rows.MAX_TIMESTAMP]
         self._bytes_since_last_entry = after.bytes_since_last_entry
         self._set_largest(TimestampOffset(after.max_timestamp, after.offset_of_max_timestamp))
         self._size_bytes = position + size
@@ -261,11 +265,12 @@ class LogSegment(SegmentReader):
         self,
         observer: RecoveryObserver | None = None,
         on_cut: Callable[[recovery.Cut], None] | None = None,
+        helpers: Helpers | None = None,
     ) -> int:
         """Check every batch, cut at the first bad one, rebuild the indexes; return bytes cut.
 
         ``on_cut`` is told before bytes are cut off. What the observer raises leaves all files as
-        they were.
+        they were. ``helpers``: threads that check the bytes together.
 
         Raises:
             SegmentOffsetOverflow: a batch's last offset does not fit; split the segment.
@@ -273,7 +278,7 @@ class LogSegment(SegmentReader):
         """
         before = self._size_bytes
         interval_bytes = self.config.index_interval_bytes
-        found = recovery.check(self.view(), interval_bytes, observer)
+        found = recovery.check(self.view(), interval_bytes, observer, helpers)
         for index in (self.offset_index, self.time_index, self.txn_index):
             index.reset()
         self._set_largest(None)
@@ -413,11 +418,11 @@ class LogSegment(SegmentReader):
             log.truncate(self._size_bytes)
             raise
 
-    def _check_append(self, largest_offset: int, size: int, batches: BatchColumns) -> None:
+    def _check_append(self, largest_offset: int, size: int, count: int, total: int) -> None:
         if not self._fits(largest_offset):
             raise SegmentOffsetOverflow(self.base_offset, largest_offset)
-        if size != int(batches.size.sum()):
-            raise InvalidArgument(f"{len(batches)} batches do not make up {size} bytes")
+        if size != total:
+            raise InvalidArgument(f"{count} batches do not make up {size} bytes")
         if self._size_bytes + size > INT32_MAX:
             raise InvalidArgument(f"{size} more bytes would take {self.path} beyond 2 GiB")
 

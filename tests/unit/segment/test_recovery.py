@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import numpy as np
-    from conftest import Room
     from numpy.typing import NDArray
 
+    from conftest import Room
     from tidelog.records.memory import BatchColumns
     from tidelog.segment.segment import LogSegment
 
@@ -29,12 +29,18 @@ class Observer:
         self.aborted = list(aborted)
         self.seen: list[tuple[int, int]] = []
 
-    def observe(self, batches: BatchColumns, data: NDArray[np.uint8]) -> Sequence[AbortedTxn]:
+    def observe(
+        self,
+        batches: BatchColumns,
+        data: NDArray[np.uint8],
+        aborted: Callable[[AbortedTxn], object],
+    ) -> None:
         """Read the headers in ``data`` again, to see that positions and bytes belong together."""
         for position, last_offset in zip(batches.position, batches.last_offset, strict=True):
             header = BATCH_HEADER.unpack(data, int(position))
             self.seen.append((header.base_offset, int(last_offset)))
-        return self.aborted
+        for txn in self.aborted:
+            aborted(txn)
 
 
 def write(room: Room, *parts: bytes, base_offset: int = 0, **config: int) -> LogSegment:
@@ -225,14 +231,43 @@ def test_what_the_observer_cannot_read_ends_recovery_behind_it(
     """As in Kafka the batch stays, since its bytes were counted before it was shown."""
 
     class Refusing(Observer):
-        def observe(self, batches: BatchColumns, data: NDArray[np.uint8]) -> list[AbortedTxn]:
-            del data
+        def observe(
+            self,
+            batches: BatchColumns,
+            data: NDArray[np.uint8],
+            aborted: Callable[[AbortedTxn], object],
+        ) -> None:
+            super().observe(batches, data, aborted)
             raise kind("no marker", int(batches.position[1]))
 
     parts = [room.batch([i]) for i in range(4)]
     segment = write(room, *parts)
+    txn = AbortedTxn(0, 7, 0, 0, 1)
 
-    cut = segment.recover(Refusing())
+    cut = segment.recover(Refusing([txn]))
 
     assert cut == len(parts[2] + parts[3])
     assert segment.read_next_offset() == 2
+    assert segment.txn_index.all_aborted() == [txn]
+
+
+def test_an_error_without_a_place_is_the_callers(room: Room) -> None:
+    """What says nothing of a batch is no reason to cut; all files stay as they were."""
+
+    class Failing(Observer):
+        def observe(
+            self,
+            batches: BatchColumns,
+            data: NDArray[np.uint8],
+            aborted: Callable[[AbortedTxn], object],
+        ) -> None:
+            super().observe(batches, data, aborted)
+            raise InvalidRecord("somewhere")
+
+    segment = write(room, room.batch([0]), b"torn")
+    before = files(room)
+
+    with pytest.raises(InvalidRecord):
+        segment.recover(Failing())
+
+    assert files(room) == before

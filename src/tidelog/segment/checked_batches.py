@@ -1,0 +1,225 @@
+"""All batches of a .log file with their CRCs checked, by one thread or by several at once.
+
+Owns how the bytes of one file are divided among threads. Must not know indexes or what batches
+mean. Kafka checks a segment on one thread.
+
+Nothing in the file says where batches begin, and recovery has no index to ask. So each thread but
+the first looks for a batch that begins in its part and has the right CRC. A record may itself
+hold the bytes of a batch; therefore what a thread found counts only if the thread before it,
+walking from batch to batch, ends just there. Else the rest is checked again from where that one
+ended.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from tidelog.codec.layout import byte_view
+from tidelog.kernels import columns as rows
+from tidelog.records.batch import BATCH_HEADER, INT32_MAX, LOG_OVERHEAD
+from tidelog.records.file_records import FileRecords, piece_buffer
+from tidelog.records.memory import BatchColumns, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.env.files import OpenFile
+    from tidelog.env.scheduler import Scheduler
+    from tidelog.errors import CorruptMessage
+    from tidelog.records.file_records import Piece
+    from tidelog.records.table import Bytes, Ints
+
+PIECE_BYTES: Final = 4 << 20
+"""Bytes read and walked at a time: larger ones gain little, smaller ones cost calls."""
+
+PART_BYTES: Final = 32 << 20
+"""Bytes that a thread checks before all threads meet; bounds the headers held in memory."""
+
+LEAST_PART_BYTES: Final = PIECE_BYTES
+"""Below that a second thread does not pay."""
+
+_SEARCH_BYTES: Final = 256 << 10
+_MAGIC_AT: Final = 16
+_LENGTH_AT: Final = 8
+_LAST_PIECE_BYTES: Final = 64 << 10
+
+
+class Helpers(NamedTuple):
+    """Who runs the work of several threads, and how many there may be."""
+
+    scheduler: Scheduler
+    threads: int
+
+
+class CheckedBatches(NamedTuple):
+    """Some good batches of the file, in order.
+
+    ``batches`` has positions in the file. ``in_data`` is the same with positions in ``data``, which
+    may hold only the control batches (the others have position -1), and is overwritten later.
+    """
+
+    batches: BatchColumns
+    in_data: BatchColumns
+    data: Bytes
+
+
+class _Part(NamedTuple):
+    """What one thread found: good batches from ``start`` on, without a hole.
+
+    ``next_position`` is behind the last; ``error`` is what is wrong there. ``is_last``: no whole
+    batch follows in the file.
+    """
+
+    start: int
+    next_position: int
+    found: CheckedBatches
+    error: CorruptMessage | None
+    is_last: bool
+
+
+class BatchChecker:
+    """The good batches in bytes ``[0, end)`` of a file, up to the first bad or torn one.
+
+    ``base_offset`` is the segment's. After ``pieces`` ran to its end, ``error`` says what stopped
+    it, if not the end of the bytes.
+    """
+
+    def __init__(
+        self,
+        file: OpenFile,
+        end: int,
+        base_offset: int,
+        helpers: Helpers | None = None,
+        *,
+        part_bytes: int = PART_BYTES,
+    ) -> None:
+        self.error: CorruptMessage | None = None
+        self._file = file
+        self._end = end
+        self._base_offset = base_offset
+        self._helpers = helpers
+        self._part_bytes = part_bytes
+        self._buffers: list[Bytes] = []
+
+    def pieces(self) -> Iterator[CheckedBatches]:
+        """Yield the batches, some at a time; raises OSError."""
+        position = 0
+        threads = 1 if self._helpers is None else self._helpers.threads
+        least = threads * min(LEAST_PART_BYTES, self._part_bytes)
+        self._buffers = [piece_buffer(min(PIECE_BYTES, self._end))]
+        if self._helpers is not None and threads > 1 and self._end >= least:
+            self._buffers += [piece_buffer(PIECE_BYTES) for _ in range(threads - 1)]
+            while self._end - position >= least:
+                parts = self._check_window(self._helpers, position)
+                yield from (part.found for part in parts if len(part.found.batches))
+                last = parts[-1]
+                position, self.error = last.next_position, last.error
+                if last.error is not None or last.is_last:
+                    return
+        records = FileRecords(self._file, position, self._end)
+        for piece in records.pieces(PIECE_BYTES, check_crc=True, buffer=self._buffers[0]):
+            yield CheckedBatches(piece.batches, piece.batches_in_data, piece.data)
+        self.error = records.error
+
+    def _check_window(self, helpers: Helpers, start: int) -> list[_Part]:
+        """Check the bytes from ``start`` on with all threads; return the parts that join up."""
+        size = min((self._end - start) // helpers.threads, self._part_bytes)
+        tasks = [
+            partial(self._check_part, number, start + number * size, start + (number + 1) * size)
+            for number in range(helpers.threads)
+        ]
+        joined: list[_Part] = []
+        for part in helpers.scheduler.run_all("segment-recovery", tasks, helpers.threads):
+            if joined and part.start != joined[-1].next_position:
+                break
+            joined.append(part)
+            if part.error is not None or part.is_last:
+                break
+        return joined
+
+    def _check_part(self, number: int, start: int, stop: int) -> _Part:
+        """Check the batches that begin in ``[start, stop)``; part 0 begins with a batch.
+
+        The last of them may end in the next part. A part whose beginning was only found takes that
+        one if it is of usual size: what is found may be no batch of this file.
+        """
+        buffer = self._buffers[number]
+        limit = self._end
+        if number:
+            limit = min(stop + self._part_bytes, self._end)
+            start = self._find_batch(start, stop, buffer)
+            if start < 0:
+                return _Part(-1, -1, _of_part([]), None, is_last=False)
+        records = FileRecords(self._file, start, stop)
+        pieces = records.pieces(PIECE_BYTES, check_crc=True, buffer=buffer)
+        found = [_without_data(piece) for piece in pieces]
+        position, error = records.next_position, records.error
+        if error is not None or position == stop:
+            is_last = position == self._end
+            return _Part(start, position, _of_part(found), error, is_last)
+        records = FileRecords(self._file, position, limit)
+        piece = next(records.pieces(_LAST_PIECE_BYTES, check_crc=True), None)
+        if piece is None:
+            is_last = limit == self._end
+            return _Part(start, position, _of_part(found), records.error, is_last)
+        found.append(_without_data(piece._replace(batches=piece.batches.slice(0, 1))))
+        position += int(piece.batches.size[0])
+        return _Part(start, position, _of_part(found), None, is_last=position == self._end)
+
+    def _find_batch(self, start: int, stop: int, buffer: Bytes) -> int:
+        """Return the first byte in ``[start, stop)`` at which a good batch begins; -1 for none."""
+        view = byte_view(buffer)
+        for position in range(start, stop, _SEARCH_BYTES):
+            room = min(_SEARCH_BYTES + BATCH_HEADER.size, self._end - position)
+            filled = self._file.pread_into(view[:room], position)
+            for at, size in self._candidates(buffer[:filled]):
+                if position + at + size <= min(stop + self._part_bytes, self._end):
+                    data = self._file.pread(size, position + at)
+                    if len(walk(data, check_crc=True).batches) == 1:
+                        return position + at
+        return -1
+
+    def _candidates(self, data: Bytes) -> Iterator[tuple[int, int]]:
+        """Yield place and size of what may be a batch of magic 2, by offset, length and magic."""
+        count = max(len(data) - BATCH_HEADER.size + 1, 0)
+        places = np.flatnonzero(data[_MAGIC_AT : _MAGIC_AT + count] == 2)
+        # The last offset fits the segment, so the high half of the first can hardly be another.
+        high = _int32_at(data, places) - (self._base_offset >> 32)
+        places = places[(high == 0) | (high == 1)]
+        sizes = _int32_at(data, places + _LENGTH_AT) + LOG_OVERHEAD
+        fits = (sizes >= BATCH_HEADER.size) & (sizes <= INT32_MAX)
+        yield from zip(places[fits].tolist(), sizes[fits].tolist(), strict=True)
+
+
+def _int32_at(data: Bytes, places: Ints) -> Ints:
+    """Return the big-endian numbers of four bytes that stand at ``places``, unsigned."""
+    four = data[places[:, np.newaxis] + np.arange(4)].astype(np.int64)
+    found: Ints = four @ np.array([1 << 24, 1 << 16, 1 << 8, 1])
+    return found
+
+
+def _without_data(piece: Piece) -> tuple[BatchColumns, list[Bytes]]:
+    """Keep of a piece's bytes, which the next one overwrites, those of the control batches."""
+    controls = piece.batches.select(piece.batches.is_control)
+    starts = controls.position - piece.data_position
+    return piece.batches, [
+        piece.data[start:end].copy()
+        for start, end in zip(starts.tolist(), (starts + controls.size).tolist(), strict=True)
+    ]
+
+
+def _of_part(found: list[tuple[BatchColumns, list[Bytes]]]) -> CheckedBatches:
+    """Put what was kept of the pieces of a part behind each other."""
+    batches = BatchColumns.joined([columns for columns, _ in found])
+    data = [part for _, parts in found for part in parts]
+    array = batches.array.copy()
+    array[rows.POSITION] = -1
+    is_control = batches.is_control
+    array[rows.POSITION, is_control] = np.cumsum([0, *map(len, data)])[:-1]
+    return CheckedBatches(batches, BatchColumns(array), np.concatenate([_NO_BYTES, *data]))
+
+
+_NO_BYTES: Final = np.empty(0, np.uint8)

@@ -1,0 +1,142 @@
+"""Batches of a file checked by several threads: the same as by one."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tidelog.records.batch import BATCH_HEADER
+from tidelog.records.control import build_marker
+from tidelog.segment.checked_batches import BatchChecker, CheckedBatches, Helpers
+from tidelog.testing import CrashFileSystem, ManualClock, ManualScheduler, build_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidelog.env.files import OpenFile
+
+PATH = "/t-0.log"
+FIRST_OFFSET = 5 << 32
+
+
+def batch(offset: int, value: bytes, **fields: object) -> bytes:
+    return build_batch([(0, None, value, ())], base_offset=offset, **fields)
+
+
+def file_of(data: bytes) -> OpenFile:
+    fs = CrashFileSystem()
+    fs.write(PATH, data)
+    return fs.open(PATH)
+
+
+def checked(data: bytes, threads: int, part_bytes: int) -> tuple[list[CheckedBatches], str]:
+    """Return what was found, and what is wrong behind it."""
+    helpers = Helpers(ManualScheduler(ManualClock()), threads)
+    checker = BatchChecker(file_of(data), len(data), FIRST_OFFSET, helpers, part_bytes=part_bytes)
+    found = list(checker.pieces())
+    return found, str(checker.error)
+
+
+def headers(found: list[CheckedBatches]) -> list[list[int]]:
+    return np.hstack([piece.batches.array for piece in found]).T.tolist() if found else []
+
+
+def log_of(count: int, rng: Random, least: int = 1, most: int = 900) -> bytes:
+    """Make batches of random sizes; every fifth is a marker."""
+    parts = []
+    for offset in range(FIRST_OFFSET, FIRST_OFFSET + count):
+        if offset % 5 == 4:
+            parts.append(
+                build_marker(
+                    producer_id=7,
+                    producer_epoch=0,
+                    coordinator_epoch=offset % 100,
+                    is_commit=False,
+                    timestamp=0,
+                    base_offset=offset,
+                )
+            )
+        else:
+            parts.append(batch(offset, rng.randbytes(rng.randint(least, most))))
+    return b"".join(parts)
+
+
+DAMAGE: dict[str, Callable[[bytes, int], bytes]] = {
+    "none": lambda data, _: data,
+    "flip": lambda data, at: data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :],
+    "torn": lambda data, at: data[:at],
+    "zeros": lambda data, at: data[:at] + bytes(3_000),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("threads", [2, 3])
+def test_several_threads_find_what_one_finds(damage: str, threads: int) -> None:
+    """Wherever parts begin, and whatever is wrong wherever."""
+    rng = Random(f"{damage}{threads}")
+    for _ in range(12):
+        whole = log_of(60, rng)
+        data = DAMAGE[damage](whole, rng.randrange(1, len(whole)))
+        part_bytes = rng.randint(200, 4_000)
+
+        alone, alone_error = checked(data, 1, part_bytes)
+        together, error = checked(data, threads, part_bytes)
+
+        assert (headers(alone), alone_error) == (headers(together), error)
+
+
+def test_the_bytes_of_control_batches_come_along() -> None:
+    """Though the buffers are used again; of other batches no bytes are there."""
+    data = log_of(50, Random(1))
+
+    found, _ = checked(data, 2, 2_000)
+
+    markers = 0
+    for piece in found:
+        rows = zip(piece.in_data.position, piece.batches.position, piece.batches.size, strict=True)
+        for is_control, (at, position, size) in zip(piece.batches.is_control, rows, strict=True):
+            if is_control:
+                markers += 1
+                assert piece.data[at : at + size].tobytes() == data[position : position + size]
+    assert markers == 10
+
+
+def test_a_batch_inside_a_record_is_not_taken_for_one_of_the_file() -> None:
+    """A log of copied logs: what looks like a batch must follow the one before it."""
+    inner = b"".join(batch(FIRST_OFFSET + n, b"inner" * 20) for n in range(40))
+    parts = [batch(FIRST_OFFSET + n, inner) for n in range(6)]
+    data = b"".join(parts)
+
+    for part_bytes in (900, 2_500, len(parts[0]), 2 * len(parts[0]) + 100):
+        found, error = checked(data, 2, part_bytes)
+        assert headers(found) == headers(checked(data, 1, part_bytes)[0])
+        assert error == "None"
+
+
+def test_a_batch_larger_than_a_part_is_read_whole() -> None:
+    """One that covers all of a thread's part leaves that thread nothing to find."""
+    data = batch(FIRST_OFFSET, bytes(9_000)) + batch(FIRST_OFFSET + 1, b"x") * 1
+
+    found, error = checked(data, 2, 1_000)
+
+    assert [header[2] for header in headers(found)] == [FIRST_OFFSET, FIRST_OFFSET + 1]
+    assert error == "None"
+
+
+def test_a_small_file_is_left_to_one_thread() -> None:
+    """Threads would cost more than they save."""
+
+    class Refusing(ManualScheduler):
+        def run_all(self, name: str, tasks: object, threads: int) -> list[object]:
+            raise AssertionError((name, tasks, threads))
+
+    data = log_of(20, Random(2))
+    checker = BatchChecker(
+        file_of(data), len(data), FIRST_OFFSET, Helpers(Refusing(ManualClock()), 2)
+    )
+
+    assert sum(len(piece.batches) for piece in checker.pieces()) == 20
+    assert len(data) > 20 * BATCH_HEADER.size
