@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from tidelog.codec.compression import Codec
     from tidelog.errors import KafkaError, TidelogError
     from tidelog.log.reader import ReadUpTo
-    from tidelog.manager.open import open_data_directory as open  # noqa: A004 - tidelog.open, as gzip.open
     from tidelog.manager.open import open_log_read_only as open_read_only
+    from tidelog.manager.start import open_logs as open  # noqa: A004 - tidelog.open, as gzip.open
+    from tidelog.records.json_form import NewRecord
     from tidelog.records.record import Record
 
 __all__ = [
     "Codec",
     "KafkaError",
+    "NewRecord",
     "ReadUpTo",
     "Record",
     "TidelogError",
@@ -33,10 +35,11 @@ __getattr__, __dir__ = lazy_door(
     {
         "Codec": "tidelog.codec.compression",
         "KafkaError": "tidelog.errors",
+        "NewRecord": "tidelog.records.json_form",
         "ReadUpTo": "tidelog.log.reader",
         "Record": "tidelog.records.record",
         "TidelogError": "tidelog.errors",
-        "open": "tidelog.manager.open:open_data_directory",
+        "open": "tidelog.manager.start:open_logs",
         "open_read_only": "tidelog.manager.open:open_log_read_only",
     },
 )

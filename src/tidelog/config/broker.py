@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as plain_field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +19,7 @@ from tidelog.config.option import (
     Int32,
     any_value,
     at_least,
+    between,
     check_options,
     check_value,
     option,
@@ -183,6 +184,25 @@ class BrokerConfig:
     background_threads: Int32 = option(
         "background.threads", 10, at_least(1), "Threads for background tasks."
     )
+    tidelog_reserve_bytes: int = option(
+        "tidelog.reserve.bytes",
+        0,
+        at_least(0),
+        "Free bytes of a disk at which its directories take no more appends; 0: off.",
+    )
+    tidelog_retention_disk_percent: Int32 = option(
+        "tidelog.retention.disk.percent",
+        0,
+        between(0, 100),
+        "Share of the space that logs have or could have on their disk above which the oldest"
+        " segments of a directory go, whatever their topics keep; 0: off.",
+    )
+    tidelog_metrics_interval_ms: int = option(
+        "tidelog.metrics.interval.ms",
+        10 * SECOND_MS,
+        at_least(100),
+        "Time in ms between two writes of the file that tidelog metrics prints.",
+    )
     log_defaults: LogConfig = plain_field(default_factory=LogConfig)
 
     def __post_init__(self) -> None:
@@ -215,6 +235,10 @@ class BrokerConfig:
     def to_properties(self) -> dict[str, str]:
         """Return the settings that differ from their defaults, without ``log_defaults``."""
         return to_properties(self)
+
+    def with_log_defaults(self, defaults: LogConfig) -> BrokerConfig:
+        """Return the same with other settings for topics that set none."""
+        return replace(self, log_defaults=defaults)
 
     @property
     def data_directories(self) -> tuple[str, ...]:

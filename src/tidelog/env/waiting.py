@@ -7,6 +7,7 @@ part that a single process needs.
 from __future__ import annotations
 
 import threading
+import time
 from typing import Final, Protocol
 
 _MS_PER_S: Final = 1000
@@ -50,3 +51,8 @@ class ThreadBell:
             return self._condition.wait_for(
                 lambda: self._rings != seen, timeout=timeout_ms / _MS_PER_S
             )
+
+
+def sleep_ms(ms: int) -> None:
+    """Wait; only where no bell rings, as for a rate to be kept."""
+    time.sleep(ms / _MS_PER_S)

@@ -24,9 +24,9 @@ from tidelog.manager.checkpoints import DirectoryCheckpoints
 from tidelog.manager.log_dirs import LogDir, make_partition_directory, random_id
 from tidelog.manager.new_topic import new_topic
 from tidelog.manager.partition import Partition
+from tidelog.manager.staged import commit_staged
 from tidelog.manager.topic_writer import TopicWriter
 from tidelog.segment.filenames import log_directory_name
-from tidelog.staging.staged_file import StagedReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -189,17 +189,7 @@ class DataDirectory:
             UnknownTopicOrPartition: it is for a partition this directory does not have.
         """
         with self._using("committing staged files"):
-            for entry in staged:
-                config = self.partition(entry.topic, entry.partition).log.config
-                with StagedReader(self.fs, self.path, entry) as reader:
-                    reader.check(config.max_message_bytes)
-            for entry in staged:
-                with StagedReader(self.fs, self.path, entry) as reader:
-                    self.partition(entry.topic, entry.partition).append_staged(reader)
-            self.flush()
-            for entry in staged:
-                self.fs.delete(os.path.join(self.path, entry.name))
-        return sum(entry.records for entry in staged)
+            return commit_staged(self, self.fs, self.path, staged)
 
     def flush(self) -> None:
         """Make all that was appended durable, and let readers of the directory see it."""

@@ -52,6 +52,7 @@ class LogManager:
     Args:
         config: the broker's settings; ``log.dirs`` as absolute paths.
         machine: disk, clock, scheduler and the rest.
+        overrides: settings under Kafka's names that go before a topic's own.
         offline: directories known to have failed.
         is_stray: says of a log that it belongs to no topic of this process.
         on_halt: told that no directory is left.
@@ -65,10 +66,12 @@ class LogManager:
         config: BrokerConfig,
         machine: Machine,
         *,
+        overrides: Mapping[str, str] | None = None,
         offline: Collection[str] = (),
         is_stray: Callable[[Log], bool] | None = None,
         on_halt: Callable[[], None] | None = None,
     ) -> None:
+        config.log_defaults.with_overrides(overrides or {})
         paths = config.data_directories
         dirs = LiveDirs(paths, fs=machine.fs, rng=machine.rng, offline=offline)
         try:
@@ -79,6 +82,7 @@ class LogManager:
                 release(one)
             raise
         self._parts.on_halt = on_halt
+        self._parts.topics.overrides = dict(overrides or {})
         self._is_stray = is_stray
         self._is_closed = False
         self.tasks = ManagerTasks(self._parts)

@@ -1,4 +1,4 @@
-"""The public door to a data directory: ``tidelog.open``.
+"""The doors to a data directory for a moment, and to a log that is only read.
 
 Owns the choice of the real disk, clock and random numbers. Everything below is given them.
 """

@@ -6,7 +6,7 @@ from. Kafka's producer does the same: ``RecordAccumulator`` and ``BuiltInPartiti
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
@@ -19,8 +19,10 @@ from tidelog.records.rejection import ignore_rejections
 from tidelog.records.validate import LeaderPolicy
 
 if TYPE_CHECKING:
+    from tidelog.config.log import LogConfig
     from tidelog.env.clock import Clock
-    from tidelog.manager.data_directory import DataDirectory
+    from tidelog.manager.catalogue import Topic
+    from tidelog.manager.partition import Partition
     from tidelog.records.builder import NewRecord as BuilderRecord
     from tidelog.records.json_form import NewRecord
 
@@ -31,6 +33,22 @@ _RECORD_OVERHEAD: Final = 36
 """Most bytes that a record takes besides its key, value and headers: varints and a byte."""
 _HEADER_OVERHEAD: Final = 10
 """Most bytes that a header takes besides its name and value."""
+
+
+class TopicLogs(Protocol):
+    """The topics and partitions that a writer appends to."""
+
+    def topic(self, name: str) -> Topic:
+        """Return one topic; raise UnknownTopicOrPartition where there is none."""
+
+    def config_of(self, topic: str) -> LogConfig:
+        """Return the settings in force for a topic."""
+
+    def partition(self, topic: str, partition: int) -> Partition:
+        """Return one partition."""
+
+    def flush(self) -> None:
+        """Make all durable, and let readers see it."""
 
 
 class TopicWriter:
@@ -45,7 +63,7 @@ class TopicWriter:
     """
 
     def __init__(
-        self, directory: DataDirectory, topic: str, *, clock: Clock, codec: Codec = Codec.NONE
+        self, directory: TopicLogs, topic: str, *, clock: Clock, codec: Codec = Codec.NONE
     ) -> None:
         config = directory.config_of(topic)
         self._directory = directory

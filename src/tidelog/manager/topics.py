@@ -42,6 +42,8 @@ class Topics:
 
     def __init__(self, dirs: LiveDirs, defaults: LogConfig, *, fs: FileSystem, rng: Random) -> None:
         self.defaults = defaults
+        self.overrides: Mapping[str, str] = {}
+        """Settings that go before a topic's own, until the process ends."""
         self._dirs: Final = dirs
         self._fs: Final = fs
         self._rng: Final = rng
@@ -76,7 +78,8 @@ class Topics:
     def config_of(self, name: str) -> LogConfig:
         """Return the settings in force for a topic; the defaults where there is no such topic."""
         known = self._catalogue.topics.get(name)
-        return self.defaults if known is None else self.defaults.with_overrides(known.config)
+        config = self.defaults if known is None else self.defaults.with_overrides(known.config)
+        return config.with_overrides(self.overrides) if self.overrides else config
 
     def create(
         self, name: str, topic_id: UUID, homes: Sequence[UUID], config: Mapping[str, str]
