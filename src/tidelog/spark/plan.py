@@ -10,14 +10,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.errors import (
-    InvalidArgument,
-    InvalidTopic,
-    OffsetOutOfRange,
-    UnknownTopicOrPartition,
-)
+from tidelog.errors import InvalidArgument, OffsetOutOfRange, UnknownTopicOrPartition
 from tidelog.log.reader import open_read_only
-from tidelog.segment.filenames import log_directory_name, parse_topic_partition
+from tidelog.manager.log_dirs import live_partitions
+from tidelog.segment.filenames import log_directory_name
 from tidelog.spark.options import EARLIEST, LATEST, MEGABYTE
 
 if TYPE_CHECKING:
@@ -79,19 +75,9 @@ def list_partitions(fs: FileSystem, path: str) -> list[TopicPartition]:
         InvalidArgument: there is no such directory.
     """
     try:
-        names = fs.list(path)
+        return live_partitions(fs, path)
     except OSError as error:
         raise InvalidArgument(f"{path} is no data directory: {error.strerror}") from error
-    found = []
-    for name in names:
-        try:
-            place = parse_topic_partition(name)
-        except InvalidTopic:
-            continue
-        # Directories that wait for deletion, or copies in the making, have more behind the number.
-        if name == log_directory_name(*place) and fs.stat(os.path.join(path, name)).is_directory:
-            found.append(place)
-    return sorted(found)
 
 
 def choose(found: list[TopicPartition], choice: TopicChoice, path: str) -> list[TopicPartition]:

@@ -128,6 +128,9 @@ def _known_topics(options: WriteOptions) -> dict[str, TopicPlan]:
     for topic, partition in list_partitions(SYSTEM_FILES, options.path):
         counts[topic] = max(counts.get(topic, 0), partition + 1)
     listed = read_catalogue(SYSTEM_FILES, options.path).topics
+    for known in listed.values():
+        # A crash may have left out directories; the commit will make them.
+        counts[known.name] = max(counts.get(known.name, 0), max(known.partitions) + 1)
     return {
         topic: plan_topic(options, count, listed[topic].config if topic in listed else {})
         for topic, count in counts.items()
