@@ -81,6 +81,7 @@ class Cleaner:
                 that do not fit had to be split; clean again later.
             CorruptMessage, InvalidRecord: a batch is damaged.
             InvalidArgument: a record cannot be written again, as a negative timestamp cannot.
+            SegmentOffsetOverflow: the offset of a batch is damaged.
             KafkaStorageError: the disk failed.
         """
         tally, started = Tally(), self._clock.monotonic_ns()
@@ -177,10 +178,12 @@ class _Swap:
             self._fill(copier, group, new)
         except SegmentOffsetOverflow as overflow:
             new.delete()
-            _log.warning("segment-split directory=%s reason=%s", log.directory, overflow)
-            for segment in group:
-                if segment.has_overflow():
-                    log.split_segment(segment)
+            overflowed = [segment for segment in group if segment.has_overflow()]
+            if not overflowed:  # an offset in the middle of a segment is damaged
+                raise
+            for segment in overflowed:
+                _log.warning("segment-split path=%s reason=%s", segment.path, overflow)
+                log.split_segment(segment)
             raise CleaningAborted(f"a segment of {log.directory} was split") from overflow
         except BaseException:
             new.delete()

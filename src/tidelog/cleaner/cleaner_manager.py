@@ -15,7 +15,7 @@ from tidelog.cleaner.checkpoints import CleanerCheckpoints
 from tidelog.cleaner.failures import Failure, failed_again
 from tidelog.cleaner.pick import LogToClean, examine
 from tidelog.cleaner.states import IDLE, CleaningState, Event, Phase
-from tidelog.errors import CleaningAborted, InvalidArgument, KafkaStorageError, TidelogError
+from tidelog.errors import CleaningAborted, InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -132,7 +132,7 @@ class LogCleanerManager:
             if log.config.is_compacted and self._is_free(key, now_ms):
                 try:
                     found = self.examine(key, log, now_ms)
-                except (TidelogError, OSError) as error:
+                except Exception as error:  # noqa: BLE001 - one log must not stop all others
                     self.fail(key, error, now_ms)
                     return None
                 candidates.append(Grabbed(key, log, found))

@@ -134,17 +134,17 @@ class LogCleaner:
     # One pass
 
     def run_once(self, number: int = 0) -> bool:
-        """Clean the dirtiest log, then delete old segments of compacted logs; False: none dirty."""
+        """Clean the dirtiest log, if any, and return whether; then delete old segments."""
         now_ms = self._machine.clock.now_ms()
         grabbed = self.manager.grab_filthiest(now_ms)
-        if grabbed is not None:
-            self._clean(grabbed, number, now_ms)
+        is_cleaned = grabbed is not None and self._clean(grabbed, number, now_ms)
         for key, log in self.manager.grab_deletable():
             self._delete_old(key, log, now_ms)
         self.manager.failures()
-        return grabbed is not None
+        return is_cleaned
 
-    def _clean(self, grabbed: Grabbed, number: int, now_ms: int) -> None:
+    def _clean(self, grabbed: Grabbed, number: int, now_ms: int) -> bool:
+        """Clean a log that is in progress, which it is no more on return; say whether it went."""
         key, log, to_clean = grabbed
         cleaned = None
         try:
@@ -158,10 +158,12 @@ class LogCleaner:
                 self.manager.done(key)
             else:
                 self.manager.done_cleaning(key, log, cleaned.end_offset)
-        if cleaned is not None:
-            with self._lock:
-                self._last[number] = cleaned.tally
-            _log_tally(log, cleaned.end_offset, cleaned.tally)
+        if cleaned is None:
+            return False
+        with self._lock:
+            self._last[number] = cleaned.tally
+        _log_tally(log, cleaned.end_offset, cleaned.tally)
+        return True
 
     def _delete_old(self, key: Key, log: Log, now_ms: int) -> None:
         try:

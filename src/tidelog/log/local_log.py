@@ -114,8 +114,9 @@ class LocalLog:
         """Put ``new`` (complete, named ``.cleaned``) in the place of ``old``; return what went.
 
         New segments are renamed ``.swap`` from the last to the first: so after a crash a ``.swap``
-        counts only if no ``.cleaned`` with a lower offset is left. Source: Kafka
-        LocalLog.replaceSegments.
+        counts only if no ``.cleaned`` with a lower offset is left. Between the steps the directory
+        is synced, as Kafka does only at the end: else a power cut could keep the renames of old
+        segments and lose those of the new. Source: Kafka LocalLog.replaceSegments.
         """
         arriving = sorted(new, key=lambda segment: segment.base_offset)
         held = set(self.segments.base_offsets)
@@ -125,12 +126,14 @@ class LocalLog:
         )
         for segment in reversed(arriving):
             segment.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
+            self._sync_directory()
             self.segments.add(segment)
         bases = {segment.base_offset for segment in arriving}
         for segment in leaving:
             if segment.base_offset not in bases:
                 self.segments.remove(segment.base_offset)
             delete_segment_files(self.context, [segment], "replaced")
+        self._sync_directory()
         for segment in arriving:
             segment.change_suffix(SWAP_SUFFIX, "")
         self._sync_directory()

@@ -1,0 +1,102 @@
+"""Power cuts and kills while a log is compacted."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.testing import PowerCut
+from tidelog.testing.cleaning import CleanerHome, kept, last_values
+
+SETTINGS = {"internal_segment_bytes": 300, "file_delete_delay_ms": 0}
+
+
+def filled(seed: int) -> CleanerHome:
+    """Make a durable log of several segments, with a tombstone and an aborted transaction."""
+    home = CleanerHome(seed, **SETTINGS)
+    log = home.open()
+    one = home.producer(log, 1)
+    for number in range(6):
+        home.append(log, (number % 2, f"plain {number}"), ("x", None))
+        one.send((number % 3, f"txn {number}"), transactional=True)
+        if number % 3 == 2:
+            one.end(commit=number == 5)
+    log.roll()
+    home.append(log, ("y", 1))
+    log.flush(force=True)
+    home.clock.advance(0)
+    home.fs.sync_directory(home.directory)
+    return home
+
+
+def clean(home: CleanerHome) -> None:
+    """Open as after a crash, clean twice with a small map, delete what was replaced."""
+    log = home.open(clean=False)
+    first = home.clean(log, map_bytes=24 * 4)
+    home.clock.advance(0)
+    home.clean(log, first_dirty=first.end_offset)
+    home.clock.advance(0)
+    log.close()
+
+
+def count_operations() -> int:
+    home = filled(0)
+    before = len(home.fs.operations)
+    clean(home)
+    return len(home.fs.operations) - before
+
+
+def seen(home: CleanerHome) -> tuple[object, ...]:
+    """Return what recovery makes of the directory, and that nothing is left lying about."""
+    with home.open(clean=False) as log:
+        records = kept(log)
+        found = last_values(log), log.log_end_offset, log.producers.producers[1].last_sequence
+    left = [name for name in home.files() if name.endswith((".cleaned", ".swap"))]
+    return *found, left, records
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])
+@pytest.mark.parametrize("how", ["power cut", "kill"])
+def test_a_crash_after_any_operation_of_a_cleaning_loses_nothing(seed: int, how: str) -> None:
+    """At every point the log opens by itself; what readers end up with is what it was.
+
+    Each changing operation is the last one once, the renames of the swap among them; of those not
+    yet synced the power cut keeps a seeded part, in either order.
+
+    Scenario: LogCleanerTest.testRecoveryAfterCrash
+    """
+    values, end, sequence, left, all_records = seen(filled(0))
+    assert left == []
+    for operations in range(count_operations()):
+        home = filled(seed)
+        home.fs.crash_after(operations)
+        with pytest.raises(PowerCut):
+            clean(home)
+        if how == "kill":
+            home.fs._faults.reset()  # the process ends, the machine goes on
+            home.restart()
+        else:
+            home.power_cut()
+
+        found = seen(home)
+
+        assert found[:4] == (values, end, sequence, []), operations
+        assert set(found[4]) <= set(all_records), operations
+
+
+def test_a_crash_of_the_crash_recovery_loses_nothing() -> None:
+    """Recovery itself may be cut short at any point, and is repeated."""
+    values, end, sequence, _, _ = seen(filled(0))
+    total = count_operations()
+    for operations in range(0, total, 7):
+        home = filled(1)
+        home.fs.crash_after(operations)
+        with pytest.raises(PowerCut):
+            clean(home)
+        home.power_cut()
+        for again in (1, 3, 9):
+            home.fs.crash_after(again)
+            with pytest.raises(PowerCut):
+                clean(home)
+            home.power_cut()
+
+        assert seen(home)[:4] == (values, end, sequence, [])

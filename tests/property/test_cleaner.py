@@ -1,0 +1,186 @@
+"""Any history, cut into cleanings anywhere, against what readers saw before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tidelog.codec.compression import Codec
+from tidelog.kernels import gate
+from tidelog.testing.cleaning import CleanerHome, batch_headers, last_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.log.log import Log
+
+RETENTION_MS = 1000
+KEYS = st.sampled_from([b"a", b"b", b"c", b"d", b""])
+VALUES = st.none() | st.binary(max_size=30)
+RECORDS = st.lists(st.tuples(KEYS, VALUES), min_size=1, max_size=4)
+CODECS = st.sampled_from([Codec.NONE, Codec.NONE, Codec.ZSTD, Codec.LZ4])
+PRODUCERS = st.integers(1, 3)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("plain"), RECORDS, CODECS),
+        st.tuples(st.just("idempotent"), PRODUCERS, RECORDS),
+        st.tuples(st.just("transactional"), PRODUCERS, RECORDS),
+        st.tuples(st.just("end"), PRODUCERS, st.booleans()),
+        st.tuples(st.just("roll"), st.none(), st.none()),
+        st.tuples(st.just("wait"), st.integers(0, 2 * RETENTION_MS), st.none()),
+        st.tuples(st.just("clean"), st.integers(2, 30), st.none()),
+    ),
+    max_size=40,
+)
+
+
+@pytest.fixture(params=[True, False], ids=["kernels", "plain"])
+def _gate(request: pytest.FixtureRequest) -> Iterator[None]:
+    gate.force(request.param)
+    yield
+    gate.force(None)
+
+
+pytestmark = pytest.mark.usefixtures("_gate")
+
+
+class History:
+    """Plays steps on a log, cleans when told to, and compares what readers see."""
+
+    def __init__(self) -> None:
+        self.home = CleanerHome(delete_retention_ms=RETENTION_MS, internal_segment_bytes=600)
+        self.log = self.home.open()
+        self.dirty = 0
+        self.open_transactions: set[int] = set()
+        self.producers = {n: self.home.producer(self.log, n) for n in range(1, 4)}
+
+    def play(self, step: tuple[str, Any, Any]) -> None:
+        kind, one, two = step
+        if kind == "plain":
+            self.home.append(self.log, *one, codec=two)
+        elif kind in {"idempotent", "transactional"}:
+            # A producer with an open transaction sends nothing else.
+            is_open = kind == "transactional" or one in self.open_transactions
+            self.producers[one].send(*two, transactional=is_open)
+            if is_open:
+                self.open_transactions.add(one)
+        elif kind == "end" and one in self.open_transactions:
+            self.producers[one].end(commit=two)
+            self.open_transactions.discard(one)
+        elif kind == "roll" and self.log.segments.active.size_bytes:
+            self.log.roll()
+        elif kind == "wait":
+            self.home.clock.advance(one)
+        elif kind == "clean":
+            self.clean(keys=one)
+
+    def clean(self, keys: int) -> None:
+        """Clean what may be cleaned, with a map of so many keys; nothing a reader needs changes."""
+        from tidelog.cleaner.pick import examine
+
+        before = self.seen()
+        offsets = {offset for offset, _, _ in self.records()}
+        found = examine(self.log, self.dirty, self.home.clock.now_ms())
+        cleaned = self.home.clean(
+            self.log,
+            first_dirty=found.cleanable.first_dirty_offset,
+            end=found.cleanable.first_uncleanable_offset,
+            map_bytes=24 * keys,
+        )
+        self.dirty = cleaned.end_offset
+        assert before == self.seen()
+        assert {offset for offset, _, _ in self.records()} <= offsets
+
+    def records(self) -> list[tuple[int, str | None, str | None]]:
+        return [(r.offset, repr(r.key), repr(r.value)) for r in self.log.records()]
+
+    def seen(self) -> tuple[Any, ...]:
+        """Return all that a cleaning must not change."""
+        return last_values(self.log), self.log.log_end_offset, self.log.producers.producers
+
+
+@settings(
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(steps=STEPS)
+def test_a_cleaning_changes_nothing_a_reader_ends_up_with(steps: list[Any]) -> None:
+    """The last committed value of each key, the log's end and the producers stay as they are."""
+    history = History()
+    with history.log:
+        for step in steps:
+            history.play(step)
+        history.clean(keys=100)
+    history.home.clock.advance(60_000)
+
+
+@settings(
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(steps=STEPS)
+def test_a_cleaned_log_recovers_to_the_same_state(steps: list[Any]) -> None:
+    """Without snapshots and indexes, a cleaned log gives the same producers and records."""
+    history = History()
+    with history.log:
+        for step in steps:
+            history.play(step)
+        history.clean(keys=100)
+        values, end, producers = history.seen()
+        records = history.records()
+        history.log.flush(force=True)
+    home = history.home
+    home.clock.advance(60_000)
+    for name in home.files():
+        if not name.endswith((".log", ".metadata", "-checkpoint")):
+            home.fs.delete(f"{home.directory}/{name}")
+
+    with home.open(clean=False) as log:
+        recovered = last_values(log), log.log_end_offset
+        history.log = log
+        again = history.records()
+        kept_producers = {
+            n: (entry.last_sequence, entry.producer_epoch, entry.last_data_offset)
+            for n, entry in log.producers.producers.items()
+        }
+
+    assert recovered == (values, end)
+    assert records == again
+    assert kept_producers == {
+        n: (entry.last_sequence, entry.producer_epoch, entry.last_data_offset)
+        for n, entry in producers.items()
+    }
+
+
+@settings(
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(steps=STEPS)
+def test_cleaning_again_at_the_same_time_changes_no_record(steps: list[Any]) -> None:
+    """A second cleaning drops nothing more, and a third one not even a header."""
+    history = History()
+    with history.log as log:
+        for step in steps:
+            history.play(step)
+        if log.segments.active.size_bytes:
+            log.roll()
+        seen = []
+        for _ in range(3):
+            history.dirty = 0
+            history.clean(keys=100)
+            seen.append((kept_bytes(log), list(batch_headers(log))))
+    history.home.clock.advance(60_000)
+
+    assert seen[0][0] == seen[1][0]
+    assert seen[1] == seen[2]
+
+
+def kept_bytes(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [(r.offset, r.key, r.value) for r in log.records()]

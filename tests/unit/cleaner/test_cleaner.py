@@ -1,0 +1,397 @@
+"""One cleaning of one log: which records stay."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.errors import CleaningAborted, CorruptMessage, InvalidRecord
+from tidelog.log.reading import FetchIsolation
+from tidelog.testing.cleaning import CleanerHome, batch_headers, kept, last_values
+
+pytestmark = pytest.mark.usefixtures("both_ways")
+BOTH_READERS = FetchIsolation.LOG_END, FetchIsolation.TXN_COMMITTED
+
+
+def test_the_last_record_of_each_key_stays() -> None:
+    """Of each key the record with the greatest offset stays, at its offset.
+
+    Scenario: LogCleanerTest.testCleanSegments
+    """
+    home = CleanerHome()
+    with home.open() as log:
+        for number in range(12):
+            home.append(log, (number % 4, f"value-{number}"))
+        log.roll()
+
+        cleaned = home.clean(log)
+
+        assert kept(log) == [(n, str(n % 4), f"value-{n}") for n in range(8, 12)]
+        assert cleaned.end_offset == log.log_end_offset == 12
+        assert (cleaned.tally.records_read, cleaned.tally.records_written) == (12, 4)
+
+
+def test_the_active_segment_stays_as_it_is() -> None:
+    """Records of the active segment neither go nor supersede others."""
+    home = CleanerHome()
+    with home.open() as log:
+        home.append(log, ("a", 1), ("b", 1))
+        log.roll()
+        home.append(log, ("a", 2))
+        home.append(log, ("a", 3))
+
+        home.clean(log)
+
+        assert kept(log) == [(0, "a", "1"), (1, "b", "1"), (2, "a", "2"), (3, "a", "3")]
+
+
+def test_records_without_a_key_go_and_are_counted() -> None:
+    """A compacted log has no use for a record without a key.
+
+    Scenario: LogCleanerTest.testCleaningWithUnkeyedMessages
+    """
+    home = CleanerHome(cleanup_policy=("delete",))
+    with home.open() as log:
+        home.append(log, ("a", 1), (None, 2), (None, 3))
+        home.append(log, (None, 4))
+        log.roll()
+
+        cleaned = home.clean(log)
+
+        assert kept(log) == [(0, "a", "1")]
+        assert cleaned.tally.invalid_records == 3
+
+
+def test_a_tombstone_goes_in_the_second_cleaning_after_its_time() -> None:
+    """The first cleaning gives a tombstone's batch a horizon; it goes once that has passed.
+
+    Scenario: LogCleanerTest.testCleaningWithDeletes, LogCleanerTest.testCleanTombstone
+    """
+    home = CleanerHome(delete_retention_ms=1000)
+    with home.open() as log:
+        home.append(log, ("a", 1), ("b", 1))
+        home.append(log, ("a", None))
+        log.roll()
+
+        home.clean(log)
+        first = kept(log)
+        horizons = [h.base_timestamp for h in batch_headers(log) if h.attributes & 0x40]
+        home.clock.advance(999)
+        home.clean(log)
+        second = kept(log)
+        home.clock.advance(1)
+        home.clean(log)
+
+        assert first == second == [(1, "b", "1"), (2, "a", None)]
+        assert horizons == [home.clock.now_ms()]
+        assert kept(log) == [(1, "b", "1")]
+        assert log.log_end_offset == 3
+
+
+def test_a_batch_that_stays_whole_keeps_its_bytes() -> None:
+    """Nothing is written anew that loses nothing."""
+    home = CleanerHome()
+    with home.open() as log:
+        for number in range(5):
+            home.append(log, (number, "x" * 20))
+        log.roll()
+        before = home.read("00000000000000000000.log")
+
+        cleaned = home.clean(log)
+
+        assert before == home.read("00000000000000000000.log")
+        assert cleaned.tally.batches_rewritten == 0
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_a_rewritten_batch_keeps_what_its_header_says(codec: int) -> None:
+    """Codec, offsets, producer and sequence stay when records go; timestamps do not change."""
+    from tidelog.codec.compression import Codec
+
+    home = CleanerHome()
+    with home.open() as log:
+        home.append(log, ("x", 0))
+        home.clock.advance(5)
+        fields = {"producer_id": 7, "producer_epoch": 3, "base_sequence": 40}
+        home.append(log, ("a", 1), ("b", 2), ("a", 3), ("c", 4), codec=Codec(codec), **fields)
+        home.append(log, ("c", 5))
+        log.roll()
+        before = [record for record in log.records() if record.offset in {2, 3}]
+
+        home.clean(log)
+
+        header = list(batch_headers(log))[1]
+        assert (header.base_offset, header.last_offset_delta, header.records_count) == (1, 3, 2)
+        assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 40)
+        assert header.attributes == codec
+        assert before == [record for record in log.records() if record.offset in {2, 3}]
+
+
+def test_a_full_map_ends_the_round_and_the_next_one_goes_on() -> None:
+    """Records behind what the map knows all stay; cleaning from there on drops them.
+
+    Scenario: LogCleanerTest.testPartialSegmentClean, LogCleanerTest.testBuildPartialOffsetMap
+    """
+    home = CleanerHome()
+    with home.open() as log:
+        for number in (0, 1, 0, 1, 1):
+            home.append(log, (number, "v"))
+        log.roll()
+
+        first = home.clean(log, map_bytes=3 * 24, load_factor=0.5)
+        after_first = [offset for offset, _, _ in kept(log)]
+        second = home.clean(log, first_dirty=first.end_offset, map_bytes=72, load_factor=0.5)
+        after_second = [offset for offset, _, _ in kept(log)]
+
+        assert (first.end_offset, second.end_offset) == (1, 2)
+        assert after_first == [0, 1, 2, 3, 4]
+        assert after_second == [0, 1, 2, 3, 4]
+        home.clean(log, first_dirty=2)
+        assert [offset for offset, _, _ in kept(log)] == [2, 4]
+
+
+def test_three_slots_at_three_quarters_hold_two_keys() -> None:
+    """The third record stops the round, although its key is known.
+
+    Scenario: LogCleanerTest.testBuildOffsetMapFakeLarge
+    """
+    home = CleanerHome()
+    with home.open() as log:
+        for number in (0, 1, 1):
+            home.append(log, (number, "v"))
+        log.roll()
+
+        cleaned = home.clean(log, map_bytes=3 * 24, load_factor=0.75)
+
+        assert cleaned.end_offset == 2
+
+
+def test_cleaning_ends_below_what_must_not_be_cleaned() -> None:
+    """Nothing at or above the first uncleanable offset is looked at.
+
+    Scenario: LogCleanerTest.testCleaningWithUncleanableSection
+    """
+    home = CleanerHome()
+    with home.open() as log:
+        for _ in range(3):
+            home.append(log, ("a", "v"), ("b", "v"))
+            log.roll()
+
+        cleaned = home.clean(log, end=4)
+
+        assert cleaned.end_offset == 4
+        assert [offset for offset, _, _ in kept(log)] == [2, 3, 4, 5]
+
+
+def test_the_batch_before_the_end_keeps_its_header() -> None:
+    """The last batch below the end stays, if only as a header, so that the end can be read.
+
+    Scenario: LogCleanerTest.testCleanSegmentsRetainingLastEmptyBatch
+    """
+    home = CleanerHome()
+    with home.open() as log:
+        home.append(log, ("a", 1))
+        home.append(log, ("b", 1), ("c", 2))
+        log.roll()
+        home.append(log, ("b", 3), ("c", 3))
+        log.roll()
+
+        home.clean(log, end=3)
+        home.clean(log)
+        home.append(log, ("b", 4), ("c", 4))
+        log.roll()
+        home.clean(log, first_dirty=3)
+
+        counts = [(h.base_offset, h.records_count) for h in batch_headers(log)]
+        assert counts == [(0, 1), (5, 2)]
+
+
+def test_small_segments_become_one() -> None:
+    """Cleaned segments are put together; the log's end and all offsets stay."""
+    home = CleanerHome()
+    with home.open() as log:
+        for number in range(10):
+            home.append(log, (number % 2, "v"))
+            log.roll()
+
+        home.clean(log)
+
+        assert log.segments.base_offsets == [0, 10]
+        assert [offset for offset, _, _ in kept(log)] == [8, 9]
+        home.clock.advance(home.config.file_delete_delay_ms)
+        assert home.files(".deleted") == []
+
+
+def test_an_abort_leaves_the_old_segments(both_ways: bool) -> None:
+    """A cleaning that is told to stop deletes what it was writing and changes nothing.
+
+    Scenario: LogCleanerTest.testCleanSegmentsWithAbort
+    """
+    del both_ways
+    home = CleanerHome()
+    steps = []
+
+    def check() -> None:
+        steps.append(1)
+        if len(steps) == 3:
+            raise CleaningAborted("told to")
+
+    with home.open() as log:
+        for number in range(10):
+            home.append(log, (number % 2, "v" * 100))
+        log.roll()
+        before = kept(log)
+
+        with pytest.raises(CleaningAborted):
+            home.clean(log, check=check)
+
+        assert before == kept(log)
+        assert home.files(".cleaned") == []
+
+
+def test_a_damaged_batch_stops_the_cleaning() -> None:
+    """Bad bytes are never cleaned away nor copied: the error says where they are.
+
+    Scenario: LogCleanerTest.testCleanCorruptMessageSet,
+    LogCleanerTest.testMessageLargerThanMaxMessageSizeWithCorruptHeader,
+    LogCleanerTest.testCorruptMessageSizeLargerThanBytesAvailable,
+    LogCleanerTest.testClientHandlingOfCorruptMessageSet
+    """
+    home = CleanerHome()
+    name = "00000000000000000000.log"
+    with home.open() as log:
+        home.append(log, ("a", 1))
+        home.append(log, ("a", 2))
+        log.roll()
+        data = bytearray(home.read(name))
+        data[-1] ^= 1
+        file = home.fs.open(f"{home.directory}/{name}", "w")
+        file.pwrite(data, 0)
+        file.close()
+
+        with pytest.raises((CorruptMessage, InvalidRecord)) as caught:
+            home.clean(log)
+
+        assert caught.value.position == len(data) // 2
+        assert home.read(name) == data
+
+
+def test_a_large_record_is_cleaned() -> None:
+    """A batch larger than the buffer is read whole, and cleaned.
+
+    Scenario: LogCleanerTest.testLargeMessage, LogCleanerTest.testMessageLargerThanMaxMessageSize
+    """
+    home = CleanerHome(internal_segment_bytes=100_000)
+    with home.open() as log:
+        home.append(log, ("a", "x" * 20_000))
+        home.append(log, ("a", "y" * 20_000), ("b", "z"))
+        log.roll()
+
+        home.clean(log)
+
+        assert [(offset, key) for offset, key, _ in kept(log)] == [(1, "a"), (2, "b")]
+
+
+def test_offsets_may_have_gaps() -> None:
+    """Segments without records between others, and holes in offsets, do not stop a cleaning.
+
+    Scenario: LogCleanerTest.testCleaningBeyondMissingOffsets
+    """
+    from tidelog.testing import build_batch
+
+    home = CleanerHome()
+    with home.open() as log:
+        for base in (0, 500, 2000):
+            data = build_batch(
+                [(1, b"a", b"v", ()), (1, b"b", b"v", ())], base_offset=base, leader_epoch=0
+            )
+            log.append_as_follower(data, 0)
+            log.roll()
+        log.update_high_watermark(log.log_end_offset)
+
+        cleaned = home.clean(log)
+
+        assert cleaned.end_offset == 2002
+        assert [offset for offset, _, _ in kept(log)] == [2000, 2001]
+
+
+def test_a_preallocated_segment_is_cut() -> None:
+    """A cleaned segment takes no more room than its batches.
+
+    Scenario: LogCleanerTest.testSizeTrimmedForPreallocatedAndCompactedTopic
+    """
+    home = CleanerHome(preallocate=True)
+    with home.open() as log:
+        for _ in range(5):
+            home.append(log, ("a", "v"))
+        log.roll()
+
+        home.clean(log)
+
+        segment = next(iter(log.segments))
+        assert len(home.read("00000000000000000000.log")) == segment.size_bytes > 0
+
+
+def test_last_values_do_not_change() -> None:
+    """What a reader ends up with is the same before and after, whatever the cleaning drops."""
+    home = CleanerHome()
+    with home.open() as log:
+        for number in range(60):
+            home.append(log, (number % 7, None if number % 5 == 0 else number), (number % 3, "w"))
+        log.roll()
+        before = last_values(log)
+
+        home.clean(log)
+
+        assert before == last_values(log)
+
+
+def test_nothing_dirty_means_nothing_done() -> None:
+    """A cleaning without a dirty part leaves all files alone, expired tombstones too."""
+    home = CleanerHome()
+    with home.open() as log:
+        home.append(log, ("a", None))
+        log.roll()
+        before = home.files()
+
+        cleaned = home.clean(log, first_dirty=1)
+
+        assert (cleaned.end_offset, home.files()) == (1, before)
+
+
+def test_a_segment_deleted_meanwhile_stays_deleted() -> None:
+    """Segments that retention took during a cleaning do not come back; what was cleaned does.
+
+    Scenario: LogCleanerTest.testCleanSegmentsWithConcurrentSegmentDeletion
+    """
+    home = CleanerHome(cleanup_policy=("compact", "delete"))
+    with home.open() as log:
+        for _ in range(3):
+            home.append(log, ("a", "v"), ("b", "v"))
+            log.roll()
+        state = {"steps": 0}
+
+        def delete() -> None:
+            state["steps"] += 1
+            if state["steps"] == 5:  # the map is built, copying has begun
+                log.maybe_increment_log_start_offset(2)
+                log.delete_old_segments()
+
+        home.clean(log, check=delete)
+
+        assert log.segments.base_offsets[-1] == 6
+        assert [offset for offset, _, _ in kept(log) if offset >= 2] == [4, 5]
+
+
+def test_the_time_of_the_last_source_segment_stays() -> None:
+    """A cleaned segment has the file time of the last one that went into it."""
+    home = CleanerHome()
+    with home.open() as log:
+        for _ in range(2):
+            home.append(log, ("a", "v"))
+            log.roll()
+            home.clock.advance(1000)
+        times = [segment.modified_ms for segment in log.segments]
+
+        home.clean(log)
+
+        assert next(segment.modified_ms for segment in log.segments) == times[1]

@@ -1,0 +1,300 @@
+"""Which partition is cleaned next, which is paused, and how far each has come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tidelog.cleaner.cleaner_manager import LogCleanerManager
+from tidelog.cleaner.states import Phase
+from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
+from tidelog.errors import CleaningAborted, InvalidArgument
+from tidelog.testing.cleaning import CleanerHome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.log.log import Log
+
+ONE, TWO = ("flights", 0), ("flights", 1)
+PATH = "/data/cleaner-offset-checkpoint"
+
+
+class Place:
+    """Two logs of one data directory, dirty by so many of four segments, and their manager."""
+
+    def __init__(self, *dirty: int, **settings: Any) -> None:
+        self.home = CleanerHome(**{"min_cleanable_dirty_ratio": 0.1, **settings})
+        self.logs: dict[tuple[str, int], Log] = {}
+        self.sleeps: list[int] = []
+        self.on_sleep = lambda: None
+        self.manager = LogCleanerManager(
+            lambda: self.logs, fs=self.home.fs, clock=self.home.clock, sleep_ms=self._sleep
+        )
+        for number, _ in enumerate(dirty):
+            self.home.directory = f"/data/flights-{number}"
+            self.home.fs.make_directory(self.home.directory)
+            log = self.logs["flights", number] = self.home.open()
+            for _ in range(4):
+                self.home.append(log, ("a", "v"))
+                log.roll()
+        self.checkpoint({("flights", n): 4 - count for n, count in enumerate(dirty)})
+
+    def _sleep(self, ms: int) -> None:
+        self.sleeps.append(ms)
+        self.home.clock.advance(ms)
+        self.on_sleep()
+
+    def checkpoint(self, lines: dict[tuple[str, int], int]) -> None:
+        write_checkpoint(self.home.fs, PATH, lines)
+
+    def lines(self) -> dict[tuple[str, int], int]:
+        return read_checkpoint(self.home.fs, PATH)
+
+    def grab(self) -> tuple[str, int] | None:
+        grabbed = self.manager.grab_filthiest(self.home.clock.now_ms())
+        return None if grabbed is None else grabbed.key
+
+    def close(self) -> None:
+        for log in self.logs.values():
+            log.close()
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    """Give two logs, the second dirtier."""
+    made = Place(1, 3)
+    yield made
+    made.close()
+
+
+def test_the_dirtiest_log_is_chosen(place: Place) -> None:
+    """Of all eligible logs the one with the greatest dirty ratio comes first, then the next.
+
+    Scenario: LogCleanerManagerTest.testGrabFilthiestCompactedLogReturnsLogWithDirtiestRatio,
+    LogCleanerManagerTest.testGrabFilthiestCompactedLogIgnoresInProgressPartitions
+    """
+    assert [place.grab(), place.grab(), place.grab()] == [TWO, ONE, None]
+    assert place.manager.state(TWO).phase is Phase.IN_PROGRESS
+    assert place.manager.max_dirty_ratio == 0.0
+
+
+def test_failed_partitions_are_left_alone_until_they_are_due(place: Place) -> None:
+    """A partition whose cleaning failed is not chosen before its time has come.
+
+    Scenario: LogCleanerManagerTest: testGrabFilthiestCompactedLogIgnoresUncleanablePartitions,
+    testGrabFilthiestCompactedLogIgnoresBothInProgressPartitionsAndUncleanablePartitions,
+    testLogsWithSegmentsToDeleteShouldNotConsiderUncleanablePartitions
+    """
+    now_ms = place.home.clock.now_ms()
+    place.manager.fail(TWO, ValueError("bad"), now_ms)
+    chosen = [place.grab(), place.grab()]
+    place.manager.done(ONE)
+    deletable = [key for key, _ in place.manager.grab_deletable()]
+
+    place.home.clock.advance(60_000)
+
+    assert chosen == [ONE, None]
+    assert deletable == [ONE]
+    assert place.grab() == TWO
+    assert place.manager.failures()[TWO].error == "ValueError: bad"
+
+
+def test_a_change_of_settings_retries_at_once(place: Place) -> None:
+    """Whoever changes a partition's settings need not wait for the back-off."""
+    place.manager.fail(TWO, ValueError("bad"), place.home.clock.now_ms())
+
+    place.manager.retry(TWO)
+
+    assert place.grab() == TWO
+    assert place.manager.failures() == {}
+
+
+def test_a_log_that_cannot_be_examined_counts_as_failed(place: Place) -> None:
+    """An error while looking at a log ends this choice; the next one takes another log.
+
+    Scenario: LogCleanerManagerTest.testGrabFilthiestCompactedLogThrowsException
+    """
+    segments = place.logs[TWO].segments
+    whole, segments.all = segments.all, ()
+
+    assert [place.grab(), place.grab()] == [None, ONE]
+    assert list(place.manager.failures()) == [TWO]
+    segments.all = whole
+
+
+def test_logs_below_the_ratio_are_not_chosen() -> None:
+    """A log is chosen only above min.cleanable.dirty.ratio."""
+    place = Place(2, min_cleanable_dirty_ratio=0.5)
+
+    assert place.grab() is None
+    place.close()
+
+
+def test_a_checkpoint_outside_of_its_log_is_set_right() -> None:
+    """An absurd line is replaced by the log start, also of a log that is not chosen.
+
+    Scenario: LogCleanerManagerTest.testCheckpointUpdatedForInvalidOffsetNoCleaning,
+    LogCleanerManagerTest.testCheckpointUpdatedForInvalidOffsetNotSelected
+    """
+    place = Place(0, 3, cleanup_policy=("compact", "delete"))
+    place.logs[ONE].maybe_increment_log_start_offset(3)
+    place.checkpoint({ONE: 2, TWO: 1})
+
+    assert place.grab() == TWO
+    assert place.lines()[ONE] == 3
+    place.close()
+
+
+def test_only_compacted_logs_are_deletable_here(place: Place) -> None:
+    """The cleaner deletes old segments of compacted logs, and of no others.
+
+    Scenario: LogCleanerManagerTest:
+    testLogsWithSegmentsToDeleteShouldNotConsiderCleanupPolicyDeleteLogs,
+    testLogsWithSegmentsToDeleteShouldConsiderCleanupPolicyCompactDeleteLogs,
+    testLogsWithSegmentsToDeleteShouldConsiderCleanupPolicyCompactLogs
+    """
+    from dataclasses import replace
+
+    log = place.logs[ONE]
+    log.update_config(replace(log.config, cleanup_policy=("delete",)))
+
+    assert [key for key, _ in place.manager.grab_deletable()] == [TWO]
+    assert [key for key, _ in place.manager.pause_not_compacted()] == [ONE]
+
+
+def test_a_log_under_retention_is_not_cleaned(place: Place) -> None:
+    """A change of policy while a log's segments are deleted does not begin a cleaning.
+
+    Scenario: LogCleanerManagerTest.testLogsUnderCleanupIneligibleForCompaction
+    """
+    from dataclasses import replace
+
+    log = place.logs[TWO]
+    log.update_config(replace(log.config, cleanup_policy=("delete",)))
+    paused = [key for key, _ in place.manager.pause_not_compacted()]
+    log.update_config(replace(log.config, cleanup_policy=("compact",)))
+    while_paused = [place.grab(), place.grab()]
+
+    place.manager.resume(paused)
+
+    assert while_paused == [ONE, None]
+    assert place.grab() == TWO
+
+
+def test_done_writes_the_checkpoint(place: Place) -> None:
+    """A cleaning that ended normally is written down, and the partition is free.
+
+    Scenario: LogCleanerManagerTest.testDoneCleaning,
+    LogCleanerManagerTest.testUpdateCheckpointsShouldAddOffsetToPartition
+    """
+    place.grab()
+
+    place.manager.done_cleaning(TWO, place.logs[TWO], 4)
+
+    assert place.lines() == {ONE: 3, TWO: 4}
+    assert place.manager.state(TWO).phase is Phase.NONE
+    with pytest.raises(InvalidArgument):
+        place.manager.done_cleaning(TWO, place.logs[TWO], 4)
+
+
+def test_an_aborted_cleaning_writes_no_checkpoint(place: Place) -> None:
+    """Who aborts waits until the cleaner lets go; then the partition is paused.
+
+    Scenario: LogCleanerManagerTest.testConcurrentLogCleanupAndLogTruncation,
+    LogCleanerManagerTest.testConcurrentLogCleanupAndTopicDeletion
+    """
+    place.grab()
+    stopped = []
+
+    def stop() -> None:
+        if place.manager.state(TWO).phase is Phase.ABORTED and not stopped:
+            stopped.append(1)
+            with pytest.raises(CleaningAborted):
+                place.manager.check(TWO)
+            place.manager.done_cleaning(TWO, place.logs[TWO], 4)
+
+    place.on_sleep = stop
+
+    place.manager.abort_and_pause(TWO)
+
+    assert place.lines()[TWO] == 1
+    assert place.manager.state(TWO) == (Phase.PAUSED, 1)
+    place.manager.resume([TWO])
+    assert place.grab() == TWO
+
+
+def test_done_frees_a_log_whose_segments_were_deleted(place: Place) -> None:
+    """After its retention pass a log is free again; a free one cannot be done.
+
+    Scenario: LogCleanerManagerTest.testDoneDeleting
+    """
+    for key, _ in place.manager.grab_deletable():
+        place.manager.done(key)
+
+    assert place.grab() == TWO
+    with pytest.raises(InvalidArgument):
+        place.manager.done(ONE)
+
+
+def test_lines_of_logs_that_are_gone_are_dropped(place: Place) -> None:
+    """Each rewrite keeps the lines of current logs only.
+
+    Scenario: LogCleanerManagerTest.testUpdateCheckpointsShouldRemovePartitionData
+    """
+    place.checkpoint({ONE: 1, TWO: 1, ("gone", 0): 7})
+
+    place.manager.drop_checkpoint("/data", ONE)
+
+    assert place.lines() == {TWO: 1}
+
+
+def test_a_line_follows_its_log_to_another_directory(place: Place) -> None:
+    """A moved log is cleaned from where its cleaning had come to.
+
+    Scenario: LogCleanerManagerTest.testAlterCheckpointDirShouldRemoveDataInSrcDirAndAddInNewDir
+    """
+    place.home.fs.make_directory("/other")
+
+    place.manager.move_checkpoint(ONE, "/data", "/other")
+
+    assert place.lines() == {TWO: 1}
+    assert read_checkpoint(place.home.fs, "/other/cleaner-offset-checkpoint") == {ONE: 3}
+
+
+def test_truncation_lowers_the_line(place: Place) -> None:
+    """A log truncated below its line is dirty from there on; a higher offset changes nothing.
+
+    Scenario: LogCleanerManagerTest.testMaybeTruncateCheckpointShouldTruncateData
+    """
+    place.manager.maybe_truncate_checkpoint(ONE, place.logs[ONE], 5)
+    kept = place.lines()[ONE]
+    place.manager.maybe_truncate_checkpoint(ONE, place.logs[ONE], 2)
+
+    assert (kept, place.lines()[ONE]) == (3, 2)
+
+
+def test_await_cleaned_sees_the_checkpoint_move(place: Place) -> None:
+    """Waiting ends when the line reaches the offset, or when the time is over."""
+    place.grab()
+    place.on_sleep = lambda: (
+        place.manager.state(TWO).phase is Phase.IN_PROGRESS
+        and place.manager.done_cleaning(TWO, place.logs[TWO], 4)
+    )
+
+    assert place.manager.await_cleaned(TWO, 4, 1000)
+    assert not place.manager.await_cleaned(TWO, 5, 100)
+    with pytest.raises(InvalidArgument):
+        place.manager.await_cleaned(("gone", 0), 1, 10)
+
+
+def test_an_unreadable_checkpoint_means_never_cleaned(place: Place) -> None:
+    """A damaged file costs work, and no records: everything counts as dirty.
+
+    Scenario: LogCleanerManagerTest.testHandleLogDirFailureShouldRemoveDirAndData
+    """
+    place.home.fs.write(PATH, b"nonsense\n")
+
+    assert place.manager.checkpoint(ONE, place.logs[ONE]) is None
+    assert place.grab() in {ONE, TWO}

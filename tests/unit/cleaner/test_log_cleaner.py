@@ -1,0 +1,223 @@
+"""Cleaners in background: the loop, its errors and its numbers."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tidelog.cleaner.log_cleaner import LogCleaner, Machine
+from tidelog.config.broker import BrokerConfig
+from tidelog.testing.cleaning import CleanerHome, kept
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KEY = ("flights", 0)
+
+
+class Place:
+    """One log and a broker's cleaner."""
+
+    def __init__(self, settings: dict[str, Any] | None = None, **broker: Any) -> None:
+        self.home = CleanerHome(**{"min_cleanable_dirty_ratio": 0.01, **(settings or {})})
+        self.log = self.home.open()
+        self.logs = {KEY: self.log}
+        home = self.home
+        machine = Machine(home.fs, home.clock, home.scheduler, Random(0), home.clock.advance)
+        self.config = BrokerConfig(**broker)
+        self.cleaner = LogCleaner(self.config, lambda: self.logs, machine)
+
+    def fill(self, values: int = 6) -> None:
+        for number in range(values):
+            self.home.append(self.log, (number % 2, number))
+        self.log.roll()
+
+    def damage(self, at: int = 65) -> None:
+        """Flip a bit of the first segment: by default one of the first batch's records."""
+        path = f"{self.home.directory}/00000000000000000000.log"
+        data = bytearray(self.home.fs.read(path))
+        data[at] ^= 1
+        file = self.home.fs.open(path, "w")
+        file.pwrite(data, 0)
+        file.close()
+
+    def offsets(self) -> list[int]:
+        return [offset for offset, _, _ in kept(self.log)]
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    made = Place()
+    yield made
+    made.log.close()
+
+
+def test_dirty_logs_are_cleaned_in_background(place: Place) -> None:
+    """A started cleaner cleans what is dirty, waits while nothing is, and cleans again.
+
+    Scenario: LogCleanerParameterizedIntegrationTest.cleanerTest,
+    LogCleanerIntegrationTest.testDirtyLogsAreCleaned
+    """
+    place.fill()
+    place.cleaner.startup()
+    place.home.clock.advance(0)
+    first = place.offsets()
+    place.fill()
+    place.home.clock.advance(place.config.log_cleaner_backoff_ms)
+
+    assert first == [4, 5]
+    assert place.offsets() == [10, 11]
+    assert place.cleaner.manager.checkpoint(KEY, place.log) == 12
+    assert place.cleaner.manager.await_cleaned(KEY, 12, 0)
+
+
+def test_shutdown_stops_the_loop(place: Place) -> None:
+    """After a shutdown nothing is cleaned any more."""
+    place.cleaner.startup()
+    place.cleaner.shutdown()
+    place.fill()
+
+    place.home.clock.advance(10 * place.config.log_cleaner_backoff_ms)
+
+    assert place.offsets() == list(range(6))
+
+
+def test_other_settings_restart_the_cleaners(place: Place) -> None:
+    """New settings hold from then on, and the numbers of what was cleaned stay.
+
+    Scenario: LogCleanerTest.testMetricsActiveAfterReconfiguration,
+    LogCleanerTest.testRemoveMetricsOnClose
+    """
+    place.fill()
+    place.cleaner.startup()
+    place.home.clock.advance(0)
+
+    place.cleaner.reconfigure(BrokerConfig(log_cleaner_io_max_bytes_per_second=1e6))
+
+    assert place.cleaner.throttle.bytes_per_second == 1e6
+    assert place.cleaner.metrics().cleaner_recopy_percent > 0
+    assert "kafka-log-cleaner-thread-0" in place.home.scheduler.pending()
+
+
+def test_a_partition_that_cannot_be_cleaned_is_seen_and_tried_again(place: Place) -> None:
+    """A damaged log is in the metrics with its error, and is cleaned once it has been mended.
+
+    Scenario: LogCleanerIntegrationTest.testMarksPartitionsAsOfflineAndPopulatesUncleanableMetrics,
+    LogCleanerLagIntegrationTest.testMarksPartitionsAsOfflineAndPopulatesUncleanableMetrics
+    """
+    place.fill()
+    place.damage()
+    place.cleaner.startup()
+    place.home.clock.advance(0)
+
+    metrics = place.cleaner.metrics()
+    assert metrics.uncleanable_partitions_count == {"/data": 1}
+    assert metrics.uncleanable_bytes == {"/data": place.log.size_bytes}
+    assert "CRC" in place.cleaner.manager.failures()[KEY].error
+    assert place.cleaner.dead_thread_count == 0
+
+    place.damage()  # flips the bit back
+    place.home.clock.advance(75_000)
+    assert place.offsets() == [4, 5]
+    assert place.cleaner.metrics().uncleanable_partitions_count == {}
+
+
+def test_a_damaged_offset_is_no_reason_to_try_at_once(place: Place) -> None:
+    """An offset that no CRC covers and no split can mend makes the partition fail, not spin."""
+    place.fill()
+    place.damage(at=70)
+    place.cleaner.startup()
+
+    place.home.clock.advance(0)
+
+    assert "does not fit" in place.cleaner.manager.failures()[KEY].error
+    assert place.cleaner.manager.failures()[KEY].times == 1
+
+
+def test_an_error_of_the_loop_itself_is_counted_and_the_loop_goes_on(place: Place) -> None:
+    """Whatever escapes one pass ends that pass only; it is counted as a dead thread.
+
+    Scenario: LogCleanerIntegrationTest.testIsThreadFailed,
+    LogCleanerLagIntegrationTest.testIsThreadFailed
+    """
+    place.fill()
+    logs, place.logs = place.logs, None  # type: ignore[assignment]
+    place.cleaner.startup()
+    place.home.clock.advance(0)
+    dead = place.cleaner.dead_thread_count
+    place.logs = logs
+
+    place.home.clock.advance(place.config.log_cleaner_backoff_ms)
+
+    assert dead == 1
+    assert place.offsets() == [4, 5]
+
+
+def test_a_full_disk_is_tried_again(place: Place) -> None:
+    """A cleaning that finds no room leaves the log as it was, and is repeated later."""
+    import errno
+
+    place.fill()
+    place.home.fs.fail("pwrite", ".cleaned", OSError(errno.ENOSPC, "full"))
+    place.cleaner.run_once()
+    first = place.offsets()
+    place.home.clock.advance(60_000)
+
+    place.cleaner.run_once()
+
+    assert (first, place.offsets()) == (list(range(6)), [4, 5])
+    assert place.home.files(".cleaned") == []
+
+
+def test_compacted_and_deleted_logs_lose_old_segments_too() -> None:
+    """Retention of compacted logs runs with the cleaner.
+
+    Scenario: LogCleanerParameterizedIntegrationTest.testCleansCombinedCompactAndDeleteTopic
+    """
+    place = Place({"cleanup_policy": ("compact", "delete"), "retention_ms": 1000})
+    place.fill()
+    place.home.clock.advance(1001)
+    place.home.append(place.log, ("new", 1))
+
+    place.cleaner.run_once()
+
+    assert place.offsets() == [6]
+    assert place.log.log_start_offset == 6
+    place.log.close()
+
+
+def test_the_numbers_of_the_last_cleanings_are_gauges(place: Place) -> None:
+    """Utilization, recopied share, seconds and delay are those of the last cleaning of each.
+
+    Scenario: LogCleanerTest.testMaxBufferUtilizationPercentMetric,
+    LogCleanerTest.testMaxCleanTimeMetric, LogCleanerTest.testMaxCleanTimeSecs,
+    LogCleanerTest.testMaxCompactionDelayMetrics, LogCleanerTest.testLogCleanerStats
+    """
+    place.fill(100)
+    size_bytes = sum(segment.size_bytes for segment in place.log.segments)
+
+    place.cleaner.run_once()
+
+    metrics = place.cleaner.metrics()
+    assert metrics.cleaner_recopy_percent == 100 * place.log.size_bytes // size_bytes
+    assert metrics.max_buffer_utilization_percent == 0
+    assert metrics.max_clean_time_secs == 0
+    assert metrics.max_dirty_percent == 100
+    assert metrics.time_since_last_run_ms == 0
+    assert metrics.max_compaction_delay_secs == 0
+
+
+def test_bytes_read_and_written_count_against_the_rate() -> None:
+    """A slow rate makes the cleaner sleep, and it cleans all the same."""
+    place = Place(log_cleaner_io_max_bytes_per_second=1000.0)
+    place.fill(100)
+    before_ms = place.home.clock.now_ms()
+
+    place.cleaner.run_once()
+
+    assert place.offsets() == [98, 99]
+    assert place.cleaner.throttle.total_bytes > 2 * 7000
+    assert place.home.clock.now_ms() >= before_ms
+    place.log.close()

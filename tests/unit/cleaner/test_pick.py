@@ -1,0 +1,155 @@
+"""How dirty a log is, and what of it may be cleaned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.cleaner.pick import dirty_start, examine, limit
+from tidelog.testing.cleaning import CleanerHome
+
+if TYPE_CHECKING:
+    from tidelog.log.log import Log
+
+HOUR_MS = 3_600_000
+
+
+def rolled(home: CleanerHome, log: Log, segments: int, *, every_ms: int = 0) -> None:
+    """Append so many segments of one batch, a new one so often."""
+    for _ in range(segments):
+        home.append(log, ("a", "v" * 50))
+        log.roll()
+        home.clock.advance(every_ms)
+
+
+def test_without_a_checkpoint_all_is_dirty() -> None:
+    """A log never cleaned is dirty from its start to its active segment.
+
+    Scenario: LogCleanerManagerTest.testCleanableOffsetsForNone,
+    LogCleanerManagerTest.testCleanableOffsetsActiveSegment, LogCleanerTest.testLogToClean
+    """
+    home = CleanerHome()
+    with home.open() as log:
+        rolled(home, log, 3)
+
+        found = examine(log, None, home.clock.now_ms())
+
+        assert found.cleanable == (0, 3)
+        assert (found.clean_bytes, found.cleanable_bytes) == (0, log.size_bytes)
+        assert (found.dirty_ratio, found.held_by) == (1.0, "active segment")
+
+
+def test_the_ratio_is_dirty_bytes_by_all_that_count() -> None:
+    """Clean bytes lie below the checkpoint, dirty ones between it and what may not be cleaned.
+
+    Scenario: LogCleanerTest.testLogToCleanWithUncleanableSection
+    """
+    home = CleanerHome()
+    with home.open() as log:
+        rolled(home, log, 4)
+
+        found = examine(log, 3, home.clock.now_ms())
+
+        each_bytes = log.size_bytes // 4
+        assert (found.clean_bytes, found.cleanable_bytes) == (3 * each_bytes, each_bytes)
+        assert found.dirty_ratio == 0.25
+        assert not found.is_eligible(0.25)
+        assert found.is_eligible(0.24)
+
+
+def test_young_segments_are_left_alone() -> None:
+    """Nothing from the first segment on that is younger than min.compaction.lag.ms is cleaned.
+
+    Scenario: LogCleanerManagerTest.testCleanableOffsetsForTime,
+    LogCleanerLagIntegrationTest.cleanerTest
+    """
+    home = CleanerHome(min_compaction_lag_ms=HOUR_MS)
+    with home.open() as log:
+        rolled(home, log, 2)
+        home.clock.advance(HOUR_MS)
+        rolled(home, log, 2)
+
+        found = examine(log, None, home.clock.now_ms())
+
+        assert found.cleanable == (0, 2)
+        assert found.held_by == "min.compaction.lag.ms"
+
+
+def test_a_lag_shorter_than_all_ages_holds_nothing() -> None:
+    """When all inactive segments are old enough, only the active one is left out.
+
+    Scenario: LogCleanerManagerTest.testCleanableOffsetsForShortTime
+    """
+    home = CleanerHome(min_compaction_lag_ms=HOUR_MS)
+    with home.open() as log:
+        rolled(home, log, 2)
+        home.clock.advance(HOUR_MS + 1)
+
+        assert limit(log, 0, home.clock.now_ms()) == (2, "active segment")
+
+
+def test_a_segment_that_holds_the_limit_is_left_out_whole() -> None:
+    """Segments are never cleaned in part for the sake of a limit."""
+    home = CleanerHome()
+    with home.open() as log:
+        for _ in range(2):
+            home.append(log, ("a", 1))
+            home.append(log, ("a", 2))
+            log.roll()
+        log.update_high_watermark(3)
+
+        found = examine(log, None, home.clock.now_ms())
+
+        assert found.cleanable == (0, 2)
+        assert found.held_by == "high watermark"
+
+
+def test_a_checkpoint_outside_of_the_log_is_reset() -> None:
+    """Below the log start or above its end a checkpoint counts as the log start.
+
+    Scenario: LogCleanerManagerTest.testDirtyOffsetResetIfLargerThanEndOffset,
+    LogCleanerManagerTest.testDirtyOffsetResetIfSmallerThanStartOffset,
+    LogCleanerManagerTest.testCleanableOffsetsNeedsCheckpointReset
+    """
+    home = CleanerHome(cleanup_policy=("compact", "delete"))
+    with home.open() as log:
+        rolled(home, log, 3)
+        log.maybe_increment_log_start_offset(2)
+
+        assert dirty_start(log, 1) == (2, True)
+        assert dirty_start(log, 4) == (2, True)
+        assert dirty_start(log, 2) == (2, False)
+        assert dirty_start(log, 3) == (3, False)
+        assert dirty_start(log, None) == (2, False)
+
+
+def test_a_checkpoint_inside_the_active_segment_leaves_nothing_to_clean() -> None:
+    """A dirty part that begins in the active segment has no bytes to be cleaned.
+
+    Scenario: LogCleanerManagerTest.testDirtyOffsetLargerThanActiveSegmentBaseOffset,
+    LogCleanerManagerTest.testLogStartOffsetLargerThanActiveSegmentBaseOffset
+    """
+    home = CleanerHome()
+    with home.open() as log:
+        for number in range(3):
+            home.append(log, ("a", number))
+
+        found = examine(log, 2, home.clock.now_ms())
+
+        assert found.cleanable_bytes == 0
+        assert not found.is_eligible(0.0)
+
+
+def test_what_waits_too_long_is_cleaned_whatever_the_ratio() -> None:
+    """A dirty record older than max.compaction.lag.ms makes the log eligible.
+
+    Scenario: LogCleanerLagIntegrationTest.testMaxLogCompactionLag,
+    LogCleanerParameterizedIntegrationTest.testMaxLogCompactionLag
+    """
+    home = CleanerHome(max_compaction_lag_ms=HOUR_MS, min_cleanable_dirty_ratio=1.0)
+    with home.open() as log:
+        rolled(home, log, 2)
+        waiting = examine(log, None, home.clock.now_ms() + HOUR_MS)
+        due = examine(log, None, home.clock.now_ms() + HOUR_MS + 5)
+
+        assert not waiting.is_eligible(1.0)
+        assert (due.delay_ms, due.must_be_cleaned, due.is_eligible(1.0)) == (5, True, True)

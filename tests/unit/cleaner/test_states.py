@@ -1,0 +1,49 @@
+"""What may happen to a partition, and when."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.cleaner.states import IDLE, TRANSITIONS, CleaningState, Event, Phase
+from tidelog.errors import InvalidArgument
+
+
+def after(*events: Event) -> CleaningState:
+    state = IDLE
+    for event in events:
+        state = state.after(event)
+    return state
+
+
+def test_a_cleaning_begins_and_ends() -> None:
+    """An idle partition is in progress until its cleaning ends."""
+    assert after(Event.BEGIN).phase is Phase.IN_PROGRESS
+    assert after(Event.BEGIN, Event.END) == IDLE
+
+
+def test_an_aborted_cleaning_ends_paused() -> None:
+    """A pause while in progress is an abort; the end of the cleaning makes it a pause."""
+    assert after(Event.BEGIN, Event.PAUSE).phase is Phase.ABORTED
+    assert after(Event.BEGIN, Event.PAUSE, Event.END) == CleaningState(Phase.PAUSED, 1)
+
+
+def test_pauses_are_counted() -> None:
+    """A partition is idle again only when each pause has been undone."""
+    twice = after(Event.PAUSE, Event.PAUSE)
+
+    assert (twice.pauses, str(twice)) == (2, "paused (2)")
+    assert twice.after(Event.RESUME) == CleaningState(Phase.PAUSED, 1)
+    assert twice.after(Event.RESUME).after(Event.RESUME) == IDLE
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("event", Event)
+def test_what_the_table_does_not_name_is_refused(phase: Phase, event: Event) -> None:
+    """Every pair of phase and event that is not in the table is an error."""
+    state = CleaningState(phase, 1 if phase in {Phase.PAUSED, Phase.ABORTED} else 0)
+
+    if (phase, event) in TRANSITIONS:
+        state.after(event)
+    else:
+        with pytest.raises(InvalidArgument, match=event.value):
+            state.after(event)
