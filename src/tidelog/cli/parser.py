@@ -107,6 +107,64 @@ def _create(commands: _SubParsersAction[ArgumentParser]) -> None:
     _settings(parser)
 
 
+def _delete(commands: _SubParsersAction[ArgumentParser]) -> None:
+    parser = _command(commands, "delete", "delete topics with all their records")
+    parser.add_argument("topics", metavar="TOPIC", nargs="+")
+    _directory(parser)
+
+
+def _alter(commands: _SubParsersAction[ArgumentParser]) -> None:
+    parser = _command(commands, "alter", "change a topic's settings")
+    parser.add_argument("topic", metavar="TOPIC")
+    _directory(parser)
+    _settings(parser)
+    parser.add_argument(
+        "--unset",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="let a setting be the default again; may be given again",
+    )
+
+
+def _run(commands: _SubParsersAction[ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "run",
+        "keep logs open, flushing, retaining and compacting, until told to stop",
+        "Settings come from -o, from variables TIDELOG_<KEY> and from the file, in this order.\n"
+        "SIGTERM and SIGINT stop the service, SIGHUP lets it read its settings again.\n"
+        + EXIT_CODES,
+    )
+    parser.add_argument(
+        "-d",
+        "--dir",
+        action="append",
+        default=[],
+        metavar="DIR",
+        dest="directories",
+        help="data directory; may be given again; else log.dirs of the settings",
+    )
+    parser.add_argument("--config", metavar="FILE", help="a properties file, as Kafka's")
+    _settings(parser)
+    parser.add_argument(
+        "--log-level",
+        choices=("DEBUG", "INFO", "WARNING", "ERROR"),
+        default="INFO",
+        help="how much to tell on standard error (default INFO)",
+    )
+
+
+def _metrics(commands: _SubParsersAction[ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "metrics",
+        "print metrics in Prometheus' form: a running service's, else of the logs as they lie",
+    )
+    _directory(parser)
+    _json(parser)
+
+
 def _append(commands: _SubParsersAction[ArgumentParser]) -> None:
     parser = _command(
         commands,
@@ -333,6 +391,8 @@ def _at_least(least: int, text: str) -> int:
 
 _COMMANDS: Final = (
     _create,
+    _delete,
+    _alter,
     _append,
     _cat,
     _offsets,
@@ -344,5 +404,7 @@ _COMMANDS: Final = (
     _retain,
     _delete_records,
     _plan,
+    _run,
+    _metrics,
     _warm,
 )

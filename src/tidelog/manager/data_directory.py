@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.compression import Codec
@@ -18,18 +19,20 @@ from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.failures import DirectoryGuard
 from tidelog.log.load_watch import SILENT
 from tidelog.log.log import Log
-from tidelog.manager.adoption import adopt
-from tidelog.manager.catalogue import Topic, read_catalogue, write_catalogue
+from tidelog.manager.adoption import adopt, deleted_partitions
+from tidelog.manager.catalogue import Catalogue, Topic, read_catalogue, write_catalogue
 from tidelog.manager.checkpoints import DirectoryCheckpoints
+from tidelog.manager.disposal import put_away_directories, sweep_deleted
+from tidelog.manager.doomed import remove_directory
 from tidelog.manager.log_dirs import LogDir, make_partition_directory, random_id
-from tidelog.manager.new_topic import new_topic
+from tidelog.manager.new_topic import altered_config, new_topic
 from tidelog.manager.partition import Partition
 from tidelog.manager.staged import commit_staged
 from tidelog.manager.topic_writer import TopicWriter
 from tidelog.segment.filenames import log_directory_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from random import Random
     from typing import Self
 
@@ -147,12 +150,63 @@ class DataDirectory:
             self._log_dir.begin_change()
             self._checkpoints.forget([(name, number) for number in topic.partitions])
             # From here on the topic exists: directories that a crash leaves out are made later.
-            write_catalogue(self.fs, self.path, catalogue)
-            self._catalogue = catalogue
+            self._write_catalogue(catalogue)
             for number in topic.partitions:
                 make_partition_directory(self.fs, self._directory_of(topic, number), topic.topic_id)
             self.fs.sync_directory(self.path)
         return topic
+
+    def alter_topic(
+        self, name: str, settings: Mapping[str, str], unset: Collection[str] = ()
+    ) -> Topic:
+        """Change a topic's own settings, durably; ``unset`` ones become the defaults again.
+
+        Raises UnknownTopicOrPartition, or one InvalidConfig that names every bad setting.
+        """
+        topic = self.topic(name)
+        config = altered_config(topic, settings, unset, defaults=self._defaults)
+        with self._using("changing a topic"):
+            changed = topic.changed(config=config)
+            self._write_catalogue(self._catalogue.replacing(changed))
+            for (loaded, _), partition in self._partitions.items():
+                if loaded == name:
+                    partition.log.update_config(self.config_of(name))
+        return changed
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic, durably; its files go when the directory is closed.
+
+        Raises UnknownTopicOrPartition, also for a topic of which another directory holds a part.
+        """
+        topic = self.topic(name)
+        for number, owner in topic.partitions.items():
+            if owner != self._log_dir.directory_id:
+                raise UnknownTopicOrPartition(
+                    f"{name}-{number} lies in the data directory with id {owner}; open both to"
+                    f" delete {name}"
+                )
+        keys = [(name, number) for number in topic.partitions]
+        delay_ms = self.config_of(name).file_delete_delay_ms
+        with self._using("deleting a topic"):
+            self._log_dir.begin_change()
+            # From here on the topic is gone: directories that a crash leaves are not adopted.
+            self._write_catalogue(self._catalogue.without(name))
+            for key in keys:
+                if (loaded := self._partitions.pop(key, None)) is not None:
+                    loaded.log.close()
+                    loaded.end(UnknownTopicOrPartition(f"{name}-{key[1]} was deleted"))
+            self._checkpoints.forget(keys)
+            self._put_away(keys, delay_ms)
+            self._write_catalogue(Catalogue(self._catalogue.topics))
+
+    def _put_away(self, keys: Sequence[tuple[str, int]], delay_ms: int) -> None:
+        for path in put_away_directories(self.fs, self.path, keys, self._rng):
+            remove = partial(remove_directory, self.fs, path)
+            self._scheduler.schedule("kafka-delete-logs", remove, delay_ms=delay_ms)
+
+    def _write_catalogue(self, catalogue: Catalogue) -> None:
+        write_catalogue(self.fs, self.path, catalogue)
+        self._catalogue = catalogue
 
     def partition(self, topic: str, partition: int) -> Partition:
         """Return one partition, its log loaded (and recovered, if need be) at the first call.
@@ -212,6 +266,9 @@ class DataDirectory:
             if self._partitions:
                 with self._guard.watch("writing checkpoints"):
                     self._write_checkpoints()
+            if self._log_dir.is_changing:
+                with self._guard.watch("removing what was deleted"):
+                    self._tidy()
             self._scheduler.close()
         except BaseException:
             self._is_in_doubt = True
@@ -219,6 +276,17 @@ class DataDirectory:
         finally:
             self._partitions.clear()
             self._log_dir.close(clean=not (self._is_in_doubt or self._guard.is_offline))
+
+    def _tidy(self) -> None:
+        """Remove what processes that ended too early meant to delete."""
+        delay_ms = self._defaults.with_overrides(self._overrides).file_delete_delay_ms
+        keys = list(deleted_partitions(self.fs, self.path, self._catalogue))
+        if self._catalogue.deleted:
+            self._checkpoints.forget(keys)
+            self._put_away(keys, delay_ms)
+            self._write_catalogue(Catalogue(self._catalogue.topics))
+        now_ms = self._clock.now_ms()
+        sweep_deleted(self.fs, self.path, now_ms=now_ms, delay_ms=delay_ms)
 
     def _close_logs(self) -> None:
         errors: list[KafkaStorageError] = []

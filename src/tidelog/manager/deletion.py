@@ -39,6 +39,7 @@ def delete_topic(parts: Parts, name: str) -> None:
             async_delete(parts, key, is_future=True)
             async_delete(parts, key)
         parts.topics.forget_deleted()
+        parts.counters.forget(name)
 
 
 def async_delete(

@@ -68,7 +68,7 @@ class LogDir:
             self.was_clean = shutdown is not None or not _has_directories(fs, path)
             self.broker_epoch = -1 if shutdown is None else shutdown.broker_epoch
             self._is_marked = shutdown is not None
-            self._is_changing = False
+            self.is_changing = False
             self.meta = self._identify(rng, like)
         except BaseException:
             self._lock.release()
@@ -76,14 +76,14 @@ class LogDir:
 
     def begin_change(self) -> None:
         """Take the mark of a clean shutdown away, durably; call before any change to a log."""
-        if self._is_changing:
+        if self.is_changing:
             return
         if self._is_marked:
             self._fs.delete(self._file(CLEAN_SHUTDOWN_FILE))
             self._is_marked = False
         # Without a mark too: a process that was killed may have left entries that are not durable.
         self._fs.sync_directory(self.path)
-        self._is_changing = True
+        self.is_changing = True
 
     @property
     def directory_id(self) -> UUID:

@@ -6,19 +6,21 @@ before readers may see it. Must not know the directory around it. Kafka: ``Parti
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from threading import RLock
 from typing import TYPE_CHECKING
 
 from tidelog.codec.compression import Codec
+from tidelog.errors import KafkaError
 from tidelog.records.validate import AppendOrigin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from tidelog.codec.layout import Buffer
-    from tidelog.errors import KafkaError
     from tidelog.log.append import AppendInfo
     from tidelog.log.log import Log
+    from tidelog.manager.counters import Counters
     from tidelog.records.builder import NewRecord
     from tidelog.staging.staged_file import StagedReader
 
@@ -29,11 +31,14 @@ class Partition:
     ``lock`` guards ``log`` and makes an append and what it does to the high watermark one step.
     """
 
-    def __init__(self, topic: str, partition: int, log: Log) -> None:
+    def __init__(
+        self, topic: str, partition: int, log: Log, counters: Counters | None = None
+    ) -> None:
         self.topic = topic
         self.partition = partition
         self.lock = RLock()
         self._log = log
+        self._counters = counters
         self._end: KafkaError | None = None
         log.update_high_watermark(log.log_end_offset)
 
@@ -60,7 +65,9 @@ class Partition:
         """Append whole batches as the leader; errors as ``Log.append_as_leader``."""
         with self.lock:
             log = self.log
-            info = log.append_as_leader(batches, self.leader_epoch, origin=origin)
+            with self._counted(log, len(batches)) as told:
+                info = log.append_as_leader(batches, self.leader_epoch, origin=origin)
+                told.append(info)
             log.update_high_watermark(log.log_end_offset)
             return info
 
@@ -76,9 +83,11 @@ class Partition:
         """
         with self.lock:
             log = self.log
-            info = log.append_records(
-                records, leader_epoch=self.leader_epoch, codec=codec, level=level
-            )
+            with self._counted(log, 0) as told:
+                info = log.append_records(
+                    records, leader_epoch=self.leader_epoch, codec=codec, level=level
+                )
+                told.append(info)
             log.update_high_watermark(log.log_end_offset)
             return info
 
@@ -92,3 +101,20 @@ class Partition:
         """The epoch new batches are stamped with: the log's latest, 0 for a new log."""
         latest = self._log.latest_epoch
         return 0 if latest is None else latest
+
+    @contextmanager
+    def _counted(self, log: Log, size_bytes: int) -> Iterator[list[AppendInfo]]:
+        """Count what the body appends, which it puts into the list, or why it was refused."""
+        told: list[AppendInfo] = []
+        counters = self._counters
+        try:
+            yield told
+        except KafkaError as error:
+            if counters is not None:
+                is_compacted = log.config.is_compacted
+                counters.refused(self.topic, error, size_bytes, is_compacted=is_compacted)
+            raise
+        for info in told:
+            if counters is not None and not (info.is_duplicate or info.is_empty):
+                records = info.last_offset - info.first_offset + 1
+                counters.appended(self.topic, records, info.valid_bytes)

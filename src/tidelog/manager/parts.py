@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.env.waiting import ThreadBell
 from tidelog.errors import KafkaStorageError
+from tidelog.manager.counters import Counters
 from tidelog.manager.log_set import LogSet, parent_of
 from tidelog.manager.partition import Partition
 
@@ -46,6 +47,7 @@ class Parts:
     factory: LogFactory
     logs: LogSet = field(default_factory=LogSet)
     cleaner: LogCleaner | None = None
+    counters: Counters = field(default_factory=Counters)
     bell: Bell = field(default_factory=ThreadBell)
     creation: AbstractContextManager[object] = field(default_factory=RLock)
     preferred: dict[TopicPartition, str] = field(default_factory=dict)
@@ -63,7 +65,7 @@ class Parts:
 
     def serve(self, key: TopicPartition, log: Log) -> Partition:
         """Make ``log`` the partition's, and let its readers see all of it."""
-        partition = Partition(key.topic, key.partition, log)
+        partition = Partition(key.topic, key.partition, log, self.counters)
         self.logs.add(partition)
         self.watch(log)
         return partition

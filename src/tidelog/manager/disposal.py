@@ -1,0 +1,51 @@
+"""Partition directories that go, in a data directory that is open for a moment.
+
+Owns their renaming and removal, also of what earlier processes left. Must not know topics. Kafka
+does the same in ``LogManager.asyncDelete`` and ``deleteLogs``, with the logs open.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from tidelog.manager.doomed import remove_directory
+from tidelog.segment.filenames import (
+    is_delete_directory,
+    log_delete_directory_name,
+    log_directory_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from random import Random
+
+    from tidelog.env.files import FileSystem
+
+
+def put_away_directories(
+    fs: FileSystem, data_dir: str, keys: Iterable[tuple[str, int]], rng: Random
+) -> list[str]:
+    """Rename the directories of partitions to ``-delete``, durably; return their new paths."""
+    moved = []
+    for topic, number in keys:
+        source = os.path.join(data_dir, log_directory_name(topic, number))
+        if not fs.exists(source):
+            continue
+        unique = UUID(int=rng.getrandbits(128), version=4).hex
+        target = os.path.join(data_dir, log_delete_directory_name(topic, number, unique))
+        fs.rename(source, target)
+        moved.append(target)
+    fs.sync_directory(data_dir)
+    return moved
+
+
+def sweep_deleted(fs: FileSystem, data_dir: str, *, now_ms: int, delay_ms: int) -> None:
+    """Remove ``-delete`` directories that nothing was done to for ``delay_ms``."""
+    for name in fs.list(data_dir):
+        path = os.path.join(data_dir, name)
+        if is_delete_directory(name):
+            found = fs.stat(path)
+            if found.is_directory and now_ms - found.mtime_ms >= delay_ms:
+                remove_directory(fs, path)

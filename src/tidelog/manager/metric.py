@@ -1,0 +1,78 @@
+"""One number about a log, or about all of them, and the text forms that others read.
+
+Owns the names under which Kafka and Prometheus know it. Must not know where numbers come from.
+Kafka: ``KafkaMetricsGroup``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Tags = tuple[tuple[str, str], ...]
+
+_TAG = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
+
+
+class Metric(NamedTuple):
+    """One number. ``kind`` is Prometheus' type: gauge, or counter for what only grows."""
+
+    group: str
+    type: str
+    name: str
+    tags: Tags
+    value: float
+    kind: str = "gauge"
+
+    @property
+    def kafka_name(self) -> str:
+        """The name as JMX shows it."""
+        tags = "".join(f",{key}={value}" for key, value in self.tags)
+        return f"{self.group}:type={self.type},name={self.name}{tags}"
+
+    @property
+    def family(self) -> str:
+        """The name as Prometheus has it, without tags."""
+        words = f"{self.group}_{self.type}_{self.name}"
+        plain = _WORD.sub("_", words).lower()
+        return f"{plain}_total" if self.kind == "counter" else plain
+
+    @property
+    def prometheus_line(self) -> str:
+        """A line of Prometheus' text format."""
+        tags = ",".join(f'{_WORD.sub("_", key).lower()}="{_quoted(v)}"' for key, v in self.tags)
+        value = int(self.value) if self.value == int(self.value) else self.value
+        return f"{self.family}{{{tags}}} {value}" if tags else f"{self.family} {value}"
+
+
+def as_prometheus(metrics: Iterable[Metric]) -> str:
+    """Return the text that a Prometheus scrapes, each family with its type."""
+    families: dict[str, list[Metric]] = {}
+    for metric in metrics:
+        families.setdefault(metric.family, []).append(metric)
+    lines = []
+    for family, members in sorted(families.items()):
+        lines.append(f"# TYPE {family} {members[0].kind}")
+        lines += [member.prometheus_line for member in members]
+    return "\n".join(lines) + "\n"
+
+
+def parse_prometheus(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
+    """Yield name, tags and value of each line that ``as_prometheus`` wrote."""
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            found, value = line.rpartition(" ")[::2]
+            name, _, tags = found.partition("{")
+            yield name, {key: _plain(v) for key, v in _TAG.findall(tags)}, float(value)
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\\(.)", lambda sign: "\n" if sign[1] == "n" else sign[1], text)
