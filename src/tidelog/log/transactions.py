@@ -42,6 +42,8 @@ class Transactions:
             if entry.txn_first_offset >= 0
         }
         self.aborted: list[DecidedTransaction] = []
+        self.abort_markers: set[tuple[int, int]] = set()
+        """Producer and offset of each abort marker, also of those that ended nothing."""
 
     def last_stable_offset(self, end_offset: int) -> int:
         """Return the end (exclusive) of what is decided, below ``end_offset``."""
@@ -80,6 +82,9 @@ class Transactions:
         except InvalidArgument:
             return  # a control record of some other kind ends nothing
         first_offset = self.open.pop(producer_id, None)
-        if first_offset is not None and not marker.is_commit:
-            end = int(batches.base_offset[index])
+        if marker.is_commit:
+            return
+        end = int(batches.base_offset[index])
+        self.abort_markers.add((producer_id, end))
+        if first_offset is not None:
             self.aborted.append(DecidedTransaction(producer_id, first_offset, end))
