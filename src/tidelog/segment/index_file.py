@@ -76,6 +76,7 @@ class IndexFile:
         self._entry: Final = entry
         self._key, self._value = entry.names or ("", "")
         self._empty: Final = self._native(np.empty(0, entry))
+        self._one: Final = np.empty(1, entry)
         self._entries: Entries | None = None
         self._file: OpenFile | None = None
         self._file_bytes = 0
@@ -146,7 +147,8 @@ class IndexFile:
 
     def create(self) -> None:
         """Make the file, preallocated, unless it exists; hold it open for writing."""
-        self._writable()
+        if self._file is None:
+            self._writable()
 
     def resize(self, max_bytes: int | None = None) -> None:
         """Give the file its greatest size again (or another), zeros behind the entries."""
@@ -165,7 +167,13 @@ class IndexFile:
         self._is_sealed = True
 
     def reset(self) -> None:
-        """Drop all entries and give the file its greatest size."""
+        """Drop all entries, unread, and give the file its greatest size."""
+        with self._lock:
+            if self._entries is None and self._fs.exists(self.path):
+                # A file that was not trimmed is read in vain: it is megabytes of zeros.
+                self._file = self._fs.open(self.path, "w")
+                self._file_bytes = self._file.size()
+                self._entries = self._empty
         self._writable()
         self.keep(0)
         self.resize()
@@ -237,8 +245,8 @@ class IndexFile:
         self._entries = Entries(native_keys, native_values, end)
 
     def _append_one(self, key: int, value: int) -> None:
-        data = np.array((key, value), self._entry).tobytes()
-        native_keys, native_values, start = self._write(data, 1)
+        self._one[0] = key, value
+        native_keys, native_values, start = self._write(self._one.tobytes(), 1)
         native_keys[start] = key
         native_values[start] = value
         self._entries = Entries(native_keys, native_values, start + 1)
