@@ -49,6 +49,7 @@ class Topics:
         self._rng: Final = rng
         self._lock = RLock()
         self._written: dict[str, Catalogue] = {}
+        self._configs: dict[str, tuple[object, LogConfig]] = {}
         self._recorded = Catalogue()
         self._catalogue = self._read()
 
@@ -78,8 +79,13 @@ class Topics:
     def config_of(self, name: str) -> LogConfig:
         """Return the settings in force for a topic; the defaults where there is no such topic."""
         known = self._catalogue.topics.get(name)
-        config = self.defaults if known is None else self.defaults.with_overrides(known.config)
-        return config.with_overrides(self.overrides) if self.overrides else config
+        own = {} if known is None else known.config
+        cached = self._configs.get(name)
+        given = (self.defaults, own, self.overrides)
+        if cached is None or cached[0] != given:
+            config = self.defaults.with_overrides(own).with_overrides(self.overrides)
+            cached = self._configs[name] = (given, config)
+        return cached[1]
 
     def create(
         self, name: str, topic_id: UUID, homes: Sequence[UUID], config: Mapping[str, str]
