@@ -121,17 +121,22 @@ class Log(ReadableLog):
                 context, epochs, producers, checkpoints, watcher, recovery_threads=recovery_threads
             )
             loaded = loader.load()
-            epochs.create()
-            return cls(
-                LogState(
+            local = LocalLog(context, loaded.segments)
+            try:
+                epochs.create()
+                known_id = TopicIdFile(context, topic_id)
+                state = LogState(
                     context,
-                    LocalLog(context, loaded.segments),
+                    local,
                     loaded.offsets,
                     producers=producers,
                     epochs=epochs,
-                    topic_id=TopicIdFile(context, topic_id),
+                    topic_id=known_id,
                 )
-            )
+            except BaseException:
+                local.close_handlers()
+                raise
+            return cls(state)
 
     # Appending
 

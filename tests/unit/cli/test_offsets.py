@@ -1,0 +1,76 @@
+"""``tidelog offsets``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    Cli = Any
+
+
+@pytest.fixture
+def timed(topic: Cli) -> Cli:
+    """A topic with timestamps 10, 30 and 20."""
+    lines = "".join(f'{{"value": "x", "timestamp": {at}}}\n' for at in (10, 30, 20))
+    assert topic.on("append", "t", stdin=lines).code == 0
+    return topic
+
+
+def test_without_a_time_all_four_offsets_are_told(timed: Cli) -> None:
+    """A line a partition, in JSON."""
+    assert timed.on("offsets", "t").rows == [
+        {
+            "topic": "t",
+            "partition": 0,
+            "logStartOffset": 0,
+            "highWatermark": 3,
+            "lastStableOffset": 3,
+            "logEndOffset": 3,
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("at", "offset", "timestamp"),
+    [
+        ("earliest", 0, None),
+        ("latest", 3, None),
+        ("max-timestamp", 1, 30),
+        ("11", 1, 30),
+        ("31", None, None),
+    ],
+)
+def test_a_time_gives_one_offset(
+    timed: Cli, at: str, offset: int | None, timestamp: int | None
+) -> None:
+    """The first record at or behind the time; nulls where there is none."""
+    row = timed.on("offsets", "t", "--at", at).rows[0]
+
+    assert (row["offset"], row["timestamp"]) == (offset, timestamp)
+
+
+def test_what_readers_do_not_see_is_no_answer(timed: Cli) -> None:
+    """An offset at or above the high watermark counts only with --up-to logEnd."""
+    (timed.data / "replication-offset-checkpoint").write_text("0\n1\nt 0 1\n")
+
+    hidden = timed.on("offsets", "t", "--at", "max-timestamp").rows[0]
+    shown = timed.on("offsets", "t", "--at", "max-timestamp", "--up-to", "logEnd").rows[0]
+
+    assert (hidden["offset"], shown["offset"]) == (None, 1)
+
+
+def test_a_word_that_is_no_time_is_refused(timed: Cli) -> None:
+    """Wrong usage has its exit code."""
+    assert timed.on("offsets", "t", "--at", "yesterday").code == 2
+
+
+def test_damage_at_the_end_is_told(timed: Cli) -> None:
+    """Offsets below the high watermark that are gone make exit code 1."""
+    log = timed.log_file()
+    log.write_bytes(b"")
+
+    outcome = timed.on("offsets", "t")
+
+    assert (outcome.code, "missing" in outcome.err) == (1, True)

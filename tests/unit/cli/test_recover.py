@@ -1,0 +1,91 @@
+"""``tidelog recover`` and ``tidelog plan recovery``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    Cli = Any
+
+
+def everything(data: Path) -> dict[str, bytes]:
+    """Return all files below a directory with their bytes."""
+    return {str(path): path.read_bytes() for path in data.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def torn(topic: Cli) -> Cli:
+    """A log of three batches, each of one record, the second damaged, that was killed."""
+    for value in ("a", "b", "c"):
+        topic.append(value)
+    log = topic.log_file()
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+    (topic.data / ".kafka_cleanshutdown").unlink()
+    return topic
+
+
+PLANS = (["recover", "--dry-run"], ["plan", "recovery"])
+
+
+@pytest.mark.parametrize("words", PLANS)
+def test_a_plan_says_what_would_go_and_changes_nothing(torn: Cli, words: list[str]) -> None:
+    """The place of the cut, the records behind it, and the files, by byte; exit code 1."""
+    before = everything(torn.data)
+
+    code, rows = torn.on(*words, "--full", "--json").code, torn.on(*words, "--full", "--json").rows
+
+    size = torn.log_file().stat().st_size
+    loss = rows[0]["losses"][0]
+    assert (code, everything(torn.data)) == (1, before)
+    assert (rows[0]["logEndOffset"], rows[0]["lostRecords"]) == (1, 1)
+    assert (loss["byte"], loss["bytes"], loss["records"]) == (size // 3, 2 * size // 3, 1)
+    assert (loss["firstOffset"], loss["lastOffset"]) == (2, 2)
+    assert loss["unreadableBytes"] == size // 3
+    cut = {"file": str(torn.log_file()), "bytesBefore": size, "bytesAfter": size // 3}
+    assert cut in rows[0]["files"]
+
+
+def test_recovery_does_what_its_plan_says(torn: Cli) -> None:
+    """The same losses are told, and then the log is cut there."""
+    plan = torn.on("recover", "--dry-run", "--full", "--json").rows
+    done = torn.on("recover", "--full", "--json")
+
+    assert done.code == 0
+    assert done.rows == [{**row, "files": []} for row in plan]
+    assert torn.values() == ["a"]
+
+
+def test_after_a_clean_shutdown_only_full_checks(torn: Cli) -> None:
+    """Where the mark says that all was written in order nothing is looked at, as in Kafka."""
+    (torn.data / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
+
+    assert torn.on("recover", "--dry-run").code == 0
+    assert torn.on("recover", "--dry-run", "--full").code == 1
+
+
+def test_a_plan_can_be_read(torn: Cli) -> None:
+    """Without --json the plan is text, a line a loss and a file."""
+    lines = torn.on("plan", "recovery", "--full").out.splitlines()
+
+    assert lines[0].startswith("t-0: [0, 1), ")
+    assert "cut at byte" in lines[1]
+    assert "1 readable records at offsets 2 to 2" in lines[1]
+    assert any("would be changed" in line for line in lines)
+
+
+def test_a_log_that_does_not_load_stops_no_other(topic: Cli) -> None:
+    """One that is refused is named, the rest is recovered; exit code 1."""
+    assert topic.on("create", "u").code == 0
+    (topic.data / "u-0" / "partition.metadata").write_bytes(b"nonsense")
+
+    code, out, err = topic.on("recover", "u", "t")
+
+    assert code == 1
+    assert "t-0: [0, 0)" in out
+    assert "u-0" in err

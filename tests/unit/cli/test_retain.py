@@ -1,0 +1,102 @@
+"""``tidelog retain``, ``tidelog plan retention`` and ``tidelog delete-records``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    Cli = Any
+
+SMALL = ("-o", "internal.segment.bytes=80", "-o", "retention.bytes=100")
+NEVER = ("-o", "retention.ms=-1")
+
+
+@pytest.fixture
+def rolled(cli: Cli) -> Cli:
+    """A topic of four segments with a record each; size retention keeps about one."""
+    assert cli.on("create", "t", *SMALL, *NEVER).code == 0
+    for value in ("a", "b", "c", "d"):
+        cli.append(value)
+    return cli
+
+
+def segments(cli: Cli) -> list[int]:
+    """Return the base offsets of the segments on disk."""
+    return sorted(int(path.stem) for path in (cli.data / "t-0").glob("*.log"))
+
+
+def test_a_plan_names_the_segments_and_the_reason_and_keeps_them(rolled: Cli) -> None:
+    """What retention would delete is told, and nothing is."""
+    outcome = rolled.on("plan", "retention", "--json")
+
+    assert outcome.code == 0
+    deleted = outcome.rows[0]["deleted"]
+    assert [segment["baseOffset"] for segment in deleted] == [0, 1]
+    assert {segment["reason"] for segment in deleted} == {"log retention size 100 breach"}
+    assert segments(rolled) == [0, 1, 2, 3]
+
+
+def test_retention_does_what_its_plan_says_and_frees_the_disk(rolled: Cli) -> None:
+    """The same segments go, files and all, when the command ends."""
+    plan = rolled.on("plan", "retention", "--json").rows
+    done = rolled.on("retain", "--json").rows
+
+    assert plan == done
+    assert segments(rolled) == [2, 3]
+    assert list((rolled.data / "t-0").glob("*.deleted")) == []
+    assert rolled.values() == ["c", "d"]
+
+
+def test_now_is_what_the_user_says(rolled: Cli) -> None:
+    """Age counts from --now; a setting of -o goes before the topic's."""
+    later = ("--now", 10**15, "-o", "retention.ms=1000", "--json")
+
+    rows = rolled.on("plan", "retention", *later).rows
+
+    assert len(rows[0]["deleted"]) == 4
+
+
+def test_settings_that_are_not_known_delete_nothing(rolled: Cli) -> None:
+    """A log that Kafka wrote may have settings that no file tells: they must be given."""
+    (rolled.data / "tidelog.topics.json").unlink()
+
+    refused = rolled.on("retain")
+    told = rolled.on("retain", "-o", "retention.bytes=-1", "-o", "retention.ms=-1")
+
+    assert (refused.code, told.code) == (2, 0)
+    assert "retention.ms" in refused.err
+    assert segments(rolled) == [0, 1, 2, 3]
+
+
+def test_deleted_records_free_the_segments_below(rolled: Cli) -> None:
+    """The log starts at the offset, whole segments below it are gone, and readers see the rest."""
+    outcome = rolled.on("delete-records", "t", "--before", 2, "--json")
+
+    assert outcome.code == 0
+    assert outcome.rows[0]["logStartOffset"] == 2
+    assert segments(rolled) == [2, 3]
+    assert rolled.values() == ["c", "d"]
+
+
+def test_minus_one_deletes_all_records(rolled: Cli) -> None:
+    """-1 stands for the high watermark."""
+    assert rolled.on("delete-records", "t", "--before", "-1").code == 0
+    assert rolled.values() == []
+
+
+@pytest.mark.parametrize("before", [5, -2])
+def test_an_offset_outside_the_log_is_refused(rolled: Cli, before: int) -> None:
+    """Above the high watermark there is nothing to delete; that is the caller's mistake."""
+    assert rolled.on("delete-records", "t", "--before", before).code == 2
+    assert rolled.values() == ["a", "b", "c", "d"]
+
+
+def test_a_compacted_topic_keeps_its_records(cli: Cli) -> None:
+    """Deleting records of a topic that is only compacted is refused."""
+    assert cli.on("create", "t", "-o", "cleanup.policy=compact").code == 0
+
+    outcome = cli.on("delete-records", "t", "--before", 0)
+
+    assert (outcome.code, "compacted" in outcome.err) == (2, True)

@@ -1,0 +1,43 @@
+"""``tidelog verify``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    Cli = Any
+
+
+def test_a_sound_log_is_said_to_be_so(topic: Cli) -> None:
+    """One line a partition without findings, and a sum; exit code 0."""
+    topic.append("a")
+
+    assert topic.on("verify") == (0, "t-0: nothing found\n1 partitions, 0 damaged\n", "")
+
+
+def test_a_finding_has_its_place_and_a_remedy(topic: Cli) -> None:
+    """Damage is exit code 1; file, byte, what and remedy are told as text and as JSON."""
+    topic.append("a")
+    log = topic.log_file()
+    data = bytearray(log.read_bytes())
+    data[-1] ^= 1
+    log.write_bytes(data)
+
+    told, rows = topic.on("verify"), topic.on("verify", "--json").rows
+
+    assert told.code == 1
+    assert f"damage: {log} byte 0: the CRC of a batch is wrong" in told.out
+    assert rows[0]["severity"] == "damage"
+    assert (rows[0]["topic"], rows[0]["partition"]) == ("t", 0)
+    assert (rows[0]["file"], rows[0]["byte"]) == (str(log), 0)
+    assert "recover" in rows[0]["remedy"]
+
+
+def test_verify_changes_nothing(topic: Cli) -> None:
+    """All files are as before, also what an opening would tidy up."""
+    (topic.data / "t-0" / f"{7:020d}.index").write_bytes(b"")
+    before = {path: path.read_bytes() for path in topic.data.rglob("*") if path.is_file()}
+
+    topic.on("verify")
+
+    assert before == {path: path.read_bytes() for path in topic.data.rglob("*") if path.is_file()}
