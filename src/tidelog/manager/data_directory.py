@@ -266,7 +266,7 @@ class DataDirectory:
             if self._partitions:
                 with self._guard.watch("writing checkpoints"):
                     self._write_checkpoints()
-            if self._log_dir.is_changing:
+            if self._log_dir.is_changing and not self._guard.is_offline:
                 with self._guard.watch("removing what was deleted"):
                     self._tidy()
             self._scheduler.close()

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from tidelog.cleaner.log_cleaner import LogCleaner
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.producer_state import ProducerStateConfig
-from tidelog.manager import creation, deletion, settling, truncation
+from tidelog.manager import creation, deletion, failing, settling, truncation
 from tidelog.manager.closing import close_directories
+from tidelog.manager.disk_room import DiskReserve
 from tidelog.manager.doomed import DoomedLogs
 from tidelog.manager.live_dirs import LiveDirs, release
 from tidelog.manager.loading import LogLoading
@@ -339,28 +340,7 @@ class LogManager:
 
     def handle_failures(self) -> None:
         """Let go of the logs of directories that failed; a task does this soon after."""
-        parts = self._parts
-        for failed in parts.dirs.take_failed():
-            reason = parts.dirs.failures.get(failed.path)
-            error = KafkaStorageError(f"{failed.path} is offline: {reason}")
-            gone = parts.logs.in_directory(failed.path)
-            for key, log in gone.items():
-                self._end(TopicPartition(*key), log, error)
-                log.close_handlers()
-            parts.doomed.drop(failed.path)
-            release(failed)
-            _log.warning("log-dir-failed directory=%s logs=%d", failed.path, len(gone))
-            parts.bell.ring()
-        if not len(parts.dirs) and parts.on_halt is not None:
-            parts.on_halt()
-
-    def _end(self, key: TopicPartition, log: Log, error: KafkaStorageError) -> None:
-        partition = self._parts.logs.partition(key)
-        if partition is not None and partition.log is log:
-            self._parts.logs.remove(key)
-            partition.end(error)
-        else:
-            self._parts.logs.remove_future(key)
+        failing.handle_failures(self._parts)
 
     def _schedule_failures(self) -> None:
         self._parts.machine.scheduler.schedule("log-dir-failure", self.handle_failures)
@@ -433,5 +413,6 @@ def _parts_of(config: BrokerConfig, machine: Machine, dirs: LiveDirs) -> Parts:
         delay_ms=lambda: parts.config.log_defaults.file_delete_delay_ms,
         on_failure=fail,
     )
-    parts = Parts(config, machine, dirs, topics, doomed, factory)
+    reserve = DiskReserve(dirs, machine.fs.free_bytes, lambda: parts.config.tidelog_reserve_bytes)
+    parts = Parts(config, machine, dirs, topics, doomed, factory, reserve)
     return parts

@@ -15,7 +15,7 @@ from tidelog.errors import KafkaError
 from tidelog.records.validate import AppendOrigin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from tidelog.codec.layout import Buffer
     from tidelog.log.append import AppendInfo
@@ -29,16 +29,24 @@ class Partition:
     """A log of this process, with the offsets its readers see.
 
     ``lock`` guards ``log`` and makes an append and what it does to the high watermark one step.
+    ``counters`` are told of appends; ``check_room`` raises if the disk has none.
     """
 
     def __init__(
-        self, topic: str, partition: int, log: Log, counters: Counters | None = None
+        self,
+        topic: str,
+        partition: int,
+        log: Log,
+        *,
+        counters: Counters | None = None,
+        check_room: Callable[[Log], None] | None = None,
     ) -> None:
         self.topic = topic
         self.partition = partition
         self.lock = RLock()
         self._log = log
         self._counters = counters
+        self._check_room = check_room
         self._end: KafkaError | None = None
         log.update_high_watermark(log.log_end_offset)
 
@@ -107,6 +115,8 @@ class Partition:
         """Count what the body appends, which it puts into the list, or why it was refused."""
         told: list[AppendInfo] = []
         counters = self._counters
+        if self._check_room is not None:
+            self._check_room(log)
         try:
             yield told
         except KafkaError as error:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
     from tidelog.env.waiting import Bell
     from tidelog.log.log import Log
+    from tidelog.manager.disk_room import DiskReserve
     from tidelog.manager.doomed import DoomedLogs
     from tidelog.manager.live_dirs import LiveDir, LiveDirs
     from tidelog.manager.log_factory import LogFactory
@@ -45,6 +46,7 @@ class Parts:
     topics: Topics
     doomed: DoomedLogs
     factory: LogFactory
+    reserve: DiskReserve
     logs: LogSet = field(default_factory=LogSet)
     cleaner: LogCleaner | None = None
     counters: Counters = field(default_factory=Counters)
@@ -65,7 +67,7 @@ class Parts:
 
     def serve(self, key: TopicPartition, log: Log) -> Partition:
         """Make ``log`` the partition's, and let its readers see all of it."""
-        partition = Partition(key.topic, key.partition, log, self.counters)
+        partition = Partition(*key, log, counters=self.counters, check_room=self.reserve.check)
         self.logs.add(partition)
         self.watch(log)
         return partition

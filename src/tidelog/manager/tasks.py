@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.errors import KafkaStorageError
 from tidelog.log.failures import NO_SPACE
+from tidelog.manager.disk_room import retain_by_percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _NS_PER_MS = 1_000_000
+_RESERVE_MS = 1000
 
 
 class ManagerTasks:
@@ -53,6 +55,7 @@ class ManagerTasks:
                 recovery_ms,
             ),
             ("kafka-log-start-offset-checkpoint", self.checkpoint_log_starts, delay_ms, start_ms),
+            ("tidelog-disk-reserve", self._parts.reserve.look, 0, _RESERVE_MS),
             ("highwatermark-checkpoint", self.checkpoint_high_watermarks, 0, watermark_ms),
         ):
             handle = self._parts.machine.scheduler.schedule(
@@ -92,9 +95,24 @@ class ManagerTasks:
         finally:
             if cleaner is not None:
                 cleaner.manager.resume(key for key, _ in chosen)
+        total += self._retain_by_percent(now_ms)
         seconds = (clock.monotonic_ns() - began_ns) // _NS_PER_MS / 1000
         _log.debug("Log cleanup completed. %d files deleted in %s seconds", total, seconds)
         return total
+
+    def _retain_by_percent(self, now_ms: int) -> int:
+        """Keep each directory's logs within their share of the disk, if there is one."""
+        percent = self._parts.config.tidelog_retention_disk_percent
+        deleted = 0
+        for home in self._parts.dirs if percent else ():
+            try:
+                free_bytes = self._parts.machine.fs.free_bytes(home.path)
+            except OSError as error:
+                self._parts.dirs.take_offline(home.path, error)
+                continue
+            logs = self._parts.logs.in_directory(home.path).values()
+            deleted += retain_by_percent(home, logs, free_bytes, percent, now_ms)
+        return deleted
 
     def flush_dirty_logs(self) -> None:
         """Flush the logs whose last flush is ``flush.ms`` ago."""
