@@ -141,6 +141,10 @@ class ManualScheduler:
         """Return the names of the tasks that wait, in the order in which they will run."""
         return [entry.name for entry in sorted(self._queue) if not entry.cancelled]
 
+    def forget(self) -> None:
+        """Drop all tasks, as when the process ends."""
+        self._queue.clear()
+
     def first(self) -> _ManualTask | None:
         """Return the task that is due first, or None."""
         while self._queue and self._queue[0].cancelled:

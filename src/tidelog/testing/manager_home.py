@@ -1,0 +1,114 @@
+"""A log manager on a fake disk, with time that tests move.
+
+Owns the set-up that every test of a log manager needs. Must not know what is tested.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.cleaner.log_cleaner import Machine
+from tidelog.config.broker import BrokerConfig
+from tidelog.config.log import LogConfig
+from tidelog.manager.log_manager import LogManager
+from tidelog.testing.crash_files import CrashFileSystem
+from tidelog.testing.manual_time import ManualClock, ManualScheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MARK: Final = ".kafka_cleanshutdown"
+MAX_AGE_MS: Final = 600_000
+TOPIC_SETTINGS: Final[dict[str, Any]] = {
+    "internal_segment_bytes": 1024,
+    "segment_index_bytes": 4096,
+    "retention_ms": MAX_AGE_MS,
+}
+
+
+class ManagerHome:
+    """One or several data directories, and the machine around them.
+
+    ``topic_settings`` are fields of ``LogConfig`` that differ from small segments, kept for ten
+    minutes.
+    """
+
+    def __init__(
+        self,
+        *paths: str,
+        seed: int = 0,
+        **topic_settings: Any,  # noqa: ANN401 - LogConfig checks them
+    ) -> None:
+        self.paths = paths or ("/data",)
+        self.clock = ManualClock()
+        self.fs = CrashFileSystem(seed, clock=self.clock)
+        self.rng = Random(seed)
+        self.scheduler = ManualScheduler(self.clock)
+        self.defaults = LogConfig(**{**TOPIC_SETTINGS, **topic_settings})
+        self.halts = 0
+
+    def config(self, **settings: Any) -> BrokerConfig:  # noqa: ANN401 - BrokerConfig checks them
+        """Return the broker's settings; the cleaner is off unless asked for."""
+        given = {"log_cleaner_enable": False, "log_defaults": self.defaults, **settings}
+        return BrokerConfig(log_dirs=self.paths, **given)
+
+    def machine(self) -> Machine:
+        """Return the doors to this machine."""
+        return Machine(self.fs, self.clock, self.scheduler, self.rng, self.clock.advance)
+
+    def make(self, *, how: Mapping[str, Any] | None = None, **settings: Any) -> LogManager:  # noqa: ANN401 - as config
+        """Lock the directories; ``how`` as LogManager."""
+        return LogManager(
+            self.config(**settings), self.machine(), on_halt=self._halt, **(how or {})
+        )
+
+    def open(self, *, how: Mapping[str, Any] | None = None, **settings: Any) -> LogManager:  # noqa: ANN401 - as config
+        """Lock the directories, load the logs, start the tasks."""
+        manager = self.make(how=how, **settings)
+        manager.startup()
+        return manager
+
+    def restart(self) -> None:
+        """End the process: its files close, its tasks never run; the disk keeps everything."""
+        self.fs.kill()
+        self._forget_tasks()
+
+    def power_cut(self) -> None:
+        """End the process and lose a seeded part of what was not synced."""
+        self.fs.power_cut()
+        self._forget_tasks()
+
+    def _forget_tasks(self) -> None:
+        # The clock itself goes on: files must not become younger.
+        self.scheduler.forget()
+
+    def files(self, path: str = "/data") -> list[str]:
+        """Name what is in a directory."""
+        return sorted(self.fs.list(path))
+
+    def is_marked(self, path: str = "/data") -> bool:
+        """Say whether a directory has the mark of a clean shutdown."""
+        return self.fs.exists(f"{path}/{MARK}")
+
+    def lines(self, name: str, path: str = "/data") -> list[str]:
+        """Return the entries of a checkpoint file."""
+        return sorted(self.fs.read(f"{path}/{name}").decode().splitlines()[2:])
+
+    def _halt(self) -> None:
+        self.halts += 1
+
+
+def fill(
+    manager: LogManager, topic: str, partition: int, count: int, key: bytes | None = b"k"
+) -> None:
+    """Append so many records, each as a batch of its own, stamped with the time now."""
+    target = manager.partition(topic, partition)
+    for number in range(count):
+        now_ms = manager.parts.machine.clock.now_ms()
+        target.append_records([(now_ms, key, b"value %d" % number, ())])
+
+
+def values(manager: LogManager, topic: str, partition: int) -> list[bytes | None]:
+    """Return the values of all records that readers see."""
+    return [record.value for record in manager.partition(topic, partition).log.records()]

@@ -1,0 +1,343 @@
+"""The life of a log manager: created, loaded, found, closed."""
+
+from __future__ import annotations
+
+from errno import EIO
+
+import pytest
+
+from tidelog.errors import (
+    DirectoryLocked,
+    InconsistentTopicId,
+    InvalidArgument,
+    InvalidTopic,
+    KafkaStorageError,
+    LogDirNotFound,
+    UnknownTopicOrPartition,
+)
+from tidelog.manager.log_dirs import random_id
+from tidelog.testing.manager_home import ManagerHome, fill, values
+
+IO_ERROR = OSError(EIO, "the disk failed")
+
+
+def test_a_new_log_can_be_appended_to() -> None:
+    """A log that is not there is made where the directory is.
+
+    Scenario: LogManagerTest.testCreateLog
+    """
+    home = ManagerHome()
+    with home.open() as manager:
+        log = manager.get_or_create_log("t", 0, is_new=True, topic_id=random_id(home.rng))
+        fill(manager, "t", 0, 1)
+
+        assert (log.directory, values(manager, "t", 0)) == ("/data/t-0", [b"value 0"])
+
+
+def test_a_log_that_does_not_exist_is_not_made_by_asking() -> None:
+    """Looking changes nothing.
+
+    Scenario: LogManagerTest.testGetNonExistentLog
+    """
+    home = ManagerHome()
+    with home.open() as manager:
+        found = manager.get_log("t", 0)
+
+        assert (found, "t-0" in home.files()) == (None, False)
+
+
+def test_a_directory_that_fails_at_creation_is_passed_over() -> None:
+    """The next one takes the log, and only one of them does.
+
+    Scenario: LogManagerTest.testCreateLogWithLogDirFallback
+    """
+    home = ManagerHome("/a", "/b", "/c")
+    with home.open() as manager:
+        home.fs.fail("make_directory", "/a/t-0", IO_ERROR)
+        home.fs.fail("make_directory", "/b/t-0", IO_ERROR)
+        log = manager.get_or_create_log("t", 0, is_new=True, topic_id=random_id(home.rng))
+
+        assert (log.directory, manager.live_dirs) == ("/c/t-0", ["/c"])
+
+
+def test_a_directory_that_cannot_be_used_leaves_the_others() -> None:
+    """It counts as offline from the beginning.
+
+    Scenario: LogManagerTest.testCreateLogWithInvalidLogDir,
+    LogManagerTest.testInvalidLogDirNotFailLogManager
+    """
+    home = ManagerHome("/a", "/b")
+    home.fs.fail("make_directory", "/b", IO_ERROR)
+    with home.open() as manager:
+        topic_id = random_id(home.rng)
+        log = manager.get_or_create_log("t", 0, is_new=True, topic_id=topic_id)
+
+        assert (log.directory, manager.live_dirs) == ("/a/t-0", ["/a"])
+
+
+def test_without_any_directory_there_is_no_manager() -> None:
+    """A typed error names them."""
+    home = ManagerHome("/a")
+    home.fs.fail("make_directory", "/a", IO_ERROR)
+
+    with pytest.raises(KafkaStorageError, match="/a"):
+        home.make()
+
+
+def test_new_logs_go_where_the_fewest_are() -> None:
+    """The numbers of logs differ by at most one.
+
+    Scenario: LogManagerTest.testLeastLoadedAssignment
+    """
+    home = ManagerHome("/a", "/b", "/c")
+    with home.open() as manager:
+        for number in range(10):
+            manager.get_or_create_log("t", number, is_new=True, topic_id=None)
+            counts = manager.parts.logs.count_by_directory()
+
+            assert max(counts.values()) - min(counts.get(path, 0) for path in home.paths) <= 1
+
+
+def test_a_cordoned_directory_gets_no_new_logs() -> None:
+    """Unless all are cordoned: then the first one takes them."""
+    home = ManagerHome("/a", "/b")
+    with home.open(cordoned_log_dirs=("/a",)) as manager:
+        manager.create_topic("t", 2)
+        manager.update_config(home.config(cordoned_log_dirs=("*",)))
+        manager.create_topic("u", 2)
+
+        assert manager.parts.logs.count_by_directory() == {"/b": 2, "/a": 2}
+
+
+def test_a_directory_is_locked_until_the_manager_is_closed() -> None:
+    """A second manager is refused, and the lock's file goes with the lock.
+
+    Scenario: LogManagerTest.testTwoLogManagersUsingSameDirFails,
+    LogManagerTest.testLock
+    """
+    home = ManagerHome()
+    with home.open(), pytest.raises(DirectoryLocked):
+        home.make()
+
+    assert ".lock" not in home.files()
+
+
+def test_two_spellings_of_one_directory_are_refused() -> None:
+    """Two logs of one partition would follow from it."""
+    with pytest.raises(InvalidArgument, match="Duplicate log directory"):
+        ManagerHome("/a", "/b/../a").make()
+
+
+def test_a_directory_of_no_partition_stops_the_start() -> None:
+    """Its name is told, and nothing stays locked."""
+    home = ManagerHome()
+    home.fs.make_directory("/data/photos")
+
+    with pytest.raises(InvalidTopic, match="photos"):
+        home.open()
+    home.fs.delete_directory("/data/photos")
+    with home.open() as manager:
+        assert manager.all_logs() == []
+
+
+def test_logs_are_loaded_as_they_were_left() -> None:
+    """After a shutdown every record is there, and every directory is marked clean."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", 2)
+        fill(manager, "t", 0, 3)
+        fill(manager, "t", 1, 2)
+    marks = [home.is_marked(path) for path in home.paths]
+    with home.open() as manager:
+        found = [len(values(manager, "t", number)) for number in (0, 1)]
+
+    assert (marks, found) == ([True, True], [3, 2])
+
+
+def test_the_mark_goes_before_logs_are_loaded() -> None:
+    """So that a process that dies while it loads leaves an unclean directory."""
+    home = ManagerHome()
+    home.open().shutdown()
+    home.open()
+
+    assert not home.is_marked()
+
+
+def test_a_manager_that_never_started_leaves_the_mark() -> None:
+    """It has changed no log.
+
+    Scenario: LogManagerTest.testCleanShutdownFileWhenShutdownCalledBeforeStartupComplete
+    """
+    home = ManagerHome()
+    home.open().shutdown()
+    home.make().shutdown()
+
+    assert home.is_marked()
+
+
+def test_an_unclean_start_that_loaded_everything_ends_clean() -> None:
+    """All logs were checked, flushed and closed by then."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 1)
+        home.restart()
+    before = home.is_marked()
+    home.open().shutdown()
+
+    assert (before, home.is_marked()) == (False, True)
+
+
+def test_a_log_that_does_not_close_costs_its_directory_the_mark() -> None:
+    """The other directories keep theirs.
+
+    Scenario: LogManagerTest.testHandlingExceptionsDuringShutdown
+    """
+    home = ManagerHome("/a", "/b")
+    manager = home.open()
+    manager.create_topic("t", 2)
+    fill(manager, "t", 0, 1)
+    fill(manager, "t", 1, 1)
+    home.fs.fail("sync", "/a/t-0/00000000000000000000.log", IO_ERROR)
+    manager.shutdown()
+
+    assert [home.is_marked("/a"), home.is_marked("/b")] == [False, True]
+
+
+def test_every_close_is_tried_though_one_fails() -> None:
+    """The others are flushed and closed.
+
+    Scenario: LogManagerTest.testWaitForAllToComplete
+    """
+    home = ManagerHome()
+    manager = home.open()
+    manager.create_topic("t", 3)
+    logs = manager.all_logs()
+    fill(manager, "t", 0, 1)
+    home.fs.fail("sync", "/data/t-0/00000000000000000000.log", IO_ERROR)
+    manager.shutdown()
+    snapshots = [name for path in ("/data/t-1", "/data/t-2") for name in home.files(path)]
+
+    assert (len(logs), home.is_marked()) == (3, False)
+    assert sum(name.endswith(".log") for name in snapshots) == 2
+
+
+def test_the_broker_epoch_is_kept_in_the_mark() -> None:
+    """The next start may compare it."""
+    home = ManagerHome()
+    home.open().shutdown(broker_epoch=12)
+    with home.open() as manager:
+        home_dir = manager.parts.dirs.get("/data")
+        assert home_dir is not None
+        epoch = home_dir.log_dir.broker_epoch
+
+    assert epoch == 12
+
+
+def test_each_directory_keeps_its_id() -> None:
+    """One that has none gets one; all belong to one cluster.
+
+    Scenario: LogManagerTest.testLoadDirectoryIds
+    """
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        before = {one.path: one.directory_id for one in manager.parts.dirs}
+    with home.open() as manager:
+        after = {one.path: one.directory_id for one in manager.parts.dirs}
+        clusters = {one.log_dir.meta.cluster_id for one in manager.parts.dirs}
+
+    assert (before == after, len(set(after.values())), len(clusters)) == (True, 2, 1)
+
+
+def test_a_known_log_with_another_topic_id_is_refused() -> None:
+    """It belongs to an older topic of that name."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t")
+
+        with pytest.raises(InconsistentTopicId):
+            manager.get_or_create_log("t", 0, topic_id=random_id(home.rng))
+
+
+def test_a_log_of_another_topic_of_the_name_is_kept_aside() -> None:
+    """A stray is renamed, and not served.
+
+    Scenario: LogManagerTest.testIsStrayKraftReplicaInImage,
+    LogManagerTest.testTopicRecreationInFullLAIR
+    """
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t")
+    metadata = home.fs.read("/data/t-0/partition.metadata")
+    home.fs.write("/data/t-0/partition.metadata", metadata[:-22] + b"A" * 21 + b"Q")
+    with home.open() as manager:
+        names = [name for name in home.files() if name.startswith("t-0")]
+
+        assert [name.endswith("-stray") for name in names] == [False, True]
+        assert manager.partition("t", 0).log.log_end_offset == 0
+
+
+def test_strays_are_what_the_owner_says() -> None:
+    """Without an owner, none is.
+
+    Scenario: LogManagerTest.testIsStrayKraftReplicaWithEmptyImage,
+    LogManagerTest.testIsStrayKraftReplicaInImageWithRemoteReplicas,
+    LogManagerTest.testIsStrayKraftMissingTopicId,
+    LogManagerTest.testFindStrayReplicasInEmptyLAIR,
+    LogManagerTest.testFindNoStrayReplicasInFullLAIR,
+    LogManagerTest.testFindSomeStrayReplicasInFullLAIR
+    """
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t", 2)
+    with home.open() as manager:
+        kept = len(manager.all_logs())
+    home_of_1 = {"is_stray": lambda log: log.directory.endswith("t-1")}
+    with home.open(how=home_of_1):
+        strays = [name for name in home.files() if name.endswith("-stray")]
+
+    assert (kept, [name[:3] for name in strays]) == (2, ["t-1"])
+
+
+def test_questions_about_other_directories_are_refused() -> None:
+    """A path that was not configured is an error, not offline."""
+    home = ManagerHome()
+    with home.open() as manager, pytest.raises(LogDirNotFound):
+        manager.is_dir_online("/elsewhere")
+
+
+def test_a_partition_that_is_not_there_is_an_error() -> None:
+    """As a topic that is not there."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t")
+        with pytest.raises(UnknownTopicOrPartition):
+            manager.partition("t", 1)
+        with pytest.raises(UnknownTopicOrPartition):
+            manager.partition("u", 0)
+
+
+def test_nothing_is_left_to_recover_once_all_is_loaded() -> None:
+    """The progress of loading is there only while logs are loaded.
+
+    Scenario: LogManagerTest.testLogRecoveryMetricsShouldBeRemovedAfterLogRecovered
+    """
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", 4)
+    with home.open() as manager:
+        assert manager.progress is None
+
+
+def test_a_manager_without_file_delete_delay_closes() -> None:
+    """Nothing waits for anything.
+
+    Scenario: LogManagerTest.testShutdownWithZeroFileDeleteDelayMs
+    """
+    home = ManagerHome(file_delete_delay_ms=0)
+    with home.open() as manager:
+        manager.create_topic("t")
+        manager.delete_topic("t")
+        home.clock.advance(30_000)
+
+        assert len(manager.parts.doomed) == 0
