@@ -72,9 +72,15 @@ def make_missing(parts: Parts, topic: Topic) -> None:
 
 
 def resume_moves(parts: Parts) -> None:
-    """Go on with the moves that the last process began."""
-    for key in parts.logs.futures():
+    """Go on with the moves that the last process began.
+
+    After an unclean end a copy keeps only what was flushed: of what was not, any part may be
+    missing, also in the middle.
+    """
+    for key, log in parts.logs.futures().items():
         if parts.logs.partition(key) is not None:
+            if not parts.home_of(log).log_dir.was_clean:
+                log.truncate_to(max(log.recovery_point, log.log_start_offset))
             moving.resume(parts, key)
         else:
             _log.warning("future-log-abandoned topic=%s partition=%d", *key)
