@@ -184,3 +184,50 @@ def test_cleaning_again_at_the_same_time_changes_no_record(steps: list[Any]) -> 
 
 def kept_bytes(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
     return [(r.offset, r.key, r.value) for r in log.records()]
+
+
+@settings(
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(steps=STEPS)
+def test_a_plan_names_the_records_that_a_cleaning_drops(steps: list[Any]) -> None:
+    """The offsets told of by the plan are those missing afterwards; the plan writes nothing."""
+    from tidelog.cleaner.cleaner import Cleanable
+    from tidelog.records.columns import iterate
+
+    history = History()
+    with history.log as log:
+        for step in steps:
+            history.play(step)
+        if log.segments.active.size_bytes and not history.open_transactions:
+            log.roll()
+        end = min(log.segments.active.base_offset, log.last_stable_offset)
+        end = max((b for b in log.segments.base_offsets if b <= end), default=0)
+
+        def offsets() -> set[int]:
+            return {
+                record.offset
+                for segment in log.segments
+                for piece in segment.file_records().pieces()
+                for record in iterate(piece.data, piece.batches_in_data, control=True)
+            }
+
+        before, named, files = offsets(), set(), history.home.files()
+        planned = history.home.cleaner().plan(
+            log,
+            Cleanable(0, end),
+            history.home.clock.now_ms(),
+            lambda dropped: named.update(dropped.offsets.tolist()),
+        )
+        assert (before, files) == (offsets(), history.home.files())
+
+        cleaned = history.home.clean(log, end=end)
+
+        assert named == before - offsets()
+        assert planned.end_offset == cleaned.end_offset
+        assert planned.tally.gone == cleaned.tally.gone
+        assert sum(planned.tally.gone.values()) >= len(named)
+        assert planned.tally.bytes_written == cleaned.tally.bytes_written
+    history.home.clock.advance(60_000)

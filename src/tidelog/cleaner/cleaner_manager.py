@@ -12,6 +12,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from tidelog.cleaner.checkpoints import CleanerCheckpoints
+from tidelog.cleaner.failure_file import write_failures
 from tidelog.cleaner.failures import Failure, failed_again
 from tidelog.cleaner.pick import LogToClean, examine
 from tidelog.cleaner.states import IDLE, CleaningState, Event, Phase
@@ -66,6 +67,7 @@ class LogCleanerManager:
     ) -> None:
         self._logs: Final = logs
         self._checkpoints: Final = CleanerCheckpoints(fs)
+        self._fs: Final = fs
         self._clock: Final = clock
         self._sleep_ms: Final = sleep_ms
         self._lock: Final = RLock()
@@ -200,7 +202,7 @@ class LogCleanerManager:
             try:
                 if self.state(key).phase is Phase.IN_PROGRESS:
                     self._write(key, log, end_offset)
-                    self._failures.pop(key, None)
+                    self._forgive(key)
             finally:
                 self._apply(key, Event.END)
 
@@ -217,11 +219,30 @@ class LogCleanerManager:
             "cleaning-failed topic=%s partition=%d times=%d retry_in_ms=%d error=%s",
             *(*key, failure.times, failure.retry_ms - now_ms, failure.error),
         )
+        self._tell_failures(key)
+
+    def _forgive(self, key: Key) -> None:
+        with self._lock:
+            had_failed = self._failures.pop(key, None) is not None
+        if had_failed:
+            self._tell_failures(key)
+
+    def _tell_failures(self, key: Key) -> None:
+        """Write down the failures of the directory that a log lies in, for other processes."""
+        logs = self._logs()
+        if key in logs:
+            directory = _data_directory(logs[key])
+            with self._lock:
+                there = {
+                    other: failure
+                    for other, failure in self._failures.items()
+                    if other in logs and _data_directory(logs[other]) == directory
+                }
+            write_failures(self._fs, directory, there)
 
     def retry(self, key: Key) -> None:
         """Try a failed partition again at once: its settings have changed."""
-        with self._lock:
-            self._failures.pop(key, None)
+        self._forgive(key)
 
     def failures(self) -> dict[Key, Failure]:
         """Return the partitions that could not be cleaned; those that are gone are forgotten."""

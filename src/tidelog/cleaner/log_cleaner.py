@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from tidelog.env.scheduler import Handle, Scheduler
     from tidelog.log.log import Log
 
+LEAST_PIECE_BYTES: Final = 1 << 16
+
 _logger = logging.getLogger(__name__)
 
 
@@ -187,7 +189,7 @@ class LogCleaner:
                 raise CleaningAborted("the cleaner is shutting down")
             self.manager.check(key)
 
-        piece_bytes = config.log_cleaner_io_buffer_size // threads
+        piece_bytes = max(2 * config.log_cleaner_io_buffer_size // threads, LEAST_PIECE_BYTES)
         pace = Pace(piece_bytes, check, self.throttle)
         return Cleaner(settings, clock=machine.clock, rng=machine.rng, pace=pace)
 

@@ -9,7 +9,6 @@ a billion keys, one in 10**20. Kafka: ``SkimpyOffsetMap``, which hashes with MD5
 from __future__ import annotations
 
 import hashlib
-import struct
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -145,7 +144,7 @@ class OffsetMap:
     def _hash(self, key: bytes) -> tuple[int, int]:
         """Return the hash that plain code uses; it need not be that of the kernels."""
         digest = hashlib.blake2b(key, digest_size=16, key=self.state[:2].tobytes()).digest()
-        one, two = struct.unpack("=qq", digest)
+        one, two = np.frombuffer(digest, np.int64).tolist()
         return one, two
 
     def _find(self, one: int, two: int) -> int | None:

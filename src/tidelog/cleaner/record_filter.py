@@ -219,7 +219,11 @@ class RecordFilter:
     def _name(self, run: Run, looked_at: Bools, tell: Callable[[Dropped], None]) -> None:
         """Tell of each record that goes, those of batches that went unseen too."""
         judged = self._table.rows[:, : self._table.count]
-        gone = judged[:, judged[keys.VERDICT] != keys.STAYS]
+        stays = judged[keys.VERDICT] == keys.STAYS
+        tombstones = judged[keys.TIMESTAMP][stays & (judged[keys.VALUE_SIZE] < 0)]
+        if len(tombstones):
+            self._tally.meet_tombstone(int(tombstones.min()))
+        gone = judged[:, ~stays]
         verdicts = gone[keys.VERDICT].tolist()
         tell(Dropped(gone[keys.OFFSET].copy(), [_CAUSES[verdict] for verdict in verdicts]))
         for is_control, cause in ((False, Cause.ABORTED), (True, Cause.MARKER)):

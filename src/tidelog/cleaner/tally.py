@@ -5,7 +5,7 @@ Owns the numbers that are logged, measured and planned with. Kafka: ``CleanerSta
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -25,6 +25,7 @@ class Tally:
     """Counts of one cleaning. "map" counts are those of the pass that reads keys only.
 
     ``gone`` counts records by cause; for ``Cause.EMPTY`` it counts batches that held none.
+    ``oldest_tombstone_ms`` is the least timestamp of the tombstones that stay, if that was asked.
     Bytes are those of whole batches as they lie in files. Source: Kafka CleanerStats.
     """
 
@@ -41,21 +42,15 @@ class Tally:
     buffer_utilization: float = 0.0
     map_ns: int = 0
     copy_ns: int = 0
+    oldest_tombstone_ms: int | None = None
     gone: dict[Cause, int] = field(default_factory=dict)
+
+    def meet_tombstone(self, timestamp: int) -> None:
+        """Note a tombstone that stays; timestamp in ms."""
+        if self.oldest_tombstone_ms is None or timestamp < self.oldest_tombstone_ms:
+            self.oldest_tombstone_ms = timestamp
 
     def drop(self, cause: Cause, count: int) -> None:
         """Count records, or empty batches, that go."""
         if count:
             self.gone[cause] = self.gone.get(cause, 0) + count
-
-    def add(self, other: Tally) -> None:
-        """Add the counts of another cleaning; utilization is that of the fuller map."""
-        for part in fields(self):
-            mine, theirs = getattr(self, part.name), getattr(other, part.name)
-            if part.name == "buffer_utilization":
-                self.buffer_utilization = max(mine, theirs)
-            elif isinstance(mine, dict):
-                for cause, count in theirs.items():
-                    mine[cause] = mine.get(cause, 0) + count
-            else:
-                setattr(self, part.name, mine + theirs)

@@ -304,6 +304,19 @@ def _retain(commands: _SubParsersAction[ArgumentParser]) -> None:
     _acting(parser)
 
 
+def _compact(commands: _SubParsersAction[ArgumentParser]) -> None:
+    parser = _command(commands, "compact", "clean compacted topics once, whatever their dirt")
+    _chosen_topics(parser)
+    _acting(parser)
+
+
+def _cleaner(commands: _SubParsersAction[ArgumentParser]) -> None:
+    parser = _command(commands, "cleaner", "say how far compacted topics are cleaned, and why")
+    parser.add_argument("operation", choices=("status",))
+    _chosen_topics(parser)
+    _acting(parser)
+
+
 def _delete_records(commands: _SubParsersAction[ArgumentParser]) -> None:
     parser = _command(commands, "delete-records", "delete a topic's records below an offset")
     parser.add_argument("topic", metavar="TOPIC")
@@ -320,8 +333,8 @@ def _delete_records(commands: _SubParsersAction[ArgumentParser]) -> None:
 
 
 def _plan(commands: _SubParsersAction[ArgumentParser]) -> None:
-    parser = _command(commands, "plan", "say what recovery or retention would do; change nothing")
-    parser.add_argument("operation", choices=("recovery", "retention"))
+    parser = _command(commands, "plan", "say what an operation would do; change nothing")
+    parser.add_argument("operation", choices=("recovery", "retention", "compaction"))
     _chosen_topics(parser)
     _full(parser)
     _acting(parser)
@@ -402,6 +415,8 @@ _COMMANDS: Final = (
     _verify,
     _recover,
     _retain,
+    _compact,
+    _cleaner,
     _delete_records,
     _plan,
     _run,

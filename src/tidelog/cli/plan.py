@@ -1,10 +1,10 @@
-"""``tidelog plan``: say what recovery or retention would do, by the code that does it."""
+"""``tidelog plan``: say what recovery, retention or compaction would do, by their own code."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.cli import recover, retain
+from tidelog.cli import compact, recover, retain
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -15,4 +15,6 @@ def run(args: Namespace) -> int:
     if args.operation == "recovery":
         args.dry_run = True
         return recover.run(args)
+    if args.operation == "compaction":
+        return compact.apply_compaction(args, is_plan=True)
     return retain.apply_retention(args, is_plan=True)

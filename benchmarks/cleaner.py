@@ -1,0 +1,280 @@
+"""How fast is a log compacted, against Apache Kafka's cleaner on the same log?
+
+One thread each, one cleaning of a whole log, the same bytes and settings, keys random among so
+many; the offset map has room for all of them. Kafka's figure is what its cleaner logs about itself
+in a broker that does nothing else, but for the seconds a fresh JVM spends compiling. CPU seconds
+stand beside wall time, since other work on a machine does not change them as much.
+
+    make peer
+    .venv/bin/python benchmarks/cleaner.py [--gigabytes 2] [--rounds 3] [--case 100x1M ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+
+from tidelog.cleaner.cleaner import Cleanable, Cleaner, CleanerSettings
+from tidelog.cleaner.pace import Pace
+from tidelog.codec.compression import Codec
+from tidelog.config.log import LogConfig
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.scheduler import InlineScheduler
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.kernels import columns as rows
+from tidelog.kernels import gate
+from tidelog.log.log import Log
+from tidelog.records.builder import BatchSpec
+from tidelog.records.bulk import RecordSource, build_batches
+
+SEED = 20130101
+SEGMENT_BYTES = 256 << 20
+MAP_BYTES = 512 << 20
+PIECE_BYTES = 1 << 20
+MANY = 100_000
+JARS = Path(__file__).parents[1] / ".peer" / "kafka"
+PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:19193
+listeners=PLAINTEXT://127.0.0.1:19192,CONTROLLER://127.0.0.1:19193
+advertised.listeners=PLAINTEXT://127.0.0.1:19192
+controller.listener.names=CONTROLLER
+log.dirs={data}
+offsets.topic.replication.factor=1
+log.cleaner.threads=1
+log.cleaner.backoff.ms=500
+log.cleaner.dedupe.buffer.size={map_bytes}
+log.initial.task.delay.ms=0
+"""
+CLEANED = re.compile(
+    rb"cleaned log t-0 .*?([\d,.]+) MB of log processed in ([\d,.]+) seconds", re.DOTALL
+)
+
+
+class Case(NamedTuple):
+    """What the log is made of; ``goal`` is how many times Kafka's speed is wanted."""
+
+    value_bytes: int
+    keys: int
+    codec: Codec
+    goal: float
+
+
+CASES = {
+    "100x1M": Case(100, 1_000_000, Codec.NONE, 6),
+    "100x10M": Case(100, 10_000_000, Codec.NONE, 6),
+    "1000x1M": Case(1000, 1_000_000, Codec.NONE, 4),
+    "100x1M-zstd": Case(100, 1_000_000, Codec.ZSTD, 3),
+}
+
+
+class Figures(NamedTuple):
+    """One cleaning: wall and CPU seconds."""
+
+    seconds: float
+    cpu_seconds: float
+
+
+def open_log(directory: Path) -> Log:
+    settings = {"cleanup.policy": "compact", "segment.bytes": str(SEGMENT_BYTES)}
+    log = Log.open(
+        str(directory),
+        fs=SYSTEM_FILES,
+        clock=SYSTEM_CLOCK,
+        scheduler=InlineScheduler(),
+        rng=Random(SEED),
+        config=LogConfig.parse(settings),
+    )
+    log.update_high_watermark(log.log_end_offset)
+    return log
+
+
+def make(directory: Path, case: Case, size_bytes: int) -> int:
+    """Fill a log with so many bytes, all but an empty active segment; return its records."""
+    rng = np.random.default_rng(SEED)
+    digits = np.char.zfill(np.arange(case.keys).astype("S16"), 16)
+    keys = np.frombuffer(digits.tobytes(), np.uint8)
+    words = rng.integers(97, 123, (1 << 16, 8), np.uint8)  # text-like: zstd halves it
+    values = words[rng.integers(0, 1 << 12, 1 << 20)].reshape(-1)
+    count = done = 0
+    with open_log(directory) as log:
+        while done < size_bytes:
+            table = np.zeros((rows.RECORD_COLUMNS, MANY), np.int64)
+            table[rows.TIMESTAMP] = 1_700_000_000_000 + count + np.arange(MANY)
+            table[rows.KEY_AT] = rng.integers(0, case.keys, MANY) * 16
+            table[rows.KEY_SIZE] = 16
+            table[rows.VALUE_AT] = rng.integers(0, len(values) - case.value_bytes, MANY)
+            table[rows.VALUE_SIZE] = case.value_bytes
+            spec = BatchSpec(codec=case.codec, base_offset=count, leader_epoch=0)
+            none = np.zeros(0, np.uint8)
+            built = build_batches(RecordSource(table, keys, values, none), spec)
+            for at in range(0, len(built.batches), 32):
+                part = built.batches.slice(at, at + 32)
+                data = built.data[int(part.position[0]) : int(part.end[-1])].copy()
+                log.append_as_follower(data, 0)
+            done += len(built.data)
+            count += MANY
+        log.roll()
+        log.flush()
+    return count
+
+
+def clean_here(source: Path, work: Path) -> Figures:
+    """Clean a copy with tidelog."""
+    shutil.rmtree(work, ignore_errors=True)
+    shutil.copytree(source, work / "t-0")
+    with open_log(work / "t-0") as log:
+        cleaner = Cleaner(
+            CleanerSettings(MAP_BYTES, 0.9),
+            clock=SYSTEM_CLOCK,
+            rng=Random(SEED),
+            pace=Pace(PIECE_BYTES, lambda: None),
+        )
+        end = log.segments.active.base_offset
+        wall, cpu = time.perf_counter(), time.process_time()
+        cleaned = cleaner.clean(log, Cleanable(0, end), time.time_ns() // 1_000_000)
+        figures = Figures(time.perf_counter() - wall, time.process_time() - cpu)
+        if cleaned.end_offset != end:
+            raise SystemExit("the map was too small for one round")
+    return figures
+
+
+def java(*args: str, **options: object) -> subprocess.CompletedProcess[bytes]:
+    command = ["java", "-cp", f"{JARS}/*", *args]
+    return subprocess.run(command, check=True, capture_output=True, **options)  # type: ignore[call-overload,no-any-return]  # options of run
+
+
+class Broker:
+    """A Kafka broker on one data directory; what it logs goes to a file."""
+
+    def __init__(self, work: Path, properties: Path) -> None:
+        self._log = work / "broker.log"
+        command = ["java", "-Xmx2g", "-cp", f"{JARS}/*", "kafka.Kafka", str(properties)]
+        with self._log.open("wb") as out:
+            self._process = subprocess.Popen(command, stdout=out, stderr=out)
+        self.wait_for(re.compile(rb"Kafka Server started"), 60)
+
+    def wait_for(self, pattern: re.Pattern[bytes], seconds: float) -> re.Match[bytes]:
+        """Return the first match in what the broker logs."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and self._process.poll() is None:
+            found = pattern.search(self._log.read_bytes())
+            if found is not None:
+                return found
+            time.sleep(0.2)
+        self.stop()
+        raise SystemExit(f"Kafka did not say {pattern.pattern!r}: see {self._log}")
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU seconds of the process so far; 0 where the machine does not tell."""
+        try:
+            fields = (
+                Path(f"/proc/{self._process.pid}/stat").read_text("ascii").rsplit(")", 1)[1].split()
+            )
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def stop(self) -> None:
+        """Stop it cleanly."""
+        self._process.terminate()
+        self._process.wait(60)
+
+
+def clean_by_kafka(source: Path, work: Path) -> Figures:
+    """Let Kafka's cleaner clean a copy; return what it logs about that."""
+    shutil.rmtree(work, ignore_errors=True)
+    data, properties = work / "data", work / "server.properties"
+    data.mkdir(parents=True)
+    properties.write_text(PROPERTIES.format(data=data, map_bytes=MAP_BYTES), "utf-8")
+    cluster = java("kafka.tools.StorageTool", "random-uuid").stdout.decode().split()[-1]
+    java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties))
+    broker = Broker(work, properties)
+    settings = {
+        "cleanup.policy": "compact",
+        "segment.bytes": str(SEGMENT_BYTES),
+        "min.cleanable.dirty.ratio": "0.01",
+    }
+    flags = [part for key, value in settings.items() for part in ("--config", f"{key}={value}")]
+    server = ["--bootstrap-server", "127.0.0.1:19192"]
+    topic = ["--create", "--topic", "t", "--partitions", "1", "--replication-factor", "1"]
+    java("org.apache.kafka.tools.TopicCommand", *server, *topic, *flags)
+    broker.stop()
+    for path in (data / "t-0").iterdir():
+        if path.name != "partition.metadata":
+            path.unlink()
+    for path in source.iterdir():
+        if path.name != "partition.metadata":
+            shutil.copy(path, data / "t-0")
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        end = max(path.stem for path in source.glob("*.log"))
+        (data / name).write_text(f"0\n1\nt 0 {int(end)}\n", "ascii")
+    broker = Broker(work, properties)
+    before = broker.cpu_seconds()
+    found = broker.wait_for(CLEANED, 600)
+    cpu = broker.cpu_seconds() - before
+    broker.stop()
+    return Figures(float(found[2].replace(b",", b"")), cpu)
+
+
+def show(name: str, who: str, figures: Figures, size_bytes: int, count: int) -> None:
+    records, megabytes = count / figures.seconds / 1e6, size_bytes / figures.seconds / 1e6
+    print(
+        f"{name:12} {who:8} {figures.seconds:7.2f} s  {figures.cpu_seconds:6.2f} CPU s"
+        f"  {records:6.2f} M records/s  {megabytes:7.0f} MB/s",
+        flush=True,
+    )
+
+
+def measure(name: str, case: Case, size_bytes: int, rounds: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as temporary:
+        source, work = Path(temporary) / "t-0", Path(temporary) / "work"
+        source.mkdir()
+        count = make(source, case, size_bytes)
+        written = sum(path.stat().st_size for path in source.glob("*.log"))
+        clean_here(source, work)  # compiles, and warms the page cache
+        best: dict[str, Figures] = {}
+        for _ in range(rounds):
+            for who, clean in (("tidelog", clean_here), ("kafka", clean_by_kafka)):
+                if who == "kafka" and not JARS.exists():
+                    continue
+                figures = clean(source, work)
+                show(name, who, figures, written, count)
+                best[who] = min(best.get(who, figures), figures)
+        if "kafka" in best:
+            ratio = best["kafka"].seconds / best["tidelog"].seconds
+            print(f"{name:12} {ratio:.1f} times Kafka, wanted {case.goal:g}", flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gigabytes", type=float, default=2.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--case", action="append", choices=CASES)
+    args = parser.parse_args()
+    print(
+        platform.platform(),
+        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
+        f"seed {SEED}",
+    )
+    gate.force(True)
+    for name in args.case or CASES:
+        measure(name, CASES[name], int(args.gigabytes * 1e9), args.rounds)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
