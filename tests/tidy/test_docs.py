@@ -19,15 +19,20 @@ PROOF = re.compile(r"`((?:tests|benchmarks|examples)/[\w./-]+?)(?:::(\w+))?`")
 LINK = re.compile(r"\]\((?!#)([^)\s#]+)(?:#[^)]*)?\)")
 
 
-@pytest.fixture(scope="module")
-def format_doc(root: Path) -> Any:
-    """The script that writes docs/format.md."""
-    spec = importlib.util.spec_from_file_location("format_doc", root / "tools" / "format_doc.py")
+def tool(root: Path, name: str) -> Any:
+    """Return a script of tools, loaded as a module."""
+    spec = importlib.util.spec_from_file_location(name, root / "tools" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def format_doc(root: Path) -> Any:
+    """The script that writes docs/format.md."""
+    return tool(root, "format_doc")
 
 
 def test_the_format_page_is_what_the_layouts_declare(format_doc: Any, root: Path) -> None:
@@ -38,6 +43,25 @@ def test_the_format_page_is_what_the_layouts_declare(format_doc: Any, root: Path
 def test_the_format_page_leaves_no_layout_without_words(format_doc: Any) -> None:
     """Each declared layout is placed and explained in the template, not only listed."""
     assert "## Further structures" not in format_doc.render()
+
+
+def test_the_settings_page_is_what_the_code_declares(root: Path) -> None:
+    """docs/configuration.md is generated from the declared settings: else `make docs`."""
+    page = (root / "docs" / "configuration.md").read_text("utf-8")
+
+    assert page == tool(root, "configuration_doc").render()
+
+
+def test_each_scenario_of_kafkas_has_a_test_or_a_reason(root: Path) -> None:
+    """No scenario of a listed test class is forgotten, and no test names one that is not there."""
+    assert tool(root, "scenarios").problems() == []
+
+
+def test_the_scenarios_page_is_what_the_tests_name(root: Path) -> None:
+    """docs/scenarios.md is generated from the tags of tests: else `make docs`."""
+    page = (root / "docs" / "scenarios.md").read_text("utf-8")
+
+    assert page == tool(root, "scenarios").render()
 
 
 def test_each_promise_names_a_proof_that_exists(root: Path) -> None:

@@ -15,7 +15,9 @@ from tidelog.errors import (
     LogDirNotFound,
     UnknownTopicOrPartition,
 )
+from tidelog.manager.loading import LoadProgress
 from tidelog.manager.log_dirs import random_id
+from tidelog.testing import ManualClock
 from tidelog.testing.manager_home import ManagerHome, fill, values
 
 IO_ERROR = OSError(EIO, "the disk failed")
@@ -341,3 +343,19 @@ def test_a_manager_without_file_delete_delay_closes() -> None:
         home.clock.advance(30_000)
 
         assert len(manager.parts.doomed) == 0
+
+
+def test_progress_counts_logs_and_bytes_down() -> None:
+    """Bytes where logs have to be checked; an estimate follows from what is done.
+
+    Scenario: LogManagerTest.testLogRecoveryMetrics
+    """
+    clock = ManualClock()
+    progress = LoadProgress(clock)
+    progress.add("/a", 4, 400)
+    before = progress.remaining_ms()
+    clock.advance(1000)
+    progress.done("/a", 100)
+
+    assert (before, progress.remaining_ms()) == (None, 3000)
+    assert (progress.remaining_logs("/a"), progress.remaining_bytes("/a")) == (3, 300)

@@ -1,0 +1,106 @@
+"""Settings that change while logs are open."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.errors import InvalidConfig, UnknownTopicOrPartition
+from tidelog.testing.manager_home import ManagerHome, fill
+
+
+def test_a_topics_new_settings_reach_its_open_logs() -> None:
+    """And only its own.
+
+    Scenario: LogManagerTest.testTopicConfigChangeUpdatesLogConfig,
+    LogManagerTest.testConfigChangeGetsCleanedUp,
+    LogManagerTest.testConfigChangesWithNoLogGettingInitialized
+    """
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", 2)
+        manager.create_topic("u")
+        manager.alter_topic("t", {"retention.ms": "7"})
+        found = {log.config.retention_ms for log in manager.logs_of("t")}
+
+        assert found == {7}
+        assert manager.partition("u", 0).log.config.retention_ms == home.defaults.retention_ms
+
+
+def test_a_topics_settings_outlive_the_process() -> None:
+    """They stand in the catalogue of every directory, the latest revision of them."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", 2, {"segment.ms": "5"})
+        manager.alter_topic("t", {"retention.ms": "7"}, unset=["segment.ms"])
+    older = home.fs.read("/a/tidelog.topics.json").replace(b'"revision": 1', b'"revision": 0')
+    home.fs.write("/a/tidelog.topics.json", older.replace(b'"7"', b'"8"'))
+    with home.open() as manager:
+        assert manager.topic("t").config == {"retention.ms": "7"}
+
+
+def test_bad_settings_change_nothing() -> None:
+    """One error names each."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t")
+        with pytest.raises(InvalidConfig) as caught:
+            manager.alter_topic("t", {"retention.years": "1", "segment.ms": "0"})
+        with pytest.raises(InvalidConfig):
+            manager.alter_topic("t", {}, unset=["segment.ms"])
+        with pytest.raises(UnknownTopicOrPartition):
+            manager.alter_topic("u", {})
+
+        assert (len(caught.value.problems), manager.topic("t").config) == (2, {})
+
+
+def test_the_brokers_new_defaults_reach_every_log() -> None:
+    """Except where a topic has settings of its own.
+
+    Scenario: LogManagerTest.testBrokerConfigChangeDeliveredToAllLogs
+    """
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t", 2)
+        manager.create_topic("u", 1, {"retention.ms": "3"})
+        home.defaults = home.defaults.with_overrides({"retention.ms": "9"})
+        manager.update_config(home.config())
+        found = [log.config.retention_ms for log in manager.all_logs()]
+
+        assert sorted(found) == [3, 9, 9]
+
+
+def test_a_log_that_is_no_longer_compacted_is_cleaned_no_more() -> None:
+    """What is under way is stopped.
+
+    Scenario: LogManagerTest.testTopicConfigChangeStopCleaningIfCompactIsRemoved
+    """
+    home = ManagerHome(min_cleanable_dirty_ratio=0.0)
+    with home.open(log_cleaner_enable=True) as manager:
+        manager.create_topic("t", 1, {"cleanup.policy": "compact"})
+        fill(manager, "t", 0, 50)
+        manager.alter_topic("t", {"cleanup.policy": "delete", "retention.ms": "-1"})
+        home.clock.advance(60_000)
+
+        assert len(list(manager.partition("t", 0).log.records())) == 50
+
+
+def test_the_pool_is_resized_for_the_next_time() -> None:
+    """Loading and closing take the new number of threads."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.update_config(home.config(num_recovery_threads_per_data_dir=5))
+
+        assert manager.recovery_threads == 5
+
+
+def test_overrides_go_before_a_topics_own_settings() -> None:
+    """Until the process ends."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t", 1, {"retention.ms": "3"})
+    with home.open(how={"overrides": {"retention.ms": "4"}}) as manager:
+        during = manager.partition("t", 0).log.config.retention_ms
+    with home.open() as manager:
+        after = manager.partition("t", 0).log.config.retention_ms
+
+    assert (during, after) == (4, 3)
