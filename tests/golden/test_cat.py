@@ -9,6 +9,7 @@ from tidelog.cli.main import main
 
 if TYPE_CHECKING:
     import pytest
+
     from conftest import Partition
 
 

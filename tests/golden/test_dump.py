@@ -15,6 +15,7 @@ from tidelog.testing.kafka_words import contents, index_lines, log_lines, snapsh
 
 if TYPE_CHECKING:
     import pytest
+
     from conftest import Partition
 
     Row = dict[str, Any]

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Partition
-
     from tidelog.records.memory import BatchColumns
 
 INDEXES = (".index", ".timeindex")

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Partition
-
     from tidelog.log.lookup import TimestampedOffset
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"

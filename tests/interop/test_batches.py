@@ -20,7 +20,6 @@ from tidelog.testing.strategies import batch_samples, records, stored_specs
 
 if TYPE_CHECKING:
     from conftest import Library
-
     from tidelog.records.builder import NewRecord
     from tidelog.testing.strategies import BatchSample
 

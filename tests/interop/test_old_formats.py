@@ -15,7 +15,6 @@ from tidelog.testing.strategies import payloads
 
 if TYPE_CHECKING:
     from conftest import Library
-
     from tidelog.codec.compression import Codec
 
     Form = tuple[Library, int, Codec]

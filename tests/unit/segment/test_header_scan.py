@@ -11,7 +11,6 @@ from tidelog.segment.header_scan import BatchPosition, find_batch, read_headers
 
 if TYPE_CHECKING:
     from conftest import Room
-
     from tidelog.env.files import OpenFile
 
 

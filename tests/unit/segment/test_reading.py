@@ -15,7 +15,6 @@ from tidelog.segment.reading import TimestampAndOffset
 
 if TYPE_CHECKING:
     from conftest import Room
-
     from tidelog.segment.segment import LogSegment
 
 

@@ -12,7 +12,6 @@ from tidelog.segment.txn_index import AbortedTxn
 
 if TYPE_CHECKING:
     from conftest import Room
-
     from tidelog.segment.segment import LogSegment
 
 INT32_MAX = 2**31 - 1

@@ -13,7 +13,6 @@ from tidelog.segment.txn_index import AbortedTxn
 
 if TYPE_CHECKING:
     from conftest import Room
-
     from tidelog.env.files import OpenFile, OpenMode
     from tidelog.segment.segment import LogSegment
     from tidelog.testing import CrashFileSystem

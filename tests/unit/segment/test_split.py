@@ -12,7 +12,6 @@ from tidelog.segment.split import split_overflowed
 
 if TYPE_CHECKING:
     from conftest import Room
-
     from tidelog.segment.segment import LogSegment
 
 FAR = 2**31 + 5
