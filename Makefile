@@ -36,7 +36,7 @@ demo: $(STAMP) ## real flights through Spark into a log and back; leaves .demo t
 	@$(BIN)/python examples/flights.py .demo
 
 lint: $(STAMP) ## ruff, mypy --strict, import rules
-	@$(BIN)/ruff check .
+	@$(BIN)/ruff check --no-cache .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
