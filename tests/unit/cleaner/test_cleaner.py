@@ -129,7 +129,8 @@ def test_a_rewritten_batch_keeps_what_its_header_says(codec: int) -> None:
 def test_a_full_map_ends_the_round_and_the_next_one_goes_on() -> None:
     """Records behind what the map knows all stay; cleaning from there on drops them.
 
-    Scenario: LogCleanerTest.testPartialSegmentClean, LogCleanerTest.testBuildPartialOffsetMap
+    Scenario: LogCleanerTest.testPartialSegmentClean, LogCleanerTest.testBuildPartialOffsetMap,
+    LogCleanerTest.testBuildOffsetMap
     """
     home = CleanerHome()
     with home.open() as log:

@@ -83,9 +83,10 @@ def test_the_dirtiest_log_is_chosen(place: Place) -> None:
 def test_failed_partitions_are_left_alone_until_they_are_due(place: Place) -> None:
     """A partition whose cleaning failed is not chosen before its time has come.
 
-    Scenario: LogCleanerManagerTest: testGrabFilthiestCompactedLogIgnoresUncleanablePartitions,
+    Scenario: LogCleanerManagerTest.testGrabFilthiestCompactedLogIgnoresUncleanablePartitions,
+    LogCleanerManagerTest.
     testGrabFilthiestCompactedLogIgnoresBothInProgressPartitionsAndUncleanablePartitions,
-    testLogsWithSegmentsToDeleteShouldNotConsiderUncleanablePartitions
+    LogCleanerManagerTest.testLogsWithSegmentsToDeleteShouldNotConsiderUncleanablePartitions
     """
     now_ms = place.home.clock.now_ms()
     place.manager.fail(TWO, ValueError("bad"), now_ms)
@@ -150,9 +151,9 @@ def test_a_checkpoint_outside_of_its_log_is_set_right() -> None:
 def test_only_compacted_logs_are_deletable_here(place: Place) -> None:
     """The cleaner deletes old segments of compacted logs, and of no others.
 
-    Scenario: LogCleanerManagerTest:
-    testLogsWithSegmentsToDeleteShouldNotConsiderCleanupPolicyDeleteLogs,
-    testLogsWithSegmentsToDeleteShouldConsiderCleanupPolicyCompactDeleteLogs,
+    Scenario: LogCleanerManagerTest.
+    testLogsWithSegmentsToDeleteShouldNotConsiderCleanupPolicyDeleteLogs, LogCleanerManagerTest.
+    testLogsWithSegmentsToDeleteShouldConsiderCleanupPolicyCompactDeleteLogs, LogCleanerManagerTest.
     testLogsWithSegmentsToDeleteShouldConsiderCleanupPolicyCompactLogs
     """
     from dataclasses import replace

@@ -57,8 +57,7 @@ def place() -> Iterator[Place]:
 def test_dirty_logs_are_cleaned_in_background(place: Place) -> None:
     """A started cleaner cleans what is dirty, waits while nothing is, and cleans again.
 
-    Scenario: LogCleanerParameterizedIntegrationTest.cleanerTest,
-    LogCleanerIntegrationTest.testDirtyLogsAreCleaned
+    Scenario: LogCleanerParameterizedIntegrationTest.cleanerTest
     """
     place.fill()
     place.cleaner.startup()
@@ -88,7 +87,7 @@ def test_other_settings_restart_the_cleaners(place: Place) -> None:
     """New settings hold from then on, and the numbers of what was cleaned stay.
 
     Scenario: LogCleanerTest.testMetricsActiveAfterReconfiguration,
-    LogCleanerTest.testRemoveMetricsOnClose
+    LogCleanerParameterizedIntegrationTest.cleanerConfigUpdateTest
     """
     place.fill()
     place.cleaner.startup()
@@ -104,8 +103,7 @@ def test_other_settings_restart_the_cleaners(place: Place) -> None:
 def test_a_partition_that_cannot_be_cleaned_is_seen_and_tried_again(place: Place) -> None:
     """A damaged log is in the metrics with its error, and is cleaned once it has been mended.
 
-    Scenario: LogCleanerIntegrationTest.testMarksPartitionsAsOfflineAndPopulatesUncleanableMetrics,
-    LogCleanerLagIntegrationTest.testMarksPartitionsAsOfflineAndPopulatesUncleanableMetrics
+    Scenario: LogCleanerLagIntegrationTest.testMarksPartitionsAsOfflineAndPopulatesUncleanableMetrics
     """
     place.fill()
     place.damage()
@@ -139,11 +137,10 @@ def test_a_damaged_offset_is_no_reason_to_try_at_once(place: Place) -> None:
 def test_an_error_of_the_loop_itself_is_counted_and_the_loop_goes_on(place: Place) -> None:
     """Whatever escapes one pass ends that pass only; it is counted as a dead thread.
 
-    Scenario: LogCleanerIntegrationTest.testIsThreadFailed,
-    LogCleanerLagIntegrationTest.testIsThreadFailed
+    Scenario: LogCleanerLagIntegrationTest.testIsThreadFailed
     """
     place.fill()
-    logs, place.logs = place.logs, None  # type: ignore[assignment]
+    logs, place.logs = place.logs, []
     place.cleaner.startup()
     place.home.clock.advance(0)
     dead = place.cleaner.dead_thread_count

@@ -49,10 +49,7 @@ def superseded(found: OffsetMap) -> list[int]:
 
 
 def test_memory_and_load_factor_say_how_many_keys_go_in() -> None:
-    """Kafka's formula: slots of 24 bytes, and the share of them that may be used.
-
-    Scenario: OffsetMapTest.testBasicValidation
-    """
+    """Kafka's formula: slots of 24 bytes, and the share of them that may be used."""
     assert slot_count(3 * 24 + 23) == 3
     assert usable_entries(3 * 24, 0.75) == 2
     assert slot_count(2**40) == (2**31 - 1) // 24
@@ -68,7 +65,7 @@ def test_a_map_without_room_is_refused() -> None:
 def test_the_last_offset_of_a_key_is_found(both_ways: bool) -> None:
     """Putting a key again replaces its offset, and unknown keys have none.
 
-    Scenario: OffsetMapTest.testBasicValidation, OffsetMapTest.testClear
+    Scenario: OffsetMapTest.testBasicValidation, OffsetMapTest.testLatestOffset
     """
     found = map_of(with_kernels=both_ways)
     data, table = table_of([b"a", b"b", b"a", b""], start=5, with_kernels=both_ways)
@@ -83,7 +80,7 @@ def test_the_last_offset_of_a_key_is_found(both_ways: bool) -> None:
 def test_a_full_map_takes_nothing_more(both_ways: bool) -> None:
     """Once full it takes not even a key that it holds.
 
-    Scenario: OffsetMapTest.testBasicValidation
+    Scenario: OffsetMapTest.testGetWhenFull, OffsetMapTest.testUtilization
     """
     found = map_of(2 * 24, 1.0, with_kernels=both_ways)
     data, table = table_of([b"a", b"b", b"a", b"c"], with_kernels=both_ways)

@@ -142,8 +142,7 @@ def test_a_checkpoint_inside_the_active_segment_leaves_nothing_to_clean() -> Non
 def test_what_waits_too_long_is_cleaned_whatever_the_ratio() -> None:
     """A dirty record older than max.compaction.lag.ms makes the log eligible.
 
-    Scenario: LogCleanerLagIntegrationTest.testMaxLogCompactionLag,
-    LogCleanerParameterizedIntegrationTest.testMaxLogCompactionLag
+    Scenario: LogCleanerLagIntegrationTest.testMaxLogCompactionLag
     """
     home = CleanerHome(max_compaction_lag_ms=HOUR_MS, min_cleanable_dirty_ratio=1.0)
     with home.open() as log:

@@ -1,0 +1,132 @@
+"""Batches of old formats, and segments whose offsets do not fit."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.codec.compression import Codec
+from tidelog.errors import CleaningAborted
+from tidelog.records.batch import TimestampType
+from tidelog.testing import build_batch
+from tidelog.testing.cleaning import CleanerHome, batch_headers, kept
+from tidelog.testing.old_batches import build_old
+
+pytestmark = pytest.mark.usefixtures("both_ways")
+NOW_MS = 1_600_000_000_000
+RETENTION_MS = 1000
+
+
+def home_with(data: bytes) -> CleanerHome:
+    """Make a log whose first segment holds ``data``."""
+    home = CleanerHome(internal_segment_bytes=1000, delete_retention_ms=RETENTION_MS)
+    home.write("00000000000000000000.log", data)
+    return home
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.LZ4])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_old_batches_come_out_as_new_ones(magic: int, codec: Codec) -> None:
+    """Records of magic 0 and 1 that stay are written as magic 2, same offsets and timestamps.
+
+    Scenario: LogCleanerParameterizedIntegrationTest.testCleanerWithMessageFormatV0V1V2,
+    LogCleanerParameterizedIntegrationTest.testCleaningNestedMessagesWithV0V1
+    """
+    records = [(NOW_MS + n, b"k%d" % (n % 2), b"v%d" % n) for n in range(4)]
+    home = home_with(build_old(magic, records, codec=codec))
+    with home.open(clean=False) as log:
+        home.append(log, ("k1", "new"))
+        log.roll()
+
+        home.clean(log)
+
+        timestamps = [NOW_MS + 2 if magic else -1, home.clock.now_ms()]
+        assert kept(log) == [(2, "k0", "v2"), (4, "k1", "new")]
+        assert [record.timestamp for record in log.records()] == timestamps
+        headers = list(batch_headers(log))
+        assert [header.magic for header in headers] == [2, 2]
+        assert headers[0].base_offset == 2
+        assert headers[0].attributes & 7 == codec
+
+
+def test_append_times_of_old_batches_stay() -> None:
+    """A batch with append time keeps that time for all its records, and says so."""
+    records = [(NOW_MS, b"a", b"1"), (NOW_MS + 5, b"b", b"2")]
+    kind = TimestampType.LOG_APPEND_TIME
+    data = build_old(1, records, codec=Codec.GZIP, timestamp_type=kind)
+    home = home_with(data)
+    with home.open(clean=False) as log:
+        log.roll()
+        before = list(log.records())
+
+        home.clean(log)
+
+        assert before == list(log.records())
+        assert next(iter(batch_headers(log))).attributes == Codec.GZIP | 8
+
+
+def test_an_old_tombstone_gets_its_horizon_when_it_is_rewritten() -> None:
+    """The first cleaning keeps a tombstone of a young segment, the one after its time drops it."""
+    home = home_with(build_old(1, [(NOW_MS, b"a", b"1"), (NOW_MS, b"a", None)]))
+    with home.open(clean=False) as log:
+        home.append(log, ("z", "1"))
+        log.roll()
+        home.clean(log)
+        first = kept(log)
+        home.clock.advance(RETENTION_MS)
+
+        home.clean(log)
+
+        assert first == [(1, "a", None), (2, "z", "1")]
+        assert kept(log) == [(2, "z", "1")]
+
+
+def test_an_old_batch_at_the_end_keeps_the_end_known() -> None:
+    """Kafka fails where nothing of such a batch stays; here an empty batch of magic 2 does."""
+    home = home_with(build_old(1, [(NOW_MS, b"a", b"1"), (NOW_MS, None, b"2")]))
+    with home.open(clean=False) as log:
+        log.roll()
+
+        home.clean(log)
+
+        headers = [(h.base_offset, h.magic, h.records_count) for h in batch_headers(log)]
+        assert headers == [(0, 2, 1), (1, 2, 0)]
+
+
+def test_a_segment_whose_offsets_do_not_fit_is_split_first() -> None:
+    """The cleaning ends, the segment is split; the next cleaning goes through.
+
+    Scenario: LogCleanerTest.testSegmentWithOffsetOverflow
+    """
+    far = 2**31 + 5
+    batches = [
+        build_batch([(NOW_MS, key, b"v", ())], base_offset=offset, leader_epoch=0)
+        for offset, key in ((0, b"a"), (1, b"b"), (far, b"a"))
+    ]
+    home = CleanerHome()
+    with home.open() as log:
+        for batch in batches[:2]:
+            log.append_as_follower(batch, 0)
+        first = log.segments.active
+        log.append_as_follower(batches[2], 0)
+        assert log.segments.active is not first
+        log.roll()
+        # Old versions of Kafka put such a batch into the same file.
+        path = f"{home.directory}/00000000000000000000.log"
+        file = home.fs.open(path, "w")
+        file.pwrite(batches[2], first.size_bytes)
+        file.close()
+        first._size_bytes += len(batches[2])
+        second = log.segments.all[1]
+        log.segments.remove(second.base_offset)
+        second.delete()
+        log.update_high_watermark(log.log_end_offset)
+
+        with pytest.raises(CleaningAborted):
+            home.clean(log)
+        split = log.segments.base_offsets
+        offsets = [offset for offset, _, _ in kept(log)]
+        home.clean(log)
+
+        assert split == [0, far, far + 1]
+        assert offsets == [0, 1, far]
+        assert [offset for offset, _, _ in kept(log)] == [1, far]
