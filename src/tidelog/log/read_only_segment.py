@@ -7,6 +7,7 @@ process may have replaced the files since they were listed.
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 MAGIC_V2: Final = 2
 _ZERO_BLOCK: Final = 1 << 20
+_INDEX_BLOCK: Final = 4096
 
 
 class Hints(NamedTuple):
@@ -71,7 +73,7 @@ class ReadOnlySegment:
     def hints(self, fs: FileSystem) -> Hints:
         """Read the offset index; an absent, torn or preallocated one gives what it has."""
         try:
-            raw = fs.read(offset_index_file(self.directory, self.base_offset))
+            raw = _read_used(fs, offset_index_file(self.directory, self.base_offset))
         except FileNotFoundError:
             return NO_HINTS
         whole = len(raw) // OFFSET_INDEX_ENTRY.itemsize
@@ -83,6 +85,18 @@ class ReadOnlySegment:
         # No use for the first batch, which is found anyway, nor for the zeros of an unused index.
         is_place = (positions[:count] > 0) & (offsets[:count] >= 0)
         return Hints(offsets[:count][is_place] + self.base_offset, positions[:count][is_place])
+
+
+def _read_used(fs: FileSystem, path: str) -> bytes:
+    """Return an index file's bytes up to the zeros of a preallocated one, and some of those."""
+    size, raw = _INDEX_BLOCK, b""
+    with closing(fs.open(path)) as file:
+        while True:
+            block = file.pread(size, len(raw))
+            raw += block
+            if len(block) < size or not block[-OFFSET_INDEX_ENTRY.itemsize :].strip(b"\0"):
+                return raw
+            size *= 2
 
 
 def position_for(file: OpenFile, hints: Hints, offset: int) -> int:
@@ -116,15 +130,17 @@ def _is_batch(file: OpenFile, position: int, offset: int) -> bool:
     return len(found.batches) == 1 and found.error is None
 
 
-def walk_segment(file: OpenFile, position: int) -> Iterator[Piece]:
+def walk_segment(file: OpenFile, position: int, *, check_crc: bool = True) -> Iterator[Piece]:
     """Yield pieces of whole, checked batches from byte ``position`` of an open file on.
+
+    Without ``check_crc`` only their lengths and formats are looked at.
 
     Raises:
         CorruptMessage: after the pieces before it, bytes that are no batch; ``position`` says
             where. A batch that is cut off by the end of the file counts as such.
     """
     records = FileRecords(file, start=position)
-    yield from records.pieces(check_crc=True)
+    yield from records.pieces(check_crc=check_crc)
     if records.error is not None:
         raise CorruptMessage(records.error.reason, records.next_position, file.path)
     if records.trailing_bytes:

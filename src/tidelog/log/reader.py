@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from tidelog.codec.checkpoint_file import read_checkpoint
+from tidelog.codec.checkpoint_file import OffsetCheckpoint, read_checkpoint
 from tidelog.errors import (
     CorruptMessage,
     InvalidArgument,
@@ -32,6 +32,7 @@ from tidelog.log.read_only_segment import (
     position_for,
     walk_segment,
 )
+from tidelog.log.read_only_splits import CutPoints, Split, cut, cut_points
 from tidelog.log.txn_replay import (
     ReplayedTransactions,
     Snapshot,
@@ -67,14 +68,6 @@ class ReadUpTo(StrEnum):
     LOG_END = "logEnd"
 
 
-class Split(NamedTuple):
-    """A share of a log: offsets ``[start_offset, end_offset)`` in about ``size_bytes`` bytes."""
-
-    start_offset: int
-    end_offset: int
-    size_bytes: int
-
-
 class _LogEnd(NamedTuple):
     offset: int
     damage: CorruptMessage | None
@@ -84,11 +77,31 @@ class _Gone(Exception):
     """A listed segment is no longer there, under no name."""
 
 
-def open_read_only(directory: str, *, fs: FileSystem) -> ReadOnlyLog:
+class Checkpoints(NamedTuple):
+    """What a data directory's checkpoint files say of its logs, by (topic, partition)."""
+
+    high_watermarks: OffsetCheckpoint
+    log_starts: OffsetCheckpoint
+
+    @classmethod
+    def read(cls, data_dir: str, *, fs: FileSystem) -> Checkpoints:
+        """Read both files; KafkaStorageError if one is malformed."""
+        try:
+            high_watermarks = read_checkpoint(fs, os.path.join(data_dir, HIGH_WATERMARK_FILE))
+            log_starts = read_checkpoint(fs, os.path.join(data_dir, LOG_START_OFFSET_FILE))
+        except InvalidArgument as error:
+            raise KafkaStorageError(str(error)) from error
+        return cls(high_watermarks, log_starts)
+
+
+def open_read_only(
+    directory: str, *, fs: FileSystem, checkpoints: Checkpoints | None = None
+) -> ReadOnlyLog:
     """Open one partition directory, as ``data/flights-0``, to be read only.
 
     Takes no lock and changes nothing. Reads the data directory's checkpoints first, then lists the
-    segments, so that what the checkpoints promise is in the listing.
+    segments, so that what the checkpoints promise is in the listing. Who opens many logs gives
+    ``checkpoints`` that were read just before.
 
     Raises:
         InvalidTopic: the directory's name is not one of a partition.
@@ -98,19 +111,14 @@ def open_read_only(directory: str, *, fs: FileSystem) -> ReadOnlyLog:
     directory = directory.rstrip("/") or directory
     name = os.path.basename(directory)
     key = parse_topic_partition(name)
-    data_dir = os.path.dirname(directory)
-    try:
-        high_watermarks = read_checkpoint(fs, os.path.join(data_dir, HIGH_WATERMARK_FILE))
-        log_starts = read_checkpoint(fs, os.path.join(data_dir, LOG_START_OFFSET_FILE))
-    except InvalidArgument as error:
-        raise KafkaStorageError(str(error)) from error
+    known = checkpoints or Checkpoints.read(os.path.dirname(directory), fs=fs)
     # A directory that waits for deletion, or a copy in the making, has no lines of its own.
     is_live = name == log_directory_name(*key)
     return ReadOnlyLog(
         directory,
         fs=fs,
-        checkpointed_high_watermark=high_watermarks.get(key) if is_live else None,
-        checkpointed_log_start=log_starts.get(key, 0) if is_live else 0,
+        checkpointed_high_watermark=known.high_watermarks.get(key) if is_live else None,
+        checkpointed_log_start=known.log_starts.get(key, 0) if is_live else 0,
     )
 
 
@@ -135,7 +143,7 @@ class ReadOnlyLog:
         self._checkpointed_log_start = checkpointed_log_start
         self.segments = self._list()
         self._hints: dict[int, Hints] = {}
-        self._replays: dict[tuple[int, int], ReplayedTransactions] = {}
+        self._replays: dict[tuple[int, int, int | None], ReplayedTransactions] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -202,6 +210,7 @@ class ReadOnlyLog:
         end_offset: int | None = None,
         *,
         committed: bool = False,
+        check_crc: bool = True,
     ) -> Iterator[Piece]:
         """Yield pieces of whole, checked batches that hold offsets of ``[start, end)``.
 
@@ -213,6 +222,7 @@ class ReadOnlyLog:
             end_offset: exclusive; None: the high watermark, or the last stable offset.
             committed: leave out the batches of aborted transactions. The caller sees to it that the
                 range ends at or below the last stable offset.
+            check_crc: compare checksums; without, only lengths and formats are checked.
 
         Raises:
             OffsetOutOfRange: the range does not lie in the log.
@@ -221,7 +231,7 @@ class ReadOnlyLog:
             KafkaStorageError: a segment went away while it was to be read.
         """
         start, end = self._range(start_offset, end_offset, committed=committed)
-        for _, piece in self._located_pieces(start, end, committed=committed):
+        for _, piece in self._located_pieces(start, end, committed=committed, check_crc=check_crc):
             yield piece
 
     def records(
@@ -259,16 +269,9 @@ class ReadOnlyLog:
             raise InvalidArgument(f"a split of {target_bytes} bytes is none")
         if start_offset >= end_offset:
             self._check_undamaged(end_offset)
-        cuts: list[Split] = []
-        start, taken = start_offset, 0
-        for offset, size_bytes in self._cut_points(start_offset, end_offset):
-            taken += size_bytes
-            if taken >= target_bytes and start < offset < end_offset:
-                cuts.append(Split(start, offset, taken))
-                start, taken = offset, 0
-        if start < end_offset:
-            cuts.append(Split(start, end_offset, taken))
-        return cuts
+        return cut(
+            self._cut_points(start_offset, end_offset), start_offset, end_offset, target_bytes
+        )
 
     def _range(
         self, start_offset: int | None, end_offset: int | None, *, committed: bool = False
@@ -288,32 +291,40 @@ class ReadOnlyLog:
         if self.damage is not None and end >= self.log_end_offset:
             raise self.damage
 
-    def _replayed(self, known_offset: int, end: int) -> ReplayedTransactions:
-        """Return the transactions below ``end``, all aborted ones from ``known_offset`` on."""
-        start = self.log_start_offset
-        if (known_offset, end) not in self._replays:
+    def _replayed(
+        self, known_offset: int, end: int, *, until_decided: int | None = None
+    ) -> ReplayedTransactions:
+        """Return the transactions below ``end``, all aborted ones from ``known_offset`` on.
+
+        With ``until_decided``, at least those with records below that offset.
+        """
+        start, asked = self.log_start_offset, (known_offset, end, until_decided)
+        if asked not in self._replays:
             known = newest_snapshot(self._fs, self.directory, start, known_offset)
-            replayed = replay_transactions(known or Snapshot(start, []), end, self.pieces)
-            self._replays[known_offset, end] = replayed
-        return self._replays[known_offset, end]
+            self._replays[asked] = replay_transactions(
+                known or Snapshot(start, []), end, self.pieces, until_decided=until_decided
+            )
+        return self._replays[asked]
 
     def _located_pieces(
-        self, start: int, end: int, *, committed: bool = False
+        self, start: int, end: int, *, committed: bool = False, check_crc: bool = True
     ) -> Iterator[tuple[str, Piece]]:
         """Yield each piece with the path of its file, by request without aborted batches."""
         if not committed:
-            yield from self._all_pieces(start, end)
+            yield from self._all_pieces(start, end, check_crc=check_crc)
             return
         # A marker beyond the range may say that a transaction in it was aborted.
-        replayed = self._replayed(start, self.log_end_offset)
+        replayed = self._replayed(start, self.log_end_offset, until_decided=end)
         shown_by = AbortedFilter(replayed.transactions.aborted_from(start))
-        for path, piece in self._all_pieces(start, end):
+        for path, piece in self._all_pieces(start, end, check_crc=check_crc):
             shown = shown_by.is_shown(piece.batches)
             yield path, piece._replace(batches=piece.batches.select(shown))
         if replayed.damage is not None and end >= replayed.last_stable_offset:
             raise replayed.damage
 
-    def _all_pieces(self, start: int, end: int) -> Iterator[tuple[str, Piece]]:
+    def _all_pieces(
+        self, start: int, end: int, *, check_crc: bool = True
+    ) -> Iterator[tuple[str, Piece]]:
         """Yield each piece with the path of its file; a segment that is gone is looked for once."""
         segments = self.segments
         waiting = _overlapping(segments, start, end)
@@ -321,7 +332,7 @@ class ReadOnlyLog:
         while waiting:
             segment = waiting.pop(0)
             try:
-                for piece in self._segment_pieces(segment, start, end):
+                for piece in self._segment_pieces(segment, start, end, check_crc=check_crc):
                     yield segment.path, piece
                     start = max(start, int(piece.batches.last_offset[-1]) + 1)
             except _Gone:
@@ -336,7 +347,9 @@ class ReadOnlyLog:
                 waiting = _overlapping(segments, start, end)
         self._check_undamaged(end)
 
-    def _segment_pieces(self, segment: ReadOnlySegment, start: int, end: int) -> Iterator[Piece]:
+    def _segment_pieces(
+        self, segment: ReadOnlySegment, start: int, end: int, *, check_crc: bool
+    ) -> Iterator[Piece]:
         """Yield the segment's pieces; a bad batch is read twice before it counts as damage."""
         reached = start
         with _opened(segment, self._fs) as file:
@@ -344,7 +357,7 @@ class ReadOnlyLog:
             position, doubted = position_for(file, hints, start), -1
             while reached < end:
                 try:
-                    for piece in walk_segment(file, position):
+                    for piece in walk_segment(file, position, check_crc=check_crc):
                         reached = max(reached, int(piece.batches.last_offset[-1]) + 1)
                         if wanted := _between(piece, start, end):
                             yield wanted
@@ -360,24 +373,15 @@ class ReadOnlyLog:
                 else:
                     return
 
-    def _cut_points(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield (offset at which one may cut, bytes since the last one) from start to end."""
+    def _cut_points(self, start: int, end: int) -> Iterator[CutPoints]:
+        """Yield the places at which each segment of the range may be cut."""
         for index, segment in enumerate(self.segments):
             is_last = index + 1 == len(self.segments)
             next_base = self.log_end_offset if is_last else self.segments[index + 1].base_offset
-            if segment.base_offset >= end or next_base <= start:
-                continue
-            hints = self._hints_of(segment)
-            first, last = np.searchsorted(hints.offsets, (start, end)).tolist()
-            position = int(hints.positions[first - 1]) if first else 0
-            for at in range(first, last):
-                # The batch at this position goes to the left share: its end is not known here.
-                next_position = int(hints.positions[at])
-                yield int(hints.offsets[at]) + 1, next_position - position
-                position = next_position
-            is_cut = last < len(hints.positions)
-            segment_end = int(hints.positions[last]) if is_cut else segment.size_bytes
-            yield min(next_base, end), max(segment_end - position, 0)
+            if segment.base_offset < end and next_base > start:
+                hints = self._hints_of(segment)
+                size_bytes = segment.size_bytes
+                yield cut_points(hints, start, end, next_base=next_base, size_bytes=size_bytes)
 
     def _hints_of(self, segment: ReadOnlySegment) -> Hints:
         if segment.base_offset not in self._hints:

@@ -71,12 +71,17 @@ def newest_snapshot(
 
 
 def replay_transactions(
-    known: Snapshot, end_offset: int, pieces: Callable[[int, int], Iterator[Piece]]
+    known: Snapshot,
+    end_offset: int,
+    pieces: Callable[[int, int], Iterator[Piece]],
+    *,
+    until_decided: int | None = None,
 ) -> ReplayedTransactions:
     """Follow the batches from a snapshot on up to ``end_offset`` (exclusive).
 
     ``pieces`` gives those of a range of offsets. Damage ends the replay: what was open there stays
-    undecided.
+    undecided. So does, with ``until_decided``, the place from which on all transactions are decided
+    that have records below that offset.
     """
     transactions = Transactions(known.entries)
     reached = known.offset
@@ -84,6 +89,9 @@ def replay_transactions(
         for piece in pieces(known.offset, end_offset) if known.offset < end_offset else ():
             transactions.follow(piece)
             reached = int(piece.batches.last_offset[-1]) + 1
+            stable_offset = transactions.last_stable_offset(reached)
+            if until_decided is not None and stable_offset >= until_decided:
+                return ReplayedTransactions(transactions, min(reached, end_offset))
     except (CorruptMessage, InvalidRecord) as error:
         damage = CorruptMessage(error.reason, error.position, error.path)
         return ReplayedTransactions(transactions, min(reached, end_offset), damage)
