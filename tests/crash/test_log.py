@@ -143,3 +143,45 @@ def test_a_truncation_survives_a_power_cut_as_before_or_after(cut: int, seed: in
 
     assert values[: len(survivors)] == survivors
     assert len(survivors) >= min(cut, 12)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_closed_log_is_durable_with_all_its_names(seed: int) -> None:
+    """Closing makes durable also the name of a segment that nothing had flushed yet."""
+    home = LogHome(seed, **SETTINGS)
+    log = home.open()
+    for value in (b"first", b"second"):
+        append(log, value)
+        log.roll()
+    append(log, b"third")
+    log.close()
+    home.power_cut()
+
+    survivors = all_values(home.open(clean=False, recovery_point=3))
+
+    assert survivors == [(0, b"first"), (1, b"second"), (2, b"third")]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_snapshot_that_a_truncation_took_does_not_come_back(seed: int) -> None:
+    """Else a log that has grown past it again would take it for its own."""
+    home = LogHome(seed)
+    log = home.open()
+    append(log, b"kept")
+    log.flush()
+    for _ in range(3):
+        append(log, b"cut")
+    log.close()
+    log = home.open()
+    log.truncate_to(1)
+    for _ in range(3):
+        log.append_records([(NOW_MS, None, b"other", ())])
+    log.roll()
+    log.flush()
+    recovery_point = log.recovery_point
+    home.power_cut()
+
+    log = home.open(clean=False, recovery_point=recovery_point)
+
+    assert recovery_point == 4
+    assert log.producers.producers[1].last_sequence == 0

@@ -127,6 +127,9 @@ class LogLoader:
             now_ms=self._context.clock.now_ms(),
             after_clean_shutdown=self._checkpoints.is_clean,
         )
+        if not self._checkpoints.is_clean:
+            # What was taken away, snapshots above all, must not come back once the log has grown.
+            self._fs.sync_directory(self._context.directory)
         active = self._segments.active
         # A directory that waits for deletion says its log ends at 0, wherever it starts.
         end = max(next_offset, start)

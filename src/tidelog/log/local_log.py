@@ -142,8 +142,22 @@ class LocalLog:
     def flush(self, start_offset: int, end_offset: int) -> None:
         """Make the offsets in [start, end) durable, and the names of new segments among them.
 
-        Needs no lock. A segment that is deleted meanwhile needs no flushing.
+        Needs no lock. A segment that is deleted meanwhile needs no flushing, nor does a log whose
+        directory is gone; one that was renamed is flushed where it is now.
         """
+        while True:
+            directory = self.context.directory
+            try:
+                self._flush(start_offset, end_offset)
+            except FileNotFoundError:
+                if self.context.fs.exists(directory):
+                    raise
+                if directory != self.context.directory:
+                    continue
+                _log.info("flush-of-vanished-directory directory=%s", directory)
+            return
+
+    def _flush(self, start_offset: int, end_offset: int) -> None:
         unflushed = self.segments.overlapping(start_offset, end_offset)
         for segment in unflushed:
             try:
@@ -159,7 +173,7 @@ class LocalLog:
         self.context.fs.sync_directory(self.context.directory)
 
     def close(self) -> None:
-        """Close all segments; every one is tried, then the first error raised."""
+        """Close all segments, durably with their names; then the first error is raised."""
         errors = []
         for segment in self.segments:
             try:
@@ -168,6 +182,7 @@ class LocalLog:
                 errors.append(error)
         if errors:
             raise errors[0]
+        self._sync_directory()
 
     def close_handlers(self) -> None:
         """Let go of all files without writing anything."""

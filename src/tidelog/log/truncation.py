@@ -64,6 +64,8 @@ def _settle(
         last_offset=log_end_offset,
         now_ms=state.context.clock.now_ms(),
     )
+    # A snapshot that is gone must not come back after a crash, when the log has grown past it.
+    state.context.fs.sync_directory(state.context.directory)
     active = state.local.segments.active
     log_end = LogOffsetMetadata(log_end_offset, active.base_offset, active.size_bytes)
     state.move(state.offsets.truncated(log_end, log_start_offset, high_watermark))
