@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.env.files import FileStat
 from tidelog.errors import DirectoryLocked
-from tidelog.testing.disk import DirectoryNode, Disk, FileNode, Node
+from tidelog.testing.disk import DirectoryNode, Disk, FileNode, Kept, Node
 from tidelog.testing.faults import Faults, Operation
 from tidelog.testing.manual_time import ManualClock
 from tidelog.testing.open_file import CrashFile, os_error
@@ -95,14 +95,17 @@ class CrashFileSystem:
         with self._lock:
             self._faults.crash_after(operations)
 
-    def power_cut(self) -> None:
+    def power_cut(self, kept: Kept | None = None) -> None:
         """Lose what was not synced, or a part of it, and start again.
 
-        Files opened before raise OSError, locks are free, planned faults are forgotten.
+        ``kept`` says how much is left: "all", as when only the process ends, "none", the
+        operations before some moment ("prefix"), or "any" of them; None lets the seed choose that,
+        for each file anew. Files opened before raise OSError, locks are free, planned faults are
+        forgotten.
         """
         with self._lock:
             self.kill()
-            self._disk.cut(self._rng)
+            self._disk.cut(self._rng, kept)
             self._faults.reset()
 
     def kill(self) -> None:

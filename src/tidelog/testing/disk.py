@@ -12,13 +12,16 @@ order.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Buffer, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
     from random import Random
 
-_STYLES: Final = ("none", "all", "prefix", "any")
+Kept = Literal["none", "all", "prefix", "any"]
+"""How much of what was not synced outlives a power cut; "any" also tears it."""
+
+_STYLES: Final[tuple[Kept, ...]] = ("none", "all", "prefix", "any")
 
 
 class _Write(NamedTuple):
@@ -70,9 +73,9 @@ class FileNode:
         """Do what a failed sync does: programs see the changes, but no later sync saves them."""
         self._pending.clear()
 
-    def cut(self, rng: Random) -> None:
+    def cut(self, rng: Random, kept: Kept | None = None) -> None:
         """Keep what a power cut leaves."""
-        for change in _survivors(self._pending, rng):
+        for change in _survivors(self._pending, rng, kept):
             change.apply(self._durable)
         self._pending.clear()
         self.content = bytearray(self._durable)
@@ -82,14 +85,16 @@ class FileNode:
         self._pending.append(change)
 
 
-def _survivors(pending: list[_Write | _Truncation], rng: Random) -> Iterator[_Write | _Truncation]:
-    style = rng.choice(_STYLES)
+def _survivors(
+    pending: list[_Write | _Truncation], rng: Random, kept: Kept | None
+) -> Iterator[_Write | _Truncation]:
+    style = kept or rng.choice(_STYLES)
     if style == "all":
         yield from pending
     elif style == "prefix" and pending:
-        kept = rng.randrange(len(pending))
-        yield from pending[:kept]
-        if isinstance(torn := pending[kept], _Write):
+        whole = rng.randrange(len(pending))
+        yield from pending[:whole]
+        if isinstance(torn := pending[whole], _Write):
             yield from _parts(torn, "torn", rng)
     elif style == "any":
         yield from _some(pending, rng)
@@ -188,15 +193,15 @@ class Disk:
             change.apply()
         self._pending = left[::-1]
 
-    def cut(self, rng: Random) -> None:
-        """Keep what a power cut leaves."""
-        for change in self._surviving_renamings(rng):
+    def cut(self, rng: Random, kept: Kept | None = None) -> None:
+        """Keep what a power cut leaves: a part chosen by ``rng``, or by ``kept`` for all files."""
+        for change in self._surviving_renamings(rng, kept):
             change.apply()
         self._pending.clear()
         nodes = list(self.nodes(durable=True))
         for node in nodes:
             if isinstance(node, FileNode):
-                node.cut(rng)
+                node.cut(rng, kept)
             else:
                 node.entries = dict(node.durable)
 
@@ -218,19 +223,19 @@ class Disk:
         """Return the size of all files."""
         return sum(len(node.content) for node in self.nodes() if isinstance(node, FileNode))
 
-    def _surviving_renamings(self, rng: Random) -> Iterator[_Renaming]:
-        style = rng.choice(_STYLES)
+    def _surviving_renamings(self, rng: Random, kept: Kept | None) -> Iterator[_Renaming]:
+        style: Kept = kept or rng.choice(_STYLES)
         end = rng.randrange(len(self._pending) + 1)
         lost: set[Entry] = set()
         for number, change in enumerate(self._pending):
-            kept = {
+            is_kept = {
                 "none": False,
                 "all": True,
                 "prefix": number < end,
                 "any": rng.random() < 0.5,
             }[style]
             # A later change of an entry builds on the earlier ones.
-            if kept and lost.isdisjoint(change.entries):
+            if is_kept and lost.isdisjoint(change.entries):
                 yield change
             else:
                 lost.update(change.entries)

@@ -16,6 +16,7 @@ from tidelog.testing.manual_time import ManualClock, ManualScheduler
 
 if TYPE_CHECKING:
     from tidelog.records.record import Record
+    from tidelog.testing.disk import Kept
 
 
 class LogHome:
@@ -55,9 +56,9 @@ class LogHome:
         self.fs.kill()
         self._forget_tasks()
 
-    def power_cut(self) -> None:
-        """End the process and lose a seeded part of what was not synced."""
-        self.fs.power_cut()
+    def power_cut(self, kept: Kept | None = None) -> None:
+        """End the process and lose a part of what was not synced; see ``CrashFileSystem``."""
+        self.fs.power_cut(kept)
         self._forget_tasks()
 
     def _forget_tasks(self) -> None:

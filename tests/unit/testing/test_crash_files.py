@@ -452,3 +452,20 @@ def test_files_have_times_of_the_clock() -> None:
         file.pwrite(b"a", 0)
 
     assert fs.stat("/f").mtime_ms == 1_005
+
+
+@pytest.mark.parametrize(("kept", "expected"), [("all", b"synced, not"), ("none", b"synced")])
+def test_a_test_may_say_how_much_a_power_cut_leaves(kept: str, expected: bytes) -> None:
+    """All, as when only the process ends, or nothing but what was synced."""
+    fs = CrashFileSystem()
+    file = fs.open("/file", "x")
+    file.pwrite(b"synced", 0)
+    file.sync()
+    fs.sync_directory("/")
+    file.pwrite(b", not", 6)
+    fs.write("/other", b"")
+
+    fs.power_cut(kept)
+
+    assert fs.read("/file") == expected
+    assert fs.exists("/other") == (kept == "all")
