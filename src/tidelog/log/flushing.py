@@ -5,6 +5,7 @@ Owns the recovery point's moves by flushing and rolling. Kafka: ``UnifiedLog.flu
 
 from __future__ import annotations
 
+import errno
 import logging
 from typing import TYPE_CHECKING
 
@@ -29,17 +30,36 @@ def flush_up_to(state: LogState, end_offset: int) -> None:
 
 
 def _flush_up_to(state: LogState, end_offset: int, recovery_point: int) -> None:
-    """Flush segments without the lock, then raise the recovery point under it."""
-    flushed_to = state.offsets.recovery_point
-    if end_offset <= flushed_to:
-        return
-    with state.context.guard.watch("flushing", is_sync=True):
-        state.check_open()
-        state.local.flush(flushed_to, end_offset)
-        with state.lock:
-            if recovery_point > state.offsets.recovery_point:
-                state.move(state.offsets.with_recovery_point(recovery_point))
-                state.last_flush_ms = state.context.clock.now_ms()
+    """Flush segments without the lock, then raise the recovery point under it.
+
+    Once more, if the log was cut meanwhile: what has come in place of the cut is not flushed.
+    """
+    is_done = False
+    while not is_done and end_offset > state.offsets.recovery_point:
+        with state.context.guard.watch("flushing", is_sync=True):
+            state.check_open()
+            cuts, before = state.cuts, state.offsets
+            _flush_files(state, before.recovery_point, end_offset)
+            flushed_to = min(recovery_point, before.log_end_offset)
+            with state.lock:
+                is_done = state.cuts == cuts
+                if is_done and flushed_to > state.offsets.recovery_point:
+                    state.move(state.offsets.with_recovery_point(flushed_to))
+                    state.last_flush_ms = state.context.clock.now_ms()
+
+
+def _flush_files(state: LogState, start_offset: int, end_offset: int) -> None:
+    """Flush what lies in a range; KafkaStorageError if the log is closed meanwhile.
+
+    That is no failure of the disk, though a file that was closed says so.
+    """
+    try:
+        state.local.flush(start_offset, end_offset)
+    except OSError as error:
+        if error.errno == errno.EBADF:
+            with state.lock:  # a close that is under way ends first
+                state.check_open()
+        raise
 
 
 def roll_locked(state: LogState, expected_next_offset: int | None = None) -> LogSegment:

@@ -70,7 +70,7 @@ class SnapshotFiles:
 
     def sync(self, offset: int) -> None:
         """Make the snapshot at ``offset`` durable; one that is gone meanwhile is no matter."""
-        with suppress(FileNotFoundError), closing(self._fs.open(self.path(offset), "w")) as file:
+        with suppress(FileNotFoundError), closing(self._fs.open(self.path(offset))) as file:
             file.sync()
 
     def read_latest(self) -> tuple[int, list[ProducerSnapshotEntry]] | None:

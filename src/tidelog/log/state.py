@@ -30,7 +30,8 @@ class LogState:
     """The parts of one open log.
 
     ``lock`` guards every change: of ``local`` (the segments), ``producers``, ``epochs``,
-    ``last_flush_ms``, ``is_closed`` and, through ``move`` alone, of ``offsets``.
+    ``last_flush_ms``, ``is_closed`` and, through ``move`` alone, of ``offsets`` and ``cuts``, which
+    counts how often the log's end went back.
     Readers take ``view``, which is immutable, and never lock. The lock is reentrant, since a
     scheduler may run a task of the log on the thread that schedules it.
     """
@@ -51,6 +52,7 @@ class LogState:
         self.epochs = epochs
         self.lock = RLock()
         self.is_closed = False
+        self.cuts = 0
         self.last_flush_ms = context.clock.now_ms()
         self.topic_id = topic_id
         self.on_high_watermark: Callable[[int], None] | None = None
@@ -108,7 +110,9 @@ class LogState:
         if moved.first_unstable is not None and moved.first_unstable.is_offset_only:
             place = resolve(LogView(self.local.segments.all, moved), moved.first_unstable)
             moved = moved.with_first_unstable(place)
+        is_cut = moved.log_end_offset < self._offsets.log_end_offset
         self._offsets = moved
+        self.cuts += is_cut
         if moved.high_watermark != old_watermark and self.on_high_watermark is not None:
             self.on_high_watermark(moved.high_watermark)
 
