@@ -62,11 +62,20 @@ class LocalLog:
         return segment
 
     def _replace_by_new(self, old: LogSegment, base_offset: int, reason: str) -> LogSegment:
-        """Put a new, empty segment in the place of ``old``; readers always find one of the two."""
+        """Put a new, empty segment in the place of ``old``; readers always find one of the two.
+
+        If it cannot be made, ``old`` stays, under its own name: what is appended to a file named
+        ``.deleted`` would be gone with the next start.
+        """
         if old.base_offset == base_offset:
             old.change_suffix("", DELETED_SUFFIX)
-        new = self._add_new(base_offset)
-        if old.base_offset != base_offset:
+            try:
+                new = self._add_new(base_offset)
+            except OSError:
+                old.change_suffix(DELETED_SUFFIX, "")
+                raise
+        else:
+            new = self._add_new(base_offset)
             self.segments.remove(old.base_offset)
         delete_segment_files(self.context, [old], reason)
         return new
@@ -116,8 +125,14 @@ class LocalLog:
         New segments are renamed ``.swap`` from the last to the first: so after a crash a ``.swap``
         counts only if no ``.cleaned`` with a lower offset is left. Between the steps the directory
         is synced, as Kafka does only at the end: else a power cut could keep the renames of old
-        segments and lose those of the new. Source: Kafka LocalLog.replaceSegments.
+        segments and lose those of the new. Any error takes the log offline, a full disk too: a
+        second try would rename what the first left under names of its own. Opening the log anew
+        finishes the replacement or undoes it. Source: Kafka LocalLog.replaceSegments.
         """
+        with self.context.guard.watch("replacing segments", is_sync=True):
+            return self._replace(new, old)
+
+    def _replace(self, new: Sequence[LogSegment], old: Sequence[LogSegment]) -> list[LogSegment]:
         arriving = sorted(new, key=lambda segment: segment.base_offset)
         held = set(self.segments.base_offsets)
         leaving = sorted(

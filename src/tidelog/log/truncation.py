@@ -15,6 +15,8 @@ from tidelog.log.rebuild import rebuild_producer_state
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from tidelog.log.state import LogState
 
 _log = logging.getLogger(__name__)
@@ -36,11 +38,12 @@ def truncate_to_locked(state: LogState, offset: int) -> bool:
     if state.local.segments.first_base_offset > offset:
         truncate_fully_locked(state, offset, offset)
         return True
-    gone = state.local.truncate_to(offset)
-    gone_bases = [segment.base_offset for segment in gone]
-    delete_snapshots(state.context, state.producers.snapshots, gone_bases)
-    state.epochs.truncate_from_end(offset)
-    _settle(state, offset, min(offset, offsets.log_start_offset))
+    with _all_or_offline(state):
+        gone = state.local.truncate_to(offset)
+        gone_bases = [segment.base_offset for segment in gone]
+        delete_snapshots(state.context, state.producers.snapshots, gone_bases)
+        state.epochs.truncate_from_end(offset)
+        _settle(state, offset, min(offset, offsets.log_start_offset))
     return True
 
 
@@ -48,10 +51,20 @@ def truncate_fully_locked(state: LogState, offset: int, log_start_offset: int) -
     """Drop all records and go on at ``offset``."""
     if offset < 0 or not 0 <= log_start_offset <= offset:
         raise InvalidArgument(f"a log cannot start at {log_start_offset} and go on at {offset}")
-    state.local.truncate_fully_and_start_at(offset)
-    state.epochs.clear_and_flush()
-    state.producers.truncate_fully_and_start_at(offset)
-    _settle(state, offset, log_start_offset, high_watermark=offset)
+    with _all_or_offline(state):
+        state.local.truncate_fully_and_start_at(offset)
+        state.epochs.clear_and_flush()
+        state.producers.truncate_fully_and_start_at(offset)
+        _settle(state, offset, log_start_offset, high_watermark=offset)
+
+
+def _all_or_offline(state: LogState) -> AbstractContextManager[None]:
+    """Let the log go offline on any error, a full disk too; opening it anew makes it whole.
+
+    A cut that stopped half-way leaves an end that lies above the records, where the next append
+    would make a hole.
+    """
+    return state.context.guard.watch("truncating", is_sync=True)
 
 
 def _settle(

@@ -192,14 +192,25 @@ class SegmentFiles:
     def change_suffix(self, old: str, new: str) -> None:
         """Rename all files so that they end in ``new`` instead of ``old``.
 
+        If one cannot be renamed, the others get their old names back and the error is raised.
         Raises InvalidArgument, before any rename, if they do not end in ``old``.
         """
-        log_path = replace_suffix(self.log_path, old, new)
-        renamed = [(index, replace_suffix(index.path, old, new)) for index in self._indexes]
-        self._fs.rename(self.log_path, log_path)
-        self.log_path = log_path
-        for index, path in renamed:
-            index.rename(path)
+        files: tuple[tuple[Callable[[str], None], str], ...] = (
+            (self._rename_log, self.log_path),
+            *((index.rename, index.path) for index in self._indexes),
+        )
+        renames = [(rename, path, replace_suffix(path, old, new)) for rename, path in files]
+        for number, (rename, _, target) in enumerate(renames):
+            try:
+                rename(target)
+            except OSError:
+                for undo, path, _ in renames[:number][::-1]:
+                    undo(path)
+                raise
+
+    def _rename_log(self, path: str) -> None:
+        self._fs.rename(self.log_path, path)
+        self.log_path = path
 
     def moved_to(self, directory: str) -> None:
         """Take note that the directory of the files has another name."""
