@@ -6,6 +6,7 @@ import sys
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from tidelog.cli.follow import follow
 from tidelog.cli.parser import READ_COMMITTED
 from tidelog.cli.places import find_places
 from tidelog.env.system_files import SYSTEM_FILES
@@ -26,28 +27,37 @@ def run(args: Namespace) -> int:
     """Print the records in offset order, one partition after the other."""
     topics = [] if args.topic is None else [args.topic]
     places = find_places(SYSTEM_FILES, args.directory, topics, args.partition)
+    if args.follow and args.limit is not None:
+        raise InvalidArgument("--follow has no end, and --limit sets one")
     if args.topic is None and len({place.topic for place in places}) > 1:
         raise InvalidArgument(f"{args.directory} holds several topics; name one")
+    if args.follow:
+        for _ in follow(places, lambda place, log, start: _print(place, log, args, start)):
+            sys.stdout.flush()
     for place in places:
-        _print(place, args)
+        with open_read_only(place.path, fs=SYSTEM_FILES) as log:
+            _print(place, log, args)
     return 0
 
 
-def _print(place: Place, args: Namespace) -> None:
+def _print(place: Place, log: ReadOnlyLog, args: Namespace, next_offset: int | None = None) -> int:
+    """Print records from ``next_offset`` (None: where the user said) on; return where to go on."""
     encoding = Encoding(args.encoding)
     write = sys.stdout.write
-    with open_read_only(place.path, fs=SYSTEM_FILES) as log:
-        end = log.end_offset(ReadUpTo(args.up_to))
+    end = log.end_offset(ReadUpTo(args.up_to))
+    if not args.follow:
         _tell_what_is_above(log, end)
-        if args.isolation == READ_COMMITTED:
-            end = log.last_stable_offset(ReadUpTo(args.up_to))
-        for record in islice(_chosen(log, end, args), args.limit):
-            write(record_as_json(place.topic, place.partition, record, encoding))
-            write("\n")
+    if args.isolation == READ_COMMITTED:
+        end = log.last_stable_offset(ReadUpTo(args.up_to))
+    first = args.start_offset or 0 if next_offset is None else next_offset
+    for record in islice(_chosen(log, first, end, args), args.limit):
+        write(record_as_json(place.topic, place.partition, record, encoding))
+        write("\n")
+    return max(first, end)
 
 
-def _chosen(log: ReadOnlyLog, end: int, args: Namespace) -> Iterator[Record]:
-    start = max(args.start_offset or 0, log.log_start_offset)
+def _chosen(log: ReadOnlyLog, first: int, end: int, args: Namespace) -> Iterator[Record]:
+    start = max(first, log.log_start_offset)
     stop = end if args.end_offset is None else min(args.end_offset, end)
     committed = args.isolation == READ_COMMITTED
     for record in log.records(start, stop, since_ms=args.since, committed=committed):

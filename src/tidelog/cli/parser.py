@@ -243,6 +243,9 @@ def _cat(commands: _SubParsersAction[ArgumentParser]) -> None:
     parser.add_argument(
         "-n", "--limit", type=_not_negative, metavar="N", help="at most N records a partition"
     )
+    parser.add_argument(
+        "-f", "--follow", action="store_true", help="go on with records that come, until Ctrl-C"
+    )
     _encoding(parser)
 
 

@@ -39,7 +39,7 @@ def test_the_version_is_the_packages(cli: Cli) -> None:
         ["nonsense"],
         ["cat"],
         ["cat", "t"],
-        ["cat", "t", "-d", "x", "--follow"],
+        ["cat", "t", "-d", "x", "--backwards"],
         ["cat", "t", "-d", "x", "--isolation", "dirty"],
         ["cat", "t", "-d", "x", "--enc", "hex"],
         ["cat", "t", "-d", "x", "--encoding", "latin1"],

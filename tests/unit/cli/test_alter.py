@@ -1,0 +1,30 @@
+"""``tidelog alter``: settings of a topic."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+
+def test_settings_are_changed_and_unset(cli: Cli) -> None:
+    """The answer names those that the topic has of its own."""
+    cli.on("create", "t", "-o", "segment.ms=5")
+    first = cli.on("alter", "t", "-o", "retention.ms=7")
+    second = cli.on("alter", "t", "--unset", "segment.ms")
+
+    assert first.out == "t: retention.ms=7, segment.ms=5\n"
+    assert second.out == "t: retention.ms=7\n"
+    [topic] = json.loads((cli.data / "tidelog.topics.json").read_text())["topics"]
+    assert (topic["config"], topic["revision"]) == ({"retention.ms": "7"}, 2)
+
+
+def test_nothing_to_change_is_a_mistake(cli: Cli) -> None:
+    """So are settings that are none, and such as are not set."""
+    cli.on("create", "t")
+
+    assert cli.on("alter", "t").code == 2
+    assert cli.on("alter", "t", "-o", "retention.years=1").code == 2
+    assert cli.on("alter", "t", "--unset", "segment.ms").code == 2

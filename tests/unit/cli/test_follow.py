@@ -1,0 +1,46 @@
+"""``tidelog cat --follow``: records that come while the command runs."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from tidelog.cli.follow import LOOK_AGAIN_MS, follow
+from tidelog.cli.places import find_places
+from tidelog.env.system_files import SYSTEM_FILES
+
+if TYPE_CHECKING:
+    from conftest import Cli
+    from tidelog.cli.places import Place
+    from tidelog.log.reader import ReadOnlyLog
+
+
+def test_each_record_is_printed_once_as_it_comes(cli: Cli) -> None:
+    """A round that finds nothing new opens no log."""
+    cli.on("create", "t")
+    cli.append("a", "b")
+    places = find_places(SYSTEM_FILES, str(cli.data), ["t"])
+    printed: list[list[bytes | None]] = []
+    waits: list[int] = []
+
+    def show(place: Place, log: ReadOnlyLog, start: int | None) -> int:
+        assert place == places[0]
+        printed.append([record.value for record in log.records(start or 0)])
+        return log.log_end_offset
+
+    def wait(ms: int) -> None:
+        waits.append(ms)
+        if len(waits) == 2:
+            cli.append("c")
+
+    list(islice(follow(places, show, wait_ms=wait), 4))
+
+    assert printed == [[b"a", b"b"], [b"c"]]
+    assert waits == [LOOK_AGAIN_MS] * 3
+
+
+def test_what_never_ends_has_no_limit(cli: Cli) -> None:
+    """The two options contradict each other."""
+    cli.on("create", "t")
+
+    assert cli.on("cat", "t", "--follow", "--limit", "1").code == 2

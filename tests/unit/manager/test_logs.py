@@ -1,0 +1,94 @@
+"""The door for programs, on the real disk: ``tidelog.open``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tidelog
+from tidelog.errors import DirectoryLocked, KafkaStorageError, UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_program_creates_appends_reads_and_deletes(tmp_path: Path) -> None:
+    """In a line each."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t", partitions=2)
+        first = logs.append("t", b"a", key=b"k", headers=[("h", b"x")], timestamp=5)
+        second = logs.append("t", b"b", partition=first.partition)
+        records = list(logs.read("t", first.partition))
+        logs.delete_topic("t")
+
+        assert [(r.offset, r.key, r.value) for r in records] == [(0, b"k", b"a"), (1, None, b"b")]
+        assert (records[0].timestamp, records[0].headers) == (5, (("h", b"x"),))
+        assert (second.offset, logs.topics()) == (1, {})
+
+
+def test_many_records_are_appended_in_batches(tmp_path: Path) -> None:
+    """And are durable when the call returns."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t")
+        records = (tidelog.NewRecord(None, b"%d" % number) for number in range(100))
+        count = logs.append_all("t", records, codec=tidelog.Codec.LZ4)
+        log = logs.partition("t", 0).log
+
+        assert (count, log.recovery_point, len(list(logs.read("t")))) == (100, 100, 100)
+
+
+def test_a_follower_gets_what_comes_later(tmp_path: Path) -> None:
+    """It waits between records, and ends when nothing comes for as long as it said."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t")
+        logs.append("t", b"a")
+        followed = logs.follow("t", idle_ms=50)
+        first = next(followed).value
+        logs.append("t", b"b")
+        rest = [record.value for record in followed]
+
+    assert (first, rest) == (b"a", [b"b"])
+
+
+def test_a_follower_of_a_deleted_topic_is_told(tmp_path: Path) -> None:
+    """It does not wait for ever."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t")
+        logs.append("t", b"a")
+        followed = logs.follow("t")
+        next(followed)
+        logs.delete_topic("t")
+
+        with pytest.raises(UnknownTopicOrPartition):
+            next(followed)
+
+
+def test_a_closed_one_refuses(tmp_path: Path) -> None:
+    """With a typed error."""
+    logs = tidelog.open(tmp_path)
+    logs.create_topic("t")
+    partition = logs.partition("t", 0)
+    logs.close()
+
+    with pytest.raises(KafkaStorageError):
+        partition.append_records([(-1, None, b"x", ())])
+
+
+def test_keywords_are_settings(tmp_path: Path) -> None:
+    """Underscores stand for dots; several directories may be named."""
+    with tidelog.open(tmp_path / "a", {}, tmp_path / "b", retention_ms=5) as logs:
+        logs.create_topic("t", 2)
+
+        assert logs.config_of("t").retention_ms == 5
+        assert (tmp_path / "b" / "t-1").is_dir()
+
+
+def test_only_one_may_have_a_directory_open(tmp_path: Path) -> None:
+    """The second is told who has it; reading still works."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t")
+        with pytest.raises(DirectoryLocked):
+            tidelog.open(tmp_path)
+        with tidelog.open_read_only(tmp_path / "t-0") as log:
+            assert log.log_end_offset == 0
