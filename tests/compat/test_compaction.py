@@ -1,0 +1,189 @@
+"""The same log, compacted here and by Kafka 4.3.1."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from contextlib import contextmanager
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tidelog.cleaner.checkpoints import FILE_NAME
+from tidelog.cleaner.cleaner import Cleanable, Cleaner, CleanerSettings
+from tidelog.cleaner.pace import Pace
+from tidelog.codec.checkpoint_file import read_checkpoint
+from tidelog.codec.compression import Codec
+from tidelog.config.log import LogConfig
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.scheduler import InlineScheduler
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.log.log import Log
+from tidelog.log.producer_state import ProducerStateConfig
+from tidelog.records.builder import build_batch
+from tidelog.records.columns import iterate
+from tidelog.records.control import build_marker
+from tidelog.records.memory import walk
+from tidelog.records.validate import AppendOrigin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import Kafka
+
+pytestmark = pytest.mark.compat
+SETTINGS = {
+    "cleanup.policy": "compact",
+    "internal.segment.bytes": "16384",
+    "index.interval.bytes": "512",
+    "min.cleanable.dirty.ratio": "0.01",
+}
+RETENTION_MS = 86_400_000
+HORIZON, CODEC = 0x40, 0x07
+
+
+@contextmanager
+def open_log(directory: Path) -> Iterator[Log]:
+    scheduler = InlineScheduler()
+    with Log.open(
+        str(directory),
+        fs=SYSTEM_FILES,
+        clock=SYSTEM_CLOCK,
+        scheduler=scheduler,
+        rng=Random(0),
+        config=LogConfig.parse(SETTINGS),
+        producer_config=ProducerStateConfig(transaction_verification=False),
+    ) as log:
+        log.update_high_watermark(log.log_end_offset)
+        yield log
+    scheduler.close()
+
+
+def write_history(directory: Path, rng: Random) -> None:
+    """Append plain, idempotent and transactional batches of few keys, with tombstones."""
+    now_ms = SYSTEM_CLOCK.now_ms() - 60_000
+    sequences = dict.fromkeys(range(1, 6), 0)
+    opened: set[int] = set()
+
+    def batch(**fields: Any) -> bytes:
+        count = rng.randint(1, 12)
+        records = [
+            (
+                now_ms + rng.randint(-500, 500),
+                b"key-%d" % rng.randint(0, 60),
+                None if rng.random() < 0.2 else rng.randbytes(rng.randint(0, 40)),
+                ((("h", b"x"),) if rng.random() < 0.2 else ()),
+            )
+            for _ in range(count)
+        ]
+        codec = rng.choice([Codec.NONE, Codec.NONE, Codec.GZIP, Codec.ZSTD])
+        return build_batch(records, codec=codec, **fields)
+
+    with open_log(directory) as log:
+        for _ in range(400):
+            now_ms += 10
+            producer_id = rng.randint(0, 5)
+            known = {"producer_id": producer_id, "producer_epoch": 0}
+            if producer_id in opened and rng.random() < 0.4:
+                marker = build_marker(
+                    **known, coordinator_epoch=0, is_commit=rng.random() < 0.5, timestamp=now_ms
+                )
+                origin = AppendOrigin.COORDINATOR
+                log.append_as_leader(marker, origin=origin, transaction_version=1)
+                opened.discard(producer_id)
+            elif producer_id == 0:
+                log.append_as_leader(batch())
+            else:
+                is_transactional = producer_id in opened or producer_id > 2
+                opened.update({producer_id} if is_transactional else ())
+                data = batch(
+                    **known,
+                    base_sequence=sequences[producer_id],
+                    transactional=is_transactional,
+                )
+                info = log.append_as_leader(data)
+                sequences[producer_id] += info.last_offset - info.first_offset + 1
+        for producer_id in sorted(opened):
+            known = {"producer_id": producer_id, "producer_epoch": 0}
+            marker = build_marker(**known, coordinator_epoch=0, is_commit=False, timestamp=now_ms)
+            origin = AppendOrigin.COORDINATOR
+            log.append_as_leader(marker, origin=origin, transaction_version=1)
+        log.roll()
+        log.append_as_leader(build_batch([(now_ms, b"last", b"", ())]))
+
+
+def hand_over(source: Path, target: Path) -> None:
+    for path in target.iterdir():
+        if path.name != "partition.metadata":
+            path.unlink()
+    for path in source.iterdir():
+        if path.name != "partition.metadata":
+            shutil.copyfile(path, target / path.name)
+
+
+def wait_until_cleaned(kafka: Kafka, offset: int) -> None:
+    """Wait until the broker's cleaner has written down that it came to ``offset``."""
+    pause = threading.Event()
+    for _ in range(300):
+        lines = read_checkpoint(SYSTEM_FILES, str(kafka.directory / FILE_NAME))
+        if lines.get(("dirty", 0)) == offset:
+            return
+        pause.wait(0.2)
+    pytest.fail(f"Kafka did not clean up to {offset}")
+
+
+def listed(directory: Path) -> list[tuple[Any, ...]]:
+    """Return of each batch the file, the header, the records, and the bytes if they lie plain."""
+    found = []
+    for path in sorted(directory.glob("*.log")):
+        data = path.read_bytes()
+        batches, _, error = walk(data, check_crc=True)
+        assert error is None
+        for index in range(len(batches)):
+            header = batches.header(index)._asdict()
+            raw = data[batches.position[index] : batches.end[index]]
+            records = list(iterate(data, batches.slice(index, index + 1), control=True))
+            if header["attributes"] & CODEC:
+                del header["length"], header["crc"]
+                raw = b""
+            found.append((path.name, header, records, raw))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_kafka_and_tidelog_clean_a_log_to_the_same_batches(
+    kafka: Kafka, tmp_path: Path, seed: int
+) -> None:
+    """Same files, headers, records; same bytes where nothing is compressed; same index entries."""
+    ours = tmp_path / "dirty-0"
+    write_history(ours, Random(seed))
+    with kafka.properties.open("a", encoding="utf-8") as properties:
+        properties.write("log.cleaner.backoff.ms=300\nlog.initial.task.delay.ms=0\n")
+    with kafka.running():
+        kafka.ask("create dirty " + ",".join(f"{k}={v}" for k, v in SETTINGS.items()))
+    theirs = kafka.directory / "dirty-0"
+    hand_over(ours, theirs)
+    with open_log(ours) as log:
+        end = log.segments.active.base_offset
+    with kafka.running():
+        wait_until_cleaned(kafka, end)
+
+    expected = listed(theirs)
+    horizons = {h["base_timestamp"] for _, h, _, _ in expected if h["attributes"] & HORIZON}
+    assert len(horizons) == 1
+    now_ms = horizons.pop() - RETENTION_MS
+    with open_log(ours) as log:
+        settings = CleanerSettings(128 << 20, 0.9)
+        pace = Pace(1 << 20, lambda: None)
+        cleaner = Cleaner(settings, clock=SYSTEM_CLOCK, rng=Random(0), pace=pace)
+        cleaner.clean(log, Cleanable(0, end), now_ms)
+
+    found = listed(ours)
+    assert expected == found
+    for name in {name for name, *_ in found}:
+        for suffix in (".txnindex", ".timeindex"):
+            mine, kafkas = (place / name.replace(".log", suffix) for place in (ours, theirs))
+            assert mine.exists() == kafkas.exists()
+            assert not mine.exists() or mine.read_bytes() == kafkas.read_bytes()
