@@ -6,7 +6,8 @@ in a broker that does nothing else, but for the seconds a fresh JVM spends compi
 stand beside wall time, since other work on a machine does not change them as much.
 
     make peer
-    .venv/bin/python benchmarks/cleaner.py [--gigabytes 2] [--rounds 3] [--case 100x1M ...]
+    .venv/bin/python benchmarks/cleaner.py [--gigabytes 2] [--rounds 3] [--case 100x1M]
+        [--directory /dev/shm]
 """
 
 from __future__ import annotations
@@ -239,8 +240,8 @@ def show(name: str, who: str, figures: Figures, size_bytes: int, count: int) -> 
     )
 
 
-def measure(name: str, case: Case, size_bytes: int, rounds: int) -> None:
-    with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as temporary:
+def measure(name: str, case: Case, size_bytes: int, rounds: int, directory: str | None) -> None:
+    with tempfile.TemporaryDirectory(prefix="tidelog-bench-", dir=directory) as temporary:
         source, work = Path(temporary) / "t-0", Path(temporary) / "work"
         source.mkdir()
         count = make(source, case, size_bytes)
@@ -264,6 +265,7 @@ def main() -> int:
     parser.add_argument("--gigabytes", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--case", action="append", choices=CASES)
+    parser.add_argument("--directory", help="where the logs are made; /dev/shm leaves out the disk")
     args = parser.parse_args()
     print(
         platform.platform(),
@@ -272,7 +274,7 @@ def main() -> int:
     )
     gate.force(True)
     for name in args.case or CASES:
-        measure(name, CASES[name], int(args.gigabytes * 1e9), args.rounds)
+        measure(name, CASES[name], int(args.gigabytes * 1e9), args.rounds, args.directory)
     return 0
 
 

@@ -103,7 +103,8 @@ def test_other_settings_restart_the_cleaners(place: Place) -> None:
 def test_a_partition_that_cannot_be_cleaned_is_seen_and_tried_again(place: Place) -> None:
     """A damaged log is in the metrics with its error, and is cleaned once it has been mended.
 
-    Scenario: LogCleanerLagIntegrationTest.testMarksPartitionsAsOfflineAndPopulatesUncleanableMetrics
+    Scenario: LogCleanerLagIntegrationTest.
+    testMarksPartitionsAsOfflineAndPopulatesUncleanableMetrics
     """
     place.fill()
     place.damage()
