@@ -224,7 +224,7 @@ class Disk:
         return sum(len(node.content) for node in self.nodes() if isinstance(node, FileNode))
 
     def _surviving_renamings(self, rng: Random, kept: Kept | None) -> Iterator[_Renaming]:
-        style: Kept = kept or rng.choice(_STYLES)
+        style: Kept = rng.choice(_STYLES) if kept is None else kept
         end = rng.randrange(len(self._pending) + 1)
         lost: set[Entry] = set()
         for number, change in enumerate(self._pending):
