@@ -1,0 +1,142 @@
+"""``tidelog run`` as a process: signals, a second writer, a directory that goes away."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tidelog
+from tidelog.errors import DirectoryLocked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+COMMAND = [sys.executable, "-c", "import sys; from tidelog.cli.main import main; sys.exit(main())"]
+pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def service(*words: object) -> Iterator[subprocess.Popen[str]]:
+    """Run the service until its log says that it is ready; end it afterwards."""
+    given = [*COMMAND, "run", *map(str, words)]
+    with subprocess.Popen(given, stderr=subprocess.PIPE, text=True) as process:
+        read_until(process, "ready ")
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def read_until(process: subprocess.Popen[str], text: str) -> str:
+    """Return the log line that holds ``text``."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if text in line:
+            return line
+    raise AssertionError(f"the service ended before it said {text!r}")
+
+
+def tidelog_command(*words: object) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own."""
+    given = [*COMMAND, *map(str, words)]
+    return subprocess.run(given, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_service_in_order(tmp_path: Path, number: signal.Signals) -> None:
+    """Logs are closed and directories marked, with exit code 0."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t")
+    with service("-d", tmp_path) as process:
+        during = (tmp_path / ".kafka_cleanshutdown").exists()
+        process.send_signal(number)
+        code = process.wait(20)
+
+    assert (during, code) == (False, 0)
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_a_second_writer_is_told_who_holds_the_directory(tmp_path: Path) -> None:
+    """Readers and tools work meanwhile."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t")
+        logs.append("t", b"a")
+    with service("-d", tmp_path) as process:
+        refused = tidelog_command("append", "t", "-d", tmp_path)
+        second = tidelog_command("run", "-d", tmp_path)
+        read = tidelog_command("cat", "t", "-d", tmp_path)
+        with pytest.raises(DirectoryLocked, match=str(process.pid)):
+            tidelog.open(tmp_path)
+
+    assert (refused.returncode, second.returncode, read.returncode) == (2, 2, 0)
+    assert f"process {process.pid}" in refused.stderr
+    assert '"value": "a"' in read.stdout
+
+
+def test_a_killed_service_opens_again_by_itself(tmp_path: Path) -> None:
+    """SIGKILL leaves a lock file that nobody holds."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t")
+        logs.append("t", b"a")
+    with service("-d", tmp_path) as process:
+        process.kill()
+        process.wait(20)
+    with service("-d", tmp_path):
+        pass
+    with tidelog.open(tmp_path) as logs:
+        assert [record.value for record in logs.read("t")] == [b"a"]
+
+
+def test_a_directory_that_is_removed_leaves_the_others(tmp_path: Path) -> None:
+    """The log and the metrics say so, and the service goes on."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    with tidelog.open(first, {}, second) as logs:
+        logs.create_topic("t", 2)
+    fast = ("-o", "replica.high.watermark.checkpoint.interval.ms=100")
+    metrics = ("-o", "tidelog.metrics.interval.ms=100")
+    with service("-d", first, "-d", second, *fast, *metrics) as process:
+        second.rename(tmp_path / "gone")
+        line = read_until(process, "log-dir-failed")
+        shown = ""
+        while f'log_directory="{second}"}} 1' not in shown:
+            shown = tidelog_command("metrics", "-d", first).stdout
+        process.terminate()
+        code = process.wait(20)
+
+    assert str(second) in line
+    assert "kafka_log_log_manager_offline_log_directory_count 1" in shown
+    assert code == 0
+
+
+def test_without_any_directory_the_service_ends(tmp_path: Path) -> None:
+    """With exit code 1: what was here is not here any more."""
+    data = tmp_path / "a"
+    with tidelog.open(data) as logs:
+        logs.create_topic("t")
+    fast = ("-o", "replica.high.watermark.checkpoint.interval.ms=100")
+    with service("-d", data, *fast) as process:
+        data.rename(tmp_path / "gone")
+        code = process.wait(20)
+
+    assert code == 1
+
+
+def test_new_settings_are_taken_while_it_runs(tmp_path: Path) -> None:
+    """SIGHUP reads the file again; what needs a restart is refused as a whole."""
+    file = tmp_path / "server.properties"
+    file.write_text(f"log.dirs={tmp_path / 'a'}\nlog.retention.ms=5\n", "utf-8")
+    with service("--config", file) as process:
+        file.write_text(f"log.dirs={tmp_path / 'a'}\nlog.retention.ms=6\n", "utf-8")
+        process.send_signal(signal.SIGHUP)
+        read_until(process, "settings-taken")
+        file.write_text(f"log.dirs={tmp_path / 'b'}\n", "utf-8")
+        process.send_signal(signal.SIGHUP)
+        line = read_until(process, "settings-not-taken")
+
+    assert "log.dirs" in line
