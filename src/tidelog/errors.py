@@ -318,6 +318,27 @@ class CleaningAborted(TidelogError):
     """A cleaning was told to stop, or met a segment to be split first; nothing is lost by it."""
 
 
+class DataLoss(TidelogError):
+    """Offsets ``[start_offset, end_offset)`` that a reader asked for are gone; ``cause`` says why.
+
+    Nothing was skipped. The reader may go on with what is left by saying that loss is accepted.
+    """
+
+    def __init__(
+        self, topic: str, partition: int, start_offset: int, end_offset: int, cause: str
+    ) -> None:
+        super().__init__(topic, partition, start_offset, end_offset, cause)
+        self.topic = topic
+        self.partition = partition
+        self.start_offset = start_offset
+        self.end_offset = end_offset
+        self.cause = cause
+
+    def __str__(self) -> str:
+        place = f"{self.topic}-{self.partition}"
+        return f"{place} has no offsets [{self.start_offset}, {self.end_offset}): {self.cause}"
+
+
 class DirectoryLocked(TidelogError):
     """Another process (or this one) already writes the data directory; ``pid`` 0: unknown."""
 

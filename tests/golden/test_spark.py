@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
     from conftest import Partition
 
@@ -40,22 +40,58 @@ def is_timely(partition: Partition) -> bool:
 
 
 @pytest.fixture(scope="module")
-def rows_by_partition(
-    spark: SparkSession, partitions: list[Partition], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Rows]:
-    """Read every partition and tell the rows by topic; those without fitting times apart."""
+def data_dir(partitions: list[Partition], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return one data directory of all partitions, each with a topic of its own."""
     directory = tmp_path_factory.mktemp("data")
     link_all(partitions, directory)
-    reader = spark.read.format("tidelog")
-    late = "|".join(re.escape(topic_of(found)) for found in partitions if not is_timely(found))
-    timely = reader.option("subscribePattern", f"(?!{late}).*").option("includeHeaders", "true")
-    timeless = spark.read.format("tidelog").option("subscribePattern", late).schema(TIMELESS)
+    return str(directory)
+
+
+@pytest.fixture(scope="module")
+def rows_by_partition(
+    spark: SparkSession, partitions: list[Partition], data_dir: str
+) -> dict[str, Rows]:
+    """Read every partition and tell the rows by topic; those without fitting times apart."""
+    timely = [found for found in partitions if is_timely(found)]
+    timeless = [found for found in partitions if not is_timely(found)]
     frames = [
-        timely.load(str(directory)).selectExpr("unix_millis(timestamp) AS millis", *COLUMNS),
-        timeless.load(str(directory)).selectExpr("CAST(NULL AS bigint) AS millis", *COLUMNS),
+        reader_of(spark, timely)
+        .option("includeHeaders", "true")
+        .load(data_dir)
+        .selectExpr("unix_millis(timestamp) AS millis", *COLUMNS),
+        reader_of(spark, timeless)
+        .schema(TIMELESS)
+        .load(data_dir)
+        .selectExpr("CAST(NULL AS bigint) AS millis", *COLUMNS),
     ]
+    return by_topic(frames[0].union(frames[1]))
+
+
+@pytest.fixture(scope="module")
+def committed_by_partition(
+    spark: SparkSession, partitions: list[Partition], data_dir: str
+) -> dict[str, Rows]:
+    """Read committed records of every partition that has a listing of them."""
+    frame = (
+        reader_of(spark, [found for found in partitions if found.has_committed])
+        .option("includeHeaders", "true")
+        .option("kafka.isolation.level", "read_committed")
+        .load(data_dir)
+        .selectExpr("unix_millis(timestamp) AS millis", *COLUMNS)
+    )
+    return by_topic(frame)
+
+
+def reader_of(spark: SparkSession, partitions: list[Partition]) -> DataFrameReader:
+    """Return a reader of these partitions; their topics are the only ones named so."""
+    topics = "|".join(re.escape(topic_of(found)) for found in partitions)
+    return spark.read.format("tidelog").option("subscribePattern", f"^({topics})$")
+
+
+def by_topic(frame: DataFrame) -> dict[str, Rows]:
+    """Collect the rows of each topic."""
     rows: dict[str, Rows] = {}
-    for row in frames[0].union(frames[1]).collect():
+    for row in frame.collect():
         rows.setdefault(row["topic"], []).append(listed(row))
     return rows
 
@@ -66,7 +102,7 @@ def topic_of(partition: Partition) -> str:
 
 
 def link_all(partitions: list[Partition], directory: Path) -> None:
-    """Make one data directory of all partitions, each with a topic of its own.
+    """Link all partitions into a data directory.
 
     Each query starts Python processes to plan it, so one for all is much faster than one a case.
     """
@@ -114,3 +150,13 @@ def test_spark_gives_the_records_that_kafka_gives(
     else:
         unheld = ("leaderEpoch", "timestamp")
         assert without(partition.records, *unheld) == without(rows, *unheld)
+
+
+def test_spark_gives_the_committed_records_that_kafka_gives(
+    transactional: Partition, committed_by_partition: dict[str, Rows]
+) -> None:
+    """With isolation read_committed, rows are what such a Java consumer received."""
+    rows = committed_by_partition.get(topic_of(transactional), [])
+
+    expected = without(transactional.committed, "leaderEpoch")
+    assert expected == sorted(rows, key=lambda row: row["offset"])

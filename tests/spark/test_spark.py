@@ -179,7 +179,7 @@ def test_offsets_bound_a_read(spark: SparkSession, data_dir: str) -> None:
 
     assert part.count() == 90
     assert [row.offset for row in few.collect()] == [10, 11, 12]
-    with pytest.raises(AnalysisException, match="offset 101 is out of range"):
+    with pytest.raises(AnalysisException, match="the log ends at 100"):
         read(spark, data_dir, startingOffsets='{"t":{"0":101}}').count()
 
 
@@ -188,9 +188,12 @@ def test_many_tasks_read_each_record_once(spark: SparkSession, data_dir: str) ->
     write(numbers(spark, 20_000), data_dir, numPartitions=3, batchBytes=2000)
 
     cut = read(spark, data_dir, minPartitions=7)
+    small = read(spark, data_dir, maxRecordsPerPartition=3000)
 
-    assert cut.rdd.getNumPartitions() >= 5
+    assert cut.rdd.getNumPartitions() >= 7
     assert cut.select("partition", "offset").distinct().count() == cut.count() == 20_000
+    assert max(small.rdd.mapPartitions(lambda rows: [sum(1 for _ in rows)]).collect()) <= 3000
+    assert small.select("partition", "offset").distinct().count() == 20_000
 
 
 def test_each_row_may_name_its_topic(spark: SparkSession, data_dir: str) -> None:

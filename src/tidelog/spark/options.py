@@ -6,44 +6,71 @@ defaults are those of Spark's own Kafka source (``KafkaSourceProvider``) where i
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from dataclasses import dataclass, field
-from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import InvalidArgument
+from tidelog.log.reader import ReadUpTo
+from tidelog.spark.given import Given, json_object
+from tidelog.spark.offset_choice import (
+    EARLIEST,
+    ENDING_OPTIONS,
+    LATEST,
+    STARTING_OPTIONS,
+    STRATEGY,
+    OffsetChoice,
+    ending_choice,
+    refuse_in_batch,
+    starting_choice,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _log = logging.getLogger(__name__)
 
-EARLIEST: Final = -2
-"""An offset that stands for the log's start. Source: Kafka ListOffsetsRequest."""
-
-LATEST: Final = -1
-"""An offset that stands for the log's end."""
-
-TopicPartition = tuple[str, int]
-OffsetChoice = int | dict[TopicPartition, int]
-"""``EARLIEST`` or ``LATEST`` for all partitions, or an offset (or one of the two) for each."""
-
 MEGABYTE: Final = 1 << 20
 DEFAULT_SPLIT_BYTES: Final = 128 * MEGABYTE
 DEFAULT_BATCH_BYTES: Final = 64 << 10
+DEFAULT_TRIGGER_DELAY_MS: Final = 15 * 60_000
+
+FROM_EARLIEST: Final = OffsetChoice(EARLIEST, option=STARTING_OPTIONS[-1])
+TO_LATEST: Final = OffsetChoice(LATEST, option=ENDING_OPTIONS[-1])
 
 _STRATEGIES: Final = ("subscribe", "subscribePattern", "assign")
+_ISOLATION: Final = "kafka.isolation.level"
+_STREAM_OPTIONS: Final = (
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "maxBytesPerTrigger",
+)
 _READ_OPTIONS: Final = (
     *_STRATEGIES,
-    "startingOffsets",
-    "endingOffsets",
+    *reversed(STARTING_OPTIONS),
+    *reversed(ENDING_OPTIONS),
+    STRATEGY,
+    "failOnDataLoss",
     "includeHeaders",
-    "maxSplitBytes",
     "minPartitions",
+    "maxRecordsPerPartition",
+    _ISOLATION,
+    "readUpTo",
+    "maxSplitBytes",
+    "verifyChecksums",
+    *_STREAM_OPTIONS,
 )
+_REFUSED: Final = {
+    "kafka.auto.offset.reset": "startingOffsets says where to start",
+    "kafka.key.deserializer": "keys are bytes; cast them after load()",
+    "kafka.value.deserializer": "values are bytes; cast them after load()",
+    "kafka.enable.auto.commit": "Spark keeps the offsets of a stream",
+    "kafka.interceptor.classes": "there is no consumer for them to look into",
+}
+"""What Spark's Kafka source refuses too, since a job that sets it expects what does not happen."""
+
 _WRITE_OPTIONS: Final = (
     "topic",
     "numPartitions",
@@ -53,16 +80,6 @@ _WRITE_OPTIONS: Final = (
     "includeHeaders",
 )
 _TOPIC_SETTING: Final = "topic."
-_SPARK_OPTIONS: Final = ("path", "paths", "location", "owner", "provider")
-"""What Spark itself passes, for a path and for a table in its catalogue."""
-
-_OF_A_CONSUMER: Final = (
-    "groupIdPrefix",
-    "kafkaConsumer.pollTimeoutMs",
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
-)
-"""Options of the Kafka source that mean nothing without a broker, accepted and passed over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,31 +91,105 @@ class TopicChoice:
     assigned: Mapping[str, tuple[int, ...]] | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerLimits:
+    """How much one micro-batch takes: offsets and bytes; None: no limit.
+
+    With ``min_offsets`` a batch waits for that many, ``max_delay_ms`` at most.
+    """
+
+    max_offsets: int | None = None
+    min_offsets: int | None = None
+    max_bytes: int | None = None
+    max_delay_ms: int = DEFAULT_TRIGGER_DELAY_MS
+
+    @classmethod
+    def parse(cls, given: Given) -> TriggerLimits:
+        """Read the options of a stream's limits."""
+        limits = cls(
+            max_offsets=given.optional_number("maxOffsetsPerTrigger", least=1),
+            min_offsets=given.optional_number("minOffsetsPerTrigger", least=0),
+            max_bytes=given.optional_number("maxBytesPerTrigger", least=1),
+            max_delay_ms=given.duration_ms("maxTriggerDelay", DEFAULT_TRIGGER_DELAY_MS),
+        )
+        if None not in (limits.min_offsets, limits.max_offsets) and (
+            (limits.min_offsets or 0) > (limits.max_offsets or 0)
+        ):
+            raise InvalidArgument(
+                f"minOffsetsPerTrigger ({limits.min_offsets}) is above maxOffsetsPerTrigger "
+                f"({limits.max_offsets})"
+            )
+        return limits
+
+
+NO_LIMITS: Final = TriggerLimits()
+
+
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What one ``load()`` reads; ``max_split_bytes`` is how much of a log one task takes."""
+    """What one ``load()`` reads; ``max_split_bytes`` is how much of a log one task takes.
+
+    ``committed`` leaves out aborted transactions and what is not decided yet.
+    """
 
     path: str
     choice: TopicChoice
-    starting: OffsetChoice = EARLIEST
-    ending: OffsetChoice = LATEST
+    starting: OffsetChoice = FROM_EARLIEST
+    ending: OffsetChoice = TO_LATEST
     include_headers: bool = False
+    fail_on_data_loss: bool = True
+    committed: bool = False
+    up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK
     max_split_bytes: int = DEFAULT_SPLIT_BYTES
     min_partitions: int = 1
+    max_records_per_task: int | None = None
+    verify_checksums: bool = True
+    limits: TriggerLimits = NO_LIMITS
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
         """Read the options of a batch read; raise InvalidArgument that says what does not hold."""
-        given = _Given.known(options, _READ_OPTIONS)
+        given = _read_options(options)
+        unused = tuple(name for name in _STREAM_OPTIONS if given.has(name))
+        _tell_passed_over(given.passed_over + unused)
+        read = cls._parse(given, default_start=EARLIEST)
+        refuse_in_batch(read.starting, LATEST)
+        refuse_in_batch(read.ending, EARLIEST)
+        return read
+
+    @classmethod
+    def parse_stream(cls, options: Mapping[str, str]) -> ReadOptions:
+        """Read the options of a stream, which starts at the latest offset unless told."""
+        given = _read_options(options)
+        for name in ENDING_OPTIONS:
+            if given.has(name):
+                raise InvalidArgument(f"{name} is not for a stream, which has no end")
+        _tell_passed_over(given.passed_over)
+        return cls._parse(given, default_start=LATEST)
+
+    @classmethod
+    def _parse(cls, given: Given, *, default_start: int) -> ReadOptions:
+        levels = ("read_uncommitted", "read_committed")
         return cls(
             path=given.path(),
             choice=_choice(given),
-            starting=_offsets(given, "startingOffsets", default=EARLIEST, refused=LATEST),
-            ending=_offsets(given, "endingOffsets", default=LATEST, refused=EARLIEST),
+            starting=starting_choice(given, default=default_start),
+            ending=ending_choice(given),
             include_headers=given.flag("includeHeaders"),
+            fail_on_data_loss=given.flag("failOnDataLoss", default=True),
+            committed=given.one_of(_ISOLATION, levels) == "read_committed",
+            up_to=ReadUpTo(given.one_of("readUpTo", tuple(ReadUpTo))),
             max_split_bytes=given.number("maxSplitBytes", DEFAULT_SPLIT_BYTES, least=1),
             min_partitions=given.number("minPartitions", 1, least=1),
+            max_records_per_task=given.optional_number("maxRecordsPerPartition", least=1),
+            verify_checksums=given.flag("verifyChecksums", default=True),
+            limits=TriggerLimits.parse(given),
         )
+
+
+def wants_headers(options: Mapping[str, str]) -> bool:
+    """Return whether a read's options, which must have known names, ask for headers."""
+    return _read_options(options).flag("includeHeaders")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,97 +212,35 @@ class WriteOptions:
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
         """Read the options of a write; raise InvalidArgument that says what does not hold."""
         settings, others = _take_settings(options)
-        given = _Given.known(others, _WRITE_OPTIONS)
+        given = Given.known(others, _WRITE_OPTIONS)
+        _tell_passed_over(given.passed_over)
         given.flag("includeHeaders")  # headers are written whenever there is such a column
-        level = given.text("compressionLevel")
         return cls(
             path=given.path(),
             topic=given.text("topic"),
             num_partitions=given.number("numPartitions", 1, least=1),
             topic_config=settings,
             compression=given.text("compression"),
-            compression_level=None if level is None else given.number("compressionLevel", 0),
+            compression_level=given.optional_number("compressionLevel"),
             batch_bytes=given.number("batchBytes", DEFAULT_BATCH_BYTES, least=128),
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """Options as given, by lower-case name: Spark does not keep the case."""
-
-    values: Mapping[str, str]
-    known_names: tuple[str, ...] = field(default=())
-
-    @classmethod
-    def known(cls, options: Mapping[str, str], names: tuple[str, ...]) -> _Given:
-        """Take the options, refusing what is neither ours nor to be passed over."""
-        values = {name.lower(): value for name, value in options.items()}
-        accepted = {name.lower() for name in (*names, *_SPARK_OPTIONS)}
-        for name, value in values.items():
-            if name not in accepted:
-                _pass_over(name, value, names)
-        return cls(values, names)
-
-    def text(self, name: str) -> str | None:
-        """Return the option's text, or None when it was not given."""
-        return self.values.get(name.lower())
-
-    def flag(self, name: str) -> bool:
-        """Return whether a true or false option was given as true."""
-        value = (self.text(name) or "false").strip().lower()
-        if value not in ("true", "false"):
-            raise InvalidArgument(f"option {name} is true or false, not {value!r}")
-        return value == "true"
-
-    def number(self, name: str, default: int, least: int | None = None) -> int:
-        """Return a whole number, at least ``least``."""
-        text = self.text(name)
-        if text is None:
-            return default
-        try:
-            value = int(text)
-        except ValueError:
-            raise InvalidArgument(f"option {name} is a whole number, not {text!r}") from None
-        if least is not None and value < least:
-            raise InvalidArgument(f"option {name} must be at least {least}, not {value}")
-        return value
-
-    def path(self) -> str:
-        """Return the data directory: the one path given, which may be a ``file:`` URI."""
-        paths = json.loads(self.values.get("paths", "[]"))
-        if self.values.get("path"):
-            paths = [self.values["path"]]
-        if len(paths) != 1:
-            raise InvalidArgument(
-                f"{len(paths)} paths were given; a read or write takes one data directory: "
-                ".load('/path/to/data')"
-            )
-        return local_path(str(paths[0]))
+def _read_options(options: Mapping[str, str]) -> Given:
+    given = Given.known(options, _READ_OPTIONS)
+    for name, reason in _REFUSED.items():
+        if given.has(name):
+            raise InvalidArgument(f"option {name} is not supported: {reason}")
+    return given
 
 
-def local_path(path: str) -> str:
-    """Return a path on this machine from a path or a ``file:`` URI."""
-    parts = urlsplit(path)
-    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
-        return unquote(parts.path)
-    if "://" in path:
-        raise InvalidArgument(f"{path} is not on this machine; only local directories are read")
-    return path
+def _tell_passed_over(names: tuple[str, ...]) -> None:
+    """Log, in one line, which options mean nothing here.
 
-
-def _pass_over(name: str, value: str, names: tuple[str, ...]) -> None:
-    """Take note of an option that means nothing here, or refuse one that nobody knows."""
-    if name == "kafka.isolation.level" and value != "read_uncommitted":
-        raise InvalidArgument(
-            f"kafka.isolation.level={value} is not read yet: aborted records show"
-        )
-    if name.startswith("kafka.") or name in {known.lower() for known in _OF_A_CONSUMER}:
-        _log.info("option-passed-over: %s means nothing without a broker", name)
-        return
-    spelled = {known.lower(): known for known in names}
-    near = [spelled[match] for match in get_close_matches(name, spelled)]
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
-    raise InvalidArgument(f"unknown option {name}; {hint}")
+    A warning, since that is the only level at which Spark's planner shows what Python logs.
+    """
+    if names:
+        _log.warning("options-passed-over: %s", ", ".join(names))
 
 
 def _take_settings(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -226,7 +255,7 @@ def _take_settings(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str
     return settings, others
 
 
-def _choice(given: _Given) -> TopicChoice:
+def _choice(given: Given) -> TopicChoice:
     chosen = [name for name in _STRATEGIES if given.text(name) is not None]
     if len(chosen) != 1:
         what = " and ".join(chosen) + " contradict each other" if chosen else "no topic was chosen"
@@ -235,62 +264,28 @@ def _choice(given: _Given) -> TopicChoice:
     if chosen[0] == "assign":
         return TopicChoice(assigned=_assigned(text))
     if chosen[0] == "subscribePattern":
-        try:
-            return TopicChoice(pattern=re.compile(text))
-        except re.error as error:
-            raise InvalidArgument(f"subscribePattern {text!r} does not hold: {error}") from None
+        return TopicChoice(pattern=_pattern(text.strip()))
     topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not topics:
         raise InvalidArgument("subscribe names no topic; it takes names with commas between")
     return TopicChoice(topics=topics)
 
 
+def _pattern(text: str) -> re.Pattern[str]:
+    if not text:
+        raise InvalidArgument("subscribePattern is empty; it takes a regular expression")
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise InvalidArgument(f"subscribePattern {text!r} does not hold: {error}") from None
+
+
 def _assigned(text: str) -> dict[str, tuple[int, ...]]:
     form = 'assign takes JSON such as {"topicA":[0,1],"topicB":[2,4]}'
-    chosen = _json_object(text, form)
+    chosen = json_object(text, form)
     for partitions in chosen.values():
         if not isinstance(partitions, list) or not all(type(p) is int for p in partitions):
             raise InvalidArgument(f"{form}, not {text}")
     if not any(chosen.values()):
         raise InvalidArgument(f"{form}; {text} names no partition")
     return {topic: tuple(dict.fromkeys(partitions)) for topic, partitions in chosen.items()}
-
-
-def _offsets(given: _Given, name: str, *, default: int, refused: int) -> OffsetChoice:
-    text = given.text(name)
-    words = {"earliest": EARLIEST, "latest": LATEST}
-    refused_word = "latest" if refused == LATEST else "earliest"
-    if text is None:
-        return default
-    choice = words.get(text.strip().lower())
-    if choice is None:
-        choices = _offsets_by_partition(name, text)
-        if refused in choices.values():
-            raise InvalidArgument(f"{name}: {refused} ({refused_word}) is not for a batch read")
-        return choices
-    if choice == refused:
-        raise InvalidArgument(f"{name} cannot be {refused_word} in a batch read")
-    return choice
-
-
-def _offsets_by_partition(name: str, text: str) -> dict[TopicPartition, int]:
-    form = f'{name} takes earliest, latest or JSON such as {{"topicA":{{"0":23,"1":-2}}}}'
-    offsets: dict[TopicPartition, int] = {}
-    for topic, partitions in _json_object(text, form).items():
-        if not isinstance(partitions, dict):
-            raise InvalidArgument(f"{form}, not {text}")
-        for partition, offset in partitions.items():
-            if not partition.isdecimal() or type(offset) is not int or offset < EARLIEST:
-                raise InvalidArgument(f"{form}, not {text}")
-            offsets[topic, int(partition)] = offset
-    return offsets
-
-
-def _json_object(text: str, form: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise InvalidArgument(f"{form}, not {text}")
-    return value

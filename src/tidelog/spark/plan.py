@@ -1,28 +1,26 @@
-"""Which offsets a batch read takes, and how they become tasks of about equal bytes.
+"""Which offsets a batch read takes, and how ranges become tasks of about equal bytes.
 
-Owns the choice of partitions, the resolution of offsets and the packing into tasks. Must not know
-Spark's classes, so it can be tested without a session. Spark: ``KafkaOffsetReader`` and
-``KafkaOffsetRangeCalculator``.
+Owns the packing into tasks. Must not know Spark's classes, so it can be tested without a session.
+Spark: ``KafkaOffsetRangeCalculator``.
 """
 
 from __future__ import annotations
 
-import os
+import heapq
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.errors import InvalidArgument, OffsetOutOfRange, UnknownTopicOrPartition
-from tidelog.log.reader import open_read_only
-from tidelog.manager.log_dirs import live_partitions
-from tidelog.segment.filenames import log_directory_name
-from tidelog.spark.options import EARLIEST, LATEST, MEGABYTE
+from tidelog.spark.bounds import bounds, check_complete
+from tidelog.spark.loss import DELETED, LossPolicy
+from tidelog.spark.options import MEGABYTE
+from tidelog.spark.partitions import PartitionDirectories, choose, list_partitions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from tidelog.env.files import FileSystem
     from tidelog.log.reader import ReadOnlyLog
     from tidelog.segment.filenames import TopicPartition
-    from tidelog.spark.options import OffsetChoice, ReadOptions, TopicChoice
+    from tidelog.spark.options import ReadOptions
 
 SMALLEST_TASK_BYTES: Final = 8 * MEGABYTE
 """A smaller task costs more to start than it gains by running beside others."""
@@ -30,78 +28,97 @@ SMALLEST_TASK_BYTES: Final = 8 * MEGABYTE
 _GRAINS: Final = 16
 """Shares per task: the finer, the more equal the tasks."""
 
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
-"""Topics that a pattern never means. Source: Kafka ``exclude.internal.topics``."""
+_WHOLE: Final = 1 << 62
 
 
 class OffsetRange(NamedTuple):
-    """Offsets ``[start_offset, end_offset)`` of one partition, about ``size_bytes`` of its log."""
+    """Offsets ``[start_offset, end_offset)`` of one partition, about ``size_bytes`` of its log.
+
+    ``topic_id`` is the topic's when the range was planned, in Kafka's form; None: unknown.
+    """
 
     topic: str
     partition: int
     start_offset: int
     end_offset: int
     size_bytes: int
+    topic_id: str | None = None
+
+    def part(self, start_offset: int, end_offset: int) -> OffsetRange:
+        """Return offsets ``[start_offset, end_offset)`` of the range, with their share of bytes."""
+        size_bytes = self.size_bytes * (end_offset - start_offset) // max(self.offsets, 1)
+        return self._replace(
+            start_offset=start_offset, end_offset=end_offset, size_bytes=size_bytes
+        )
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets there are, which is the most records it can hold."""
+        return self.end_offset - self.start_offset
 
 
-def plan(fs: FileSystem, options: ReadOptions, cores: int) -> list[tuple[OffsetRange, ...]]:
+class LogRange(NamedTuple):
+    """Offsets ``[start_offset, end_offset)`` to read of an open log."""
+
+    log: ReadOnlyLog
+    topic_id: str | None
+    start_offset: int
+    end_offset: int
+
+
+Task = tuple[OffsetRange, ...]
+
+
+def plan(fs: FileSystem, options: ReadOptions, cores: int) -> list[Task]:
     """Return the ranges of each task; no tasks where there is nothing to read.
 
     Raises:
         UnknownTopicOrPartition: a topic or partition asked for is not in the directory.
-        OffsetOutOfRange: an offset asked for is not in the log.
+        DataLoss: an offset asked for is not in the log, and ``failOnDataLoss`` holds.
         InvalidArgument: offsets were given for some partitions only, or end before they start.
     """
     found = choose(list_partitions(fs, options.path), options.choice, options.path)
-    for name, choice in (("startingOffsets", options.starting), ("endingOffsets", options.ending)):
-        _check_complete(name, choice, found)
-    logs = [_open(fs, options.path, place) for place in found]
-    ranges = [(log, *_bounds(log, options)) for log in logs]
-    total = sum(log.size_bytes for log, start, end in ranges if start < end)
+    for choice in (options.starting, options.ending):
+        check_complete(choice, found)
+    ranges = []
+    for place in found:
+        resolved = _resolved(fs, options, place)
+        if resolved is not None:
+            ranges.append(resolved)
+    return make_tasks(ranges, options, cores)
+
+
+def _resolved(fs: FileSystem, options: ReadOptions, place: TopicPartition) -> LogRange | None:
+    """Return what to read of one partition; None if it goes away meanwhile and may."""
+    policy = LossPolicy(options.fail_on_data_loss)
+    for _ in range(2):  # a segment that goes away takes the log start with it: look again
+        directories = PartitionDirectories(fs, options.path)
+        try:
+            log = directories.open(*place)
+            start, end = bounds(log, options, policy, fs=fs)
+            return LogRange(log, directories.topic_id(*place), start, end)
+        except FileNotFoundError:
+            continue
+    policy.report(*place, 0, 1, DELETED)
+    return None
+
+
+def make_tasks(ranges: Iterable[LogRange], options: ReadOptions, cores: int) -> list[Task]:
+    """Cut ranges into tasks of about equal bytes, as many as ``cores`` and options ask for."""
+    wanted = list(ranges)
+    total = sum(share.size_bytes for each in wanted for share in _shares(each, _WHOLE))
     count = task_count(total, options, cores)
     grain = max(total // (count * _GRAINS), 1)
-    shares = [
-        OffsetRange(log.topic, log.partition, *share)
-        for log, start, end in ranges
-        for share in log.splits(start, end, grain)
-    ]
-    return pack(shares, count)
+    tasks = pack((share for each in wanted for share in _shares(each, grain)), count)
+    if options.max_records_per_task is not None:
+        tasks = limit_offsets(tasks, options.max_records_per_task)
+    return at_least(tasks, options.min_partitions)
 
 
-def list_partitions(fs: FileSystem, path: str) -> list[TopicPartition]:
-    """Return the partitions whose directories lie in a data directory, in order.
-
-    Raises:
-        InvalidArgument: there is no such directory.
-    """
-    try:
-        return live_partitions(fs, path)
-    except OSError as error:
-        raise InvalidArgument(f"{path} is no data directory: {error.strerror}") from error
-
-
-def choose(found: list[TopicPartition], choice: TopicChoice, path: str) -> list[TopicPartition]:
-    """Return the partitions that ``choice`` means out of those found."""
-    if choice.pattern is not None:
-        pattern = choice.pattern
-        return [
-            place
-            for place in found
-            if place.topic not in INTERNAL_TOPICS and pattern.fullmatch(place.topic)
-        ]
-    topics = choice.topics if choice.assigned is None else tuple(choice.assigned)
-    missing = [topic for topic in topics if topic not in {place.topic for place in found}]
-    if missing:
-        there = ", ".join(sorted({place.topic for place in found})) or "none"
-        raise UnknownTopicOrPartition(f"no topic {missing[0]} in {path}; topics there: {there}")
-    if choice.assigned is None:
-        return [place for place in found if place.topic in topics]
-    wanted = {(topic, n) for topic, numbers in choice.assigned.items() for n in numbers}
-    absent = wanted - set(found)
-    if absent:
-        topic, number = min(absent)
-        raise UnknownTopicOrPartition(f"topic {topic} in {path} has no partition {number}")
-    return [place for place in found if place in wanted]
+def _shares(part: LogRange, target_bytes: int) -> list[OffsetRange]:
+    log = part.log
+    splits = log.splits(part.start_offset, part.end_offset, target_bytes)
+    return [OffsetRange(log.topic, log.partition, *split, part.topic_id) for split in splits]
 
 
 def task_count(total_bytes: int, options: ReadOptions, cores: int) -> int:
@@ -111,7 +128,7 @@ def task_count(total_bytes: int, options: ReadOptions, cores: int) -> int:
     return max(for_cores, for_size, options.min_partitions, 1)
 
 
-def pack(shares: Iterable[OffsetRange], count: int) -> list[tuple[OffsetRange, ...]]:
+def pack(shares: Iterable[OffsetRange], count: int) -> list[Task]:
     """Put shares, in order, into up to ``count`` tasks of about equal bytes."""
     ordered = list(shares)
     total = sum(share.size_bytes for share in ordered)
@@ -127,6 +144,49 @@ def pack(shares: Iterable[OffsetRange], count: int) -> list[tuple[OffsetRange, .
     return [tuple(task) for task in tasks if task]
 
 
+def limit_offsets(tasks: Iterable[Task], most: int) -> list[Task]:
+    """Cut tasks with more than ``most`` offsets into equal ones with no more."""
+    limited: list[Task] = []
+    for task in tasks:
+        rest = task
+        parts = -(-_offsets(task) // most)
+        for left in range(parts, 1, -1):
+            head, rest = _cut(rest, -(-_offsets(rest) // left))
+            limited.append(head)
+        limited.append(rest)
+    return limited
+
+
+def at_least(tasks: Iterable[Task], count: int) -> list[Task]:
+    """Halve the largest tasks until there are ``count``, or only tasks of one offset."""
+    heap = [(-_offsets(task), task) for task in tasks]
+    heapq.heapify(heap)
+    while heap and len(heap) < count and heap[0][0] < -1:
+        _, largest = heapq.heappop(heap)
+        for half in _cut(largest, _offsets(largest) // 2):
+            heapq.heappush(heap, (-_offsets(half), half))
+    return sorted(task for _, task in heap)
+
+
+def _offsets(task: Task) -> int:
+    return sum(part.offsets for part in task)
+
+
+def _cut(task: Task, offsets: int) -> tuple[Task, Task]:
+    """Part a task after so many offsets."""
+    head: list[OffsetRange] = []
+    rest = list(task)
+    while rest and rest[0].offsets <= offsets:
+        offsets -= rest[0].offsets
+        head.append(rest.pop(0))
+    if rest and offsets:
+        first = rest[0]
+        middle = first.start_offset + offsets
+        head.append(first.part(first.start_offset, middle))
+        rest[0] = first.part(middle, first.end_offset)
+    return tuple(head), tuple(rest)
+
+
 def _extend(task: list[OffsetRange], share: OffsetRange) -> None:
     """Add a share, as one range with the one before it where they adjoin."""
     last = task[-1] if task else None
@@ -135,45 +195,3 @@ def _extend(task: list[OffsetRange], share: OffsetRange) -> None:
         task[-1] = last._replace(end_offset=share.end_offset, size_bytes=size_bytes)
     else:
         task.append(share)
-
-
-def _open(fs: FileSystem, path: str, place: TopicPartition) -> ReadOnlyLog:
-    return open_read_only(os.path.join(path, log_directory_name(*place)), fs=fs)
-
-
-def _check_complete(name: str, choice: OffsetChoice, found: list[TopicPartition]) -> None:
-    if isinstance(choice, int):
-        return
-    given, chosen = set(choice), {(place.topic, place.partition) for place in found}
-    if given != chosen:
-        differing = ", ".join(f"{topic}-{n}" for topic, n in sorted(given ^ chosen))
-        raise InvalidArgument(
-            f"{name} must name each partition that is read and no other; differing: {differing}"
-        )
-
-
-def _bounds(log: ReadOnlyLog, options: ReadOptions) -> tuple[int, int]:
-    start = _resolve(options.starting, log)
-    end = _resolve(options.ending, log)
-    if start > end:
-        raise InvalidArgument(
-            f"{log.topic}-{log.partition} would be read from offset {start} to {end}, which is less"
-        )
-    return start, end
-
-
-def _resolve(choice: OffsetChoice, log: ReadOnlyLog) -> int:
-    offset = choice if isinstance(choice, int) else choice[log.topic, log.partition]
-    if offset == EARLIEST:
-        return log.log_start_offset
-    if offset == LATEST:
-        return log.high_watermark
-    if not log.log_start_offset <= offset <= log.high_watermark:
-        raise OffsetOutOfRange(offset, log.log_start_offset, log.high_watermark)
-    return offset
-
-
-def log_directories(path: str, ranges: Iterable[OffsetRange]) -> Iterator[tuple[str, OffsetRange]]:
-    """Yield each range with the directory of its log."""
-    for part in ranges:
-        yield os.path.join(path, log_directory_name(part.topic, part.partition)), part

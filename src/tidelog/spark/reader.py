@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
-from tidelog.spark.plan import OffsetRange, log_directories, plan
+from tidelog.spark.plan import OffsetRange, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +70,7 @@ class LogReader(DataSourceReader):
         """
         ranges = partition.ranges if isinstance(partition, OffsetRanges) else ()
         try:
-            yield from _tables(self._options.path, ranges, self._columns)
+            yield from tables(self._options, ranges, self._columns)
         finally:
             _settle_worker()
 
@@ -88,25 +88,27 @@ def _check_column(field: StructField) -> None:
         raise InvalidArgument(f"column {field.name} may be null; leave NOT NULL away")
 
 
-def _tables(
-    path: str, ranges: tuple[OffsetRange, ...], columns: list[tuple[str, bool]]
+def tables(
+    options: ReadOptions, ranges: tuple[OffsetRange, ...], columns: list[tuple[str, bool]]
 ) -> Iterator[pa.RecordBatch]:
+    """Yield the records of ranges as tables with ``columns``: names, and whether null may be."""
     import pyarrow as pa
 
     from tidelog.arrow.decode import ArrowDecoder
     from tidelog.arrow.schema import select
-    from tidelog.log.reader import open_read_only
     from tidelog.records.columns import decode_groups
+    from tidelog.spark.pieces import RangeReader
 
+    if not ranges:
+        return
     fields = select(name for name, _ in columns)
     schema = pa.schema([fields.field(name).with_nullable(null) for name, null in columns])
-    for directory, part in log_directories(path, ranges):
+    reader = RangeReader(SYSTEM_FILES, options)
+    for part in ranges:
         decoder = ArrowDecoder(schema, part.topic, part.partition)
-        bounds = (part.start_offset, part.end_offset)
-        with open_read_only(directory, fs=SYSTEM_FILES) as log:
-            for piece in log.pieces(*bounds):
-                for columns_of_group in decode_groups(piece.data, piece.batches_in_data):
-                    yield from decoder.tables(columns_of_group, *bounds)
+        for piece in reader.pieces(part):
+            for group in decode_groups(piece.data, piece.batches_in_data):
+                yield from decoder.tables(group, part.start_offset, part.end_offset)
 
 
 class _Worker:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import DataSource
 
 from tidelog.errors import InvalidArgument
-from tidelog.spark.options import ReadOptions, WriteOptions
+from tidelog.spark.options import ReadOptions, WriteOptions, wants_headers
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -38,8 +38,7 @@ class LogSource(DataSource):
 
     def schema(self) -> str:
         """Return the columns to read; ``headers`` only if ``includeHeaders`` asks for them."""
-        options = ReadOptions.parse(self.options)
-        return f"{COLUMNS_DDL}, {HEADERS_DDL}" if options.include_headers else COLUMNS_DDL
+        return f"{COLUMNS_DDL}, {HEADERS_DDL}" if wants_headers(self.options) else COLUMNS_DDL
 
     def reader(self, schema: StructType) -> LogReader:
         """Return the reader of the columns in ``schema``, which the user may have chosen."""

@@ -27,7 +27,7 @@ from tidelog.manager.open import open_data_directory
 from tidelog.records.validate import LeaderPolicy
 from tidelog.segment.filenames import check_topic_name
 from tidelog.spark.columns import by_topic, pick, row_columns
-from tidelog.spark.plan import list_partitions
+from tidelog.spark.partitions import list_partitions
 from tidelog.spark.staging import Place, TopicPlan, TopicStaging, remove
 
 if TYPE_CHECKING:

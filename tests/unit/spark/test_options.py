@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tidelog.errors import InvalidArgument
-from tidelog.spark.options import EARLIEST, LATEST, ReadOptions, WriteOptions, local_path
+from tidelog.log.reader import ReadUpTo
+from tidelog.spark.given import local_path
+from tidelog.spark.offset_choice import EARLIEST, LATEST
+from tidelog.spark.options import ReadOptions, TriggerLimits, WriteOptions, wants_headers
 
 BASE = {"path": "/data", "subscribe": "flights"}
 
@@ -14,13 +17,21 @@ def read(**options: str) -> ReadOptions:
     return ReadOptions.parse(BASE | options)
 
 
+def stream(**options: str) -> ReadOptions:
+    return ReadOptions.parse_stream(BASE | options)
+
+
 def test_a_read_needs_only_a_path_and_a_topic() -> None:
     """By default a batch read takes a topic from its earliest to its latest offset, no headers."""
     options = read()
 
     assert options.choice.topics == ("flights",)
-    assert (options.starting, options.ending) == (EARLIEST, LATEST)
+    assert (options.starting.value, options.ending.value) == (EARLIEST, LATEST)
     assert not options.include_headers
+    assert not options.committed
+    assert options.fail_on_data_loss
+    assert options.verify_checksums
+    assert options.up_to is ReadUpTo.HIGH_WATERMARK
 
 
 def test_names_of_options_have_no_case() -> None:
@@ -40,8 +51,9 @@ def test_offsets_may_be_given_for_each_partition() -> None:
         startingOffsets='{"flights":{"0":23,"1":-2}}', endingOffsets='{"flights":{"0":50,"1":-1}}'
     )
 
-    assert options.starting == {("flights", 0): 23, ("flights", 1): EARLIEST}
-    assert options.ending == {("flights", 0): 50, ("flights", 1): LATEST}
+    assert options.starting.value == {("flights", 0): 23, ("flights", 1): EARLIEST}
+    assert options.ending.value == {("flights", 0): 50, ("flights", 1): LATEST}
+    assert options.starting.of(("flights", 0)) == 23
 
 
 def test_assign_names_partitions() -> None:
@@ -68,7 +80,19 @@ def test_assign_names_partitions() -> None:
         ({"includeHeader": "true"}, "did you mean includeHeaders?"),
         ({"colour": "red"}, "unknown option colour"),
         ({"subscribe": " , "}, "names no topic"),
-        ({"kafka.isolation.level": "read_committed"}, "isolation"),
+        ({"kafka.isolation.level": "none"}, "read_uncommitted or read_committed"),
+        ({"startingTimestamp": "noon"}, "startingTimestamp is a whole number"),
+        ({"startingOffsetsByTimestamp": "1"}, "takes JSON such as"),
+        ({"startingOffsetsByTimestampStrategy": "best"}, "is error or latest"),
+        ({"failOnDataLoss": "maybe"}, "failOnDataLoss is true or false"),
+        ({"minPartitions": "0"}, "minPartitions must be at least 1"),
+        ({"maxRecordsPerPartition": "0"}, "maxRecordsPerPartition must be at least 1"),
+        ({"readUpTo": "end"}, "highWatermark or logEnd"),
+        ({"failOnDataLost": "true"}, "did you mean failOnDataLoss?"),
+        ({"startingOffset": "earliest"}, "did you mean startingOffsets"),
+        ({"kafka.auto.offset.reset": "latest"}, "startingOffsets says where to start"),
+        ({"kafka.key.deserializer": "x"}, "keys are bytes"),
+        ({"subscribe": "a", "subscribepattern": ""}, "contradict"),
         ({"path": "s3://bucket/data"}, "not on this machine"),
     ],
 )
@@ -89,6 +113,96 @@ def test_settings_of_a_consumer_are_passed_over() -> None:
     options = read(**{"kafka.bootstrap.servers": "host:9092", "fetchOffset.numRetries": "3"})
 
     assert options.choice.topics == ("flights",)
+
+
+def test_options_passed_over_are_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """What is accepted and means nothing here is told once, all in one warning."""
+    read(**{"kafka.group.id": "g", "kafka.bootstrap.servers": "h", "maxOffsetsPerTrigger": "5"})
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "options-passed-over: kafka.bootstrap.servers, kafka.group.id, maxOffsetsPerTrigger"
+    ]
+
+
+def test_times_go_before_offsets() -> None:
+    """One timestamp for all goes before timestamps by partition, and those before offsets."""
+    by_time = '{"flights":{"0":1700000000000}}'
+    both = read(startingOffsetsByTimestamp=by_time, startingOffsets="earliest")
+    all_three = read(
+        startingTimestamp="5", startingOffsetsByTimestamp=by_time, startingOffsets="earliest"
+    )
+    ending = read(endingTimestamp="7", endingOffsets="latest")
+
+    assert (both.starting.is_time, both.starting.value) == (True, {("flights", 0): 1700000000000})
+    assert (all_three.starting.is_time, all_three.starting.value) == (True, 5)
+    assert (ending.ending.is_time, ending.ending.value) == (True, 7)
+
+
+def test_a_time_too_late_is_an_error_only_for_a_start_without_another_strategy() -> None:
+    """A start later than every record is an error by default, latest by request; an end never."""
+    assert not read(startingTimestamp="5").starting.takes_latest
+    assert read(
+        startingTimestamp="5", startingOffsetsByTimestampStrategy="LATEST"
+    ).starting.takes_latest
+    assert read(endingTimestamp="5").ending.takes_latest
+
+
+def test_a_stream_starts_at_the_latest_offset_and_has_no_end() -> None:
+    """By default a stream begins with what comes; ending offsets and times are refused."""
+    assert stream().starting.value == LATEST
+    assert stream(startingOffsets="earliest").starting.value == EARLIEST
+    for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
+        with pytest.raises(InvalidArgument, match=f"{name} is not for a stream"):
+            stream(**{name: "1"})
+
+
+def test_a_micro_batch_may_be_limited() -> None:
+    """Limits of a batch are offsets, bytes, and a least number with a time to wait for it."""
+    limits = stream(
+        maxOffsetsPerTrigger="100",
+        minOffsetsPerTrigger="10",
+        maxTriggerDelay="30s",
+        maxBytesPerTrigger="1000",
+    ).limits
+
+    expected = TriggerLimits(max_offsets=100, min_offsets=10, max_bytes=1000, max_delay_ms=30_000)
+    assert limits == expected
+    assert stream().limits.max_delay_ms == 15 * 60_000
+    with pytest.raises(InvalidArgument, match=r"minOffsetsPerTrigger \(10\) is above"):
+        stream(maxOffsetsPerTrigger="5", minOffsetsPerTrigger="10")
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("15m", 900_000),
+        ("2 min", 120_000),
+        ("10s", 10_000),
+        ("500ms", 500),
+        ("1h", 3_600_000),
+        ("1d", 86_400_000),
+        ("250", 250),
+        ("5000us", 5),
+    ],
+)
+def test_a_delay_is_a_time_as_spark_writes_it(text: str, ms: int) -> None:
+    """Time spans have Spark's units; a number alone is milliseconds."""
+    assert stream(maxTriggerDelay=text).limits.max_delay_ms == ms
+
+
+def test_a_delay_that_is_no_time_is_refused() -> None:
+    """A time span with an unknown unit, or without a number, is an error that shows the form."""
+    for text in ("5 years", "soon", "-3s"):
+        with pytest.raises(InvalidArgument, match="a time such as 15m"):
+            stream(maxTriggerDelay=text)
+
+
+def test_only_names_are_checked_to_tell_the_columns() -> None:
+    """A table's columns depend on ``includeHeaders`` alone, so one answer fits batch and stream."""
+    assert wants_headers(BASE | {"includeheaders": "true", "startingOffsets": "latest"})
+    assert not wants_headers(BASE)
+    with pytest.raises(InvalidArgument, match="did you mean includeHeaders"):
+        wants_headers(BASE | {"includeheader": "true"})
 
 
 def test_one_directory_is_read() -> None:

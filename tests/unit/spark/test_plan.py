@@ -2,59 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.errors import UnknownTopicOrPartition
-from tidelog.segment.filenames import TopicPartition
 from tidelog.spark.options import MEGABYTE, ReadOptions, TopicChoice
-from tidelog.spark.plan import OffsetRange, choose, pack, task_count
-
-FOUND = [
-    TopicPartition("__consumer_offsets", 0),
-    TopicPartition("a", 0),
-    TopicPartition("a", 1),
-    TopicPartition("ab", 0),
-]
-
-
-def chosen(choice: TopicChoice) -> list[str]:
-    return [str(place) for place in choose(FOUND, choice, "/data")]
-
-
-def test_subscribed_topics_are_read_whole() -> None:
-    """``subscribe`` takes all partitions of the topics named and no others."""
-    assert chosen(TopicChoice(topics=("a",))) == ["a-0", "a-1"]
-
-
-def test_a_pattern_is_for_whole_names_and_never_means_internal_topics() -> None:
-    """A pattern must match all of a name; Kafka's own topics are read only when named."""
-    assert chosen(TopicChoice(pattern=re.compile("a"))) == ["a-0", "a-1"]
-    assert chosen(TopicChoice(pattern=re.compile(".*"))) == ["a-0", "a-1", "ab-0"]
-    assert chosen(TopicChoice(pattern=re.compile("z"))) == []
-    assert chosen(TopicChoice(topics=("__consumer_offsets",))) == ["__consumer_offsets-0"]
-
-
-def test_assigned_partitions_are_read_alone() -> None:
-    """``assign`` takes the partitions it names."""
-    assert chosen(TopicChoice(assigned={"a": (1,), "ab": (0,)})) == ["a-1", "ab-0"]
-
-
-@pytest.mark.parametrize(
-    ("choice", "words"),
-    [
-        (TopicChoice(topics=("a", "b")), "no topic b in /data; topics there: __consumer.*, a, ab"),
-        (TopicChoice(assigned={"b": (0,)}), "no topic b"),
-        (TopicChoice(assigned={"a": (0, 7)}), "topic a in /data has no partition 7"),
-    ],
-)
-def test_what_is_not_there_is_an_error(choice: TopicChoice, words: str) -> None:
-    """A topic or partition that was named and is absent is an error that says what is there."""
-    with pytest.raises(UnknownTopicOrPartition, match=words):
-        chosen(choice)
+from tidelog.spark.plan import OffsetRange, at_least, limit_offsets, pack, task_count
 
 
 def options(**given: int) -> ReadOptions:
@@ -98,3 +50,62 @@ def test_tasks_cover_every_share_once_and_weigh_about_the_same(
     assert all(sum(p.size_bytes for p in task) <= fair + largest_share for task in tasks)
     for task in tasks:
         assert len({part.partition for part in task}) == len(task)
+
+
+TASKS = st.lists(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40)), min_size=1, max_size=4), max_size=4
+)
+
+
+def made(drawn: list[list[tuple[int, int]]]) -> list[tuple[OffsetRange, ...]]:
+    """Make tasks whose ranges follow one another, each of so many offsets."""
+    tasks, starts = [], dict.fromkeys(range(4), 0)
+    for ranges in drawn:
+        parts = []
+        for partition, count in sorted(ranges):
+            start = starts[partition]
+            starts[partition] = start + count
+            parts.append(OffsetRange("a", partition, start, start + count, 100 * count))
+        tasks.append(tuple(parts))
+    return tasks
+
+
+def offsets_of(tasks: list[tuple[OffsetRange, ...]]) -> list[tuple[int, int]]:
+    parts = [part for task in tasks for part in task]
+    return [(p.partition, offset) for p in parts for offset in range(p.start_offset, p.end_offset)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(drawn=TASKS, most=st.integers(1, 50))
+def test_no_task_has_more_offsets_than_allowed(
+    drawn: list[list[tuple[int, int]]], most: int
+) -> None:
+    """Tasks with too many offsets are cut into about equal ones; nothing is lost or repeated."""
+    tasks = made(drawn)
+
+    limited = limit_offsets(tasks, most)
+
+    assert offsets_of(limited) == offsets_of(tasks)
+    assert all(0 < sum(part.offsets for part in task) <= most for task in limited)
+
+
+@settings(max_examples=100, deadline=None)
+@given(drawn=TASKS, count=st.integers(1, 30))
+def test_tasks_are_halved_until_there_are_enough(
+    drawn: list[list[tuple[int, int]]], count: int
+) -> None:
+    """As many tasks are made as were asked for, as long as there are offsets enough."""
+    tasks = made(drawn)
+
+    halved = at_least(tasks, count)
+
+    assert sorted(offsets_of(halved)) == sorted(offsets_of(tasks))
+    assert len(halved) >= min(count, len(offsets_of(tasks)))
+    assert all(part.offsets > 0 for task in halved for part in task)
+
+
+def test_a_part_of_a_range_has_its_share_of_bytes() -> None:
+    """Cutting a range by offsets shares its estimated bytes in proportion."""
+    whole = OffsetRange("a", 0, 10, 30, 1000, "id")
+
+    assert whole.part(10, 15) == OffsetRange("a", 0, 10, 15, 250, "id")

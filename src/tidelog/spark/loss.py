@@ -1,0 +1,65 @@
+"""Offsets that were asked for and are not there: why, and what then.
+
+Owns the verdict on the ends of a range. Must not know Spark. A hole inside a log is no loss: the
+cleaner, aborted transactions and control records leave such. Spark: ``KafkaDataConsumer``.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.errors import DataLoss
+
+if TYPE_CHECKING:
+    from tidelog.log.reader import ReadOnlyLog
+
+_log = logging.getLogger(__name__)
+
+HINT: Final = "; failOnDataLoss=false goes on with what is there"
+RECREATED: Final = "the topic was deleted and made again"
+DELETED: Final = "its directory is gone: the topic was deleted, or the partition moved"
+
+
+class LossPolicy(NamedTuple):
+    """What to do about lost offsets: fail, or warn and go on."""
+
+    is_strict: bool
+
+    def report(
+        self, topic: str, partition: int, start_offset: int, end_offset: int, cause: str
+    ) -> None:
+        """Raise DataLoss, or log it as a warning."""
+        if start_offset >= end_offset:
+            return
+        if self.is_strict:
+            raise DataLoss(topic, partition, start_offset, end_offset, cause + HINT)
+        loss = DataLoss(topic, partition, start_offset, end_offset, cause)
+        _log.warning("offsets-lost: %s", loss)
+
+    def held(self, log: ReadOnlyLog, start: int, end: int) -> tuple[int, int]:
+        """Return the part of ``[start, end)`` that the log holds; report what it does not."""
+        held_start = min(max(start, log.log_start_offset), end)
+        self.report(log.topic, log.partition, start, held_start, cause_below(log))
+        held_end = end
+        # A damaged log is read up to the damage, which then says what is wrong.
+        if held_start < end and end > log.log_end_offset and log.damage is None:
+            held_end = max(log.log_end_offset, held_start)
+            self.report(log.topic, log.partition, held_end, end, cause_beyond(log))
+        return held_start, held_end
+
+
+def cause_below(log: ReadOnlyLog) -> str:
+    """Say why offsets below the log start are not there."""
+    start = log.log_start_offset
+    first = log.segments[0].base_offset if log.segments else start
+    if first < start:
+        return f"delete-records moved the log start to {start}, inside the segment of {first}"
+    return f"retention or delete-records removed the segments below {start}"
+
+
+def cause_beyond(log: ReadOnlyLog) -> str:
+    """Say why offsets at or beyond the log end are not there."""
+    return (
+        f"the log ends at {log.log_end_offset}: it was truncated, or the offsets were never written"
+    )
