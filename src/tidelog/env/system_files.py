@@ -137,12 +137,23 @@ class SystemFile:
         if self._descriptor < 0:
             raise OSError(errno.EBADF, "file is closed", self.path)
 
+    def _check_still(self, descriptor: int) -> None:
+        """Raise EBADF if the file was closed meanwhile: its number may be another file's by now."""
+        if self._descriptor != descriptor:
+            self._check_open()
+
     def _read_at(self, size: int, position: int) -> bytes:
-        return os.pread(self._descriptor, size, position)
+        descriptor = self._descriptor
+        data = os.pread(descriptor, size, position)
+        self._check_still(descriptor)
+        return data
 
     def _read_into(self, view: memoryview, position: int) -> int:
         if _HAVE_PREADV:
-            return os.preadv(self._descriptor, [view], position)
+            descriptor = self._descriptor
+            count = os.preadv(descriptor, [view], position)
+            self._check_still(descriptor)
+            return count
         data = self._read_at(len(view), position)
         view[: len(data)] = data
         return len(data)

@@ -16,6 +16,8 @@ from tidelog.errors import UnsupportedPlatform
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tidelog.env.files import OpenFile
+
 READER = SystemFiles(has_posix=False)
 
 
@@ -70,6 +72,32 @@ def test_a_full_disk_is_enospc() -> None:
             file.pwrite(b"x", 0)
 
         assert caught.value.errno == errno.ENOSPC
+
+
+@pytest.mark.skipif(not hasattr(os, "preadv"), reason="this platform reads by seeking")
+@pytest.mark.parametrize("call", ["pread", "preadv"])
+def test_a_file_closed_under_a_read_gives_no_other_files_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Between the choice of the descriptor and the read another file may have got its number."""
+    (tmp_path / "f").write_bytes(b"mine")
+    (tmp_path / "g").write_bytes(b"other")
+    file = SYSTEM_FILES.open(str(tmp_path / "f"))
+    others: list[OpenFile] = []
+    read = getattr(os, call)
+
+    def late(*arguments: object) -> object:
+        monkeypatch.undo()
+        file.close()
+        others.append(SYSTEM_FILES.open(str(tmp_path / "g")))
+        return read(*arguments)
+
+    monkeypatch.setattr(os, call, late)
+    with pytest.raises(OSError) as caught:
+        file.pread(4, 0) if call == "pread" else file.pread_into(bytearray(4), 0)
+
+    assert caught.value.errno == errno.EBADF
+    others[0].close()
 
 
 def test_reading_works_without_posix(tmp_path: Path) -> None:
