@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 NO_FIRST_TIMESTAMP: Final = 2**63 - 1
 """``first_batch_timestamp`` of a segment whose first batch has none."""
 
+INT64_MAX: Final = 2**63 - 1
 _log = logging.getLogger(__name__)
 
 
@@ -231,7 +232,8 @@ class LogSegment(SegmentReader):
 
         Raises:
             SegmentOffsetOverflow: ``largest_offset`` does not fit the segment; roll first.
-            InvalidArgument: the file would pass 2 GiB, or ``batches`` do not make up ``data``.
+            InvalidArgument: the file would pass 2 GiB, ``batches`` do not make up ``data``, or no
+                offset is left for the next record.
             OSError: the disk; ENOSPC leaves the segment as it was.
         """
         if not len(batches):
@@ -421,6 +423,8 @@ class LogSegment(SegmentReader):
     def _check_append(self, largest_offset: int, size: int, count: int, total: int) -> None:
         if not self._fits(largest_offset):
             raise SegmentOffsetOverflow(self.base_offset, largest_offset)
+        if largest_offset >= INT64_MAX:
+            raise InvalidArgument(f"behind offset {largest_offset} no log can go on")
         if size != total:
             raise InvalidArgument(f"{count} batches do not make up {size} bytes")
         if self._size_bytes + size > INT32_MAX:

@@ -153,6 +153,17 @@ def test_an_append_writes_each_file_once(room: Room) -> None:
     assert names == ["pwrite", "pwrite", "pwrite"]
 
 
+def test_the_greatest_offset_is_refused(room: Room) -> None:
+    """Behind it the log's end would fit no file name: such a log could not be opened again."""
+    segment = room.segment(2**63 - 3)
+    room.append(segment, [2**63 - 2])
+
+    with pytest.raises(InvalidArgument):
+        room.append(segment, [2**63 - 1])
+
+    assert segment.read_next_offset() == 2**63 - 1
+
+
 def test_indexes_without_room_stay_sparse(room: Room) -> None:
     """More batches than entries fit: the records are stored, and the segment asks for a roll."""
     segment = room.segment(0, index_interval_bytes=0, segment_index_bytes=24)
