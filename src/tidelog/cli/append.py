@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from itertools import chain
 from typing import IO, TYPE_CHECKING
 
 from tidelog.cli.screen import Progress, counted
@@ -80,10 +81,8 @@ def _hint(args: Namespace) -> str:
 
 def _append(writer: TopicWriter, lines: Iterator[bytes], args: Namespace) -> None:
     encoding = Encoding(args.encoding)
-    is_json = args.format == "json"
+    is_json, lines = _with_format(lines, args.format)
     for number, line in enumerate(lines, start=1):
-        if number == 1 and args.format == "auto":
-            is_json = has_members_of_a_record(line)
         if is_json and not line.strip():
             continue
         try:
@@ -98,6 +97,19 @@ def _append(writer: TopicWriter, lines: Iterator[bytes], args: Namespace) -> Non
             raise
         except (InvalidArgument, KafkaError) as error:
             raise BadLine(number, str(error)) from error
+
+
+def _with_format(lines: Iterator[bytes], format_name: str) -> tuple[bool, Iterator[bytes]]:
+    """Return whether the lines are JSON, and all of them; the first that is not blank decides."""
+    if format_name != "auto":
+        return format_name == "json", lines
+    first: list[bytes] = []
+    for line in lines:
+        first.append(line)
+        if line.strip():
+            break
+    is_json = bool(first) and has_members_of_a_record(first[-1])
+    return is_json, chain(first, lines)
 
 
 def _value_of(line: bytes, encoding: Encoding) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from errno import EISDIR
 from typing import TYPE_CHECKING
 
 from tidelog.env.system_files import SYSTEM_FILES
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 def run(args: Namespace) -> int:
     """Print the file's entries as JSON lines; return 1 if one of them says that it is damaged."""
+    if SYSTEM_FILES.stat(args.file).is_directory:
+        raise IsADirectoryError(EISDIR, "is a directory; name one of its files", args.file)
     if is_records_file(args.file):
         rows = dump_log(
             SYSTEM_FILES,

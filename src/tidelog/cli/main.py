@@ -6,7 +6,9 @@ Owns exit codes and what the user sees of an error. Must not know what any comma
 from __future__ import annotations
 
 import io
+import signal
 import sys
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -27,13 +29,15 @@ from tidelog.errors import (
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 OK: Final = 0
 BAD_DATA: Final = 1
 BAD_USAGE: Final = 2
 INTERRUPTED: Final = 130
 """What shells make of Ctrl-C."""
+TERMINATED: Final = 143
+"""What shells make of SIGTERM."""
 
 _USAGE_ERRORS: Final = (
     DirectoryLocked,
@@ -57,7 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return 0 when fine, 1 when the data is bad, 2 when the usage is wrong."""
     _speak_utf8()
     try:
-        code = _run(argv)
+        with _closing_on_sigterm():
+            code = _run(argv)
         sys.stdout.flush()
     except SystemExit as stop:  # argparse has printed help, or what is wrong
         return stop.code if isinstance(stop.code, int) else OK
@@ -68,7 +73,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         return OK
     except KeyboardInterrupt:
         return INTERRUPTED
+    except _Terminated:
+        return TERMINATED
     return code
+
+
+class _Terminated(BaseException):
+    """SIGTERM came."""
+
+
+def _terminate(_number: int, _frame: object) -> None:
+    raise _Terminated
+
+
+@contextmanager
+def _closing_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the body as Ctrl-C does: what is open is closed in order."""
+    try:
+        before = signal.signal(signal.SIGTERM, _terminate)
+    except ValueError:  # only the main thread hears signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _run(argv: Sequence[str] | None) -> int:

@@ -9,10 +9,17 @@ import logging
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from tidelog.errors import CorruptIndex, InvalidArgument, InvariantError, SegmentOffsetOverflow
+from tidelog.errors import (
+    CorruptIndex,
+    CorruptMessage,
+    InvalidArgument,
+    InvariantError,
+    SegmentOffsetOverflow,
+)
 from tidelog.log.deletion import delete_segment_files, delete_snapshots
 from tidelog.log.load_watch import SILENT
 from tidelog.log.offsets import LogOffsets
+from tidelog.log.read_only_segment import ends_here
 from tidelog.log.rebuild import rebuild_producer_state
 from tidelog.log.recovery import SegmentRecovery
 from tidelog.log.segments import LogSegments
@@ -277,11 +284,31 @@ class LogLoader:
 
     # The log's end
 
+    def _repair_end(self, active: LogSegment) -> None:
+        """Cut an unfinished end although the shutdown was clean; Kafka would append behind it.
+
+        Damage that is not just that stays, as in Kafka: good records may lie behind it.
+        """
+        try:
+            position = active.bad_end()
+        except CorruptMessage as bad:
+            position = bad.position or 0
+        if position is None:
+            return
+        path = log_file(self._context.directory, active.base_offset)
+        if ends_here(active.view().file, position) and active.bad_end(0) == position:
+            cut_bytes = self._recovery.recover(active)
+            _log.warning("clean-log-cut path=%s cut_bytes=%d", path, cut_bytes)
+        else:
+            _log.warning("clean-log-damaged path=%s position=%d", path, position)
+
     def _recover_log(self) -> tuple[int, int]:
         """Check what may not be whole; return recovery point and next offset (both exclusive)."""
         checkpoints, segments = self._checkpoints, self._segments
         if not checkpoints.is_clean and segments.all:
             self._remove(self._recovery.recover_from(checkpoints.recovery_point), "recovery")
+        if checkpoints.is_clean and segments.all:
+            self._repair_end(segments.active)
         is_kept = True
         start = checkpoints.log_start_offset
         if segments.all and (end := segments.active.read_next_offset()) < start:

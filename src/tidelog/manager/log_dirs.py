@@ -26,7 +26,7 @@ from tidelog.codec.metadata_files import (
     write_meta_properties,
     write_partition_metadata,
 )
-from tidelog.errors import InvalidArgument, InvalidTopic
+from tidelog.errors import InvalidArgument, InvalidTopic, KafkaStorageError
 from tidelog.segment.filenames import is_log_file, log_directory_name, parse_topic_partition
 
 if TYPE_CHECKING:
@@ -121,6 +121,8 @@ class LogDir:
         known = read_meta_properties(self._fs, path)
         if known is not None and known.directory_id is not None:
             return known
+        if known is not None and known.cluster_id is None and known.node_id is None:
+            raise KafkaStorageError(f"{path} names neither a cluster nor a node; it is damaged")
         if known is None:
             cluster_id = None if like is None else like.cluster_id
             node_id = None if like is None else like.node_id

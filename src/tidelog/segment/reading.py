@@ -144,6 +144,20 @@ class SegmentReader(ABC):
             last_offset = batch.last_offset
         return last_offset + 1
 
+    def bad_end(self, start: int | None = None) -> int | None:
+        """Return where bytes begin that are no whole, valid batch; None if there are none.
+
+        Looks from byte ``start`` on, or from the last index entry.
+        """
+        view = self.view()
+        if start is None:
+            first = _translate(view, view.offset_index.last_offset)
+            start = 0 if first is None else first.position
+        records = FileRecords(view.file, start, view.size_bytes)
+        for _ in records.pieces(check_crc=True):
+            pass
+        return records.next_position if records.trailing_bytes else None
+
     def fetch_upper_bound_offset(self, place: LogOffsetMetadata, size_bytes: int) -> int | None:
         """Return an indexed offset behind ``size_bytes`` read from ``place``; None if unknown."""
         bound = self.view().offset_index.fetch_upper_bound(place.position, size_bytes)

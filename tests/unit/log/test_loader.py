@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tidelog.errors import InvalidTxnState
 from tidelog.log.load_watch import LoadWatcher, Loss, RecoveryProgress
 from tidelog.testing import build_batch
 from tidelog.testing.logs import LogHome, all_values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NOW_MS = 1_700_000_000_000
 FIRST = "00000000000000000000"
@@ -334,3 +339,29 @@ def test_a_directory_to_be_deleted_is_not_recovered() -> None:
     log.delete()
 
     assert not home.fs.exists(home.directory)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[:-7],
+        lambda data: data + data[:30],
+        lambda data: data + bytes(500),
+        lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+    ],
+    ids=["torn", "half a header", "zeros", "flipped"],
+)
+def test_a_torn_end_is_cut_after_a_clean_shutdown_too(damage: Callable[[bytes], bytes]) -> None:
+    """Nothing is appended behind bytes that are no batch, whatever the mark of shutdown says."""
+    home = LogHome()
+    with home.open() as log:
+        log.append_as_leader(batch(b"kept"))
+        log.append_as_leader(batch(b"hurt"))
+    name = home.files(".log")[0]
+    home.write(name, damage(home.read(name)))
+
+    with home.open() as log:
+        log.append_as_leader(batch(b"new"))
+        values = [value for _, value in all_values(log)]
+
+    assert values in ([b"kept", b"new"], [b"kept", b"hurt", b"new"])
