@@ -39,13 +39,14 @@ def commit_staged(
     Raises:
         KafkaStorageError: a file is not what its writer finished, and nothing was appended; or
             the disk failed.
-        MessageTooLarge: a batch is larger than its topic takes; nothing was appended.
+        MessageTooLarge: a batch is larger than its topic or one of its segments takes; nothing was
+            appended.
         UnknownTopicOrPartition: it is for a partition that is not there.
     """
     for entry in staged:
         config = target.partition(entry.topic, entry.partition).log.config
         with StagedReader(fs, path, entry) as reader:
-            reader.check(config.max_message_bytes)
+            reader.check(min(config.max_message_bytes, config.segment_size_bytes))
     for entry in staged:
         with StagedReader(fs, path, entry) as reader:
             target.partition(entry.topic, entry.partition).append_staged(reader)

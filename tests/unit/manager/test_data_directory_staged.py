@@ -88,9 +88,10 @@ def test_one_bad_file_stops_the_commit_before_anything_is_appended(bad: str) -> 
     assert home.is_marked
 
 
-def test_batches_the_topic_does_not_take_any_more_are_refused() -> None:
-    """The topic's settings may have changed since; nothing is appended."""
-    home = home_with_topic(max_message_bytes="80")
+@pytest.mark.parametrize("setting", ["max_message_bytes", "internal_segment_bytes"])
+def test_batches_the_topic_does_not_take_any_more_are_refused(setting: str) -> None:
+    """Too large for the topic, or for one of its segments: nothing is appended."""
+    home = home_with_topic(**{setting: "80"})
     files = [stage(home, b"a"), stage(home, b"b" * 100)]
     with home.open() as directory:
         with pytest.raises(MessageTooLarge):
