@@ -116,6 +116,7 @@ class TopicStaging:
         """Return the partition's open file, or a new one where it has no room left."""
         writer = self._open.get(partition)
         if writer is not None and writer.size_bytes + size_bytes > self._plan.segment_bytes:
+            del self._open[partition]  # whatever follows, it is not to be abandoned once closed
             self._finished.append(writer.finish())
             writer = None
         if writer is None:
