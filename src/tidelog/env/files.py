@@ -65,7 +65,10 @@ class OpenFile(Protocol):
         """Cut the file to ``size`` bytes, or extend it to that with zeros."""
 
     def sync(self) -> None:
-        """Make the bytes durable. After an error nothing written before may be taken as so."""
+        """Make the bytes durable. After an error nothing written before may be taken as so.
+
+        Any failure is EIO, that of a full disk too.
+        """
 
     def map(self) -> memoryview:
         """Return a read-only map of the bytes present now; it outlives ``close``.
@@ -139,4 +142,4 @@ class FileSystem(Protocol):
         """Return the bytes this user may still write on the disk of ``path``."""
 
     def sync_directory(self, path: str) -> None:
-        """Make creations, renames and deletions in this directory durable."""
+        """Make creations, renames and deletions in this directory durable; EIO if that fails."""

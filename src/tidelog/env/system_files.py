@@ -287,6 +287,14 @@ class SystemFiles:
 
 
 def _sync(descriptor: int) -> None:
+    """Sync; any error is raised as EIO: even of a full disk nobody knows what it then holds."""
+    try:
+        _sync_fully(descriptor)
+    except OSError as error:
+        raise OSError(errno.EIO, f"sync failed: {error.strerror}") from error
+
+
+def _sync_fully(descriptor: int) -> None:
     if sys.platform == "darwin":
         try:
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)

@@ -77,15 +77,23 @@ class CrashFileSystem:
         """Every operation since the beginning that changed the disk or made changes durable."""
         return self._faults.operations
 
-    def fail(self, operation: str, path_suffix: str, error: OSError, count: int = 1) -> None:
-        """Let the next ``count`` operations on a path with this end raise ``error``.
+    def fail(
+        self,
+        operation: str,
+        path_suffix: str,
+        error: OSError,
+        count: int = 1,
+        *,
+        skipped: int = 0,
+    ) -> None:
+        """Let ``count`` operations on a path with this end raise ``error``, after ``skipped`` more.
 
         ``operation`` is the name of a method of ``FileSystem`` or ``OpenFile``; ``pread`` also
         stands for ``pread_into``. A ``sync`` that fails loses the bytes it was to make durable:
         programs still see them, but no later sync saves them.
         """
         with self._lock:
-            self._faults.fail(operation, path_suffix, error, count)
+            self._faults.fail(operation, path_suffix, error, count, skipped)
 
     def crash_after(self, operations: int) -> None:
         """Let so many further ``operations`` take place; the next raises ``PowerCut``.
@@ -249,8 +257,13 @@ class CrashFileSystem:
 
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and deletions in this directory durable."""
-        with self._change("sync_directory", path):
-            self._disk.sync(self._directory(path))
+        try:
+            with self._change("sync_directory", path):
+                self._disk.sync(self._directory(path))
+        except (FileNotFoundError, NotADirectoryError):
+            raise
+        except OSError as error:
+            raise OSError(errno.EIO, error.strerror, path) from error
 
     # What its open files use.
 

@@ -35,6 +35,7 @@ class _Failure:
     path_suffix: str
     error: OSError
     count: int
+    skipped: int
 
     def hits(self, name: str, paths: tuple[str, ...]) -> bool:
         return self.operation == name and any(p.endswith(self.path_suffix) for p in paths)
@@ -49,9 +50,11 @@ class Faults:
         self._left: int | None = None
         self._is_off = False
 
-    def fail(self, operation: str, path_suffix: str, error: OSError, count: int) -> None:
-        """Let the next ``count`` operations of this name, on such a path, raise ``error``."""
-        self._failures.append(_Failure(operation, path_suffix, error, count))
+    def fail(
+        self, operation: str, path_suffix: str, error: OSError, count: int, skipped: int
+    ) -> None:
+        """Let ``count`` operations of this name, on such a path, raise ``error``."""
+        self._failures.append(_Failure(operation, path_suffix, error, count, skipped))
 
     def crash_after(self, operations: int) -> None:
         """Let so many changing operations take place, and the power fail in the next one."""
@@ -69,6 +72,9 @@ class Faults:
             raise PowerCut("the power is off")
         for failure in self._failures:
             if failure.count > 0 and failure.hits(name, paths):
+                if failure.skipped:
+                    failure.skipped -= 1
+                    continue
                 failure.count -= 1
                 raise failure.error
 

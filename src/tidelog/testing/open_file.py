@@ -99,14 +99,14 @@ class CrashFile:
             self._owner.resize(self._node, self.path, size)
 
     def sync(self) -> None:
-        """Make the bytes durable; a planned error loses them."""
+        """Make the bytes durable; a planned error, raised as EIO, loses them."""
         self._check_usable(changes=False)
         try:
             with self._owner.use("sync", self.path, changes=True):
                 self._node.sync()
-        except OSError:
+        except OSError as error:
             self._node.forget()
-            raise
+            raise OSError(errno.EIO, error.strerror, self.path) from error
 
     def map(self) -> memoryview:
         """Return the bytes present now."""

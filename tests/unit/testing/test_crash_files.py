@@ -469,3 +469,15 @@ def test_a_test_may_say_how_much_a_power_cut_leaves(kept: str, expected: bytes) 
 
     assert fs.read("/file") == expected
     assert fs.exists("/other") == (kept == "all")
+
+
+def test_a_fault_may_wait_for_its_turn() -> None:
+    """So a test can let each of many like operations fail."""
+    fs = CrashFileSystem()
+    fs.fail("write", "/file", OSError(errno.EIO, "broken"), skipped=1)
+
+    fs.write("/file", b"first")
+
+    with pytest.raises(OSError, match="broken"):
+        fs.write("/file", b"second")
+    fs.write("/file", b"third")
