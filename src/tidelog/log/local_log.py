@@ -98,8 +98,11 @@ class LocalLog:
 
         The first segment begins at or below ``offset``. A batch that straddles it goes too. The
         last segment goes first, and all is durable on return: after a crash what is left is a
-        prefix of the log, never one with a hole where new records were to be.
+        prefix of the log, never one with a hole where new records were to be. CorruptMessage if the
+        place of ``offset`` cannot be found; nothing was changed then.
         """
+        if (kept := self.segments.floor(offset)) is not None:
+            kept.translate_offset(offset)
         gone = [segment for segment in self.segments if segment.base_offset > offset]
         self.remove(gone[::-1], f"truncation to offset {offset}")
         self._sync_directory()
