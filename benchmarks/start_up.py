@@ -1,0 +1,219 @@
+"""How long do a thousand logs take to load, after a clean stop and after kill -9, beside Kafka?
+
+1,000 partitions of 3 segments of 1 MB, in one directory that both programs open in turn, under
+``ulimit -Sn 1024``. Wall time is each program's own log line; CPU is that of the whole process from
+its start until it is ready, less what it takes with an empty directory. Needs ``make peer``.
+
+    benchmarks/start_up.py [DIRECTORY [PARTITIONS [ROUNDS]]]
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from measure import heading
+
+from tidelog.manager.open import open_data_directory
+from tidelog.records.builder import build_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[1]
+JARS = ROOT / ".peer" / "kafka"
+LOADED = re.compile(r"Loaded (\d+) logs in (\d+)ms")
+READY = {"kafka": "Kafka Server started", "tidelog": " ready "}
+SEED = 5
+TOPIC = "start"
+SERVER = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{broker}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+log.dirs={directory}
+offsets.topic.replication.factor=1
+log.retention.ms=-1
+log.cleaner.enable=false
+"""
+
+
+def free_ports() -> tuple[int, int]:
+    """Return two ports that nobody listens to."""
+    with socket.socket() as first, socket.socket() as second:
+        first.bind(("127.0.0.1", 0))
+        second.bind(("127.0.0.1", 0))
+        return first.getsockname()[1], second.getsockname()[1]
+
+
+PORTS = free_ports()
+
+
+def server(directory: Path) -> str:
+    """Return the settings of a Kafka with one data directory."""
+    return SERVER.format(directory=directory, broker=PORTS[0], controller=PORTS[1])
+
+
+class Start(NamedTuple):
+    """One start: seconds that loading took by the program's own word, to ready, and of CPU."""
+
+    loading: float
+    ready: float
+    cpu: float
+
+
+def command(program: str, directory: Path) -> list[str]:
+    """Return how a program is started on a directory."""
+    if program == "kafka":
+        (directory.parent / "server.properties").write_text(server(directory))
+        return [*java("kafka.Kafka"), str(directory.parent / "server.properties")]
+    words = ["run", "-d", str(directory), "-o", "log.cleaner.enable=false"]
+    return [str(Path(sys.executable).with_name("tidelog")), *words, "-o", "log.retention.ms=-1"]
+
+
+def java(name: str) -> list[str]:
+    """Return how a class of Kafka is run."""
+    return ["java", "-Xmx1g", "-Dorg.slf4j.simpleLogger.logFile=System.out",
+            "-cp", f"{JARS}/*", name]  # fmt: skip
+
+
+def start(program: str, directory: Path, stop: signal.Signals) -> Start:
+    """Start a program, wait until it is ready, and end it by a signal."""
+    began, loading = time.perf_counter(), 0.0
+    process = subprocess.Popen(
+        command(program, directory),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=limit_descriptors,  # noqa: PLW1509 - nothing else runs in this process
+    )
+    assert process.stdout is not None
+    told = []
+    for line in process.stdout:
+        told.append(line)
+        if (found := LOADED.search(line)) is not None:
+            loading = int(found[2]) / 1000
+        if READY[program] in line:
+            break
+    else:
+        raise RuntimeError(f"{program} ended before it was ready:\n{''.join(told[-20:])}")
+    ready, cpu = time.perf_counter() - began, cpu_seconds(process.pid)
+    process.send_signal(stop)
+    process.stdout.read()
+    process.wait()
+    return Start(loading, ready, cpu)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU seconds that a process has taken so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def limit_descriptors() -> None:
+    """Give the process what a shell gives it; it may raise that by itself."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
+
+
+def make(directory: Path, partitions: int) -> None:
+    """Let Kafka create the topic, and fill its logs with random records."""
+    text = server(directory)
+    (directory.parent / "server.properties").write_text(text)
+    properties = str(directory.parent / "server.properties")
+    cluster = subprocess.check_output([*java("kafka.tools.StorageTool"), "random-uuid"], text=True)
+    cluster_id = cluster.strip().splitlines()[-1]
+    format_words = ["format", "-t", cluster_id, "-c", properties]
+    subprocess.run([*java("kafka.tools.StorageTool"), *format_words], check=True,
+                   stdout=subprocess.DEVNULL)  # fmt: skip
+    create_topic(directory, partitions)
+    batch = build_batch([(int(time.time() * 1000), None, os.urandom(1000), ())] * 16)
+    overrides = {"segment.bytes": str(1 << 20), "retention.ms": "-1"}
+    with open_data_directory(directory, overrides=overrides) as opened:
+        for partition in opened.partitions(TOPIC):
+            log = partition.log
+            while len(log.segments) < 3 or log.segments.active.size_bytes < 1_000_000:
+                partition.append(bytearray(batch))
+
+
+def create_topic(directory: Path, partitions: int) -> None:
+    """Start Kafka, create the topic, stop it."""
+    process = subprocess.Popen(command("kafka", directory), stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    while READY["kafka"] not in process.stdout.readline():
+        pass
+    words = ["--bootstrap-server", f"127.0.0.1:{PORTS[0]}", "--create", "--topic", TOPIC]
+    words += ["--partitions", str(partitions), "--config", "segment.bytes=1048576"]
+    subprocess.run([*java("org.apache.kafka.tools.TopicCommand"), *words], check=True,
+                   stdout=subprocess.DEVNULL)  # fmt: skip
+    time.sleep(partitions / 200)  # the broker makes the logs after it has answered
+    process.terminate()
+    process.communicate()
+
+
+def rounds(directory: Path, count: int) -> Iterator[tuple[str, str, Start]]:
+    """Yield program, kind of start and what it took; each program opens what the other left."""
+    for _ in range(count):
+        for program in ("kafka", "tidelog"):
+            start(program, directory, signal.SIGTERM)  # read into the cache, and left clean
+            yield program, "clean", start(program, directory, signal.SIGKILL)
+            yield program, "killed", start(program, directory, signal.SIGTERM)
+
+
+def main() -> None:
+    """Measure and print."""
+    chosen = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp()) / "data"
+    partitions = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
+    count = int(sys.argv[3]) if len(sys.argv) > 3 else 3
+    heading(f"Load {partitions:,} logs of 3 segments of 1 MB, in seconds", SEED)
+    if not JARS.exists():
+        print("no .peer/kafka: run `make peer` first")
+        return
+    directory = chosen.absolute()
+    directory.mkdir(parents=True, exist_ok=True)
+    if not any(directory.iterdir()):
+        make(directory, partitions)
+    empty = {"tidelog": directory.parent / "empty"}
+    idle = {"tidelog": min(start("tidelog", empty["tidelog"], signal.SIGTERM) for _ in range(3))}
+    idle["kafka"] = idle_kafka(directory.parent / "empty-kafka" / "data")
+    for program, one in idle.items():
+        print(f"{program:8} empty   ready {one.ready:6.2f}  CPU {one.cpu:6.2f}")
+    best: dict[tuple[str, str], Start] = {}
+    for program, kind, took in rounds(directory, count):
+        cpu = took.cpu - idle[program].cpu
+        print(f"{program:8} {kind:7} loading {took.loading:6.2f}  CPU {cpu:6.2f}", flush=True)
+        known = best.get((program, kind), Start(1e9, 1e9, 1e9))
+        best[program, kind] = Start(*map(min, zip(known, took._replace(cpu=cpu), strict=True)))
+    for kind, goal in (("clean", 0.3), ("killed", 0.25)):
+        ours, theirs = best["tidelog", kind], best["kafka", kind]
+        wall, cpu = ours.loading / theirs.loading, ours.cpu / theirs.cpu
+        print(f"{kind}: {wall:.2f} of Kafka's time, {cpu:.2f} of its CPU (goal {goal})")
+
+
+def idle_kafka(directory: Path) -> Start:
+    """Return what Kafka takes for a directory without logs."""
+    shutil.rmtree(directory.parent, ignore_errors=True)
+    directory.mkdir(parents=True)
+    (directory.parent / "server.properties").write_text(server(directory))
+    cluster_id = "MkU3OEVBNTcwNTJENDM2Qk"
+    words = ["format", "-t", cluster_id, "-c", str(directory.parent / "server.properties")]
+    subprocess.run([*java("kafka.tools.StorageTool"), *words], check=True,
+                   stdout=subprocess.DEVNULL)  # fmt: skip
+    return min(start("kafka", directory, signal.SIGTERM) for _ in range(2))
+
+
+if __name__ == "__main__":
+    main()
