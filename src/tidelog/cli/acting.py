@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tidelog.cli.places import Place
     from tidelog.env.files import FileSystem
     from tidelog.env.overlay_files import FileChange
+    from tidelog.explain.outlook import SegmentOutlook
     from tidelog.explain.plan import ShrunkLog
     from tidelog.log.load_watch import RecoveryProgress
 
@@ -147,6 +148,17 @@ def shrunk_as_json(log: ShrunkLog) -> dict[str, Any]:
             }
             for segment in log.deleted
         ],
+        "kept": [
+            {
+                "baseOffset": segment.base_offset,
+                "endOffset": segment.end_offset,
+                "sizeBytes": segment.size_bytes,
+                "dueMs": segment.due_ms,
+                "moreBytes": segment.more_bytes,
+                "heldBy": segment.held_by or None,
+            }
+            for segment in log.kept
+        ],
     }
 
 
@@ -162,3 +174,19 @@ def print_shrunk(log: ShrunkLog, verb: str) -> None:
             f"  [{segment.base_offset:,}, {segment.end_offset:,})"
             f"  {format_bytes(segment.size_bytes)}  {segment.reason}"
         )
+    for kept in log.kept:
+        print(
+            f"  [{kept.base_offset:,}, {kept.end_offset:,})"
+            f"  {format_bytes(kept.size_bytes)}  stays{_outlook_text(kept)}"
+        )
+
+
+def _outlook_text(kept: SegmentOutlook) -> str:
+    """Say until when a segment stays."""
+    ends = []
+    if kept.due_ms is not None:
+        ends.append(f"until {kept.due_ms} ms")
+    if kept.more_bytes is not None:
+        ends.append(f"until the log is {format_bytes(kept.more_bytes)} larger")
+    text = " " + " or ".join(ends) if ends else ""
+    return f"{text}, held by {kept.held_by}" if kept.held_by else text

@@ -7,15 +7,17 @@ what it would do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidelog.explain.losses import LostBytes, look_into
+from tidelog.explain.outlook import outlook_of
 from tidelog.log.load_watch import LoadWatcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tidelog.explain.outlook import SegmentOutlook
     from tidelog.log.expiry import DeletedSegment
     from tidelog.log.load_watch import Loss, RecoveryProgress
     from tidelog.log.log import Log
@@ -62,6 +64,7 @@ class ShrunkLog:
     log_end_offset: int
     size_bytes: int
     deleted: tuple[DeletedSegment, ...]
+    kept: tuple[SegmentOutlook, ...] = ()
 
     @property
     def freed_bytes(self) -> int:
@@ -115,7 +118,8 @@ def recover_log(
 def retain_log(directory: DataDirectory, topic: str, partition: int, now_ms: int) -> ShrunkLog:
     """Delete the segments of one log that retention allows to go at ``now_ms``."""
     log = directory.partition(topic, partition).log
-    return _shrunk(topic, partition, log, log.retain(now_ms))
+    shrunk = _shrunk(topic, partition, log, log.retain(now_ms))
+    return replace(shrunk, kept=tuple(outlook_of(log)))
 
 
 def delete_records(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.log.expiry import segment_facts
 from tidelog.log.lookup import fetch_offset
 from tidelog.log.reading import FetchData, FetchIsolation, LogView, iterate
 from tidelog.segment.offset_metadata import LogOffsetMetadata
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tidelog.log.leader_epoch import LeaderEpochCache
     from tidelog.log.lookup import TimestampedOffset
     from tidelog.log.producer_state import ProducerStateManager
+    from tidelog.log.retention import SegmentFacts
     from tidelog.log.segments import LogSegments
     from tidelog.log.state import LogState
     from tidelog.records.record import Record
@@ -124,6 +126,10 @@ class ReadableLog:
     def last_flush_ms(self) -> int:
         """When the log was last flushed, in ms since the epoch; at first, when it was opened."""
         return self._state.last_flush_ms
+
+    def retention_facts(self) -> list[SegmentFacts]:
+        """Return what retention asks about each segment, oldest first."""
+        return list(segment_facts(self._state))
 
     # Reading
 
