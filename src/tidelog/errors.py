@@ -322,10 +322,11 @@ class DataLoss(TidelogError):
     """Offsets ``[start_offset, end_offset)`` that a reader asked for are gone; ``cause`` says why.
 
     Nothing was skipped. The reader may go on with what is left by saying that loss is accepted.
+    ``end_offset`` None: all from the start on, and nobody knows how many there were.
     """
 
     def __init__(
-        self, topic: str, partition: int, start_offset: int, end_offset: int, cause: str
+        self, topic: str, partition: int, start_offset: int, end_offset: int | None, cause: str
     ) -> None:
         super().__init__(topic, partition, start_offset, end_offset, cause)
         self.topic = topic
@@ -335,8 +336,10 @@ class DataLoss(TidelogError):
         self.cause = cause
 
     def __str__(self) -> str:
-        place = f"{self.topic}-{self.partition}"
-        return f"{place} has no offsets [{self.start_offset}, {self.end_offset}): {self.cause}"
+        is_open = self.end_offset is None
+        offsets = "from {} on" if is_open else "[{}, {})"
+        lost = offsets.format(self.start_offset, self.end_offset)
+        return f"{self.topic}-{self.partition} has no offsets {lost}: {self.cause}"
 
 
 class DirectoryLocked(TidelogError):

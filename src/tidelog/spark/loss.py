@@ -27,10 +27,10 @@ class LossPolicy(NamedTuple):
     is_strict: bool
 
     def report(
-        self, topic: str, partition: int, start_offset: int, end_offset: int, cause: str
+        self, topic: str, partition: int, start_offset: int, end_offset: int | None, cause: str
     ) -> None:
-        """Raise DataLoss, or log it as a warning."""
-        if start_offset >= end_offset:
+        """Raise DataLoss, or log it as a warning; an empty range is none. None: end unknown."""
+        if end_offset is not None and start_offset >= end_offset:
             return
         if self.is_strict:
             raise DataLoss(topic, partition, start_offset, end_offset, cause + HINT)

@@ -99,7 +99,7 @@ def _resolved(fs: FileSystem, options: ReadOptions, place: TopicPartition) -> Lo
             return LogRange(log, directories.topic_id(*place), start, end)
         except FileNotFoundError:
             continue
-    policy.report(*place, 0, 1, DELETED)
+    policy.report(*place, 0, None, DELETED)
     return None
 
 

@@ -41,6 +41,9 @@ COLUMN_TYPES: Final = {
 _MAY_BE_NULL: Final = ("key", "value", "headers")
 _FREEZES: Final = 2
 
+Columns = list[tuple[str, bool]]
+"""Name of each column to read, and whether it may be null."""
+
 
 @dataclass(frozen=True)
 class OffsetRanges(InputPartition):
@@ -54,9 +57,7 @@ class LogReader(DataSourceReader):
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
-        for field in schema.fields:
-            _check_column(field)
-        self._columns = [(field.name, field.nullable) for field in schema.fields]
+        self._columns = read_columns(schema)
 
     def partitions(self) -> list[InputPartition]:
         """Return one input partition a task; runs on the driver."""
@@ -68,11 +69,25 @@ class LogReader(DataSourceReader):
 
         Where ``partitions`` found nothing to read, Spark makes a partition of its own, with None.
         """
-        ranges = partition.ranges if isinstance(partition, OffsetRanges) else ()
-        try:
-            yield from tables(self._options, ranges, self._columns)
-        finally:
-            _settle_worker()
+        return read_task(self._options, partition, self._columns)
+
+
+def read_columns(schema: StructType) -> Columns:
+    """Return name and nullability of the columns to read; InvalidArgument for what is none."""
+    for field in schema.fields:
+        _check_column(field)
+    return [(field.name, field.nullable) for field in schema.fields]
+
+
+def read_task(
+    options: ReadOptions, partition: InputPartition, columns: Columns
+) -> Iterator[pa.RecordBatch]:
+    """Yield the tables of one task and leave the worker fit for the next one."""
+    ranges = partition.ranges if isinstance(partition, OffsetRanges) else ()
+    try:
+        yield from _tables(options, ranges, columns)
+    finally:
+        _settle_worker()
 
 
 def _check_column(field: StructField) -> None:
@@ -88,10 +103,9 @@ def _check_column(field: StructField) -> None:
         raise InvalidArgument(f"column {field.name} may be null; leave NOT NULL away")
 
 
-def tables(
-    options: ReadOptions, ranges: tuple[OffsetRange, ...], columns: list[tuple[str, bool]]
+def _tables(
+    options: ReadOptions, ranges: tuple[OffsetRange, ...], columns: Columns
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of ranges as tables with ``columns``: names, and whether null may be."""
     import pyarrow as pa
 
     from tidelog.arrow.decode import ArrowDecoder

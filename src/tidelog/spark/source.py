@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from tidelog.spark.reader import LogReader
+    from tidelog.spark.stream import LogStreamReader
     from tidelog.spark.writer import LogWriter
 
 COLUMNS_DDL: Final = (
@@ -45,6 +46,12 @@ class LogSource(DataSource):
         from tidelog.spark.reader import LogReader
 
         return LogReader(ReadOptions.parse(self.options), schema)
+
+    def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
+        """Return the reader of a stream of the columns in ``schema``."""
+        from tidelog.spark.stream import LogStreamReader
+
+        return LogStreamReader(ReadOptions.parse_stream(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> LogWriter:  # noqa: FBT001 - Spark's signature
         """Return the writer of rows of ``schema``.
