@@ -8,26 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.kernels.close import HeaderFields, write_header
+from tidelog.kernels.close import header_fields, write_header
 from tidelog.kernels.columns import (
     ATTRIBUTES,
     BAD_ARGUMENT,
     BAD_TIMESTAMP,
     BASE_OFFSET,
-    BASE_SEQUENCE,
     BASE_TIMESTAMP,
     BATCH_COLUMNS,
     CRC,
     HEADER_BYTES,
-    LAST_OFFSET,
-    LEADER_EPOCH,
     LOG_APPEND_TIME,
-    MAGIC,
     MAX_TIMESTAMP,
     OK,
     POSITION,
-    PRODUCER_EPOCH,
-    PRODUCER_ID,
     RECORDS_COUNT,
     SIZE,
 )
@@ -132,50 +126,26 @@ def _write_records(
     return at
 
 
-@inlined
-def _changed_header(
+@called
+def _close(
+    address: int,
     batches: npt.NDArray[np.int64],
     index: int,
-    size: int,
+    written: npt.NDArray[np.int64],
+    column: int,
     attributes: int,
     base_timestamp: int,
     max_timestamp: int,
     count: int,
-) -> HeaderFields:
-    return HeaderFields(
-        size,
-        batches[BASE_OFFSET, index],
-        batches[LAST_OFFSET, index],
-        batches[LEADER_EPOCH, index],
-        attributes,
-        base_timestamp,
-        max_timestamp,
-        batches[PRODUCER_ID, index],
-        batches[PRODUCER_EPOCH, index],
-        batches[BASE_SEQUENCE, index],
-        count,
-    )
-
-
-@called
-def _note(
-    out: npt.NDArray[np.int64], column: int, position: int, header: HeaderFields, crc: int
 ) -> None:
-    """Fill a column of the table of batches written."""
-    out[POSITION, column] = position
-    out[SIZE, column] = header.size
-    out[BASE_OFFSET, column] = header.base_offset
-    out[LAST_OFFSET, column] = header.last_offset
-    out[LEADER_EPOCH, column] = header.leader_epoch
-    out[MAGIC, column] = 2
-    out[ATTRIBUTES, column] = header.attributes
-    out[BASE_TIMESTAMP, column] = header.base_timestamp
-    out[MAX_TIMESTAMP, column] = header.max_timestamp
-    out[PRODUCER_ID, column] = header.producer_id
-    out[PRODUCER_EPOCH, column] = header.producer_epoch
-    out[BASE_SEQUENCE, column] = header.base_sequence
-    out[RECORDS_COUNT, column] = header.records_count
-    out[CRC, column] = crc
+    """Write a changed header in front of records; POSITION and SIZE are in ``written`` already."""
+    for field in range(BASE_OFFSET, BATCH_COLUMNS):
+        written[field, column] = batches[field, index]
+    written[ATTRIBUTES, column] = attributes
+    written[BASE_TIMESTAMP, column] = base_timestamp
+    written[MAX_TIMESTAMP, column] = max_timestamp
+    written[RECORDS_COUNT, column] = count
+    written[CRC, column] = write_header(address, header_fields(written, column))
 
 
 @called
@@ -222,7 +192,8 @@ def _copy_batch(
     target: int,
 ) -> tuple[int, int]:
     """Copy a whole batch, or only note it; return a status and the bytes written."""
-    written[:, column] = batches[:, index]
+    for field in range(BATCH_COLUMNS):
+        written[field, column] = batches[field, index]
     if not copy:
         written[POSITION, column] = -1
         return OK, 0
@@ -247,16 +218,16 @@ def _empty_batch(
     """Write a batch's header without records; return a status and the bytes written."""
     if limit - at < HEADER_BYTES:
         return BAD_ARGUMENT, 0
+    written[POSITION, column], written[SIZE, column] = target, HEADER_BYTES
     flags, greatest = batches[ATTRIBUTES, index] & EMPTY_FLAGS, batches[MAX_TIMESTAMP, index]
-    header = _changed_header(batches, index, HEADER_BYTES, flags, -1, greatest, 0)
-    _note(written, column, target, header, write_header(at, header))
+    _close(at, batches, index, written, column, flags, -1, greatest, 0)
     return OK, HEADER_BYTES
 
 
 @called
 def _write_batch(
     source: int,
-    size: int,
+    room: int,
     batches: npt.NDArray[np.int64],
     index: int,
     rows: npt.NDArray[np.int64],
@@ -265,15 +236,18 @@ def _write_batch(
     new_horizon_ms: int,
     at: int,
     limit: int,
-) -> tuple[int, HeaderFields, int]:
-    """Write a batch with those of its records that stay; return a status, its header and CRC.
+    written: npt.NDArray[np.int64],
+    column: int,
+    target: int,
+) -> tuple[int, int]:
+    """Write a batch with those of its records that stay; return a status and the bytes written.
 
     ``new_horizon_ms`` is the delete horizon it gets, -1 to leave that as it is.
     """
+    if limit - at < HEADER_BYTES:
+        return BAD_ARGUMENT, 0
     attributes = batches[ATTRIBUTES, index] & (KEPT_FLAGS | DELETE_HORIZON)
     kept, _, first, greatest = _survivors(rows, start, end)
-    if limit - at < HEADER_BYTES:
-        return BAD_ARGUMENT, _changed_header(batches, index, 0, 0, 0, 0, 0), 0
     base_timestamp = rows[TIMESTAMP, first]
     if new_horizon_ms >= 0:
         attributes |= DELETE_HORIZON
@@ -282,21 +256,13 @@ def _write_batch(
         base_timestamp = batches[BASE_TIMESTAMP, index]
     if attributes & LOG_APPEND_TIME:
         greatest = batches[MAX_TIMESTAMP, index]
-    after = _write_records(
-        source,
-        size,
-        rows,
-        start,
-        end,
-        batches[BASE_OFFSET, index],
-        base_timestamp,
-        at + HEADER_BYTES,
-        limit,
-    )
-    header = _changed_header(batches, index, after - at, attributes, base_timestamp, greatest, kept)
+    base_offset, body = batches[BASE_OFFSET, index], at + HEADER_BYTES
+    after = _write_records(source, room, rows, start, end, base_offset, base_timestamp, body, limit)
     if after < 0:
-        return after, header, 0
-    return OK, header, write_header(at, header)
+        return after, 0
+    written[POSITION, column], written[SIZE, column] = target, after - at
+    _close(at, batches, index, written, column, attributes, base_timestamp, greatest, kept)
+    return OK, after - at
 
 
 @kernel(
@@ -355,11 +321,21 @@ def rewrite_batches(
             status, size = _empty_batch(batches, index, at, limit, written, column, at - first)
         elif fate == REWRITTEN:
             new_horizon_ms = horizon_ms if needs_horizon else -1
-            status, header, crc = _write_batch(
-                source, data.size, batches, index, rows, start, end, new_horizon_ms, at, limit
+            status, size = _write_batch(
+                source,
+                data.size,
+                batches,
+                index,
+                rows,
+                start,
+                end,
+                new_horizon_ms,
+                at,
+                limit,
+                written,
+                column,
+                at - first,
             )
-            size = header.size
-            _note(written, column, at - first, header, crc)
         if status != OK:
             return status, column, at - first
         at += size
