@@ -319,8 +319,10 @@ class ReadOnlyLog:
         for path, piece in self._all_pieces(start, end, check_crc=check_crc):
             shown = shown_by.is_shown(piece.batches)
             yield path, piece._replace(batches=piece.batches.select(shown))
-        if replayed.damage is not None and end >= replayed.last_stable_offset:
-            raise replayed.damage
+        # The end may lie where it does because damage hides what was decided behind it.
+        for known in self._replays.values():
+            if known.damage is not None and end >= known.last_stable_offset:
+                raise known.damage
 
     def _all_pieces(
         self, start: int, end: int, *, check_crc: bool = True
