@@ -26,11 +26,12 @@ PIECE_BYTES = 64 << 10
 def test_a_cleaning_stays_within_its_memory(tmp_path: Path) -> None:
     """Map and bits take what they are given, the rest a few times the size of a piece."""
     gate.force(True)
+    scheduler = InlineScheduler()
     with Log.open(
         str(tmp_path / "t-0"),
         fs=SYSTEM_FILES,
         clock=SYSTEM_CLOCK,
-        scheduler=InlineScheduler(),
+        scheduler=scheduler,
         rng=Random(0),
         config=LogConfig(cleanup_policy=("compact",), segment_bytes=1 << 20),
     ) as log:
@@ -56,6 +57,7 @@ def test_a_cleaning_stays_within_its_memory(tmp_path: Path) -> None:
         _, peak_bytes = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     gate.force(None)
+    scheduler.close()  # deletes, and so closes, what the cleaning replaced
 
     assert reached == end
     assert MAP_BYTES / 2 < peak_bytes < MAP_BYTES + 16 * PIECE_BYTES
