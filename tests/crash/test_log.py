@@ -49,7 +49,10 @@ def check_opens(home: LogHome, recovery_point: int, appended: list[bytes]) -> Lo
 def test_power_cut_loses_only_an_unflushed_suffix(
     flushed: list[bytes], unflushed: list[bytes], seed: int
 ) -> None:
-    """After a power cut the log holds every flushed batch, then a prefix of the others."""
+    """After a power cut the log holds every flushed batch, then a prefix of the others.
+
+    Scenario: LogLoaderTest.testLogRecoversToCorrectOffset
+    """
     home = LogHome(seed, **SETTINGS)
     log = home.open()
     for value in flushed:
@@ -71,7 +74,10 @@ def test_power_cut_loses_only_an_unflushed_suffix(
 @settings(max_examples=50, deadline=None)
 @given(values=VALUES, seed=seeds())
 def test_a_killed_process_loses_nothing(values: list[bytes], seed: int) -> None:
-    """What was appended is in the page cache: only the machine can lose it."""
+    """What was appended is in the page cache: only the machine can lose it.
+
+    Scenario: LogLoaderTest.testLogRecoveryIsCalledUponBrokerCrash
+    """
     home = LogHome(seed, **SETTINGS)
     log = home.open()
     for value in values:

@@ -154,6 +154,8 @@ def test_an_adopted_log_is_recovered_as_kafka_does(adopted: Partition, tmp_path:
     """From nothing but the .log file the same indexes, snapshot and leader epochs are built.
 
     As in the broker, whoever becomes the leader then begins an epoch; topic ids are not its task.
+
+    Scenario: LogLoaderTest.testLogRecoversForLeaderEpoch
     """
     expected = {path.name: path.read_bytes() for path in adopted.directory.iterdir()}
     del expected["partition.metadata"]

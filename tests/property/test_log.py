@@ -413,7 +413,10 @@ class LogMachine(RuleBasedStateMachine):
 
 
 def test_a_log_is_a_list() -> None:
-    """Whatever is done to a log, in any order, it shows what a plain list of batches says."""
+    """Whatever is done to a log, in any order, it shows what a plain list of batches says.
+
+    Scenario: UnifiedLogTest.testAppendAndReadWithSequentialOffsets, UnifiedLogTest.testLogRolls
+    """
     run_state_machine_as_test(LogMachine, settings=QUICK)
 
 

@@ -36,9 +36,10 @@ def close_handlers_locked(state: LogState) -> None:
 
 
 def delete_locked(state: LogState) -> None:
-    """Delete the log's files and its directory, now."""
+    """Delete the log's files and its directory, now; a closed log can be deleted too."""
     with state.context.guard.watch("deleting the log"):
-        state.check_open()
+        if not state.context.fs.exists(state.context.directory):
+            state.check_open()
         state.epochs.clear()
         state.is_closed = True
         state.local.delete_all()

@@ -41,7 +41,11 @@ def test_the_file_exists_from_the_start_without_entries() -> None:
 
 
 def test_an_assigned_epoch_is_durable_at_once() -> None:
-    """An entry is on the disk when ``assign`` returns."""
+    """An entry is on the disk when ``assign`` returns.
+
+    Scenario: LeaderEpochFileCacheTest.shouldAddEpochAndMessageOffsetToCache,
+    LeaderEpochFileCacheTest.shouldPersistEpochsBetweenInstances
+    """
     place = Place((1, 0), (3, 17))
     place.fs.sync_directory("/data")
     place.fs.sync_directory("/")
@@ -51,7 +55,13 @@ def test_an_assigned_epoch_is_durable_at_once() -> None:
 
 
 def test_the_latest_epoch_again_at_a_higher_offset_is_no_news() -> None:
-    """Assigning the latest epoch at a higher offset changes nothing."""
+    """Assigning the latest epoch at a higher offset changes nothing.
+
+    Scenario:
+    LeaderEpochFileCacheTest.shouldNotOverwriteLogEndOffsetForALeaderEpochOnceItHasBeenAssigned,
+    LeaderEpochFileCacheTest.shouldNotOverwriteOffsetForALeaderEpochOnceItHasBeenAssigned,
+    LeaderEpochFileCacheTest.shouldNotUpdateEpochAndStartOffsetIfItDidNotChange
+    """
     place = Place((2, 5))
 
     assert not place.cache.assign(2, 9)
@@ -70,7 +80,15 @@ def test_the_latest_epoch_again_at_a_higher_offset_is_no_news() -> None:
 def test_entries_that_contradict_a_new_one_give_way(
     known: list[tuple[int, int]], assigned: tuple[int, int], expected: list[tuple[int, int]]
 ) -> None:
-    """Epochs and start offsets stay strictly increasing: the newest assignment wins."""
+    """Epochs and start offsets stay strictly increasing: the newest assignment wins.
+
+    Scenario: LeaderEpochFileCacheTest.shouldEnforceMonotonicallyIncreasingEpochs,
+    LeaderEpochFileCacheTest.shouldEnforceMonotonicallyIncreasingStartOffsets,
+    LeaderEpochFileCacheTest.shouldEnforceOffsetsIncreaseMonotonically,
+    LeaderEpochFileCacheTest.shouldIncreaseAndTrackEpochsAsFollowerReceivesManyMessages,
+    LeaderEpochFileCacheTest.shouldIncreaseAndTrackEpochsAsLeadersChangeManyTimes,
+    LeaderEpochFileCacheTest.shouldTruncateIfMatchingEpochButEarlierStartingOffset
+    """
     place = Place(*known)
 
     place.cache.assign(*assigned)
@@ -95,7 +113,13 @@ def test_a_negative_epoch_is_refused() -> None:
 def test_truncating_the_end_drops_epochs_that_begin_there(
     end_offset: int, expected: list[tuple[int, int]]
 ) -> None:
-    """Entries that begin at or above the new end go; a negative end is ignored."""
+    """Entries that begin at or above the new end go; a negative end is ignored.
+
+    Scenario: LeaderEpochFileCacheTest.shouldClearLatestOnEmptyCache,
+    LeaderEpochFileCacheTest.shouldDropEntriesBetweenEpochBoundaryWhenRemovingNewest,
+    LeaderEpochFileCacheTest.shouldDropEntriesOnEpochBoundaryWhenRemovingLatestEntries,
+    LeaderEpochFileCacheTest.shouldNotResetEpochHistoryHeadIfUndefinedPassed
+    """
     place = Place((2, 6), (3, 8), (4, 11))
 
     place.cache.truncate_from_end(end_offset)
@@ -117,7 +141,19 @@ def test_truncating_the_end_drops_epochs_that_begin_there(
 def test_truncating_the_start_cuts_the_epoch_that_covers_it(
     start_offset: int, expected: list[tuple[int, int]]
 ) -> None:
-    """The epoch in force at the new start begins there; older ones go."""
+    """The epoch in force at the new start begins there; older ones go.
+
+    Scenario: LeaderEpochFileCacheTest.shouldClearEarliestOnEmptyCache,
+    LeaderEpochFileCacheTest.shouldNotClearAnythingIfOffsetToEarly,
+    LeaderEpochFileCacheTest.shouldNotClearAnythingIfOffsetToFirstOffset,
+    LeaderEpochFileCacheTest.shouldNotResetEpochHistoryTailIfUndefinedPassed,
+    LeaderEpochFileCacheTest.shouldPreserveResetOffsetOnClearEarliestIfOneExists,
+    LeaderEpochFileCacheTest.shouldRetainLatestEpochOnClearAllEarliest,
+    LeaderEpochFileCacheTest.shouldRetainLatestEpochOnClearAllEarliestAndUpdateItsOffset,
+    LeaderEpochFileCacheTest.shouldUpdateOffsetBetweenEpochBoundariesOnClearEarliest,
+    LeaderEpochFileCacheTest.shouldUpdateOffsetBetweenEpochBoundariesOnClearEarliest2,
+    LeaderEpochFileCacheTest.shouldUpdateSavedOffsetWhenOffsetToClearToIsBetweenEpochs
+    """
     place = Place((2, 6), (3, 8), (4, 11))
 
     place.cache.truncate_from_start(start_offset)
@@ -126,7 +162,10 @@ def test_truncating_the_start_cuts_the_epoch_that_covers_it(
 
 
 def test_a_truncation_reaches_the_file_in_background() -> None:
-    """The file follows a truncation when the scheduled task has run, not before."""
+    """The file follows a truncation when the scheduled task has run, not before.
+
+    Scenario: LeaderEpochFileCacheTest.shouldWriteCheckpointOnTruncation
+    """
     place = Place((2, 6), (3, 8))
     place.cache.truncate_from_end(8)
     before = place.open().entries
@@ -164,14 +203,33 @@ def test_a_background_write_tolerates_a_vanished_directory() -> None:
 def test_the_end_of_an_epoch_is_the_start_of_the_next(
     entries: list[tuple[int, int]], epoch: int, expected: tuple[int, int]
 ) -> None:
-    """The answer names the greatest known epoch up to the one asked for, and where it ended."""
+    """The answer names the greatest known epoch up to the one asked for, and where it ended.
+
+    Scenario: LeaderEpochFileCacheTest.shouldFetchEndOffsetOfEmptyCache,
+    LeaderEpochFileCacheTest.shouldGetFirstOffsetOfSubsequentEpochWhenOffsetRequestedForPreviousEpoch,
+    LeaderEpochFileCacheTest.shouldReturnFirstEpochIfRequestedEpochLessThanFirstEpoch,
+    LeaderEpochFileCacheTest.shouldReturnInvalidOffsetIfEpochIsRequestedWhichIsNotCurrentlyTracked,
+    LeaderEpochFileCacheTest.shouldReturnLogEndOffsetIfLatestEpochRequested,
+    LeaderEpochFileCacheTest.shouldReturnNextAvailableEpochIfThereIsNoExactEpochForTheOneRequested,
+    LeaderEpochFileCacheTest.shouldReturnUndefinedOffsetIfUndefinedEpochRequested,
+    LeaderEpochFileCacheTest.shouldReturnUnsupportedIfNoEpochRecorded,
+    LeaderEpochFileCacheTest.shouldReturnUnsupportedIfNoEpochRecordedAndUndefinedEpochRequested,
+    LeaderEpochFileCacheTest.shouldSupportEpochsThatDoNotStartFromZero
+    """
     place = Place(*entries)
 
     assert place.cache.end_offset_for(epoch, log_end_offset=20) == expected
 
 
 def test_lookups_find_neighbours_and_the_epoch_of_an_offset() -> None:
-    """Epochs are found by number, by neighbour and by offset."""
+    """Epochs are found by number, by neighbour and by offset.
+
+    Scenario: LeaderEpochFileCacheTest.shouldFetchEpochForGivenOffset,
+    LeaderEpochFileCacheTest.shouldFetchLatestEpochOfEmptyCache,
+    LeaderEpochFileCacheTest.testFindNextEpoch, LeaderEpochFileCacheTest.testFindPreviousEntry,
+    LeaderEpochFileCacheTest.testFindPreviousEpoch, LeaderEpochFileCacheTest.testGetEpochEntry,
+    LeaderEpochFileCacheTest.testPreviousEpoch
+    """
     cache = Place((2, 6), (4, 11)).cache
 
     assert [cache.epoch_for_offset(offset) for offset in (5, 6, 10, 11)] == [None, 2, 2, 4]

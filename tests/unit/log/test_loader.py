@@ -49,7 +49,10 @@ def values_of(home: LogHome, **how: object) -> list[bytes | None]:
 
 
 def test_a_closed_log_opens_as_it_was() -> None:
-    """After a clean shutdown nothing is checked, and everything counts as flushed."""
+    """After a clean shutdown nothing is checked, and everything counts as flushed.
+
+    Scenario: LogLoaderTest.testCleanShutdownFile
+    """
     home = home_of()
 
     log = home.open()
@@ -70,7 +73,10 @@ def test_closing_and_opening_changes_no_file() -> None:
 
 
 def test_a_new_directory_gets_one_empty_segment() -> None:
-    """A log starts at its log start offset."""
+    """A log starts at its log start offset.
+
+    Scenario: UnifiedLogTest.testLoadEmptyLog, UnifiedLogTest.testLogReinitializeAfterManualDelete
+    """
     log = LogHome().open(log_start_offset=7)
 
     assert log.segments.base_offsets == [7]
@@ -89,7 +95,10 @@ def test_a_torn_batch_at_the_end_is_cut(kept: int) -> None:
 
 
 def test_behind_a_bad_batch_nothing_counts() -> None:
-    """The log ends at the first bad batch past the recovery point; later segments go."""
+    """The log ends at the first bad batch past the recovery point; later segments go.
+
+    Scenario: LogLoaderTest.testCorruptLog
+    """
     home = home_of(close=False)
     damaged = bytearray(home.read(f"{SECOND}.log"))
     damaged[SIZE + 30] ^= 1
@@ -110,7 +119,10 @@ def test_below_the_recovery_point_nothing_is_looked_at() -> None:
 
 
 def test_rebuilt_indexes_equal_the_first_ones() -> None:
-    """Recovery gives an index entry to the batches that the appends gave one to."""
+    """Recovery gives an index entry to the batches that the appends gave one to.
+
+    Scenario: LogLoaderTest.testIndexRebuild
+    """
     home = home_of()
     before = {name: home.read(name) for name in home.files("index")}
     for name in before:
@@ -122,7 +134,10 @@ def test_rebuilt_indexes_equal_the_first_ones() -> None:
 
 
 def test_an_index_without_its_log_goes() -> None:
-    """Orphaned index files are deleted."""
+    """Orphaned index files are deleted.
+
+    Scenario: LogLoaderTest.testBogusIndexSegmentsAreRemoved
+    """
     home = home_of()
     home.write("00000000000000000077.index", b"12345678")
 
@@ -132,7 +147,11 @@ def test_an_index_without_its_log_goes() -> None:
 
 
 def test_leftovers_of_deletion_and_cleaning_go() -> None:
-    """``.deleted`` and ``.cleaned`` files never were, or no longer are, part of the log."""
+    """``.deleted`` and ``.cleaned`` files never were, or no longer are, part of the log.
+
+    Scenario: LogLoaderTest.testOpenDeletesObsoleteFiles,
+    LogLoaderTest.testRecoveryAfterCrashDuringSplitPhase1
+    """
     home = home_of()
     home.write(f"{FIRST}.log.cleaned", b"half")
     home.write("00000000000000000000.index.deleted", b"")
@@ -145,7 +164,11 @@ def test_leftovers_of_deletion_and_cleaning_go() -> None:
 
 
 def test_a_complete_swap_is_finished() -> None:
-    """New segments named ``.swap`` take the place of all old files in their range."""
+    """New segments named ``.swap`` take the place of all old files in their range.
+
+    Scenario: LogLoaderTest.testRecoveryAfterCrashDuringSplitPhase3,
+    LogLoaderTest.testRecoveryAfterCrashDuringSplitPhase4
+    """
     home = home_of()
     home.write(f"{FIRST}.log.swap", batch(b"new", base_offset=0, leader_epoch=0, last_offset=3))
 
@@ -155,7 +178,10 @@ def test_a_complete_swap_is_finished() -> None:
 
 
 def test_an_incomplete_swap_is_undone() -> None:
-    """A ``.swap`` at or above the lowest ``.cleaned`` offset was not complete: old files stay."""
+    """A ``.swap`` at or above the lowest ``.cleaned`` offset was not complete: old files stay.
+
+    Scenario: LogLoaderTest.testRecoveryAfterCrashDuringSplitPhase2
+    """
     home = home_of()
     home.write(f"{SECOND}.log.swap", batch(b"new", base_offset=2, leader_epoch=0))
     home.write(f"{FIRST}.log.cleaned", batch(b"new", leader_epoch=0))
@@ -174,7 +200,10 @@ def test_a_segment_half_renamed_to_swap_is_undone() -> None:
 
 
 def test_swap_names_partly_dropped_are_dropped_wholly() -> None:
-    """Without a ``.log.swap`` no old file is deleted; the rest is just renamed."""
+    """Without a ``.log.swap`` no old file is deleted; the rest is just renamed.
+
+    Scenario: LogLoaderTest.testRecoveryAfterCrashDuringSplitPhase5
+    """
     home = home_of()
     index = home.read(f"{FIRST}.timeindex")
     home.fs.rename(
@@ -186,7 +215,10 @@ def test_swap_names_partly_dropped_are_dropped_wholly() -> None:
 
 
 def test_a_log_that_ends_below_its_start_is_emptied() -> None:
-    """When all that survived lies below the log start, the log goes on there, empty."""
+    """When all that survived lies below the log start, the log goes on there, empty.
+
+    Scenario: LogLoaderTest.testLogEndLessThanStartAfterReopen
+    """
     home = home_of()
 
     log = home.open(clean=False, log_start_offset=9)
@@ -213,7 +245,10 @@ def test_stale_epochs_are_dropped_at_both_ends() -> None:
 
 
 def test_stray_snapshots_go_but_for_the_last() -> None:
-    """A snapshot belongs to a segment, or to the end of the log."""
+    """A snapshot belongs to a segment, or to the end of the log.
+
+    Scenario: LogLoaderTest.testLoadingLogKeepsLargestStrayProducerStateSnapshot
+    """
     home = home_of()
     for offset in (1, 3):
         home.write(f"{offset:020d}.snapshot", home.read(f"{SECOND}.snapshot"))
@@ -312,7 +347,11 @@ def test_a_plain_batch_inside_a_transaction_stops_the_start() -> None:
 
 
 def test_offsets_too_far_apart_split_their_segment() -> None:
-    """A segment that an old Kafka let grow beyond 32 bits of offsets becomes several."""
+    """A segment that an old Kafka let grow beyond 32 bits of offsets becomes several.
+
+    Scenario: LogLoaderTest.testOverCompactedLogRecovery,
+    LogLoaderTest.testRecoveryOfSegmentWithOffsetOverflow, UnifiedLogTest.testSplitOnOffsetOverflow
+    """
     home = LogHome()
     far = 2**31 + 5
     parts = [
@@ -329,7 +368,10 @@ def test_offsets_too_far_apart_split_their_segment() -> None:
 
 
 def test_a_directory_to_be_deleted_is_not_recovered() -> None:
-    """A ``-delete`` directory opens with whatever it holds, only to be deleted."""
+    """A ``-delete`` directory opens with whatever it holds, only to be deleted.
+
+    Scenario: UnifiedLogTest.testLoadPartitionDirWithNoSegmentsShouldNotThrow
+    """
     home = LogHome()
     home.directory = "/data/flights-0.0123456789abcdef0123456789abcdef-delete"
     home.fs.make_directory(home.directory)

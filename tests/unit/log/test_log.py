@@ -50,7 +50,10 @@ def test_the_watermark_begins_at_the_log_start() -> None:
 
 
 def test_the_watermark_is_clamped_and_may_go_back() -> None:
-    """It is set as its owner says, within the log."""
+    """It is set as its owner says, within the log.
+
+    Scenario: UnifiedLogTest.testHighWatermarkMaintenance
+    """
     _, log = filled(1, 3)
 
     assert [log.update_high_watermark(offset) for offset in (5, 2, 0, 3)] == [3, 2, 0, 3]
@@ -80,14 +83,20 @@ def test_the_same_watermark_on_a_newer_segment_is_news() -> None:
 
 
 def test_a_follower_learns_whether_the_watermark_changed() -> None:
-    """The new value is returned only if it is another."""
+    """The new value is returned only if it is another.
+
+    Scenario: UnifiedLogTest.testMaybeUpdateHighWatermarkAsFollower
+    """
     _, log = filled(1, 3)
 
     assert [log.maybe_update_high_watermark(offset) for offset in (2, 2, 9)] == [2, None, 3]
 
 
 def test_a_listener_hears_each_new_watermark() -> None:
-    """Nothing is told when it stays where it is."""
+    """Nothing is told when it stays where it is.
+
+    Scenario: UnifiedLogTest.testLogOffsetsListener, UnifiedLogTest.testUpdateLogOffsetsListener
+    """
     _, log = filled(1, 3)
     heard: list[int] = []
     log.on_high_watermark(heard.append)
@@ -100,7 +109,10 @@ def test_a_listener_hears_each_new_watermark() -> None:
 
 @pytest.mark.parametrize(("start", "segments"), [(1, 3), (6, 2), (15, 1)])
 def test_deleted_records_go_with_their_segments(start: int, segments: int) -> None:
-    """Records below the new start are hidden at once; whole segments go with retention."""
+    """Records below the new start are hidden at once; whole segments go with retention.
+
+    Scenario: UnifiedLogTest.testLogDeletionAfterDeleteRecords
+    """
     _, log = filled(retention_ms=-1)
     log.update_high_watermark(15)
 
@@ -112,7 +124,10 @@ def test_deleted_records_go_with_their_segments(start: int, segments: int) -> No
 
 
 def test_records_above_the_watermark_cannot_be_deleted() -> None:
-    """The log start stays within what readers see; -1 stands for the watermark."""
+    """The log start stays within what readers see; -1 stands for the watermark.
+
+    Scenario: UnifiedLogTest.testCannotIncrementLogStartOffsetPastHighWatermark
+    """
     _, log = filled()
     log.update_high_watermark(7)
 
@@ -133,7 +148,10 @@ def test_a_compacted_log_keeps_its_records() -> None:
 
 
 def test_expired_segments_go_and_the_start_moves() -> None:
-    """When even the active segment is too old, a new one is begun in its place."""
+    """When even the active segment is too old, a new one is begun in its place.
+
+    Scenario: UnifiedLogTest.testDeleteOldSegments
+    """
     home, log = filled(retention_ms=DAY_MS)
     log.update_high_watermark(15)
     home.clock.advance(DAY_MS + 1)
@@ -143,7 +161,10 @@ def test_expired_segments_go_and_the_start_moves() -> None:
 
 
 def test_deleted_files_keep_their_names_for_a_while() -> None:
-    """Files are renamed at once and deleted after ``file.delete.delay.ms``."""
+    """Files are renamed at once and deleted after ``file.delete.delay.ms``.
+
+    Scenario: UnifiedLogTest.testAsyncDelete
+    """
     home, log = filled(file_delete_delay_ms=1000)
     log.update_high_watermark(15)
     log.delete_records(10)
@@ -158,7 +179,10 @@ def test_deleted_files_keep_their_names_for_a_while() -> None:
 
 
 def test_retention_by_size_keeps_at_least_the_limit() -> None:
-    """Oldest segments go while more than the limit would stay."""
+    """Oldest segments go while more than the limit would stay.
+
+    Scenario: UnifiedLogTest.shouldDeleteSizeBasedSegments
+    """
     size = len(batch(*[b"v"] * 5))
     _, log = filled(5, retention_bytes=2 * size + 1, retention_ms=-1)
     log.update_high_watermark(25)
@@ -167,7 +191,11 @@ def test_retention_by_size_keeps_at_least_the_limit() -> None:
 
 
 def test_truncation_cuts_segments_epochs_and_watermark() -> None:
-    """All that is known of the offsets cut is forgotten."""
+    """All that is known of the offsets cut is forgotten.
+
+    Scenario: UnifiedLogTest.shouldTruncateLeaderEpochCheckpointFileWhenTruncatingLog,
+    UnifiedLogTest.testTruncateTo
+    """
     _, log = filled()
     log.append_as_leader(batch(b"last"), leader_epoch=5)
     log.update_high_watermark(16)
@@ -189,7 +217,11 @@ def test_truncation_below_everything_starts_over() -> None:
 
 
 def test_full_truncation_moves_every_offset() -> None:
-    """Start, watermark and end are the offset given, or the start another one."""
+    """Start, watermark and end are the offset given, or the start another one.
+
+    Scenario: LeaderEpochFileCacheTest.shouldClearAllEntries,
+    UnifiedLogTest.testTruncateFullyAndStart
+    """
     _, log = filled(1, 3)
     log.update_high_watermark(3)
 
@@ -224,7 +256,10 @@ def test_after_a_failed_fsync_nothing_counts_as_flushed() -> None:
 
 
 def test_a_snapshot_that_cannot_be_synced_stops_the_recovery_point() -> None:
-    """Recovery would begin at a segment whose producer state is lost."""
+    """Recovery would begin at a segment whose producer state is lost.
+
+    Scenario: UnifiedLogTest.testRecoveryPointNotIncrementedOnProducerStateSnapshotFlushFailure
+    """
     home, log = filled(1, 3)
     log.roll()
     home.fs.fail("sync", ".snapshot", OSError(errno.EIO, "broken"))
@@ -236,7 +271,10 @@ def test_a_snapshot_that_cannot_be_synced_stops_the_recovery_point() -> None:
 
 
 def test_the_topic_id_is_on_disk_before_the_first_record() -> None:
-    """An append writes the id if the background task has not yet."""
+    """An append writes the id if the background task has not yet.
+
+    Scenario: UnifiedLogTest.testLogFlushesPartitionMetadataOnAppend
+    """
     home = LogHome()
     log = home.open(topic_id=TOPIC_ID)
     before = home.files("metadata")
@@ -248,7 +286,10 @@ def test_the_topic_id_is_on_disk_before_the_first_record() -> None:
 
 
 def test_another_topic_id_is_refused() -> None:
-    """A directory belongs to one topic for good."""
+    """A directory belongs to one topic for good.
+
+    Scenario: UnifiedLogTest.testLogFailsWhenInconsistentTopicIdSet
+    """
     home = LogHome()
     home.open(topic_id=TOPIC_ID).close()
     home.clock.advance(0)
@@ -258,7 +299,11 @@ def test_another_topic_id_is_refused() -> None:
 
 
 def test_offsets_are_found_by_time() -> None:
-    """The first record at or after a time, and the special targets."""
+    """The first record at or after a time, and the special targets.
+
+    Scenario: UnifiedLogTest.testFetchOffsetByTimestampIncludesLeaderEpoch,
+    UnifiedLogTest.testFetchOffsetByTimestampWithMaxTimestampIncludesTimestamp
+    """
     log = LogHome().open()
     for number in range(3):
         log.append_as_leader(batch(b"a", b"b", time_ms=NOW_MS + 10 * number))
@@ -296,7 +341,10 @@ def test_a_deleted_log_leaves_nothing() -> None:
 
 
 def test_producers_are_forgotten_when_they_are_silent() -> None:
-    """A task looks now and then; age counts from the last record's own time."""
+    """A task looks now and then; age counts from the last record's own time.
+
+    Scenario: UnifiedLogTest.testPeriodicProducerIdExpiration
+    """
     home = LogHome()
     log = home.open()
     log.append_as_leader(batch(b"a", producer_id=1, producer_epoch=0, base_sequence=0))

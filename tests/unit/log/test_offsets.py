@@ -50,7 +50,10 @@ def test_a_negative_high_watermark_is_refused() -> None:
 
 
 def test_a_high_watermark_at_the_end_knows_where_it_lies() -> None:
-    """At the log end the place of the end is taken over, also when the end moves on by a roll."""
+    """At the log end the place of the end is taken over, also when the end moves on by a roll.
+
+    Scenario: UnifiedLogTest.testHighWatermarkMetadataUpdatedAfterSegmentRoll
+    """
     at_end = offsets().with_high_watermark(LogOffsetMetadata(10))
     rolled = at_end.with_log_end(LogOffsetMetadata(10, 10, 0))
 
@@ -83,7 +86,11 @@ def test_the_last_stable_offset_is_the_first_unstable_one_below_the_watermark() 
 
 
 def test_the_first_unstable_offset_is_not_below_the_log_start() -> None:
-    """A transaction whose beginning was deleted is unstable from the log start on."""
+    """A transaction whose beginning was deleted is unstable from the log start on.
+
+    Scenario: UnifiedLogTest.testLastStableOffsetDoesNotExceedLogStartOffsetAfterSegmentDeletion,
+    UnifiedLogTest.testLastStableOffsetDoesNotExceedLogStartOffsetMidSegment
+    """
     log = offsets(start=5, watermark=8, recovery_point=5)
 
     assert log.with_first_unstable(LogOffsetMetadata(2)).last_stable_offset == 5

@@ -48,14 +48,21 @@ def marker(
 
 
 def test_sequences_wrap_to_zero() -> None:
-    """After 2**31 - 1 comes 0, in both directions."""
+    """After 2**31 - 1 comes 0, in both directions.
+
+    Scenario: ProducerStateManagerTest.testProducerSequenceWrapAround
+    """
     assert advance_sequence(INT32_MAX, 1) == 0
     assert advance_sequence(INT32_MAX - 1, 3) == 1
     assert rewind_sequence(1, 3) == INT32_MAX - 1
 
 
 def test_an_unknown_producer_may_begin_with_any_sequence() -> None:
-    """A producer whose state expired goes on where it was."""
+    """A producer whose state expired goes on where it was.
+
+    Scenario: ProducerStateManagerTest.testNoValidationOnFirstEntryWhenLoadingLog,
+    UnifiedLogTest.testAllowNonZeroSequenceOnFirstAppendNonZeroEpoch
+    """
     info = ProducerAppendInfo(UNKNOWN, CLIENT)
 
     info.append(data(17))
@@ -65,13 +72,20 @@ def test_an_unknown_producer_may_begin_with_any_sequence() -> None:
 
 @pytest.mark.parametrize("sequence", [16, 18, 0])
 def test_a_gap_or_a_repeat_is_out_of_order(sequence: int) -> None:
-    """Only the next sequence follows."""
+    """Only the next sequence follows.
+
+    Scenario: ProducerStateManagerTest.testBasicIdMapping, UnifiedLogTest.testNonSequentialAppend
+    """
     with pytest.raises(OutOfOrderSequenceNumber):
         ProducerAppendInfo(KNOWN, CLIENT).append(data(sequence))
 
 
 def test_the_next_sequence_follows_also_across_the_wrap() -> None:
-    """2**31 - 1 is followed by 0 and nothing else."""
+    """2**31 - 1 is followed by 0 and nothing else.
+
+    Scenario: ProducerStateManagerTest.testProducerSequenceInvalidWrapAround,
+    ProducerStateManagerTest.testProducerSequenceWithWrapAroundBatchRecord
+    """
     at_end = replace(KNOWN, batches=(BatchMetadata(INT32_MAX, 16, 0, 100),))
 
     ProducerAppendInfo(KNOWN, CLIENT).append(data(17))
@@ -91,7 +105,11 @@ def test_a_new_epoch_begins_at_sequence_zero() -> None:
 
 
 def test_after_only_a_marker_sequence_zero_is_required() -> None:
-    """A marker fixes the epoch, so the first data batch has sequence 0."""
+    """A marker fixes the epoch, so the first data batch has sequence 0.
+
+    Scenario: ProducerStateManagerTest.testControlRecordBumpsProducerEpoch,
+    ProducerStateManagerTest.testOutOfSequenceAfterControlRecordEpochBump
+    """
     ProducerAppendInfo(MARKED, CLIENT).append(data(0, epoch=2))
     with pytest.raises(OutOfOrderSequenceNumber):
         ProducerAppendInfo(MARKED, CLIENT).append(data(17, epoch=2))
@@ -100,7 +118,10 @@ def test_after_only_a_marker_sequence_zero_is_required() -> None:
 
 
 def test_replication_takes_what_the_leader_took() -> None:
-    """A follower adopts even a stale epoch and checks no sequence."""
+    """A follower adopts even a stale epoch and checks no sequence.
+
+    Scenario: ProducerStateManagerTest.testAcceptAppendWithoutProducerStateOnReplica
+    """
     info = ProducerAppendInfo(KNOWN, REPLICATION)
 
     info.append(data(99, epoch=4))
@@ -109,14 +130,20 @@ def test_replication_takes_what_the_leader_took() -> None:
 
 
 def test_a_coordinator_is_held_to_the_epoch_only() -> None:
-    """The group coordinator's batches have no sequence to check."""
+    """The group coordinator's batches have no sequence to check.
+
+    Scenario: ProducerStateManagerTest.testSequenceNotValidatedForGroupMetadataTopic
+    """
     ProducerAppendInfo(KNOWN, AppendOrigin.COORDINATOR).append(data(99))
     with pytest.raises(InvalidProducerEpoch):
         ProducerAppendInfo(KNOWN, AppendOrigin.COORDINATOR).append(data(17, epoch=4))
 
 
 def test_a_plain_batch_inside_a_transaction_is_refused() -> None:
-    """Only transactional batches come while a transaction is open."""
+    """Only transactional batches come while a transaction is open.
+
+    Scenario: ProducerStateManagerTest.testNonTransactionalAppendWithOngoingTransaction
+    """
     info = ProducerAppendInfo(KNOWN, CLIENT)
     info.append(data(17, transactional=True))
 
@@ -125,7 +152,11 @@ def test_a_plain_batch_inside_a_transaction_is_refused() -> None:
 
 
 def test_a_marker_completes_the_transaction() -> None:
-    """The completed transaction spans from its first batch to its marker."""
+    """The completed transaction spans from its first batch to its marker.
+
+    Scenario: ProducerStateManagerTest.testTxnFirstOffsetMetadataCached,
+    ProducerStateManagerTest.updateProducerTransactionState
+    """
     info = ProducerAppendInfo(KNOWN, CLIENT)
     info.append(data(17, transactional=True))
 
@@ -137,7 +168,11 @@ def test_a_marker_completes_the_transaction() -> None:
 
 
 def test_a_marker_without_data_completes_nothing() -> None:
-    """An empty transaction leaves only epoch and timestamp behind."""
+    """An empty transaction leaves only epoch and timestamp behind.
+
+    Scenario: ProducerStateManagerTest.testAppendTxnMarkerWithNoProducerState,
+    ProducerStateManagerTest.testSkipEmptyTransactions
+    """
     info = ProducerAppendInfo(UNKNOWN, CLIENT)
 
     assert info.append(marker(), transaction_version=0) is None
@@ -145,7 +180,10 @@ def test_a_marker_without_data_completes_nothing() -> None:
 
 
 def test_a_replaced_coordinator_is_fenced() -> None:
-    """A marker with a lower coordinator epoch is refused, but replicated."""
+    """A marker with a lower coordinator epoch is refused, but replicated.
+
+    Scenario: ProducerStateManagerTest.testCoordinatorFencing
+    """
     known = replace(KNOWN, coordinator_epoch=3)
 
     with pytest.raises(TransactionCoordinatorFenced):
@@ -168,7 +206,12 @@ def test_a_replaced_coordinator_is_fenced() -> None:
 def test_a_markers_epoch_is_judged_by_the_transaction_version(
     version: int, epoch: int, is_open: bool, is_accepted: bool
 ) -> None:
-    """From version 2 on the coordinator raises the epoch before it writes the marker."""
+    """From version 2 on the coordinator raises the epoch before it writes the marker.
+
+    Scenario: ProducerStateManagerTest.testOldEpochForControlRecord,
+    ProducerStateManagerTest.testProducerStateAfterFencingAbortMarker,
+    UnifiedLogTest.testEndTxnWithFencedProducerEpoch
+    """
     known = replace(KNOWN, txn_first_offset=17 if is_open else None)
     info = ProducerAppendInfo(known, AppendOrigin.COORDINATOR)
 
@@ -196,7 +239,10 @@ def test_a_marker_of_unknown_version_is_only_replicated() -> None:
 
 
 def test_an_emptied_control_batch_changes_nothing() -> None:
-    """Compaction may leave a marker's batch without its record."""
+    """Compaction may leave a marker's batch without its record.
+
+    Scenario: ProducerStateManagerTest.testAppendEmptyControlBatch
+    """
     info = ProducerAppendInfo(UNKNOWN, REPLICATION)
 
     assert info.append(marker()._replace(marker=None)) is None
@@ -210,7 +256,10 @@ def test_an_emptied_control_batch_changes_nothing() -> None:
 def test_a_verified_transaction_begins_at_its_lowest_sequence(
     sequence: int, bump: bool, fits: bool
 ) -> None:
-    """While the coordinator is asked, a later batch must not overtake the first one."""
+    """While the coordinator is asked, a later batch must not overtake the first one.
+
+    Scenario: ProducerStateManagerTest.testThrowOutOfOrderSequenceWithVerificationSequenceCheck
+    """
     verification = VerificationStateEntry(0, 1, 3, 5, supports_epoch_bump=bump)
     info = ProducerAppendInfo(UNKNOWN, CLIENT, verification)
 

@@ -59,7 +59,10 @@ class Place:
 
 
 def test_nothing_is_visible_before_the_update() -> None:
-    """An append that fails half-way leaves producers as they were."""
+    """An append that fails half-way leaves producers as they were.
+
+    Scenario: ProducerStateManagerTest.testPrepareUpdateDoesNotMutate
+    """
     place = Place()
     info = place.producers.prepare_update(1, AppendOrigin.CLIENT)
 
@@ -69,7 +72,11 @@ def test_nothing_is_visible_before_the_update() -> None:
 
 
 def test_a_snapshot_keeps_producers_and_open_transactions() -> None:
-    """What was written at an offset is there again after a reload to it."""
+    """What was written at an offset is there again after a reload to it.
+
+    Scenario: ProducerStateManagerTest.testRecoverFromSnapshotUnfinishedTransaction,
+    ProducerStateManagerTest.testTakeSnapshot
+    """
     place = Place()
     place.data(1, 0)
     place.data(2, 1, transactional=True)
@@ -84,7 +91,10 @@ def test_a_snapshot_keeps_producers_and_open_transactions() -> None:
 
 
 def test_a_snapshot_is_written_once_per_offset() -> None:
-    """Without new batches there is nothing new to keep."""
+    """Without new batches there is nothing new to keep.
+
+    Scenario: ProducerStateManagerTest.testSkipSnapshotIfOffsetUnchanged
+    """
     place = Place()
     place.data(1, 0)
 
@@ -93,7 +103,10 @@ def test_a_snapshot_is_written_once_per_offset() -> None:
 
 
 def test_a_corrupt_snapshot_is_dropped_and_an_older_one_taken() -> None:
-    """The batches behind the older one are replayed by the caller."""
+    """The batches behind the older one are replayed by the caller.
+
+    Scenario: ProducerStateManagerTest.testLoadFromEmptySnapshotFile
+    """
     place = Place()
     place.data(1, 0)
     place.producers.take_snapshot()
@@ -109,7 +122,11 @@ def test_a_corrupt_snapshot_is_dropped_and_an_older_one_taken() -> None:
 
 
 def test_a_reload_deletes_snapshots_outside_the_log() -> None:
-    """Snapshots above the end, or at or below the start, no longer tell anything true."""
+    """Snapshots above the end, or at or below the start, no longer tell anything true.
+
+    Scenario: ProducerStateManagerTest.testDeleteSnapshotsBefore,
+    ProducerStateManagerTest.testReloadSnapshots
+    """
     place = Place()
     for offset in range(5):
         place.data(1, offset)
@@ -121,7 +138,12 @@ def test_a_reload_deletes_snapshots_outside_the_log() -> None:
 
 
 def test_expired_producers_are_not_loaded() -> None:
-    """A producer silent for too long is gone after a restart, unless a transaction is open."""
+    """A producer silent for too long is gone after a restart, unless a transaction is open.
+
+    Scenario: ProducerStateManagerTest.testLoadFromSnapshotRetainsNonExpiredProducers,
+    ProducerStateManagerTest.testPidExpirationTimeout,
+    ProducerStateManagerTest.testRemoveExpiredPidsOnReload
+    """
     place = Place()
     place.data(1, 0)
     place.data(2, 1, transactional=True)
@@ -145,7 +167,11 @@ def test_expired_producers_are_not_loaded() -> None:
 def test_stray_snapshots_are_removed(
     snapshots: list[int], bases: list[int], kept: list[int]
 ) -> None:
-    """A snapshot that belongs to no segment stays only as the last one, beyond all bases."""
+    """A snapshot that belongs to no segment stays only as the last one, beyond all bases.
+
+    Scenario: ProducerStateManagerTest.testRemoveAllStraySnapshots,
+    ProducerStateManagerTest.testRemoveStraySnapshotsKeepCleanShutdownSnapshot
+    """
     place = Place()
     for offset in snapshots:
         place.producers.snapshots.write(offset, [], sync=False)
@@ -156,7 +182,10 @@ def test_stray_snapshots_are_removed(
 
 
 def test_a_completed_transaction_is_unstable_until_it_is_replicated() -> None:
-    """Its first offset counts until the high watermark has passed its marker."""
+    """Its first offset counts until the high watermark has passed its marker.
+
+    Scenario: ProducerStateManagerTest.testFirstUnstableOffset
+    """
     place = Place()
     place.data(1, 0, transactional=True)
     place.marker(1, 1)
@@ -187,7 +216,12 @@ def test_a_higher_log_start_keeps_producers_and_open_transactions() -> None:
 
 
 def test_full_truncation_forgets_everything() -> None:
-    """Snapshots go too."""
+    """Snapshots go too.
+
+    Scenario: ProducerStateManagerTest.testFetchSnapshotEmptySnapShot,
+    ProducerStateManagerTest.testTruncateFullyAndStartAt,
+    UnifiedLogTest.testProducerIdMapTruncateFullyAndStartAt
+    """
     place = Place()
     place.data(1, 0, transactional=True)
     place.producers.take_snapshot()
@@ -200,7 +234,10 @@ def test_full_truncation_forgets_everything() -> None:
 
 
 def test_a_transaction_open_for_too_long_is_late() -> None:
-    """Five minutes beyond the longest time that a transaction may last."""
+    """Five minutes beyond the longest time that a transaction may last.
+
+    Scenario: ProducerStateManagerTest.testHasLateTransaction
+    """
     place = Place()
     place.data(1, 0, transactional=True)
     limit_ms = 500 + 5 * 60 * 1000
@@ -210,7 +247,11 @@ def test_a_transaction_open_for_too_long_is_late() -> None:
 
 
 def test_a_verification_keeps_its_guard_and_lowers_its_sequence() -> None:
-    """Repeated requests of one producer are one verification."""
+    """Repeated requests of one producer are one verification.
+
+    Scenario: ProducerStateManagerTest.testEntryForVerification,
+    ProducerStateManagerTest.testSequenceAndEpochInVerificationEntry
+    """
     producers = Place().producers
     guard = producers.maybe_start_verification(1, 5, 0, supports_epoch_bump=False)
 
@@ -234,10 +275,72 @@ def test_an_open_transaction_needs_no_verification() -> None:
 
 
 def test_old_verifications_expire() -> None:
-    """A coordinator that never answered is not waited for."""
+    """A coordinator that never answered is not waited for.
+
+    Scenario: ProducerStateManagerTest.testVerificationStateEntryExpiration
+    """
     place = Place()
     place.producers.maybe_start_verification(1, 0, 0, supports_epoch_bump=False)
 
     place.producers.remove_expired(place.home.clock.now_ms() + 1000)
 
     assert place.producers.verification(1) is None
+
+
+def test_a_late_transaction_is_known_after_reloads_and_cuts() -> None:
+    """A reload keeps it; a truncation below its beginning, or of everything, forgets it.
+
+    Scenario: ProducerStateManagerTest.testHasLateTransactionInitializedAfterReload,
+    ProducerStateManagerTest.testHasLateTransactionUpdatedAfterFullTruncation,
+    ProducerStateManagerTest.testHasLateTransactionUpdatedAfterPartialTruncation
+    """
+    late_ms = NOW_MS + 500 + 5 * 60 * 1000 + 1
+    place = Place()
+    place.data(1, 0)
+    place.producers.take_snapshot()
+    place.data(2, 1, transactional=True)
+    place.producers.take_snapshot()
+    again = place.load()
+
+    again.truncate_and_reload(0, 2, NOW_MS)
+    after_reload = again.has_late_transaction(late_ms)
+    again.truncate_and_reload(0, 1, NOW_MS)
+    after_cut = again.has_late_transaction(late_ms)
+    place.producers.truncate_fully_and_start_at(0)
+
+    assert (after_reload, after_cut) == (True, False)
+    assert not place.producers.has_late_transaction(late_ms)
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_snapshot_without_a_transaction_opens_none(*, is_empty: bool) -> None:
+    """One that had ended by then, or that had no records, is no matter after a reload.
+
+    Scenario: ProducerStateManagerTest.testRecoverFromSnapshotEmptyTransaction,
+    ProducerStateManagerTest.testRecoverFromSnapshotFinishedTransaction
+    """
+    place = Place()
+    if not is_empty:
+        place.data(1, 0, transactional=True)
+    place.marker(1, 1)
+    place.producers.take_snapshot()
+
+    again = place.load()
+    again.truncate_and_reload(0, 2, NOW_MS)
+
+    assert again.first_unstable_offset is None
+    assert again.producers[1].txn_first_offset is None
+
+
+def test_producers_in_a_transaction_do_not_expire() -> None:
+    """However long it takes; others of the same age do.
+
+    Scenario: ProducerStateManagerTest.testProducersWithOngoingTransactionsDontExpire
+    """
+    place = Place()
+    place.data(1, 0)
+    place.data(2, 1, transactional=True)
+
+    place.producers.remove_expired(NOW_MS + 1000)
+
+    assert list(place.producers.producers) == [2]

@@ -58,7 +58,10 @@ def end_txn(log: Log, producer_id: int, *, commit: bool) -> None:
 
 
 def test_a_read_spans_one_segment() -> None:
-    """The slice ends with the segment, and says where its first batch begins."""
+    """The slice ends with the segment, and says where its first batch begins.
+
+    Scenario: UnifiedLogTest.testFetchUpToLogEndOffset
+    """
     log = log_of(b"a", b"b", b"c", b"d", b"e")
 
     with log.read(2, isolation=END) as found:
@@ -79,7 +82,10 @@ def test_a_slice_stays_readable_while_the_log_moves_on() -> None:
 
 
 def test_outside_the_log_is_out_of_range() -> None:
-    """Below the start and above the end there is nothing; at the end there is an empty read."""
+    """Below the start and above the end there is nothing; at the end there is an empty read.
+
+    Scenario: UnifiedLogTest.testReadOutOfRange
+    """
     log = log_of(b"a", b"b", b"c")
     log.update_high_watermark(3)
     log.delete_records(1)
@@ -93,7 +99,10 @@ def test_outside_the_log_is_out_of_range() -> None:
 
 @pytest.mark.parametrize("watermark", range(6))
 def test_a_reader_sees_what_is_below_the_high_watermark(watermark: int) -> None:
-    """Offsets from the high watermark on are read as empty, not as an error."""
+    """Offsets from the high watermark on are read as empty, not as an error.
+
+    Scenario: UnifiedLogTest.testFetchUpToHighWatermark
+    """
     log = log_of(b"0", b"1", b"2", b"3", b"4")
     log.update_high_watermark(watermark)
 
@@ -103,7 +112,10 @@ def test_a_reader_sees_what_is_below_the_high_watermark(watermark: int) -> None:
 
 
 def test_max_bytes_bounds_the_slice_but_for_the_first_batch() -> None:
-    """A batch larger than max_bytes is given whole if at least one batch is asked for."""
+    """A batch larger than max_bytes is given whole if at least one batch is asked for.
+
+    Scenario: UnifiedLogTest.testReadWithMinMessage
+    """
     log = log_of(b"a", b"b")
 
     with log.read(0, SIZE + 1, isolation=END) as found:
@@ -115,7 +127,10 @@ def test_max_bytes_bounds_the_slice_but_for_the_first_batch() -> None:
 
 
 def test_a_watermark_between_batches_is_found_after_a_restart() -> None:
-    """A high watermark that came without a place is looked up, and then kept."""
+    """A high watermark that came without a place is looked up, and then kept.
+
+    Scenario: UnifiedLogTest.testConvertToOffsetMetadataDoesNotThrowOffsetOutOfRangeError
+    """
     log = log_of(b"0", b"1", b"2", b"3", segment_bytes=1000)
     log.update_high_watermark(2)
 
@@ -124,7 +139,10 @@ def test_a_watermark_between_batches_is_found_after_a_restart() -> None:
 
 
 def test_an_open_transaction_holds_back_committed_readers() -> None:
-    """Records behind an open transaction are not yet decided, for readers of committed ones."""
+    """Records behind an open transaction are not yet decided, for readers of committed ones.
+
+    Scenario: UnifiedLogTest.testFetchUpToLastStableOffset
+    """
     log = log_of(b"plain", segment_bytes=1000)
     write_txn(log, 1, b"open")
     log.append_as_leader(batch(b"behind"))
@@ -135,7 +153,10 @@ def test_an_open_transaction_holds_back_committed_readers() -> None:
 
 
 def test_committed_readers_skip_what_was_aborted() -> None:
-    """Of two interleaved transactions only the committed one shows, and no marker."""
+    """Of two interleaved transactions only the committed one shows, and no marker.
+
+    Scenario: UnifiedLogTest.testTransactionIndexUpdated
+    """
     log = log_of(segment_bytes=1000)
     write_txn(log, 1, b"aborted")
     write_txn(log, 2, b"committed")
@@ -150,7 +171,10 @@ def test_committed_readers_skip_what_was_aborted() -> None:
 
 
 def test_aborted_transactions_are_found_in_later_segments() -> None:
-    """A marker some segments further on still tells that the records read were aborted."""
+    """A marker some segments further on still tells that the records read were aborted.
+
+    Scenario: UnifiedLogTest.testAbortedTransactionSpanningMultipleSegments
+    """
     log = log_of(segment_bytes=200)
     write_txn(log, 1, b"aborted")
     for number in range(6):
@@ -164,7 +188,12 @@ def test_aborted_transactions_are_found_in_later_segments() -> None:
 
 
 def test_the_last_stable_offset_follows_the_transactions() -> None:
-    """It stays at the oldest transaction until the watermark has passed that one's marker."""
+    """It stays at the oldest transaction until the watermark has passed that one's marker.
+
+    Scenario: ProducerStateManagerTest.testLastStableOffsetCompletedTxn,
+    UnifiedLogTest.testFirstUnstableOffsetWithTransactionalData,
+    UnifiedLogTest.testLastStableOffsetWithMixedProducerData
+    """
     log = LogHome().open()
     for number in range(8):
         log.append_as_leader(batch(b"%d" % number))

@@ -103,7 +103,10 @@ def test_leaving_out_batches_that_tell_nothing_changes_nothing(data: bytes) -> N
 
 
 def test_only_rising_epochs_are_noted() -> None:
-    """A batch of an epoch that is known, lower or none tells nothing."""
+    """A batch of an epoch that is known, lower or none tells nothing.
+
+    Scenario: LogSegmentTest.testRecoveryRebuildsEpochCache
+    """
     data = b"".join(
         build_batch([(NOW_MS, None, b"x", ())], base_offset=offset, leader_epoch=epoch)
         for offset, epoch in enumerate([-1, 2, 2, 1, 5, 5])

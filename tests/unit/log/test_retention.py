@@ -27,7 +27,10 @@ def test_a_segment_goes_when_all_of_it_lies_below_the_log_start() -> None:
 
 
 def test_size_retention_never_goes_below_the_limit() -> None:
-    """Oldest segments go while what is over the limit holds them whole."""
+    """Oldest segments go while what is over the limit holds them whole.
+
+    Scenario: UnifiedLogTest.shouldNotDeleteSizeBasedSegmentsWhenUnderRetentionSize
+    """
     three = segments(10, 10, 10)
 
     counts = [count_beyond_size(three, INFINITE, excess) for excess in (-1, 0, 9, 10, 19, 20, 30)]
@@ -36,21 +39,32 @@ def test_size_retention_never_goes_below_the_limit() -> None:
 
 
 def test_a_segment_expires_when_its_newest_record_is_too_old() -> None:
-    """Age is counted from the largest timestamp; exactly the limit is not too old."""
+    """Age is counted from the largest timestamp; exactly the limit is not too old.
+
+    Scenario: UnifiedLogTest.shouldDeleteTimeBasedSegmentsReadyToBeDeleted
+    """
     three = segments(10, 10, 10, ages_ms=(301, 300, 0))
 
     assert count_expired(three, INFINITE, now_ms=1000, retention_ms=300) == 1
 
 
 def test_a_young_segment_protects_all_behind_it() -> None:
-    """Only a prefix of the log may go."""
+    """Only a prefix of the log may go.
+
+    Scenario: UnifiedLogTest.shouldNotDeleteTimeBasedSegmentsWhenNoneReadyToBeDeleted,
+    UnifiedLogTest.testDeletableSegmentsFilter
+    """
     three = segments(10, 10, 10, ages_ms=(0, 500, 500))
 
     assert count_expired(three, INFINITE, now_ms=1000, retention_ms=300) == 0
 
 
 def test_nothing_at_or_above_the_high_watermark_goes() -> None:
-    """A segment may go only if the high watermark has passed its end."""
+    """A segment may go only if the high watermark has passed its end.
+
+    Scenario: UnifiedLogTest.testCannotDeleteSegmentsAtOrAboveHighWatermark,
+    UnifiedLogTest.testSegmentDeletionWithHighWatermarkInitialization
+    """
     three = segments(10, 10, 10, ages_ms=(500, 500, 500))
 
     counts = [count_expired(three, watermark, 1000, 300) for watermark in (4, 5, 9, 10, 15)]
@@ -59,7 +73,10 @@ def test_nothing_at_or_above_the_high_watermark_goes() -> None:
 
 
 def test_an_empty_last_segment_stays() -> None:
-    """The empty active segment is no garbage."""
+    """The empty active segment is no garbage.
+
+    Scenario: UnifiedLogTest.testDeletableSegmentsIteration
+    """
     three = segments(10, 10, 0, ages_ms=(500, 500, 500))
 
     assert count_expired(three, INFINITE, now_ms=1000, retention_ms=300) == 2

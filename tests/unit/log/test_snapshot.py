@@ -41,20 +41,29 @@ def test_a_snapshot_has_kafkas_bytes() -> None:
 @settings(max_examples=50)
 @given(ENTRIES)
 def test_entries_survive_packing(entries: list[ProducerSnapshotEntry]) -> None:
-    """What was packed is unpacked, in its order."""
+    """What was packed is unpacked, in its order.
+
+    Scenario: ProducerStateManagerTest.testReadWriteSnapshot
+    """
     assert entries == unpack_snapshot(pack_snapshot(entries))
 
 
 @pytest.mark.parametrize("size", range(len(pack_snapshot([ONE]))))
 def test_a_cut_snapshot_is_corrupt(size: int) -> None:
-    """No prefix of a snapshot reads as one."""
+    """No prefix of a snapshot reads as one.
+
+    Scenario: ProducerStateManagerTest.testLoadFromTruncatedSnapshotFile
+    """
     with pytest.raises(CorruptSnapshot):
         unpack_snapshot(pack_snapshot([ONE])[:size])
 
 
 @pytest.mark.parametrize("position", range(len(pack_snapshot([ONE]))))
 def test_a_flipped_byte_is_noticed(position: int) -> None:
-    """Version and checksum together cover every byte."""
+    """Version and checksum together cover every byte.
+
+    Scenario: ProducerStateManagerTest.testLoadFromCorruptSnapshotFile
+    """
     data = bytearray(pack_snapshot([ONE]))
     data[position] ^= 0x40
 

@@ -93,7 +93,10 @@ def test_a_clients_batch_begins_at_offset_zero(behind: bytes) -> None:
 
 
 def test_a_raft_leader_appends_its_own_epoch_only() -> None:
-    """The epoch of each batch is the leader's."""
+    """The epoch of each batch is the leader's.
+
+    Scenario: UnifiedLogTest.testAppendAsLeaderWithRaftLeader
+    """
     raft = AppendOrigin.RAFT_LEADER
     looked_at(batch(leader_epoch=5) + batch(2, leader_epoch=5), origin=raft)
 

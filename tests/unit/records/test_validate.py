@@ -74,7 +74,15 @@ def repacked(data: bytes, **fields: Any) -> bytes:
 def test_records_get_offsets_and_keep_all_else(
     source: Codec, target: Codec | None, kind: TimestampType
 ) -> None:
-    """Offsets go on from the log's end; codec and timestamps follow the topic, bytes do not."""
+    """Offsets go on from the log's end; codec and timestamps follow the topic, bytes do not.
+
+    Scenario: LogValidatorTest.checkCompressed, LogValidatorTest.checkLogAppendTimeNonCompressed,
+    LogValidatorTest.checkLogAppendTimeWithRecompression,
+    LogValidatorTest.checkLogAppendTimeWithoutRecompression, LogValidatorTest.checkNonCompressed,
+    LogValidatorTest.checkRecompression, LogValidatorTest.testDifferentCodecCausesRecompression,
+    LogValidatorTest.testRelativeOffsetAssignmentCompressedV2,
+    LogValidatorTest.testRelativeOffsetAssignmentNonCompressedV2
+    """
     data = build_batch(RECORDS, codec=source, transactional=True, **PRODUCER)
 
     found = accepted(data, LeaderPolicy(codec=target, timestamp_type=kind))
@@ -92,6 +100,19 @@ def test_records_get_offsets_and_keep_all_else(
     assert found.max_timestamp == (NOW if kind is APPEND else NOW + 2)
     assert found.log_append_time == (NOW if kind is APPEND else -1)
     assert found.are_sizes_changed == (target not in {None, source})
+
+
+def test_another_level_does_not_recompress() -> None:
+    """The codec is the topic's already; its level counts only where batches are made anew.
+
+    Scenario: LogValidatorTest.testDifferentLevelDoesNotCauseRecompression
+    """
+    data = build_batch(RECORDS, codec=Codec.GZIP, level=1)
+
+    found = accepted(data, LeaderPolicy(codec=Codec.GZIP, level=9))
+
+    assert bytes(found.data)[BATCH_HEADER.size :] == data[BATCH_HEADER.size :]
+    assert not found.are_sizes_changed
 
 
 def test_the_callers_bytes_stay_as_they_are() -> None:
@@ -134,7 +155,13 @@ def test_a_wrong_greatest_timestamp_is_put_right() -> None:
     ids=str,
 )
 def test_a_client_batch_that_contradicts_itself_is_invalid(fields: dict[str, int]) -> None:
-    """Count and offsets agree, there are records, no control bit, and a producer has a sequence."""
+    """Count and offsets agree, there are records, no control bit, and a producer has a sequence.
+
+    Scenario: LogValidatorTest.checkInvalidSequence,
+    LogValidatorTest.testBatchWithoutRecordsNotAllowed,
+    LogValidatorTest.testInconsistentCountAndOffset,
+    LogValidatorTest.testNonIncreasingOffsetRecordBatchHasMetricsLogged
+    """
     seen: list[tuple[Rejection, int]] = []
     data = repacked(build_batch(RECORDS), **fields)
 
@@ -146,7 +173,11 @@ def test_a_client_batch_that_contradicts_itself_is_invalid(fields: dict[str, int
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 def test_a_count_that_is_not_the_records_is_invalid(codec: Codec) -> None:
-    """A batch that claims more records than its bytes hold, or fewer, is refused."""
+    """A batch that claims more records than its bytes hold, or fewer, is refused.
+
+    Scenario: LogValidatorTest.testRecordBatchWithCountOverrides,
+    LogValidatorTest.testUnmatchedNumberOfRecords
+    """
     data = build_batch(RECORDS, codec=codec)
 
     for count in (9, 11):
@@ -158,14 +189,22 @@ def test_a_count_that_is_not_the_records_is_invalid(codec: Codec) -> None:
     "data", [build_batch(RECORDS) * 2, build_old(1, OLD, codec=Codec.GZIP) * 2]
 )
 def test_an_append_holds_one_batch(data: bytes) -> None:
-    """Of batches of magic 2, and of compressed ones, exactly one may come at a time."""
+    """Of batches of magic 2, and of compressed ones, exactly one may come at a time.
+
+    Scenario: LogValidatorTest.checkAllowMultiBatch, LogValidatorTest.checkOnlyOneBatch
+    """
     with pytest.raises(InvalidRecord):
         accepted(data)
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
 def test_records_of_a_compacted_topic_need_keys(codec: Codec) -> None:
-    """Null keys are refused, each is listed and three are shown; empty keys are fine."""
+    """Null keys are refused, each is listed and three are shown; empty keys are fine.
+
+    Scenario: LogValidatorTest.checkNoKeyCompactedTopic,
+    LogValidatorTest.testInvalidRecordExceptionHasBatchIndex,
+    UnifiedLogTest.testCompactedTopicConstraints
+    """
     keys = [b"", None, b"k", None, None, None]
     data = build_batch([(NOW, key, b"v", ()) for key in keys], codec=codec)
     seen: list[tuple[Rejection, int]] = []
@@ -191,7 +230,13 @@ def test_records_of_a_compacted_topic_need_keys(codec: Codec) -> None:
     ],
 )
 def test_timestamps_have_limits(timestamp: int, is_fine: bool) -> None:
-    """A timestamp too far from now is refused; none at all is not."""
+    """A timestamp too far from now is refused; none at all is not.
+
+    Scenario: LogValidatorTest.testInvalidCreateTimeCompressedV2,
+    LogValidatorTest.testInvalidCreateTimeNonCompressedV2,
+    LogValidatorTest.testRecordWithFutureTimestampIsRejected,
+    LogValidatorTest.testRecordWithPastTimestampIsRejected
+    """
     data = build_batch([(NOW, b"k", b"v", ()), (timestamp, b"k", b"v", ())])
     policy = LeaderPolicy(timestamp_before_max_ms=1000)
 
@@ -211,7 +256,11 @@ def test_limits_do_not_matter_with_log_append_time() -> None:
 
 
 def test_a_bad_timestamp_outranks_a_missing_key() -> None:
-    """If any record fails for its timestamp, the append fails for it; all are listed."""
+    """If any record fails for its timestamp, the append fails for it; all are listed.
+
+    Scenario: LogValidatorTest.testBatchWithInvalidRecordsAndInvalidTimestamp,
+    LogValidatorTest.testInvalidTimestampExceptionHasBatchIndex
+    """
     data = build_batch([(NOW, None, b"", ()), (NOW + 2 * HOUR, b"k", b"", ())])
 
     with pytest.raises(InvalidTimestamp) as caught:
@@ -242,7 +291,10 @@ def test_a_claimed_append_time_within_limits_becomes_create_time() -> None:
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 def test_offsets_are_always_dense(codec: Codec) -> None:
-    """A client batch whose offset deltas are not 0, 1, 2 … is numbered anew."""
+    """A client batch whose offset deltas are not 0, 1, 2 … is numbered anew.
+
+    Scenario: LogValidatorTest.testValidationOfBatchesWithNonSequentialInnerOffsets
+    """
     body = bytearray()
     for delta in (0, 0, 2):
         write_record(body, 0, delta, key=b"k%d" % delta, value=b"v")
@@ -259,7 +311,19 @@ def test_offsets_are_always_dense(codec: Codec) -> None:
 @pytest.mark.parametrize("source", [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
 @pytest.mark.parametrize("target", [None, Codec.NONE, Codec.ZSTD])
 def test_old_batches_become_one_of_magic_2(magic: int, source: Codec, target: Codec | None) -> None:
-    """Whatever came as magic 0 or 1 is stored as one batch of magic 2."""
+    """Whatever came as magic 0 or 1 is stored as one batch of magic 2.
+
+    Scenario: LogValidatorTest.checkCreateTimeUpConversionFromV0,
+    LogValidatorTest.testAbsoluteOffsetAssignmentCompressed,
+    LogValidatorTest.testAbsoluteOffsetAssignmentNonCompressed,
+    LogValidatorTest.testCreateTimeUpConversionV1ToV2,
+    LogValidatorTest.testOffsetAssignmentAfterUpConversionV0ToV2Compressed,
+    LogValidatorTest.testOffsetAssignmentAfterUpConversionV0ToV2NonCompressed,
+    LogValidatorTest.testOffsetAssignmentAfterUpConversionV1ToV2Compressed,
+    LogValidatorTest.testOffsetAssignmentAfterUpConversionV1ToV2NonCompressed,
+    LogValidatorTest.testRelativeOffsetAssignmentCompressedV1,
+    LogValidatorTest.testRelativeOffsetAssignmentNonCompressedV1
+    """
     found = accepted(build_old(magic, OLD, codec=source), LeaderPolicy(codec=target))
 
     records = stored(found)
@@ -274,7 +338,10 @@ def test_old_batches_become_one_of_magic_2(magic: int, source: Codec, target: Co
 
 
 def test_magics_may_not_be_mixed() -> None:
-    """All batches of an append have the magic of the first."""
+    """All batches of an append have the magic of the first.
+
+    Scenario: LogValidatorTest.checkMismatchMagic
+    """
     seen: list[tuple[Rejection, int]] = []
 
     with pytest.raises(InvalidRecord):
@@ -305,7 +372,10 @@ def test_inner_records_are_of_the_wrappers_magic() -> None:
 
 
 def test_inner_checksums_are_checked() -> None:
-    """A wrong CRC of a record inside a wrapper is corruption."""
+    """A wrong CRC of a record inside a wrapper is corruption.
+
+    Scenario: LogValidatorTest.checkInvalidChecksum
+    """
     inner = bytearray(build_entry(1, 0, OLD[0]))
     inner[-1] ^= 1
 
@@ -314,7 +384,11 @@ def test_inner_checksums_are_checked() -> None:
 
 
 def test_old_records_are_held_to_the_same_rules() -> None:
-    """Keys and timestamps of old records count as those of new ones."""
+    """Keys and timestamps of old records count as those of new ones.
+
+    Scenario: LogValidatorTest.testInvalidCreateTimeCompressedV1,
+    LogValidatorTest.testInvalidCreateTimeNonCompressedV1
+    """
     keyless = build_old(1, [(NOW, None, b"v")])
     late = build_old(1, [(NOW + 2 * HOUR, b"k", b"v")], codec=Codec.GZIP)
 
@@ -326,7 +400,10 @@ def test_old_records_are_held_to_the_same_rules() -> None:
 
 @pytest.mark.parametrize("target", [None, Codec.ZSTD])
 def test_markers_are_never_compressed(target: Codec | None) -> None:
-    """A coordinator's marker stays as it is, whatever the topic's codec."""
+    """A coordinator's marker stays as it is, whatever the topic's codec.
+
+    Scenario: LogValidatorTest.testControlRecordsNotCompressed
+    """
     marker = build_marker(
         producer_id=7, producer_epoch=1, coordinator_epoch=2, is_commit=True, timestamp=NOW
     )

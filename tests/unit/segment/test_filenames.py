@@ -30,7 +30,10 @@ def test_each_file_of_a_segment_has_its_suffix() -> None:
     "name", ["00000000000000000010.log", "10.index.deleted", "00000000000000000010"]
 )
 def test_the_offset_is_what_stands_before_the_first_dot(name: str) -> None:
-    """Any suffixes may follow the offset."""
+    """Any suffixes may follow the offset.
+
+    Scenario: UnifiedLogTest.testOffsetFromProducerSnapshotFile
+    """
     assert filenames.offset_from_file_name(name) == 10
     assert filenames.offset_from_file(f"/d.1/{name}") == 10
 

@@ -94,7 +94,10 @@ def test_close_trims_to_the_entries_and_makes_that_durable(room: Room) -> None:
 
 
 def test_resizing_makes_room_again_behind_the_entries(room: Room) -> None:
-    """A trimmed file of a segment that becomes active gets its full size, zeros at the end."""
+    """A trimmed file of a segment that becomes active gets its full size, zeros at the end.
+
+    Scenario: TimeIndexTest.testResize
+    """
     index = make(room)
     index.append(5, 10)
     index.close()

@@ -34,7 +34,10 @@ def filled(room: Room) -> OffsetIndex:
 
 
 def test_an_entry_is_relative_offset_and_position_big_endian(room: Room) -> None:
-    """Eight bytes: offset minus base offset, then byte position."""
+    """Eight bytes: offset minus base offset, then byte position.
+
+    Scenario: OffsetIndexTest.testEntry
+    """
     index = make(room)
 
     index.append(BASE + 1, 258)
@@ -57,12 +60,18 @@ def test_an_entry_is_relative_offset_and_position_big_endian(room: Room) -> None
 def test_lookup_gives_the_last_entry_at_or_below(
     room: Room, offset: int, expected: tuple[int, int]
 ) -> None:
-    """Below all entries the answer is the start of the file."""
+    """Below all entries the answer is the start of the file.
+
+    Scenario: OffsetIndexTest.randomLookupTest
+    """
     assert filled(room).lookup(offset) == expected
 
 
 def test_an_empty_index_answers_with_the_start_of_the_file(room: Room) -> None:
-    """Without entries, and without a file, an offset may lie anywhere from the start on."""
+    """Without entries, and without a file, an offset may lie anywhere from the start on.
+
+    Scenario: OffsetIndexTest.lookupExtremeCases
+    """
     index = make(room)
 
     assert index.lookup(1_000) == OffsetPosition(BASE, 0)
@@ -72,7 +81,10 @@ def test_an_empty_index_answers_with_the_start_of_the_file(room: Room) -> None:
 
 
 def test_lookups_survive_reopening(room: Room) -> None:
-    """A closed index has only its entries, and reads back as it was."""
+    """A closed index has only its entries, and reads back as it was.
+
+    Scenario: OffsetIndexTest.testReopen
+    """
     filled(room).close()
 
     again = make(room)
@@ -84,7 +96,10 @@ def test_lookups_survive_reopening(room: Room) -> None:
 
 
 def test_the_upper_bound_of_a_fetch_goes_by_position(room: Room) -> None:
-    """It is the first entry that lies at or behind the end of what was fetched."""
+    """It is the first entry that lies at or behind the end of what was fetched.
+
+    Scenario: OffsetIndexTest.testFetchUpperBoundOffset
+    """
     index = filled(room)
 
     assert index.fetch_upper_bound(100, 200) == OffsetPosition(60, 300)
@@ -94,7 +109,10 @@ def test_the_upper_bound_of_a_fetch_goes_by_position(room: Room) -> None:
 
 
 def test_a_full_index_takes_no_entry(room: Room) -> None:
-    """Room is the file's size in whole entries."""
+    """Room is the file's size in whole entries.
+
+    Scenario: OffsetIndexTest.appendTooMany
+    """
     index = make(room, max_bytes=3 * 8 + 7)
     for offset in range(46, 49):
         assert not index.is_full
@@ -116,7 +134,10 @@ def test_many_entries_are_appended_as_far_as_there_is_room(room: Room) -> None:
 
 @pytest.mark.parametrize("offset", [60, 61])
 def test_offsets_must_increase(room: Room, offset: int) -> None:
-    """An offset at or below the last one is refused, and nothing is appended."""
+    """An offset at or below the last one is refused, and nothing is appended.
+
+    Scenario: OffsetIndexTest.appendOutOfOrder
+    """
     index = filled(room)
 
     with pytest.raises(OffsetsOutOfOrder):
@@ -154,7 +175,10 @@ def test_the_greatest_relative_offset_is_kept(room: Room) -> None:
     ("offset", "left"), [(0, 0), (46, 0), (47, 1), (60, 2), (61, 3), (62, 4), (2**40, 4)]
 )
 def test_truncation_drops_entries_at_or_above(room: Room, offset: int, left: int) -> None:
-    """What is kept can be looked up, and appending goes on behind it."""
+    """What is kept can be looked up, and appending goes on behind it.
+
+    Scenario: OffsetIndexTest.truncate
+    """
     index = filled(room)
 
     index.truncate_to(offset)
@@ -187,7 +211,10 @@ def test_dropping_all_entries_keeps_the_file_at_its_size(room: Room) -> None:
 
 
 def test_a_sound_index_passes_its_check(room: Room) -> None:
-    """Also one that is empty, and one whose last offset is the base offset."""
+    """Also one that is empty, and one whose last offset is the base offset.
+
+    Scenario: OffsetIndexTest.testSanityLastOffsetEqualToBaseOffset
+    """
     index = make(room)
     index.sanity_check()
 
@@ -208,3 +235,16 @@ def test_an_index_that_contradicts_itself_is_corrupt(room: Room, data: bytes) ->
 
     with pytest.raises(CorruptIndex):
         make(room).sanity_check()
+
+
+@pytest.mark.parametrize("number", [-1, 1])
+def test_the_number_of_an_entry_is_checked(room: Room, number: int) -> None:
+    """There is no entry before the first or behind the last.
+
+    Scenario: OffsetIndexTest.testEntryOverflow
+    """
+    index = make(room)
+    index.append(BASE + 1, 10)
+
+    with pytest.raises(InvalidArgument):
+        index.entry(number)

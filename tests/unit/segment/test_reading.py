@@ -36,7 +36,11 @@ def bytes_read(segment: LogSegment, offset: int, max_bytes: int = 1_000, **how: 
 def test_a_read_begins_with_the_batch_that_holds_the_offset_or_the_next(
     room: Room, offset: int, base: int, number: int
 ) -> None:
-    """The place it tells is that batch's base offset, which may be below what was asked."""
+    """The place it tells is that batch's base offset, which may be below what was asked.
+
+    Scenario: LogSegmentTest.testReadBeforeFirstOffset, LogSegmentTest.testReadFromGap,
+    UnifiedLogTest.testReadAtLogGap
+    """
     segment = with_gaps(room)
     size = segment.size_bytes // 2
 
@@ -50,7 +54,10 @@ def test_a_read_begins_with_the_batch_that_holds_the_offset_or_the_next(
 
 
 def test_above_the_last_offset_there_is_nothing_in_this_segment(room: Room) -> None:
-    """The caller goes on with the next one."""
+    """The caller goes on with the next one.
+
+    Scenario: LogSegmentTest.testReadAfterLast, LogSegmentTest.testReadOnEmptySegment
+    """
     assert with_gaps(room).read(62, 1_000) is None
     assert room.segment(100).read(100, 1_000) is None
 
@@ -62,7 +69,10 @@ def test_a_negative_size_is_refused(room: Room) -> None:
 
 
 def test_a_slice_may_end_inside_a_batch(room: Room) -> None:
-    """Clients leave a partial last batch aside; a slice without one whole batch says so."""
+    """Clients leave a partial last batch aside; a slice without one whole batch says so.
+
+    Scenario: UnifiedLogTest.testReadWithTooSmallMaxLength
+    """
     segment = with_gaps(room)
     whole = segment.size_bytes // 2
 
@@ -85,7 +95,10 @@ def test_one_whole_batch_can_be_asked_for(room: Room, max_bytes: int) -> None:
 
 
 def test_a_read_ends_at_the_position_given(room: Room) -> None:
-    """It is where the high watermark lies; at or below the batch found nothing is left."""
+    """It is where the high watermark lies; at or below the batch found nothing is left.
+
+    Scenario: LogSegmentTest.testReadWhenNoMaxPosition
+    """
     segment = with_gaps(room)
     size = segment.size_bytes // 2
 
@@ -136,7 +149,10 @@ def test_lookups_go_through_the_index(room: Room) -> None:
 
 
 def test_the_next_offset_is_read_from_the_last_batches(room: Room) -> None:
-    """The base offset of an empty segment; a missing last offset of a batch counts."""
+    """The base offset of an empty segment; a missing last offset of a batch counts.
+
+    Scenario: LogSegmentTest.testNextOffsetCalculation
+    """
     segment = room.segment(40, index_interval_bytes=100)
     assert segment.read_next_offset() == 40
 
@@ -166,7 +182,10 @@ def test_the_upper_bound_of_a_read_is_an_indexed_offset(room: Room) -> None:
 def test_a_timestamp_leads_to_the_first_record_at_or_after_it(
     room: Room, timestamp: int, expected: int | None, interval: int
 ) -> None:
-    """With many index entries or none; nothing above the greatest timestamp."""
+    """With many index entries or none; nothing above the greatest timestamp.
+
+    Scenario: LogSegmentTest.testFindOffsetByTimestamp
+    """
     segment = room.segment(40, index_interval_bytes=interval)
     for offset in range(40, 50):
         room.append(segment, [offset], [offset * 10], leader_epoch=7)

@@ -74,7 +74,11 @@ def test_rebuilt_indexes_equal_those_of_the_appends(room: Room) -> None:
 
 
 def test_whatever_the_indexes_held_is_gone(room: Room) -> None:
-    """Recovery trusts nothing but the records."""
+    """Recovery trusts nothing but the records.
+
+    Scenario: LogLoaderTest.testCorruptIndexRebuild, LogSegmentTest.testRecoveryFixesCorruptIndex,
+    LogSegmentTest.testRecoveryFixesCorruptTimeIndex
+    """
     batch = room.batch([0], [5])
     for kind in ("index", "timeindex", "txnindex"):
         room.fs.write(room.path(f"{0:020d}.{kind}"), b"\x01" * 100)
@@ -103,7 +107,10 @@ def test_whatever_the_indexes_held_is_gone(room: Room) -> None:
 def test_the_file_is_cut_at_the_first_bad_batch(
     room: Room, damage: Callable[[bytes], bytes]
 ) -> None:
-    """Good batches before it stay, whatever follows; the bytes cut are told."""
+    """Good batches before it stay, whatever follows; the bytes cut are told.
+
+    Scenario: LogSegmentTest.testRecoveryWithCorruptMessage
+    """
     good, last = room.batch([0, 1], [10, 20]), room.batch([2], [30])
     damaged = damage(last)
     kept = good + last if damaged.startswith(last) else good
@@ -189,7 +196,10 @@ def test_recovery_goes_on_when_the_index_is_full(room: Room) -> None:
 
 
 def test_old_formats_are_indexed_by_their_last_offsets(room: Room) -> None:
-    """A compressed set counts as one batch; records of magic 1 have timestamps."""
+    """A compressed set counts as one batch; records of magic 1 have timestamps.
+
+    Scenario: LogLoaderTest.testRebuildTimeIndexForOldMessages
+    """
     parts = [room.legacy(0, 7), room.legacy_set([1, 2, 3], 9), room.batch([4], [8])]
     segment = write(room, *parts, index_interval_bytes=0)
 
@@ -213,7 +223,10 @@ def test_an_observer_sees_every_good_batch_in_order(room: Room) -> None:
 
 
 def test_aborted_transactions_go_into_their_index(room: Room) -> None:
-    """As the observer tells them."""
+    """As the observer tells them.
+
+    Scenario: LogSegmentTest.testRecoverTransactionIndex
+    """
     aborted = AbortedTxn(0, 7, 0, 1, 2)
     marker = {"producer_id": 7, "producer_epoch": 0, "coordinator_epoch": 0, "is_commit": False}
     parts = [room.batch([0]), build_marker(**marker, base_offset=1, timestamp=5)]

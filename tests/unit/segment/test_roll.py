@@ -36,7 +36,10 @@ def test_a_segment_may_become_exactly_full(size_bytes: int, expected: bool) -> N
 
 @pytest.mark.parametrize(("timestamp", "expected"), [(2_100, False), (2_101, True), (1, False)])
 def test_age_is_counted_in_record_time(timestamp: int, expected: bool) -> None:
-    """From the first batch's greatest timestamp to the incoming one; the clock does not matter."""
+    """From the first batch's greatest timestamp to the incoming one; the clock does not matter.
+
+    Scenario: UnifiedLogTest.testTimeBasedLogRollDuringAppend
+    """
     assert rolls(incoming=INCOMING._replace(max_timestamp=timestamp)) is expected
 
 
@@ -49,7 +52,10 @@ def test_without_timestamps_age_is_counted_by_the_clock(now_ms: int, expected: b
 
 
 def test_jitter_makes_a_segment_roll_earlier() -> None:
-    """It is taken off the greatest age."""
+    """It is taken off the greatest age.
+
+    Scenario: UnifiedLogTest.testTimeBasedLogRollJitter
+    """
     incoming = INCOMING._replace(max_timestamp=2_081)
 
     assert not rolls(STATE, incoming)

@@ -38,7 +38,10 @@ def entries(segment: LogSegment) -> tuple[list[tuple[int, int]], list[tuple[int,
 
 
 def test_batches_are_written_as_they_come(room: Room) -> None:
-    """One after the other, nothing between."""
+    """One after the other, nothing between.
+
+    Scenario: LogSegmentTest.testAppendFromFile
+    """
     segment = room.segment(40)
     first, second = room.batch([50, 51]), room.batch([60])
 
@@ -81,7 +84,10 @@ def test_a_flush_makes_the_index_files(room: Room) -> None:
 
 @pytest.mark.parametrize("offset", [39, 40 + 2**31])
 def test_an_offset_that_does_not_fit_is_refused_before_writing(room: Room, offset: int) -> None:
-    """The caller has to roll first."""
+    """The caller has to roll first.
+
+    Scenario: LogSegmentTest.testAppendForLogSegmentOffsetOverflowException
+    """
     segment = room.segment(40)
     data = room.batch([offset])
 
@@ -243,7 +249,11 @@ def test_without_timestamps_the_time_of_the_file_counts(room: Room) -> None:
 
 
 def test_the_first_batch_tells_its_greatest_timestamp(room: Room) -> None:
-    """Also after reopening; a great number where there is none, for the cleaner's lag."""
+    """Also after reopening; a great number where there is none, for the cleaner's lag.
+
+    Scenario: LogSegmentTest.testGetFirstBatchTimestamp,
+    UnifiedLogTest.testGetFirstBatchTimestampForSegments
+    """
     segment = room.segment(0)
     assert segment.first_batch_timestamp() == NO_FIRST_TIMESTAMP
 

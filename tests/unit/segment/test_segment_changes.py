@@ -35,7 +35,10 @@ def entries(segment: LogSegment) -> tuple[list[tuple[int, int]], list[tuple[int,
 
 
 def test_truncation_takes_whole_batches(room: Room) -> None:
-    """A batch that straddles the offset goes too."""
+    """A batch that straddles the offset goes too.
+
+    Scenario: LogSegmentTest.testTruncate
+    """
     segment = room.segment(40)
     size = room.append(segment, [50, 51])
     room.append(segment, [52, 53])
@@ -47,7 +50,10 @@ def test_truncation_takes_whole_batches(room: Room) -> None:
 
 
 def test_truncation_in_a_gap_removes_what_lies_above(room: Room) -> None:
-    """Offsets 40 and 43 are there: truncation to 41 removes 43."""
+    """Offsets 40 and 43 are there: truncation to 41 removes 43.
+
+    Scenario: LogSegmentTest.shouldTruncateEvenIfOffsetPointsToAGapInTheLog
+    """
     segment = room.segment(40)
     room.append(segment, [40])
     room.append(segment, [43])
@@ -58,7 +64,10 @@ def test_truncation_in_a_gap_removes_what_lies_above(room: Room) -> None:
 
 
 def test_truncation_beyond_the_end_only_makes_room_in_the_indexes(room: Room) -> None:
-    """Records and entries stay."""
+    """Records and entries stay.
+
+    Scenario: UnifiedLogTest.testIndexResizingAtTruncation
+    """
     segment = room.segment(0, index_interval_bytes=100)
     for offset in range(3):
         room.append(segment, [offset], [offset])
@@ -73,7 +82,10 @@ def test_truncation_beyond_the_end_only_makes_room_in_the_indexes(room: Room) ->
 
 
 def test_truncation_finds_the_greatest_timestamp_that_is_left(room: Room) -> None:
-    """From the last index entries on, and in the batches behind them."""
+    """From the last index entries on, and in the batches behind them.
+
+    Scenario: LogSegmentTest.testReloadLargestTimestampAndNextOffsetAfterTruncation
+    """
     segment = room.segment(0, index_interval_bytes=200)
     for offset, timestamp in enumerate([5, 30, 10, 20, 40]):
         room.append(segment, [offset], [timestamp])
@@ -114,7 +126,10 @@ def test_truncation_drops_aborted_transactions(room: Room) -> None:
 
 
 def test_a_segment_truncated_to_nothing_is_as_new(room: Room) -> None:
-    """It can be filled again from its base offset."""
+    """It can be filled again from its base offset.
+
+    Scenario: LogSegmentTest.testTruncateEmptySegment, LogSegmentTest.testTruncateFull
+    """
     segment = room.segment(0, index_interval_bytes=100)
     for offset in range(3):
         room.append(segment, [offset], [100 + offset])
@@ -215,7 +230,10 @@ def test_flushing_makes_records_and_indexes_durable(room: Room) -> None:
 
 
 def test_a_preallocated_file_is_long_but_holds_nothing(room: Room) -> None:
-    """Its logical size is that of the records."""
+    """Its logical size is that of the records.
+
+    Scenario: LogSegmentTest.testCreateWithInitFileSizeAppendMessage
+    """
     segment = room.segment(0, preallocate=True, internal_segment_bytes=4_096)
 
     room.append(segment, [0])
@@ -225,7 +243,10 @@ def test_a_preallocated_file_is_long_but_holds_nothing(room: Room) -> None:
 
 
 def test_an_existing_file_is_not_preallocated_again(room: Room) -> None:
-    """All its bytes count as records."""
+    """All its bytes count as records.
+
+    Scenario: LogSegmentTest.testCreateWithInitFileSizeClearShutdown
+    """
     segment = room.segment(0)
     room.append(segment, [0])
     segment.close()

@@ -40,7 +40,10 @@ def test_all_files_carry_the_suffix_they_were_opened_with(room: Room) -> None:
 
 
 def test_a_change_of_suffix_renames_records_first(room: Room) -> None:
-    """In the order log, offset, time, transaction index."""
+    """In the order log, offset, time, transaction index.
+
+    Scenario: LogSegmentTest.testChangeFileSuffixes
+    """
     segment = full(room, ".cleaned")
     before = len(room.fs.operations)
 
@@ -93,7 +96,10 @@ def test_deletion_removes_all_files(room: Room) -> None:
 
 
 def test_deletion_of_an_unused_segment_makes_no_file(room: Room) -> None:
-    """Only its .log file is there to be deleted."""
+    """Only its .log file is there to be deleted.
+
+    Scenario: LogSegmentTest.testDeleteIfExistsWithGetParentIsNull
+    """
     room.segment(0).delete()
 
     assert room.names() == []
@@ -135,7 +141,10 @@ def test_a_live_file_of_that_name_is_left_alone(room: Room) -> None:
 
 
 def test_a_moved_segment_finds_its_files(room: Room) -> None:
-    """The directory was renamed by its owner; the segment is told."""
+    """The directory was renamed by its owner; the segment is told.
+
+    Scenario: TransactionIndexTest.testUpdateParentDir
+    """
     segment = full(room)
     room.fs.rename(room.directory, "/data/other-0")
 

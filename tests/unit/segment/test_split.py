@@ -27,7 +27,12 @@ def split(room: Room, segment: LogSegment) -> list[LogSegment]:
 
 
 def test_each_part_begins_where_the_one_before_cannot_go_on(room: Room) -> None:
-    """The batches stay as they are, byte for byte; base offsets are those of first batches."""
+    """The batches stay as they are, byte for byte; base offsets are those of first batches.
+
+    Scenario: LogLoaderTest.testOverCompactedLogRecoveryMultiRecord,
+    UnifiedLogTest.testDegenerateSegmentSplit,
+    UnifiedLogTest.testDegenerateSegmentSplitWithOutOfRangeBatchLastOffset
+    """
     parts = [
         room.batch([3]),
         room.batch([2**31 + 2]),
@@ -70,7 +75,10 @@ def test_the_old_segment_is_left_as_it_is(room: Room) -> None:
 
 
 def test_a_compressed_old_set_gives_its_first_offset(room: Room) -> None:
-    """The segment must not begin above a record it holds."""
+    """The segment must not begin above a record it holds.
+
+    Scenario: LogLoaderTest.testOverCompactedLogRecoveryMultiRecordV1
+    """
     parts = [room.legacy(0), room.legacy_set([FAR, FAR + 1, FAR + 2])]
 
     new = split(room, write(room, *parts))

@@ -35,7 +35,10 @@ def filled(room: Room, count: int = 5) -> TimeIndex:
 
 
 def test_an_entry_is_timestamp_and_relative_offset_big_endian(room: Room) -> None:
-    """Twelve bytes: milliseconds, then offset minus base offset."""
+    """Twelve bytes: milliseconds, then offset minus base offset.
+
+    Scenario: TimeIndexTest.testEntry, TimeIndexTest.testEntrySize, TimeIndexTest.testParseEntry
+    """
     index = make(room)
 
     index.maybe_append(258, BASE + 1)
@@ -57,12 +60,18 @@ def test_an_entry_is_timestamp_and_relative_offset_big_endian(room: Room) -> Non
 def test_lookup_gives_the_last_entry_at_or_before(
     room: Room, timestamp: int, expected: tuple[int, int]
 ) -> None:
-    """Before all entries the answer is no timestamp and the base offset."""
+    """Before all entries the answer is no timestamp and the base offset.
+
+    Scenario: TimeIndexTest.testLookUp
+    """
     assert filled(room).lookup(timestamp) == expected
 
 
 def test_an_empty_index_has_no_timestamp(room: Room) -> None:
-    """Its last entry and every lookup are (-1, base offset), with or without a file."""
+    """Its last entry and every lookup are (-1, base offset), with or without a file.
+
+    Scenario: TimeIndexTest.testLastEntry
+    """
     index = make(room)
     assert index.last_entry == index.lookup(100) == (-1, BASE)
 
@@ -107,7 +116,10 @@ def test_offsets_must_not_go_back(room: Room) -> None:
 
 
 def test_timestamps_must_not_go_back(room: Room) -> None:
-    """The caller hands in a running maximum, so a smaller one is a bug."""
+    """The caller hands in a running maximum, so a smaller one is a bug.
+
+    Scenario: TimeIndexTest.testAppend
+    """
     index = filled(room)
 
     with pytest.raises(InvariantError):
@@ -132,7 +144,10 @@ def test_offsets_must_fit_four_bytes(room: Room, offset: int) -> None:
 
 
 def test_one_slot_is_kept_for_closing_the_segment(room: Room) -> None:
-    """The index is full one entry early; only the last entry of a segment takes that slot."""
+    """The index is full one entry early; only the last entry of a segment takes that slot.
+
+    Scenario: TimeIndexTest.testIsFull
+    """
     index = make(room, max_bytes=3 * 12)
     index.maybe_append(10, BASE)
     index.maybe_append(20, BASE)
@@ -168,7 +183,10 @@ def test_entries_that_say_nothing_make_no_file(room: Room) -> None:
     ("offset", "left"), [(0, 0), (BASE + 10, 0), (BASE + 11, 1), (BASE + 50, 4), (2**40, 5)]
 )
 def test_truncation_goes_by_offset(room: Room, offset: int, left: int) -> None:
-    """Entries whose offset is at or above go, whatever their timestamps."""
+    """Entries whose offset is at or above go, whatever their timestamps.
+
+    Scenario: TimeIndexTest.testTruncate
+    """
     index = filled(room)
 
     index.truncate_to(offset)
@@ -201,8 +219,21 @@ def test_a_sound_index_passes_its_check(room: Room) -> None:
     ],
 )
 def test_an_index_that_contradicts_itself_is_corrupt(room: Room, data: bytes) -> None:
-    """Last timestamp below the first, last offset below the base, or an odd length."""
+    """Last timestamp below the first, last offset below the base, or an odd length.
+
+    Scenario: TimeIndexTest.testSanityCheck
+    """
     room.fs.write(room.path(NAME), data)
 
     with pytest.raises(CorruptIndex):
         make(room).sanity_check()
+
+
+@pytest.mark.parametrize("number", [-1, 0])
+def test_the_number_of_an_entry_is_checked(room: Room, number: int) -> None:
+    """An empty index has no entry at all.
+
+    Scenario: TimeIndexTest.testEntryOverflow
+    """
+    with pytest.raises(InvalidArgument):
+        make(room).entry(number)

@@ -34,7 +34,10 @@ def filled(room: Room) -> TransactionIndex:
 
 
 def test_an_entry_has_thirty_four_bytes(room: Room) -> None:
-    """Version, producer, first and last offset, last stable offset; big-endian, unpadded."""
+    """Version, producer, first and last offset, last stable offset; big-endian, unpadded.
+
+    Scenario: TransactionIndexTest.testAbortedTxnSerde
+    """
     make(room).append(AbortedTxn(0, 42, 7, 12, 13))
 
     assert room.fs.read(room.path(NAME)).hex() == (
@@ -70,14 +73,21 @@ def test_the_first_entry_makes_the_file(room: Room) -> None:
 def test_collecting_takes_what_touches_the_range(
     room: Room, fetch_offset: int, upper: int, found: list[AbortedTxn], is_complete: bool
 ) -> None:
-    """Markers at or above the fetch offset, begun below the bound; done once the LSO passes it."""
+    """Markers at or above the fetch offset, begun below the bound; done once the LSO passes it.
+
+    Scenario: TransactionIndexTest.testCollectAbortedTransactions
+    """
     result = filled(room).collect_aborted(fetch_offset, upper)
 
     assert (list(result.aborted), result.is_complete) == (found, is_complete)
 
 
 def test_last_offsets_must_increase(room: Room) -> None:
-    """Markers are written in the order of the log; a bad one of several keeps all out."""
+    """Markers are written in the order of the log; a bad one of several keeps all out.
+
+    Scenario: TransactionIndexTest.testLastOffsetCannotDecrease,
+    TransactionIndexTest.testLastOffsetMustIncrease
+    """
     index = filled(room)
 
     with pytest.raises(InvalidArgument):
@@ -89,7 +99,10 @@ def test_last_offsets_must_increase(room: Room) -> None:
 
 
 def test_a_reopened_index_does_not_know_the_last_marker(room: Room) -> None:
-    """As in Kafka the order is only checked among entries written by one open index."""
+    """As in Kafka the order is only checked among entries written by one open index.
+
+    Scenario: TransactionIndexTest.testPositionSetCorrectlyWhenOpened
+    """
     filled(room).close()
     index = make(room)
 
@@ -102,7 +115,10 @@ def test_a_reopened_index_does_not_know_the_last_marker(room: Room) -> None:
 def test_truncation_cuts_at_the_first_marker_at_or_above(
     room: Room, offset: int, left: int
 ) -> None:
-    """The file ends behind what is kept, and the order is known from there."""
+    """The file ends behind what is kept, and the order is known from there.
+
+    Scenario: TransactionIndexTest.testTruncate
+    """
     index = filled(room)
 
     index.truncate_to(offset)
@@ -151,7 +167,10 @@ def test_a_low_byte_of_the_version_does_not_count(room: Room) -> None:
 
 
 def test_a_marker_below_the_base_offset_is_corrupt(room: Room) -> None:
-    """An entry belongs to the segment that holds the marker; the transaction may be older."""
+    """An entry belongs to the segment that holds the marker; the transaction may be older.
+
+    Scenario: TransactionIndexTest.testSanityCheck
+    """
     filled(room).close()
 
     make(room, base_offset=10).sanity_check()
@@ -160,7 +179,10 @@ def test_a_marker_below_the_base_offset_is_corrupt(room: Room) -> None:
 
 
 def test_sync_makes_the_entries_durable_and_lets_go_of_the_file(room: Room) -> None:
-    """The next entry opens the file again."""
+    """The next entry opens the file again.
+
+    Scenario: TransactionIndexTest.testFlush
+    """
     index = filled(room)
     for path in (room.directory, "/data", "/"):
         room.fs.sync_directory(path)
@@ -197,7 +219,10 @@ def test_many_entries_are_kept_in_order(room: Room) -> None:
 
 
 def test_renaming_and_deleting(room: Room) -> None:
-    """The file goes with the index; an index without a file just takes the name."""
+    """The file goes with the index; an index without a file just takes the name.
+
+    Scenario: TransactionIndexTest.testDeleteIfExists, TransactionIndexTest.testRenameIndex
+    """
     index = make(room)
     index.rename(room.path(NAME + ".cleaned"))
     index.append(ABORTED[0])

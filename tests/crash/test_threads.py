@@ -1,0 +1,163 @@
+"""Readers at full speed beside a writer that rolls and a retention pass that deletes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.config.log import LogConfig
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.scheduler import ThreadScheduler
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import OffsetOutOfRange
+from tidelog.log.log import Log
+from tidelog.log.reading import FetchIsolation
+from tidelog.records.control import build_marker
+from tidelog.records.validate import AppendOrigin
+from tidelog.testing import build_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+READERS = 3
+CONFIG = LogConfig(
+    internal_segment_bytes=2_000,
+    index_interval_bytes=300,
+    segment_index_bytes=120,
+    retention_bytes=6_000,
+    retention_ms=-1,
+    file_delete_delay_ms=20,
+)
+
+
+def value_of(offset: int) -> bytes:
+    """Return the value that the record at an offset has."""
+    return b"%d:" % offset + bytes([offset % 251]) * (offset % 90)
+
+
+class Traffic:
+    """A log with everything that goes on around it, each on a thread of its own."""
+
+    def __init__(self, log: Log, seconds: float) -> None:
+        self.log = log
+        self.end_ns = time.monotonic_ns() + int(seconds * 1e9)
+        self.errors: list[BaseException] = []
+        self.aborted: set[int] = set()
+        self.read = dict.fromkeys(FetchIsolation, 0)
+        self.deleted = 0
+
+    def run(self) -> None:
+        """Run all until the time is over."""
+        jobs: list[Callable[[], None]] = [self.write, self.retain, self.flush]
+        jobs += [lambda kind=kind: self.follow(kind) for kind in FetchIsolation]
+        threads = [threading.Thread(target=self._guarded, args=[job]) for job in jobs]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _guarded(self, job: Callable[[], None]) -> None:
+        try:
+            while time.monotonic_ns() < self.end_ns and not self.errors:
+                job()
+        except BaseException as error:  # noqa: BLE001 - the test shows it
+            self.errors.append(error)
+
+    def write(self) -> None:
+        """Append some batches, plain and in a transaction that ends one way or the other."""
+        log, rng = self.log, Random(self.log.log_end_offset)
+        for _ in range(rng.randint(1, 5)):
+            self._append(rng.randint(1, 4))
+        sequence = 0
+        known = log.producers.last_entry(1)
+        if known is not None:
+            sequence = known.last_sequence + 1
+        guard = log.start_verification(1, sequence, 0, supports_epoch_bump=False)
+        is_commit = rng.random() < 0.5
+        if not is_commit:
+            self.aborted.add(log.log_end_offset)
+        self._append(
+            1, guard, producer_id=1, producer_epoch=0, base_sequence=sequence, transactional=True
+        )
+        marker = build_marker(
+            producer_id=1, producer_epoch=0, coordinator_epoch=0, is_commit=is_commit, timestamp=0
+        )
+        log.append_as_leader(marker, origin=AppendOrigin.COORDINATOR, transaction_version=0)
+        log.update_high_watermark(log.log_end_offset)
+        if rng.random() < 0.1:
+            log.roll()
+
+    def _append(self, count: int, guard: int = 0, **fields: object) -> None:
+        first = self.log.log_end_offset
+        now_ms = SYSTEM_CLOCK.now_ms()
+        records = [(now_ms, None, value_of(first + n), ()) for n in range(count)]
+        data = build_batch(records, **fields)
+        assert self.log.append_as_leader(data, verification_guard=guard).first_offset == first
+
+    def retain(self) -> None:
+        """Delete what is too much; let others run."""
+        self.deleted += self.log.delete_old_segments()
+
+    def flush(self) -> None:
+        """Flush, beside the task that does so after each roll."""
+        self.log.flush()
+        assert self.log.recovery_point <= self.log.log_end_offset
+
+    def follow(self, isolation: FetchIsolation) -> None:
+        """Read from the start to the end; each record is the one written there, in order."""
+        start = self.log.log_start_offset
+        last = start - 1
+        try:
+            for record in self.log.records(start, isolation=isolation):
+                assert record.offset > last
+                assert record.value == value_of(record.offset)
+                if isolation is FetchIsolation.TXN_COMMITTED:
+                    assert record.offset not in self.aborted
+                last = record.offset
+                self.read[isolation] += 1
+        except OffsetOutOfRange:
+            # Retention has overtaken this reader, which then begins anew.
+            assert last + 1 < self.log.log_start_offset
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    """A log on the real disk, with a scheduler of threads."""
+    scheduler = ThreadScheduler(2)
+    scheduler.start()
+    log = Log.open(
+        str(tmp_path / "flights-0"),
+        fs=SYSTEM_FILES,
+        clock=SYSTEM_CLOCK,
+        scheduler=scheduler,
+        rng=Random(0),
+        config=CONFIG,
+    )
+    yield log
+    log.close()
+    scheduler.shutdown()
+
+
+@pytest.mark.parametrize(
+    "seconds", [1.5, pytest.param(60, marks=[pytest.mark.slow, pytest.mark.timeout(200)])]
+)
+def test_readers_beside_a_writer_and_retention_see_no_wrong_record(
+    log: Log, seconds: float
+) -> None:
+    """No error, no record but those that were written, in order; aborted ones are not shown.
+
+    Scenario: UnifiedLogTest.testReadCommittedWithConcurrentHighWatermarkUpdates
+    """
+    traffic = Traffic(log, seconds)
+
+    traffic.run()
+
+    assert traffic.errors == []
+    assert traffic.deleted > 0
+    assert all(count > 0 for count in traffic.read.values())
+    assert log.log_end_offset > log.log_start_offset > 0
