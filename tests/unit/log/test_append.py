@@ -53,7 +53,10 @@ def marker(*, commit: bool, epoch: int = 0, producer_id: int = 7) -> bytes:
 
 
 def test_a_leader_gives_consecutive_offsets() -> None:
-    """Records get the offsets from the log's end on, and the answer names them."""
+    """Records get the offsets from the log's end on, and the answer names them.
+
+    Scenario: UnifiedLogTest.testAppendInfoFirstOffset
+    """
     log = LogHome().open()
     log.append_as_leader(batch(b"a", b"b"))
 
@@ -105,7 +108,10 @@ def test_a_damaged_batch_is_refused() -> None:
 
 
 def test_a_batch_above_max_message_bytes_is_refused() -> None:
-    """The limit counts the whole batch as it is stored."""
+    """The limit counts the whole batch as it is stored.
+
+    Scenario: UnifiedLogTest.testMessageSizeCheck
+    """
     log = LogHome(max_message_bytes=len(batch(b"12345"))).open()
     log.append_as_leader(batch(b"12345"))
 
@@ -114,7 +120,10 @@ def test_a_batch_above_max_message_bytes_is_refused() -> None:
 
 
 def test_an_append_above_the_segment_size_is_refused() -> None:
-    """What does not fit a whole segment cannot be appended."""
+    """What does not fit a whole segment cannot be appended.
+
+    Scenario: UnifiedLogTest.testMessageSetSizeCheck
+    """
     log = LogHome(internal_segment_bytes=100).open()
 
     with pytest.raises(RecordListTooLarge):
@@ -122,7 +131,10 @@ def test_an_append_above_the_segment_size_is_refused() -> None:
 
 
 def test_a_full_segment_rolls_first() -> None:
-    """A batch that does not fit goes into a new segment that begins at its offset."""
+    """A batch that does not fit goes into a new segment that begins at its offset.
+
+    Scenario: UnifiedLogTest.testSizeBasedLogRoll
+    """
     log = LogHome(internal_segment_bytes=2 * len(batch(b"a"))).open()
 
     for value in (b"a", b"b", b"c", b"d", b"e"):
@@ -133,13 +145,19 @@ def test_a_full_segment_rolls_first() -> None:
 
 
 def test_a_clients_control_batch_is_refused() -> None:
-    """Only coordinators write markers."""
+    """Only coordinators write markers.
+
+    Scenario: LogValidatorTest.testControlRecordsNotAllowedFromClients
+    """
     with pytest.raises(InvalidRecord):
         LogHome().open().append_as_leader(marker(commit=True))
 
 
 def test_the_topics_codec_wins() -> None:
-    """A batch in another codec than the topic's is compressed anew."""
+    """A batch in another codec than the topic's is compressed anew.
+
+    Scenario: UnifiedLogTest.testCompressedMessages
+    """
     log = LogHome(compression_type="zstd").open()
 
     log.append_as_leader(batch(b"a", codec=Codec.GZIP))
@@ -150,7 +168,10 @@ def test_the_topics_codec_wins() -> None:
 
 
 def test_each_epoch_is_noted_with_its_first_offset() -> None:
-    """The leader epoch cache follows the appends."""
+    """The leader epoch cache follows the appends.
+
+    Scenario: UnifiedLogTest.shouldApplyEpochToMessageOnAppendIfLeader
+    """
     log = LogHome().open()
 
     for epoch in (1, 1, 3):
@@ -160,7 +181,12 @@ def test_each_epoch_is_noted_with_its_first_offset() -> None:
 
 
 def test_a_follower_keeps_offsets_and_epochs() -> None:
-    """Batches of a leader are stored as they are, gaps included."""
+    """Batches of a leader are stored as they are, gaps included.
+
+    Scenario:
+    UnifiedLogTest.followerShouldSaveEpochInformationFromReplicatedMessagesToTheEpochCache,
+    UnifiedLogTest.testAppendAndReadWithNonSequentialOffsets
+    """
     log = LogHome().open()
     data = batch(b"a", base_offset=3, leader_epoch=1) + batch(b"b", base_offset=9, leader_epoch=2)
 
@@ -172,7 +198,10 @@ def test_a_follower_keeps_offsets_and_epochs() -> None:
 
 
 def test_a_follower_does_not_go_back() -> None:
-    """Batches that begin below the log's end are refused, and the error says which."""
+    """Batches that begin below the log's end are refused, and the error says which.
+
+    Scenario: UnifiedLogTest.testAppendBelowExpectedOffsetThrowsException
+    """
     log = LogHome().open()
     log.append_as_follower(batch(b"a", base_offset=3, leader_epoch=0), 0)
 
@@ -182,7 +211,10 @@ def test_a_follower_does_not_go_back() -> None:
 
 
 def test_a_followers_offsets_must_rise() -> None:
-    """Two batches with the same offsets are refused."""
+    """Two batches with the same offsets are refused.
+
+    Scenario: UnifiedLogTest.testAppendWithOutOfOrderOffsetsThrowsException
+    """
     twice = batch(b"a", base_offset=3, leader_epoch=0) * 2
 
     with pytest.raises(OffsetsOutOfOrder):
@@ -213,7 +245,10 @@ def test_a_gap_of_two_billion_begins_a_new_segment() -> None:
 
 @pytest.mark.parametrize("again", [0, 1, 2, 3, 4])
 def test_any_of_the_last_five_batches_may_come_again(again: int) -> None:
-    """A repeated batch succeeds with its old offsets, and is not written twice."""
+    """A repeated batch succeeds with its old offsets, and is not written twice.
+
+    Scenario: UnifiedLogTest.testDuplicateAppends
+    """
     log = LogHome().open()
     for sequence in range(5):
         log.append_as_leader(produced(sequence))
@@ -237,7 +272,10 @@ def test_an_older_or_partly_equal_batch_is_out_of_order() -> None:
 
 
 def test_a_stale_producer_is_fenced() -> None:
-    """Once a newer epoch has written, the older one may not."""
+    """Once a newer epoch has written, the older one may not.
+
+    Scenario: UnifiedLogTest.testOldProducerEpoch
+    """
     log = LogHome().open()
     log.append_as_leader(produced(0, epoch=3))
 
@@ -246,7 +284,11 @@ def test_a_stale_producer_is_fenced() -> None:
 
 
 def test_a_transaction_needs_its_coordinators_consent() -> None:
-    """The first batch brings the guard that was handed out, the following ones need none."""
+    """The first batch brings the guard that was handed out, the following ones need none.
+
+    Scenario: UnifiedLogTest.testEnablingVerificationWhenRequestIsAtLogLayer,
+    UnifiedLogTest.testTransactionIsOngoingAndVerificationGuard
+    """
     log = LogHome().open()
     with pytest.raises(InvalidTxnState):
         log.append_as_leader(produced(0, transactional=True))
@@ -293,7 +335,10 @@ def test_a_full_disk_changes_nothing_and_passes() -> None:
 
 
 def test_a_failed_disk_takes_the_log_offline() -> None:
-    """EIO is told to the owner of the directory, and nothing works on it any more."""
+    """EIO is told to the owner of the directory, and nothing works on it any more.
+
+    Scenario: UnifiedLogTest.testAppendToOrReadFromLogInFailedLogDir
+    """
     home = LogHome()
     log = home.open()
     home.fs.fail("pwrite", ".log", OSError(errno.EIO, "broken"))
