@@ -21,6 +21,7 @@ import pytest
 
 import tidelog
 from tidelog.kernels import columns as rows
+from tidelog.kernels.accept import accept_batch
 from tidelog.kernels.close import close_batches
 from tidelog.kernels.crc import crc32c
 from tidelog.kernels.decode import decode_records
@@ -30,6 +31,7 @@ from tidelog.kernels.headers import MOST_LENGTH_BYTES, encode_headers
 from tidelog.kernels.murmur import partition_keys, rows_by_partition
 from tidelog.kernels.scan import walk_batches
 from tidelog.kernels.stamp import stamp_batches
+from tidelog.kernels.survey import plan_index_entries, survey_batches
 from tidelog.kernels.validate import validate_records
 from tidelog.records.builder import BatchSpec, build_batch
 
@@ -130,6 +132,11 @@ def read(pages: Pages, rng: random.Random) -> None:
     data = pages.bytes(damaged(rng, b"".join(some_batch(rng) for _ in range(rng.randrange(4)))))
     out = pages.table(rows.BATCH_COLUMNS, rng.randrange(4))
     found, *_ = walk_batches(data, 0, data.size, rng.random() < 0.5, out)
+    seen = pages.numbers(hostile(rng, out[:, :found].copy()))
+    survey_batches(seen, pages.numbers(np.zeros(rows.SURVEY_COLUMNS - rng.randrange(2))))
+    entries = pages.table(rows.ENTRY_COLUMNS, max(found - rng.randrange(2), 0))
+    plan_index_entries(seen, rng.choice(HOSTILE), 0, -1, -1, rng.randrange(400), entries)
+    accept_batch(data, False, 0, 10**13, pages.table(rows.BATCH_COLUMNS, rng.randrange(3)))
     crc32c(data, rng.choice((0, 1, -1)), data.size - rng.randrange(2))
     areas = np.zeros((rows.AREA_COLUMNS, found), np.int64)
     areas[rows.AREA_START] = out[rows.POSITION, :found] + rows.HEADER_BYTES

@@ -9,19 +9,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.errors import InvalidRecord
+from tidelog.errors import InvalidRecord, TidelogError
 from tidelog.kernels import columns as rows
 from tidelog.kernels import gate
+from tidelog.kernels.accept import accept_batch
 from tidelog.kernels.decode import decode_records
 from tidelog.kernels.encode import cut_batches, write_batches
 from tidelog.kernels.gather import gather
 from tidelog.kernels.scan import walk_batches
+from tidelog.kernels.survey import plan_index_entries, survey_batches
 from tidelog.kernels.validate import validate_records
+from tidelog.records.analyze import analyze
 from tidelog.records.areas import areas_of
 from tidelog.records.builder import BatchSpec, build_batch
 from tidelog.records.columns import decode
-from tidelog.records.memory import walk
+from tidelog.records.memory import BatchColumns, survey, walk
 from tidelog.records.record import scan_record
+from tidelog.records.validate import AppendOrigin, LeaderPolicy, validate_for_leader
+from tidelog.segment.indexing import IndexState, plan_entries
 from tidelog.testing.strategies import batches, produced_specs, records, stored_specs
 
 if TYPE_CHECKING:
@@ -76,6 +81,76 @@ def test_a_walk_sees_what_plain_code_sees(data: bytes, check_crc: bool) -> None:
     if compiled[2] != rows.LEGACY:
         assert plain.batches.array.tolist() == compiled[0]
         assert (plain.next_position, plain.error is not None) == (compiled[1], compiled[2] < 0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    damaged(batches(PLAIN_SPECS | produced_specs(), max_records=4)),
+    st.booleans(),
+    st.just(-(2**63)) | INT64,
+    st.just(2**63 - 1) | INT64,
+)
+def test_what_is_accepted_at_once_plain_code_takes_as_it_is(
+    data: bytes, need_key: bool, not_before_ms: int, not_after_ms: int
+) -> None:
+    """The short way never lets in, or leaves otherwise, what the long way would not."""
+    found = []
+    for kernel in (accept_batch, accept_batch.py_func):
+        out = np.zeros((rows.BATCH_COLUMNS, 1), np.int64)
+        is_accepted = kernel(array(data), need_key, not_before_ms, not_after_ms, out)
+        found.append((is_accepted, out.tolist() if is_accepted else None))
+
+    now = 0
+    policy = LeaderPolicy(
+        is_compacted=need_key,
+        timestamp_before_max_ms=now - not_before_ms,
+        timestamp_after_max_ms=not_after_ms - now,
+    )
+    origin = {"origin": AppendOrigin.CLIENT, "leader_epoch": 3}
+    kept = None
+    try:
+        seen = analyze(data, max_batch_bytes=None, are_offsets_given=False, **origin)
+        if len(seen.batches):
+            kept = validate_for_leader(
+                data, seen, config=policy, first_offset=0, now_ms=now, **origin
+            )
+    except TidelogError:
+        pass
+    compiled, python = found
+    assert compiled == python
+    if compiled[0]:
+        assert kept is not None
+        assert (kept.data[16:], len(kept.data)) == (data[16:], len(data))
+    elif kept is not None and kept.data[16:] == data[16:] and len(kept.data) == len(data):
+        assert seen.source_codec or seen.batches.is_log_append_time.any()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.lists(INT64, min_size=14, max_size=14), min_size=1, max_size=6), st.data())
+def test_surveys_and_plans_are_those_of_plain_code(
+    made: list[list[int]], data: st.DataObject
+) -> None:
+    """Any headers; for plans, sizes and positions that a file can have."""
+    table = np.array(made, np.int64).T.copy()
+    table[rows.MAGIC] &= 3
+    table[rows.ATTRIBUTES] &= 0x7FFF
+    table[rows.SIZE] &= 0xFF
+    position, passed, interval = (data.draw(st.integers(0, 400)) for _ in range(3))
+    state = IndexState(passed, data.draw(INT64), data.draw(INT64))
+    found = []
+    for look, plan in (
+        (survey_batches, plan_index_entries),
+        (survey_batches.py_func, plan_index_entries.py_func),
+    ):
+        seen, entries = np.zeros(rows.SURVEY_COLUMNS, np.int64), table[: rows.ENTRY_COLUMNS].copy()
+        look(table, seen)
+        count, *after = plan(table, position, *state, interval, entries)
+        found.append((seen.tolist(), entries[:, :count].tolist(), after))
+
+    plain = plan_entries(state, BatchColumns(table), position, interval)
+
+    expected = list(survey(BatchColumns(table))), [part.tolist() for part in plain[:4]]
+    assert found[0] == found[1] == (*expected, list(plain.after))
 
 
 def plain_rows(data: bytes, area: list[int], index: int) -> tuple[list[list[int]], bool]:

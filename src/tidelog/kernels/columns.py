@@ -64,6 +64,31 @@ HEADER_VALUE_SIZE: Final = 3
 """Bytes, -1 for null."""
 HEADER_COLUMNS: Final = 4
 
+# One column an index entry: what ``plan_index_entries`` fills.
+ENTRY_OFFSET: Final = 0
+"""Last offset of the batch that gets the entry."""
+ENTRY_POSITION: Final = 1
+ENTRY_TIMESTAMP: Final = 2
+"""Greatest timestamp up to that batch."""
+ENTRY_TIMESTAMP_OFFSET: Final = 3
+ENTRY_COLUMNS: Final = 4
+
+# What ``survey_batches`` fills, a number each; yes is 1.
+SURVEY_GREATEST_SIZE: Final = 0
+SURVEY_GREATEST_TIMESTAMP: Final = 1
+SURVEY_GREATEST_EPOCH: Final = 2
+SURVEY_GREATEST_PRODUCER_ID: Final = 3
+SURVEY_GREATEST_CODEC: Final = 4
+SURVEY_LAST_CODEC: Final = 5
+"""That of the last compressed batch, 0 if there is none."""
+SURVEY_HAS_BASE_OFFSET: Final = 6
+"""Whether a batch of magic 2 begins at another offset than 0."""
+SURVEY_ARE_OFFSETS_RISING: Final = 7
+"""Whether each last offset is greater than the one before."""
+SURVEY_IS_UNIFORM: Final = 8
+"""Whether all batches have one leader epoch and one magic."""
+SURVEY_COLUMNS: Final = 9
+
 # One column a record area: what ``validate_records`` fills.
 VALID_MAX_TIMESTAMP: Final = 0
 """Greatest timestamp of the area's records, -1 if there is none."""
@@ -128,5 +153,9 @@ CRC_FROM: Final = 21
 """First byte that the CRC covers."""
 SMALLEST_LENGTH: Final = 14
 """Least ``length`` of a batch of any magic."""
+CODEC_BITS: Final = 0x07
+"""The attribute bits that say the codec."""
 LOG_APPEND_TIME: Final = 0x08
 """The attribute bit by which all records have the batch's greatest timestamp."""
+UNUSUAL_FLAGS: Final = 0x2F
+"""The attribute bits that say codec, append time or control."""

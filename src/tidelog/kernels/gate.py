@@ -24,6 +24,8 @@ KERNEL_MODULES: Final = (
     "decode",
     "gather",
     "validate",
+    "accept",
+    "survey",
     "stamp",
     "murmur",
     "headers",

@@ -58,10 +58,13 @@ def _record_status(key_size: int, timestamp: int, rules: RecordRules) -> int:
 
 
 @inlined
-def _check_records(
+def check_records(
     at: int, end: int, count: int, base_timestamp: int, append_timestamp: int, rules: RecordRules
 ) -> tuple[int, int, int, int]:
-    """Return a status, the index of the bad record, the greatest timestamp, 1 for dense offsets."""
+    """Check the records at these addresses.
+
+    Returns a status, the index of the bad record, the greatest timestamp, 1 for dense offsets.
+    """
     greatest = -1
     is_dense = 1
     for index in range(count):
@@ -123,7 +126,7 @@ def validate_records(
         if status != OK:
             return status, area, 0
         says_append_time = areas[AREA_ATTRIBUTES, area] & LOG_APPEND_TIME != 0
-        status, index, greatest, is_dense = _check_records(
+        status, index, greatest, is_dense = check_records(
             first + start,
             first + end,
             count,

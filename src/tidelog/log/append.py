@@ -11,8 +11,6 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from tidelog.codec.layout import byte_view
 from tidelog.errors import (
     InvalidProducerEpoch,
@@ -21,11 +19,14 @@ from tidelog.errors import (
     RecordListTooLarge,
     UnexpectedAppendOffset,
 )
+from tidelog.kernels import columns as rows
 from tidelog.log.flushing import flush, roll_locked
 from tidelog.log.producer_append import UNKNOWN_TRANSACTION_VERSION
 from tidelog.log.replay import complete, producer_batches
+from tidelog.records.accept import Accepted, accept
 from tidelog.records.analyze import analyze
 from tidelog.records.batch import INT32_MAX, NO_TIMESTAMP
+from tidelog.records.memory import survey
 from tidelog.records.validate import AppendOrigin, validate_for_leader
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.segment.roll import RollParams
@@ -83,17 +84,26 @@ class AppendRequest(NamedTuple):
 
 
 class _Batches(NamedTuple):
-    """Batches as they will lie in the log, with offsets; ``data`` holds nothing else."""
+    """Batches as they will lie in the log, with offsets; ``data`` holds nothing else.
+
+    ``first`` has the 14 fields of the first batch. ``came_bytes`` is what the batches took as they
+    came, ``leader_epoch`` the last one's. ``is_uniform``: all have one leader epoch and one magic.
+    """
 
     data: Buffer
     columns: BatchColumns
+    first: list[int]
     first_offset: int
     last_offset: int
     max_timestamp: int
     log_append_time: int
+    came_bytes: int
+    leader_epoch: int
+    is_uniform: bool
+    has_producer: bool
 
 
-@dataclass
+@dataclass(slots=True)
 class _ProducerUpdates:
     """What the append will do to producers, once it is written."""
 
@@ -105,41 +115,51 @@ class _ProducerUpdates:
 def append(state: LogState, data: Buffer, request: AppendRequest) -> AppendInfo:
     """Append whole batches; see ``Log.append_as_leader`` and ``append_as_follower``."""
     state.topic_id.flush()
-    is_copy = request.origin is AppendOrigin.REPLICATION
-    analyzed = analyze(
-        data,
-        origin=request.origin,
-        leader_epoch=request.leader_epoch,
-        max_batch_bytes=None if is_copy else state.context.config.max_message_bytes,
-        are_offsets_given=not request.assigns_offsets,
-    )
-    if analyzed.valid_bytes <= 0:
-        return AppendInfo(-1, -1, -1, -1, state.offsets.log_start_offset, 0, -1)
-    with state.context.guard.watch("appending"), state.lock:
+    context = state.context
+    config, now_ms = context.config, context.clock.now_ms()
+    found: Analyzed | Accepted | None = None
+    if request.origin is AppendOrigin.CLIENT:
+        limit_bytes = config.max_message_bytes
+        found = accept(data, policy=context.policy, max_batch_bytes=limit_bytes, now_ms=now_ms)
+    if found is None:
+        is_copy = request.origin is AppendOrigin.REPLICATION
+        found = analyze(
+            data,
+            origin=request.origin,
+            leader_epoch=request.leader_epoch,
+            max_batch_bytes=None if is_copy else config.max_message_bytes,
+            are_offsets_given=not request.assigns_offsets,
+        )
+        if found.valid_bytes <= 0:
+            return AppendInfo(-1, -1, -1, -1, state.offsets.log_start_offset, 0, -1)
+    with context.guard.watch("appending"), state.lock:
         state.check_open()
-        return _append_locked(state, data, analyzed, request)
+        return _append_locked(state, data, found, request, now_ms)
 
 
 def _append_locked(
-    state: LogState, data: Buffer, analyzed: Analyzed, request: AppendRequest
+    state: LogState,
+    data: Buffer,
+    found: Analyzed | Accepted,
+    request: AppendRequest,
+    now_ms: int,
 ) -> AppendInfo:
-    now_ms = state.context.clock.now_ms()
-    if request.assigns_offsets:
-        batches = _assigned(state, data, analyzed, request, now_ms)
+    if isinstance(found, Accepted):
+        batches = _placed(state, found, request)
+    elif request.assigns_offsets:
+        batches = _assigned(state, data, found, request, now_ms)
     else:
-        batches = _as_given(state, data, analyzed)
-    _assign_epochs(state, batches.columns)
+        batches = _as_given(state, data, found)
+    _assign_epochs(state, batches)
     _make_room(state, batches, now_ms)
     updates = _check_producers(state, batches, request)
     start = state.offsets.log_start_offset
-    epoch = request.leader_epoch if request.assigns_offsets else analyzed.last_leader_epoch
+    came_bytes, epoch = batches.came_bytes, batches.leader_epoch
     duplicate = updates.duplicate
     if duplicate is not None:
         first, last = duplicate.first_offset, duplicate.last_offset
         when = duplicate.timestamp
-        return AppendInfo(
-            first, last, when, when, start, analyzed.valid_bytes, epoch, is_duplicate=True
-        )
+        return AppendInfo(first, last, when, when, start, came_bytes, epoch, is_duplicate=True)
     _write(state, batches)
     _update_producers(state, batches, updates)
     unflushed = state.offsets.log_end_offset - state.offsets.recovery_point
@@ -151,8 +171,28 @@ def _append_locked(
         batches.max_timestamp,
         batches.log_append_time,
         start,
-        analyzed.valid_bytes,
+        came_bytes,
         epoch,
+    )
+
+
+def _placed(state: LogState, accepted: Accepted, request: AppendRequest) -> _Batches:
+    """Give a batch that was accepted at once the offsets from the log's end on."""
+    first_offset, epoch = state.offsets.log_end_offset, request.leader_epoch
+    data, columns, row = accepted.place(first_offset, epoch)
+    last_offset, max_timestamp = row[rows.LAST_OFFSET], row[rows.MAX_TIMESTAMP]
+    offsets = first_offset, last_offset
+    return _Batches(
+        data,
+        columns,
+        row,
+        *offsets,
+        max_timestamp,
+        log_append_time=NO_TIMESTAMP,
+        came_bytes=len(data),
+        leader_epoch=epoch,
+        is_uniform=True,
+        has_producer=row[rows.PRODUCER_ID] >= 0,
     )
 
 
@@ -175,10 +215,14 @@ def _assigned(
     return _Batches(
         validated.data,
         validated.batches,
+        validated.batches.row(0),
         first_offset,
         validated.next_offset - 1,
         validated.max_timestamp,
         validated.log_append_time,
+        analyzed.valid_bytes,
+        request.leader_epoch,
+        *_seen(validated.batches),
     )
 
 
@@ -199,26 +243,36 @@ def _as_given(state: LogState, data: Buffer, analyzed: Analyzed) -> _Batches:
     return _Batches(
         byte_view(data)[: analyzed.valid_bytes],
         analyzed.batches,
+        analyzed.batches.row(0),
         analyzed.first_offset,
         analyzed.last_offset,
         analyzed.max_timestamp,
         NO_TIMESTAMP,
+        analyzed.valid_bytes,
+        analyzed.last_leader_epoch,
+        *_seen(analyzed.batches),
     )
 
 
-def _assign_epochs(state: LogState, columns: BatchColumns) -> None:
+def _seen(columns: BatchColumns) -> tuple[bool, bool]:
+    """Say whether the batches are uniform, and whether one has a producer."""
+    found = survey(columns)
+    return bool(found.is_uniform), found.greatest_producer_id >= 0
+
+
+def _assign_epochs(state: LogState, batches: _Batches) -> None:
     """Note the epochs of the batches. One of magic 0 or 1 has none: all that is known goes.
 
     Not every batch is looked at, only the first of each run with one epoch.
     """
-    starts = [0]
-    if len(columns) > 1:
-        changes = np.diff(columns.leader_epoch).astype(bool) | np.diff(columns.magic).astype(bool)
-        starts += (np.flatnonzero(changes) + 1).tolist()
-    for index in starts:
-        epoch = int(columns.leader_epoch[index])
-        if columns.magic[index] >= MAGIC_V2:
-            state.epochs.assign(epoch, int(columns.base_offset[index]))
+    firsts, columns = [batches.first], batches.columns
+    if not batches.is_uniform:
+        epoch, magic = columns.leader_epoch, columns.magic
+        changes = (epoch[1:] != epoch[:-1]) | (magic[1:] != magic[:-1])
+        firsts += [columns.row(index + 1) for index in changes.nonzero()[0].tolist()]
+    for first in firsts:
+        if first[rows.MAGIC] >= MAGIC_V2:
+            state.epochs.assign(first[rows.LEADER_EPOCH], first[rows.BASE_OFFSET])
         elif state.epochs.latest is not None:
             _log.warning("leader-epochs-cleared directory=%s", state.context.directory)
             state.epochs.clear_and_flush()
@@ -243,6 +297,8 @@ def _check_producers(
 ) -> _ProducerUpdates:
     """Check every batch that has a producer; nothing is visible before the batches are written."""
     updates = _ProducerUpdates()
+    if not batches.has_producer:
+        return updates
     producers = state.producers
     segment = state.local.segments.active
     for index, batch in producer_batches(batches.columns, batches.data):

@@ -15,6 +15,7 @@ from tidelog.log.leader_epoch import EpochEntry
 from tidelog.log.producer_append import ProducerBatch
 from tidelog.log.producer_entry import BATCHES_TO_RETAIN
 from tidelog.records.control import read_marker
+from tidelog.records.table import greatest
 from tidelog.records.validate import AppendOrigin
 from tidelog.segment.txn_index import AbortedTxn
 
@@ -35,9 +36,9 @@ def producer_batches(batches: BatchColumns, data: Buffer) -> Iterator[tuple[int,
 
     ``data`` holds the batches at their positions; only the records of markers are read.
     """
-    chosen = np.flatnonzero(batches.producer_id >= 0)
-    if not chosen.size:
+    if not len(batches) or greatest(batches.producer_id) < 0:
         return
+    chosen = np.flatnonzero(batches.producer_id >= 0)
     owned = batches.select(chosen)
     fields = (
         owned.producer_id,

@@ -9,14 +9,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from tidelog.codec.compression import Codec
 from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage, InvalidRecord, MessageTooLarge, OffsetsOutOfOrder
 from tidelog.kernels import columns as rows
 from tidelog.records.batch import NO_LEADER_EPOCH, NO_TIMESTAMP
-from tidelog.records.memory import BatchColumns, walk
+from tidelog.records.memory import MAGIC_V2, BatchColumns, survey, walk
 from tidelog.records.rejection import Rejection, ignore_rejections
 from tidelog.records.scan import batch_row, whole_batch_size
 from tidelog.records.validate import AppendOrigin
@@ -25,11 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tidelog.codec.layout import Buffer
-    from tidelog.records.memory import Walk
+    from tidelog.records.memory import Survey, Walk
 
 _log = logging.getLogger(__name__)
 UNKNOWN_OFFSET: Final = -1
-MAGIC_V2: Final = 2
 
 
 class Analyzed(NamedTuple):
@@ -58,36 +55,21 @@ class _Checks(NamedTuple):
     max_batch_bytes: int | None
     are_offsets_given: bool
 
-    def hold_for(self, batches: BatchColumns, first: Sequence[int]) -> bool:
-        """Say whether no batch breaks a rule and none is to be skipped; all at once."""
-        if self.are_offsets_given and first[rows.LAST_OFFSET] <= UNKNOWN_OFFSET:
-            return False
-        if len(batches) == 1:
-            return self._holds_for_one(first)
-        are_fine = True
-        if self.origin is AppendOrigin.RAFT_LEADER:
-            are_fine = bool((batches.leader_epoch == self.leader_epoch).all())
-        elif self.origin is AppendOrigin.CLIENT:
-            are_fine = not (batches.base_offset[batches.magic >= MAGIC_V2]).any()
-        elif self.origin is AppendOrigin.REPLICATION:
-            are_fine = bool(batches.leader_epoch.max() <= self.leader_epoch)
-        if self.max_batch_bytes is not None:
-            are_fine &= bool(batches.size.max() <= self.max_batch_bytes)
+    def hold_for(self, found: Survey, first: Sequence[int]) -> bool:
+        """Say whether no batch breaks a rule and none is to be skipped, given all and the first."""
         if self.are_offsets_given:
-            last = batches.last_offset
-            are_fine &= bool((last[1:] > last[:-1]).all())
-        return are_fine
-
-    def _holds_for_one(self, row: Sequence[int]) -> bool:
-        epoch = row[rows.LEADER_EPOCH]
-        is_fine = not self.is_too_large(row)
+            is_negative = first[rows.LAST_OFFSET] <= UNKNOWN_OFFSET
+            if is_negative or not found.are_offsets_rising:
+                return False
+        if self.max_batch_bytes is not None and found.greatest_size > self.max_batch_bytes:
+            return False
         if self.origin is AppendOrigin.CLIENT:
-            is_fine &= row[rows.BASE_OFFSET] == 0 or row[rows.MAGIC] < MAGIC_V2
-        elif self.origin is AppendOrigin.RAFT_LEADER:
-            is_fine &= epoch == self.leader_epoch
-        elif self.origin is AppendOrigin.REPLICATION:
-            is_fine &= epoch <= self.leader_epoch
-        return is_fine
+            return not found.has_base_offset
+        if self.origin is AppendOrigin.RAFT_LEADER:
+            return bool(found.is_uniform) and first[rows.LEADER_EPOCH] == self.leader_epoch
+        return self.origin is not AppendOrigin.REPLICATION or (
+            found.greatest_epoch <= self.leader_epoch
+        )
 
     def must_skip(self, row: Sequence[int]) -> bool:
         """Say whether a follower must leave this batch and all after it (KAFKA-18723)."""
@@ -140,11 +122,16 @@ def analyze(
     checks = _Checks(origin, leader_epoch, max_batch_bytes, are_offsets_given)
     found = walk(data, check_crc=True)
     batches = found.batches
-    first = batches.row(0) if len(batches) else []
-    if found.error is not None or not first or not checks.hold_for(batches, first):
+    if not len(batches):
+        _check_each(data, found, checks, on_rejected)
+        return _NOTHING
+    seen, first = survey(batches), batches.row(0)
+    if found.error is not None or not checks.hold_for(seen, first):
         kept = _check_each(data, found, checks, on_rejected)
-        batches = batches if kept == len(batches) else batches.slice(0, kept)
-    return _summed(batches, first)
+        if kept < len(batches):
+            batches = batches.slice(0, kept)
+            seen = survey(batches) if kept else seen
+    return _summed(batches, seen, first) if len(batches) else _NOTHING
 
 
 def _check_each(
@@ -185,9 +172,8 @@ def _row_if_whole(data: Buffer, found: Walk) -> list[list[int]]:
     return [list(batch_row(view, found.next_position, size))]
 
 
-def _summed(batches: BatchColumns, first: list[int]) -> Analyzed:
-    if not len(batches):
-        return Analyzed(batches, 0, -1, -1, -1, NO_LEADER_EPOCH, NO_TIMESTAMP, Codec.NONE)
+def _summed(batches: BatchColumns, seen: Survey, first: list[int]) -> Analyzed:
+    Codec.of_attributes(seen.greatest_codec)  # raises if there is no such codec
     last = batches.row(-1) if len(batches) > 1 else first
     return Analyzed(
         batches,
@@ -196,21 +182,11 @@ def _summed(batches: BatchColumns, first: list[int]) -> Analyzed:
         last_offset=last[rows.LAST_OFFSET],
         last_offset_of_first_batch=first[rows.LAST_OFFSET],
         last_leader_epoch=last[rows.LEADER_EPOCH],
-        max_timestamp=max(NO_TIMESTAMP, _greatest(batches, last)),
-        source_codec=_last_codec(batches, last),
+        max_timestamp=max(NO_TIMESTAMP, seen.greatest_timestamp),
+        source_codec=Codec(seen.last_codec),
     )
 
 
-def _greatest(batches: BatchColumns, last: Sequence[int]) -> int:
-    return last[rows.MAX_TIMESTAMP] if len(batches) == 1 else int(batches.max_timestamp.max())
-
-
-def _last_codec(batches: BatchColumns, last: Sequence[int]) -> Codec:
-    """Return the codec of the last compressed batch; NONE if no batch is compressed."""
-    if len(batches) == 1:
-        return Codec.of_attributes(last[rows.ATTRIBUTES])
-    codecs = batches.codec
-    if not codecs.any():
-        return Codec.NONE
-    Codec.of_attributes(int(codecs.max()))  # raises if there is no such codec
-    return Codec(int(codecs[np.flatnonzero(codecs)[-1]]))
+_NOTHING: Final = Analyzed(
+    BatchColumns.of_rows([]), 0, -1, -1, -1, NO_LEADER_EPOCH, NO_TIMESTAMP, Codec.NONE
+)

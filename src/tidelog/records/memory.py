@@ -16,7 +16,7 @@ from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage
 from tidelog.kernels import columns as rows
 from tidelog.kernels.gate import use_kernels
-from tidelog.records.batch import INT32_MAX, NO_SEQUENCE, BatchFlags
+from tidelog.records.batch import BATCH_HEADER, INT32_MAX, NO_SEQUENCE, BatchFlags
 from tidelog.records.scan import batch_row, crc_matches, header_of_row, whole_batch_size
 from tidelog.records.table import Row, as_bytes
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tidelog.records.table import Bools, Bytes, Ints
 
 _CAPACITY: Final = 1 << 14
+MAGIC_V2: Final = 2
 _USUAL_BATCH: Final = 1 << 12
 """Bytes; a first guess at how many batches there are takes them to be no smaller."""
 
@@ -154,6 +155,45 @@ class BatchColumns:
         array = self.array.copy()
         array[rows.POSITION] += delta_position
         return BatchColumns(array)
+
+
+class Survey(NamedTuple):
+    """What an append asks of all its batches at once, in the order of ``SURVEY_COLUMNS``."""
+
+    greatest_size: int
+    greatest_timestamp: int
+    greatest_epoch: int
+    greatest_producer_id: int
+    greatest_codec: int
+    last_codec: int
+    has_base_offset: int
+    are_offsets_rising: int
+    is_uniform: int
+
+
+def survey(batches: BatchColumns) -> Survey:
+    """Look over at least one batch; the rows ``SURVEY_...`` of the kernels say what each is."""
+    array = np.ascontiguousarray(batches.array)
+    if use_kernels(array.shape[1] * BATCH_HEADER.size):
+        from tidelog.kernels.survey import survey_batches  # noqa: PLC0415 - compiles when imported
+
+        out = np.empty(rows.SURVEY_COLUMNS, np.int64)
+        survey_batches(array, out)
+        return Survey(*out.tolist())
+    codecs, last = batches.codec, batches.last_offset
+    epoch, magic = batches.leader_epoch, batches.magic
+    compressed = codecs[codecs.nonzero()]
+    return Survey(
+        greatest_size=int(batches.size.max()),
+        greatest_timestamp=int(batches.max_timestamp.max()),
+        greatest_epoch=int(epoch.max()),
+        greatest_producer_id=int(batches.producer_id.max()),
+        greatest_codec=int(codecs.max()),
+        last_codec=int(compressed[-1]) if compressed.size else 0,
+        has_base_offset=int((batches.base_offset[magic >= MAGIC_V2] != 0).any()),
+        are_offsets_rising=int((last[1:] > last[:-1]).all()),
+        is_uniform=int((epoch == epoch[0]).all() and (magic == magic[0]).all()),
+    )
 
 
 class Walk(NamedTuple):

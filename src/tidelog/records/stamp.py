@@ -24,7 +24,7 @@ from tidelog.records.batch import (
     TimestampType,
 )
 from tidelog.records.scan import CRC_COVERS_FROM, header_of_row
-from tidelog.records.table import as_bytes
+from tidelog.records.table import as_bytes, every
 
 if TYPE_CHECKING:
     from tidelog.records.memory import BatchColumns
@@ -54,10 +54,14 @@ def stamp_in_place(
         BATCH_HEADER.pack_into(header_of_row(row), data, position)
         row[rows.CRC] = crc32c(memoryview(data)[position + CRC_COVERS_FROM : position + size])
         BATCH_HEADER.pack_into(header_of_row(row), data, position)
-    stamped = BatchPrefix(
-        row[rows.BASE_OFFSET], size - LOG_OVERHEAD, row[rows.LEADER_EPOCH], row[rows.MAGIC]
-    )
-    BATCH_PREFIX.pack_into(stamped, data, position)
+    stamp_prefix(data, row)
+
+
+def stamp_prefix(data: bytearray, row: list[int]) -> None:
+    """Write base offset and leader epoch of ``row`` into its batch of magic 2."""
+    length = row[rows.SIZE] - LOG_OVERHEAD
+    prefix = BatchPrefix(row[rows.BASE_OFFSET], length, row[rows.LEADER_EPOCH], row[rows.MAGIC])
+    BATCH_PREFIX.pack_into(prefix, data, row[rows.POSITION])
 
 
 def stamp_append_time(data: bytearray, batches: BatchColumns, append_time_ms: int) -> None:
@@ -77,8 +81,7 @@ def stamp_offsets(
     batch of an old format or one that spans no offsets raises InvalidArgument, nothing changed.
     """
     target = as_bytes(data)
-    is_fine = (batches.magic == 2) & (batches.last_offset >= batches.base_offset)
-    if not is_fine.all():
+    if not (every(batches.magic == 2) and every(batches.last_offset >= batches.base_offset)):
         raise InvalidArgument("a batch is of an old format, or spans no offsets")
     if use_kernels(len(batches) * BATCH_HEADER.size):
         from tidelog.kernels.stamp import stamp_batches  # noqa: PLC0415 - compiles when imported

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from tidelog.kernels import columns as rows
-from tidelog.records.batch import NO_TIMESTAMP
+from tidelog.kernels.gate import use_kernels
+from tidelog.records.batch import BATCH_HEADER, NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from tidelog.records.memory import BatchColumns
     from tidelog.segment.offset_index import OffsetIndex
     from tidelog.segment.time_index import TimeIndex
-
-_FEW: Final = 8
-"""Up to so many batches a plain loop is faster than calls of NumPy."""
 
 
 class IndexState(NamedTuple):
@@ -103,60 +101,23 @@ def plan_entries(
         position: byte of the .log file at which the first of them starts.
         interval_bytes: a batch gets an entry once more than this many bytes have passed.
     """
-    if len(batches) <= _FEW:
-        return _plan_few(state, batches, position, interval_bytes)
-    positions = batches.position - (int(batches.position[0]) - position)
-    chosen = choose_batches(positions, position - state.bytes_since_last_entry, interval_bytes)
-    timestamps, offsets = running_maximum(state, batches.max_timestamp, batches.last_offset)
-    last_start = int(positions[chosen[-1]]) if len(chosen) else None
-    since = position - state.bytes_since_last_entry if last_start is None else last_start
-    end = int(positions[-1]) + int(batches.size[-1])
-    return PlannedEntries(
-        batches.last_offset[chosen],
-        positions[chosen],
-        timestamps[chosen],
-        offsets[chosen],
-        IndexState(end - since, int(timestamps[-1]), int(offsets[-1])),
-    )
+    array = np.ascontiguousarray(batches.array)
+    if not use_kernels(array.shape[1] * BATCH_HEADER.size):
+        return _plan_plain(state, array, position, interval_bytes)
+    from tidelog.kernels.survey import plan_index_entries  # noqa: PLC0415 - compiles when imported
+
+    out = np.empty((rows.ENTRY_COLUMNS, array.shape[1]), np.int64)
+    found = plan_index_entries(array, position, *state, interval_bytes, out)
+    entries = out[:, : found[0]]
+    return PlannedEntries(entries[0], entries[1], entries[2], entries[3], IndexState(*found[1:]))
 
 
-def choose_batches(
-    positions: NDArray[np.int64], last_entry: int, interval_bytes: int
-) -> NDArray[np.int64]:
-    """Return the indices of those positions that lie over the interval behind the one before.
-
-    ``last_entry`` is the position that got an entry before, or 0 at the start of a segment.
-    """
-    find = positions.searchsorted
-    at = int(find(last_entry + interval_bytes, "right"))
-    if _are_wider(positions[at:], interval_bytes):
-        return np.arange(at, len(positions))
-    chosen: list[int] = []
-    while at < len(positions):
-        chosen.append(at)
-        at = int(find(positions[at] + interval_bytes, "right"))
-    return np.array(chosen, np.int64)
-
-
-def running_maximum(
-    state: IndexState, timestamps: NDArray[np.int64], offsets: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return, behind each batch, the greatest timestamp so far and the offset that goes with it."""
-    greatest = np.maximum.accumulate(np.maximum(timestamps, state.max_timestamp))
-    before = np.concatenate(([state.max_timestamp], greatest[:-1]))
-    setter = np.maximum.accumulate(np.where(timestamps > before, np.arange(len(offsets)), -1))
-    return greatest, np.where(setter < 0, state.offset_of_max_timestamp, offsets[setter])
-
-
-def _are_wider(positions: NDArray[np.int64], interval_bytes: int) -> bool:
-    return bool((positions[1:] - positions[:-1] > interval_bytes).all())
-
-
-def _plan_few(
-    state: IndexState, batches: BatchColumns, position: int, interval_bytes: int
+def _plan_plain(
+    state: IndexState, array: NDArray[np.int64], position: int, interval_bytes: int
 ) -> PlannedEntries:
+    """Do what the kernel does."""
     entries: list[PlannedEntry] = []
-    for batch in batches.array.T.tolist():
+    for batch in array.T.tolist():
         entry, state = plan_one(state, batch, position, interval_bytes)
         if entry is not None:
             entries.append(entry)

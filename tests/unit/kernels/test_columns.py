@@ -25,6 +25,9 @@ def test_places_in_a_batch_are_those_of_the_layout() -> None:
 def test_the_flag_of_append_time_is_the_declared_one() -> None:
     """Kernels test the same attribute bit as everything else."""
     assert int(BatchFlags.LOG_APPEND_TIME) == columns.LOG_APPEND_TIME
+    assert int(BatchFlags.CODEC) == columns.CODEC_BITS
+    unusual = BatchFlags.CODEC | BatchFlags.LOG_APPEND_TIME | BatchFlags.CONTROL
+    assert int(unusual) == columns.UNUSUAL_FLAGS
 
 
 def test_every_error_status_has_words() -> None:

@@ -19,6 +19,7 @@ from tidelog.errors import (
     RecordListTooLarge,
     UnexpectedAppendOffset,
 )
+from tidelog.kernels import gate
 from tidelog.log.leader_epoch import EpochEntry
 from tidelog.log.reading import FetchIsolation
 from tidelog.records.control import build_marker
@@ -368,3 +369,22 @@ def test_a_closed_log_takes_no_appends() -> None:
 
     with pytest.raises(KafkaStorageError):
         log.append_as_leader(batch(b"a"))
+
+
+def test_the_short_way_into_the_log_leaves_what_the_long_one_does() -> None:
+    """With kernels a usual batch is accepted at once: the same answers and the same files."""
+    found = []
+    for is_compiled in (False, True):
+        gate.force(is_compiled)
+        try:
+            home = LogHome()
+            with home.open() as log:
+                answers = [log.append_as_leader(batch(b"a", b"b" * 5_000), 4) for _ in range(3)]
+                answers.append(log.append_as_leader(produced(0, 2), 4))
+                answers.append(log.append_as_leader(produced(0, 2), 4))
+        finally:
+            gate.force(None)
+        found.append((answers, {name: home.read(name) for name in home.files()}))
+
+    assert found[0] == found[1]
+    assert found[0][0][-1].is_duplicate

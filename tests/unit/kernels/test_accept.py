@@ -1,0 +1,115 @@
+"""One usual batch of a client, judged in one call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from tidelog.codec.compression import Codec
+from tidelog.kernels import columns as rows
+from tidelog.kernels.accept import accept_batch
+from tidelog.records.batch import BATCH_HEADER, BatchFlags
+from tidelog.records.builder import BatchSpec, build_batch, pack_batch
+from tidelog.records.memory import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RECORDS = [(1_000, b"key", b"value", ()), (1_005, None, b"value", (("h", b"x"),))]
+PRODUCER = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 4}
+
+
+def judged(kernel: Any, data: bytes, rules: tuple[Any, ...] = (False, 0, 2_000)) -> tuple[Any, Any]:
+    out = np.zeros((rows.BATCH_COLUMNS, 1), np.int64)
+    return kernel(np.frombuffer(data, np.uint8), *rules, out), out
+
+
+def repacked(**fields: int) -> bytes:
+    data = build_batch(RECORDS)
+    header = BATCH_HEADER.unpack(data)._replace(**fields)
+    return pack_batch(header, data[BATCH_HEADER.size :])
+
+
+@pytest.mark.parametrize("fields", [{}, PRODUCER, {**PRODUCER, "transactional": True}])
+def test_a_usual_batch_is_taken_with_its_header(
+    run: Callable[[Any], Any], fields: dict[str, Any]
+) -> None:
+    """Whole, plain, dense and within the limits; the row is that of a walk."""
+    data = build_batch(RECORDS, **fields)
+
+    is_taken, row = judged(run(accept_batch), data)
+
+    assert is_taken
+    assert row.tolist() == walk(data).batches.array.tolist()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        build_batch(RECORDS)[:-1],
+        build_batch(RECORDS) + b"\x00",
+        build_batch(RECORDS) * 2,
+        build_batch(RECORDS)[:-1] + b"?",
+        build_batch(RECORDS, codec=Codec.ZSTD),
+        build_batch(RECORDS, BatchSpec(base_offset=1)),
+        repacked(attributes=int(BatchFlags.LOG_APPEND_TIME)),
+        repacked(attributes=int(BatchFlags.CONTROL)),
+        repacked(last_offset_delta=2),
+        repacked(records_count=1),
+        repacked(records_count=3),
+        repacked(records_count=0, last_offset_delta=-1),
+        repacked(producer_id=7),
+        repacked(max_timestamp=1_004),
+        repacked(max_timestamp=1_006),
+    ],
+    ids=[
+        "nothing",
+        "cut off",
+        "a byte more",
+        "two",
+        "wrong CRC",
+        "compressed",
+        "other offset",
+        "append time",
+        "control",
+        "a gap at the end",
+        "fewer counted",
+        "more counted",
+        "none counted",
+        "no sequence",
+        "later than said",
+        "earlier than said",
+    ],
+)
+def test_whatever_is_unusual_is_not(run: Callable[[Any], Any], data: bytes) -> None:
+    """Wrong or only rare: plain code has to look at it."""
+    assert not judged(run(accept_batch), data)[0]
+
+
+@pytest.mark.parametrize("rules", [(True, 0, 2_000), (False, 1_001, 2_000), (False, 0, 1_004)])
+def test_records_that_break_a_rule_are_not(run: Callable[[Any], Any], rules: Any) -> None:
+    """A key that is needed, a timestamp below or above its limits."""
+    assert not judged(run(accept_batch), build_batch(RECORDS), rules)[0]
+
+
+def test_offsets_with_a_hole_are_not(
+    run: Callable[[Any], Any], record: Callable[..., bytes]
+) -> None:
+    """The log would hold an offset that no record has."""
+    header = BATCH_HEADER.unpack(build_batch(RECORDS))
+    area = record(0, 0) + record(5, 2)
+    whole = header._replace(length=BATCH_HEADER.size - 12 + len(area))
+
+    assert not judged(run(accept_batch), pack_batch(whole, area))[0]
+
+
+def test_there_is_one_column_to_fill(run: Callable[[Any], Any]) -> None:
+    """No more and no fewer."""
+    data = np.frombuffer(build_batch(RECORDS), np.uint8)
+
+    for columns in (0, 2):
+        out = np.zeros((rows.BATCH_COLUMNS, columns), np.int64)
+        assert not run(accept_batch)(data, False, 0, 2_000, out)
