@@ -16,6 +16,7 @@ from tidelog.errors import (
     SegmentOffsetOverflow,
 )
 from tidelog.records.batch import INT32_MAX
+from tidelog.records.table import increases
 from tidelog.segment.index_file import IndexFile
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 OFFSET_INDEX_ENTRY: Final = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
 assert OFFSET_INDEX_ENTRY.itemsize == 8
+
+_INT64_MIN: Final = -(2**63)
 
 
 class OffsetPosition(NamedTuple):
@@ -105,7 +108,8 @@ class OffsetIndex(IndexFile):
         self.create()
         relative = offsets - self.base_offset
         self._check_order(relative)
-        check_relative(self.base_offset, relative)
+        if relative[0] < 0 or relative[-1] > INT32_MAX:
+            check_relative(self.base_offset, relative)
         added = min(len(offsets), self.free_entries)
         if added:
             self._append(relative[:added], positions[:added])
@@ -128,8 +132,8 @@ class OffsetIndex(IndexFile):
 
     def _check_order(self, relative: NDArray[np.int64]) -> None:
         last = self.last()
-        first = np.iinfo(np.int64).min if last is None else last[0]
-        if relative[0] > first and (relative[1:] > relative[:-1]).all():
+        first = _INT64_MIN if last is None else last[0]
+        if relative.item(0) > first and increases(relative):
             return
         behind = relative <= np.concatenate(([first], relative[:-1]))
         raise self._out_of_order(self.base_offset + int(relative[behind.argmax()]))
@@ -142,8 +146,8 @@ class OffsetIndex(IndexFile):
 
 def check_relative(base_offset: int, relative: NDArray[np.int64]) -> None:
     """Raise SegmentOffsetOverflow at the first relative offset that is no positive int32."""
-    if len(relative) and not 0 <= relative.min() <= relative.max() <= INT32_MAX:
-        outside = (relative < 0) | (relative > INT32_MAX)
+    outside = (relative < 0) | (relative > INT32_MAX)
+    if outside.any():
         raise SegmentOffsetOverflow(base_offset, base_offset + int(relative[outside.argmax()]))
 
 

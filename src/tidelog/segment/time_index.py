@@ -17,6 +17,7 @@ from tidelog.errors import (
     SegmentOffsetOverflow,
 )
 from tidelog.records.batch import INT32_MAX, NO_TIMESTAMP
+from tidelog.records.table import every, increases
 from tidelog.segment.index_file import IndexFile
 from tidelog.segment.offset_index import check_relative
 
@@ -143,6 +144,8 @@ class TimeIndex(IndexFile):
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return timestamps and relative offsets of those entries that say something new."""
         relative, last = offsets - self.base_offset, self.last()
+        if self._are_rising(timestamps, relative, last):
+            return timestamps, relative
         before = np.concatenate(([NO_TIMESTAMP if last is None else last[0]], timestamps[:-1]))
         if last is not None:
             lower = np.concatenate(([last[1]], relative[:-1])) > relative
@@ -154,6 +157,17 @@ class TimeIndex(IndexFile):
         greater = timestamps > before
         check_relative(self.base_offset, relative[greater])
         return timestamps[greater], relative[greater]
+
+    @staticmethod
+    def _are_rising(
+        timestamps: NDArray[np.int64], relative: NDArray[np.int64], last: tuple[int, int] | None
+    ) -> bool:
+        """Say whether all entries say something new and may follow the ``last`` one."""
+        timestamp, least = (NO_TIMESTAMP, 0) if last is None else last
+        if timestamps.item(0) <= timestamp or relative.item(0) < max(least, 0):
+            return False
+        are_greater = increases(timestamps) and every(relative[1:] >= relative[:-1])
+        return are_greater and relative.item(-1) <= INT32_MAX
 
     def _out_of_order(self, offset: int) -> OffsetsOutOfOrder:
         return OffsetsOutOfOrder(f"offset {offset} is below the one before it in {self.path}")
