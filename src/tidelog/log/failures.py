@@ -7,13 +7,13 @@ being done, only its name. Kafka: ``LocalLog.maybeHandleIOException`` and ``LogD
 from __future__ import annotations
 
 import errno
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import KafkaStorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Errors after which the disk still serves what it holds; writing may work again later."""
@@ -49,18 +49,35 @@ class DirectoryGuard:
         if self._on_failure is not None:
             self._on_failure(self.data_directory, error)
 
-    @contextmanager
-    def watch(self, doing: str, *, is_sync: bool = False) -> Iterator[None]:
+    def watch(self, doing: str, *, is_sync: bool = False) -> AbstractContextManager[None]:
         """Run the body; an OSError in it is raised as KafkaStorageError, named by ``doing``.
 
         A full disk leaves the directory online: the body has put the log back as it was, or what
         it left behind does no harm. Any other error takes it offline; so does any error at all
         with ``is_sync``: after a failed fsync nobody knows what the disk holds.
         """
-        self.check_online()
-        try:
-            yield
-        except OSError as error:
-            if is_sync or error.errno not in NO_SPACE:
-                self.take_offline(error)
-            raise KafkaStorageError(f"{doing} failed in {self.data_directory}: {error}") from error
+        return _Watch(self, doing, is_sync)
+
+
+class _Watch:
+    """What ``watch`` returns; a class, as every append makes one."""
+
+    __slots__ = ("_doing", "_guard", "_is_sync")
+
+    def __init__(self, guard: DirectoryGuard, doing: str, is_sync: bool) -> None:  # noqa: FBT001 - called once, above
+        self._guard = guard
+        self._doing = doing
+        self._is_sync = is_sync
+
+    def __enter__(self) -> None:
+        self._guard.check_online()
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: object
+    ) -> None:
+        if isinstance(error, OSError):
+            guard = self._guard
+            if self._is_sync or error.errno not in NO_SPACE:
+                guard.take_offline(error)
+            reason = f"{self._doing} failed in {guard.data_directory}: {error}"
+            raise KafkaStorageError(reason) from error
