@@ -274,3 +274,47 @@ def test_sql_finds_the_format(spark: SparkSession, data_dir: str) -> None:
 
     assert spark.sql("SELECT max(offset) FROM log").collect()[0][0] == 4
     assert os.path.isdir(data_dir)
+
+
+def test_a_table_of_the_catalogue_is_a_log(spark: SparkSession, data_dir: str) -> None:
+    """``CREATE TABLE ... USING tidelog`` makes a table that is read by its name, for good."""
+    write(numbers(spark, 5), data_dir)
+    try:
+        spark.sql(f"CREATE TABLE kept USING tidelog OPTIONS (subscribe 't') LOCATION '{data_dir}'")
+        write(numbers(spark, 2), data_dir)
+
+        assert spark.table("kept").count() == 7
+        assert spark.sql("SELECT max(offset) FROM kept").collect()[0][0] == 6
+    finally:
+        spark.sql("DROP TABLE IF EXISTS kept")
+    assert read(spark, data_dir).count() == 7
+
+
+def test_times_and_isolation_bound_a_read(spark: SparkSession, data_dir: str) -> None:
+    """Options by time choose records; one later than all is an error or the end, as wished."""
+    rows = spark.range(5).selectExpr(
+        "cast(id AS string) AS value", "timestamp_millis(1700000000000 + id * 1000) AS timestamp"
+    )
+    write(rows.coalesce(1), data_dir)
+    committed = {"kafka.isolation.level": "read_committed", "kafka.bootstrap.servers": "none:1"}
+    window = {"startingTimestamp": 1_700_000_001_000, "endingTimestamp": 1_700_000_003_000}
+    late = {"startingTimestamp": 1_800_000_000_000}
+
+    found = read(spark, data_dir, **window, **committed).collect()
+
+    assert sorted(row.offset for row in found) == [1, 2]
+    assert read(spark, data_dir, **late, startingOffsetsByTimestampStrategy="latest").count() == 0
+    with pytest.raises(AnalysisException, match="no record at or after timestamp"):
+        read(spark, data_dir, **late).count()
+
+
+def test_lost_offsets_fail_a_read_unless_told(spark: SparkSession, data_dir: str) -> None:
+    """Offsets that delete-records took are an error with their range and cause, or are left out."""
+    write(numbers(spark, 10), data_dir)
+    with tidelog.open(data_dir) as directory:
+        directory.partition("t", 0).log.maybe_increment_log_start_offset(4)
+    wanted = {"startingOffsets": '{"t":{"0":1}}'}
+
+    with pytest.raises(AnalysisException, match=r"t-0 has no offsets \[1, 4\): delete-records"):
+        read(spark, data_dir, **wanted).count()
+    assert read(spark, data_dir, **wanted, failOnDataLoss="false").count() == 6

@@ -17,8 +17,21 @@ from tidelog.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_SPARK_OPTIONS: Final = ("path", "paths", "location", "owner", "provider")
+_SPARK_OPTIONS: Final = (
+    "path",
+    "paths",
+    "location",
+    "owner",
+    "provider",
+    "comment",
+    "external",
+    "is_managed_location",
+    "collation",
+)
 """What Spark itself passes, for a path and for a table in its catalogue."""
+
+_TABLE_COPY: Final = "option."
+"""Before the names under which a table of the catalogue passes its options a second time."""
 
 _OF_A_CONSUMER: Final = (
     "groupIdPrefix",
@@ -55,7 +68,8 @@ class Given:
     @classmethod
     def known(cls, options: Mapping[str, str], names: tuple[str, ...]) -> Given:
         """Take the options; InvalidArgument for one that is neither ours nor to be passed over."""
-        values = {name.lower(): value for name, value in options.items()}
+        lower = {name.lower(): value for name, value in options.items()}
+        values = {name: of for name, of in lower.items() if not name.startswith(_TABLE_COPY)}
         accepted = {name.lower() for name in (*names, *_SPARK_OPTIONS)}
         others = [name for name in values if name not in accepted]
         for name in others:
@@ -121,8 +135,9 @@ class Given:
     def path(self) -> str:
         """Return the data directory: the one path given, which may be a ``file:`` URI."""
         paths = json.loads(self.values.get("paths", "[]"))
-        if self.values.get("path"):
-            paths = [self.values["path"]]
+        one = self.values.get("path") or (not paths and self.values.get("location"))
+        if one:
+            paths = [one]
         if len(paths) != 1:
             raise InvalidArgument(
                 f"{len(paths)} paths were given; a read or write takes one data directory: "

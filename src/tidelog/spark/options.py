@@ -192,6 +192,11 @@ def wants_headers(options: Mapping[str, str]) -> bool:
     return _read_options(options).flag("includeHeaders")
 
 
+def is_of_catalogue(options: Mapping[str, str]) -> bool:
+    """Return whether these are the options of a table that Spark's catalogue keeps."""
+    return any(name.lower() == "provider" for name in options)
+
+
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     """How one ``save()`` writes; ``topic`` None takes each row's own, from its column ``topic``.

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import DataSource
 
 from tidelog.errors import InvalidArgument
-from tidelog.spark.options import ReadOptions, WriteOptions, wants_headers
+from tidelog.spark.options import ReadOptions, WriteOptions, is_of_catalogue, wants_headers
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql.types import StructType
 
     from tidelog.spark.reader import LogReader
@@ -37,21 +39,26 @@ class LogSource(DataSource):
         """Return the format's name."""
         return "tidelog"
 
-    def schema(self) -> str:
+    def schema(self) -> str | StructType:
         """Return the columns to read; ``headers`` only if ``includeHeaders`` asks for them."""
-        return f"{COLUMNS_DDL}, {HEADERS_DDL}" if wants_headers(self.options) else COLUMNS_DDL
+        has_headers = wants_headers(self.options)
+        if is_of_catalogue(self.options):
+            from tidelog.spark.table import columns_with_options
+
+            return columns_with_options(self.options, has_headers=has_headers)
+        return f"{COLUMNS_DDL}, {HEADERS_DDL}" if has_headers else COLUMNS_DDL
 
     def reader(self, schema: StructType) -> LogReader:
         """Return the reader of the columns in ``schema``, which the user may have chosen."""
         from tidelog.spark.reader import LogReader
 
-        return LogReader(ReadOptions.parse(self.options), schema)
+        return LogReader(ReadOptions.parse(self._options(schema)), schema)
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of a stream of the columns in ``schema``."""
         from tidelog.spark.stream import LogStreamReader
 
-        return LogStreamReader(ReadOptions.parse_stream(self.options), schema)
+        return LogStreamReader(ReadOptions.parse_stream(self._options(schema)), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> LogWriter:  # noqa: FBT001 - Spark's signature
         """Return the writer of rows of ``schema``.
@@ -64,3 +71,9 @@ class LogSource(DataSource):
         if overwrite:
             raise InvalidArgument("a log is only appended to: use mode('append')")
         return LogWriter(WriteOptions.parse(self.options), schema)
+
+    def _options(self, schema: StructType) -> Mapping[str, str]:
+        """Return the options of a read; a table of the catalogue keeps its own in its schema."""
+        from tidelog.spark.table import options_in
+
+        return options_in(schema) | dict(self.options)

@@ -215,6 +215,15 @@ def test_one_directory_is_read() -> None:
             ReadOptions.parse({"subscribe": "flights", "paths": paths})
 
 
+def test_what_a_table_of_the_catalogue_passes_is_taken() -> None:
+    """Such a table names its path, owner and the like, and its options a second time."""
+    table = {"option.subscribe": "flights", "owner": "me", "provider": "tidelog", "location": "x"}
+
+    assert read(**table).choice.topics == ("flights",)
+    assert read(**table).path == "/data"
+    assert ReadOptions.parse({"subscribe": "a", "location": "file:/there"}).path == "/there"
+
+
 def test_file_uris_are_paths() -> None:
     """Spark's catalogue hands paths over as ``file:`` URIs, with what needs it escaped."""
     assert local_path("file:/data/my%20logs") == "/data/my logs"
