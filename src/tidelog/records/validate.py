@@ -40,7 +40,8 @@ class AppendOrigin(Enum):
     """Who appends; it selects what is checked. Source: Kafka AppendOrigin.
 
     STAGED is tidelog's own: batches that were validated when they were staged. Several may come in
-    one append, and their records are not looked at again.
+    one append, and their records are not looked at again. A bytearray with nothing behind the
+    batches is the log's from then on: they get their offsets where they lie.
     """
 
     CLIENT = "client"
@@ -120,8 +121,9 @@ def validate_for_leader(
     """Check the batches and records of an append and give them offsets from ``first_offset`` on.
 
     Args:
-        data: what ``analyze`` was given. It is never changed: batches are changed in place in one
-            copy, or built anew where the codec differs, the format is old, or offsets have holes.
+        data: what ``analyze`` was given. It is never changed, a bytearray of staged batches apart:
+            batches are changed in place in one copy, or built anew where the codec differs, the
+            format is old, or offsets have holes.
         analyzed: what it found.
         config: the topic's settings, or what was taken out of them before.
         first_offset: offset of the first record.
@@ -258,7 +260,9 @@ class _Append(NamedTuple):
 
     def take_staged(self) -> ValidatedRecords:
         """Give consecutive offsets to batches that were validated before."""
-        data = bytearray(byte_view(self.data)[: self.analyzed.valid_bytes])
+        data = self.data
+        if not isinstance(data, bytearray) or len(data) != self.analyzed.valid_bytes:
+            data = bytearray(byte_view(data)[: self.analyzed.valid_bytes])
         batches = BatchColumns(self.analyzed.batches.array.copy())
         next_offset = stamp_offsets(data, batches, self.first_offset, self.leader_epoch)
         greatest = self.analyzed.max_timestamp

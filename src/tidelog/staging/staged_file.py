@@ -166,13 +166,13 @@ class StagedReader:
         if largest > max_batch_bytes:
             raise MessageTooLarge("a staged batch", largest, max_batch_bytes)
 
-    def whole_batches(self, piece_bytes: int) -> Iterator[bytes]:
-        """Yield all batches, some whole ones at a time; for use after ``check``.
+    def whole_batches(self, piece_bytes: int) -> Iterator[bytearray]:
+        """Yield all batches, some whole ones at a time, to keep; for use after ``check``.
 
         No more than ``piece_bytes`` at a time, unless a single batch is larger.
         """
         for piece in FileRecords(self._file).pieces(min(piece_bytes, PIECE_BYTES)):
-            yield bytes(piece.data[: _size_of(piece)])
+            yield bytearray(piece.data[: _size_of(piece)])
 
 
 def _size_of(piece: Piece) -> int:

@@ -125,6 +125,20 @@ def test_the_callers_bytes_stay_as_they_are() -> None:
     assert bytes(data) == before
 
 
+def test_a_bytearray_of_staged_batches_is_stamped_where_it_lies() -> None:
+    """Nobody else needs it any more; other bytes, and one with more behind, are copied."""
+    staged = build_batch(RECORDS) * 2
+    given = bytearray(staged)
+    longer = bytearray(staged + b"more")
+
+    found = accepted(given, origin=STAGED)
+    others = accepted(staged, origin=STAGED), accepted(longer, origin=STAGED)
+
+    assert found.data is given
+    assert [other.data for other in others] == [given, given]
+    assert longer == staged + b"more"
+
+
 def test_an_unchanged_timestamp_keeps_the_crc() -> None:
     """Offset and epoch lie outside the CRC."""
     data = build_batch(RECORDS)
