@@ -60,14 +60,23 @@ def _processor() -> str:
 
 
 def measure(
-    works: Mapping[str, Callable[[], object]], *, rounds: int = ROUNDS
+    works: Mapping[str, Callable[[], object]],
+    *,
+    rounds: int = ROUNDS,
+    before: Mapping[str, Callable[[], object]] | None = None,
 ) -> dict[str, Timing]:
-    """Run the works in turn, ``rounds`` times each after one for warming up."""
-    calls = {name: _calls(work) for name, work in works.items()}
+    """Run the works in turn, ``rounds`` times each after one for warming up.
+
+    A work that has something to do ``before`` it, which is not timed, runs once a round.
+    """
+    resets = before or {}
+    calls = {name: 1 if name in resets else _calls(work) for name, work in works.items()}
     wall: dict[str, list[float]] = {name: [] for name in works}
     cpu: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(rounds):
         for name, work in works.items():
+            if name in resets:
+                resets[name]()
             cpu_start, start = time.process_time(), time.perf_counter()
             for _ in range(calls[name]):
                 work()
