@@ -23,7 +23,7 @@ LIST = ROOT / "tools" / "scenarios.toml"
 PAGE = ROOT / "docs" / "scenarios.md"
 TAG = re.compile(r"Scenario:((?:\s+\w+\.\w+,?)+)")
 NAME = re.compile(r"\w+\.\w+")
-BROKEN = re.compile(r"(?<=Test\.)\s+(?=test)")
+BROKEN = re.compile(r"(?<=Test\.)\s+(?=test|should)")
 """Where a name too long for a line goes on in the next one."""
 
 HEADER = """\

@@ -206,7 +206,8 @@ def test_the_end_of_an_epoch_is_the_start_of_the_next(
     """The answer names the greatest known epoch up to the one asked for, and where it ended.
 
     Scenario: LeaderEpochFileCacheTest.shouldFetchEndOffsetOfEmptyCache,
-    LeaderEpochFileCacheTest.shouldGetFirstOffsetOfSubsequentEpochWhenOffsetRequestedForPreviousEpoch,
+    LeaderEpochFileCacheTest.
+    shouldGetFirstOffsetOfSubsequentEpochWhenOffsetRequestedForPreviousEpoch,
     LeaderEpochFileCacheTest.shouldReturnFirstEpochIfRequestedEpochLessThanFirstEpoch,
     LeaderEpochFileCacheTest.shouldReturnInvalidOffsetIfEpochIsRequestedWhichIsNotCurrentlyTracked,
     LeaderEpochFileCacheTest.shouldReturnLogEndOffsetIfLatestEpochRequested,
