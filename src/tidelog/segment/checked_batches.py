@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 PIECE_BYTES: Final = 4 << 20
 """Bytes read and walked at a time: larger ones gain little, smaller ones cost calls."""
 
-PART_BYTES: Final = 32 << 20
+PART_BYTES: Final = 64 << 20
 """Bytes that a thread checks before all threads meet; bounds the headers held in memory."""
 
 LEAST_PART_BYTES: Final = PIECE_BYTES
 """Below that a second thread does not pay."""
 
-_SEARCH_BYTES: Final = 256 << 10
+_SEARCH_BYTES: Final = 64 << 10
 _MAGIC_AT: Final = 16
 _LENGTH_AT: Final = 8
 _LAST_PIECE_BYTES: Final = 64 << 10
@@ -58,7 +58,8 @@ class CheckedBatches(NamedTuple):
     """Some good batches of the file, in order.
 
     ``batches`` has positions in the file. ``in_data`` is the same with positions in ``data``, which
-    may hold only the control batches (the others have position -1), and is overwritten later.
+    is overwritten later, and may hold nothing but the control batches: those of others mean nothing
+    then.
     """
 
     batches: BatchColumns
@@ -215,11 +216,13 @@ def _of_part(found: list[tuple[BatchColumns, list[Bytes]]]) -> CheckedBatches:
     """Put what was kept of the pieces of a part behind each other."""
     batches = BatchColumns.joined([columns for columns, _ in found])
     data = [part for _, parts in found for part in parts]
+    if not data:
+        return CheckedBatches(batches, batches, _NO_BYTES)
     array = batches.array.copy()
     array[rows.POSITION] = -1
     is_control = batches.is_control
     array[rows.POSITION, is_control] = np.cumsum([0, *map(len, data)])[:-1]
-    return CheckedBatches(batches, BatchColumns(array), np.concatenate([_NO_BYTES, *data]))
+    return CheckedBatches(batches, BatchColumns(array), np.concatenate(data))
 
 
 _NO_BYTES: Final = np.empty(0, np.uint8)

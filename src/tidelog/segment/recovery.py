@@ -39,8 +39,8 @@ class RecoveryObserver(Protocol):
 
         Args:
             batches: with positions in ``data``; batches of magic 0 and 1 too.
-            data: valid until the call returns; of some batches, with position -1, it holds nothing,
-                but always the control batches.
+            data: valid until the call returns; it may hold nothing but the control batches, and
+                then the positions of others mean nothing.
             aborted: to be told of each transaction that a marker among them aborts, in order.
 
         Raises:
