@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,12 +13,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+CONNECTOR = Path(__file__).parents[1] / ".peer" / "spark-connector"
+"""Spark's own Kafka source, as ``make peer`` installs it."""
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """Return a local session with two task slots."""
+    """Return a local session with two task slots; it has Spark's Kafka source where that is."""
     pytest.importorskip("pyspark")
     from tidelog.spark import session
 
-    running = session(**{"spark.master": "local[2]", "spark.app.name": "tidelog tests"})
+    conf = {"spark.master": "local[2]", "spark.app.name": "tidelog tests"}
+    if CONNECTOR.is_dir():
+        conf["spark.jars"] = ",".join(str(path) for path in sorted(CONNECTOR.glob("*.jar")))
+    running = session(**conf)
     yield running
     running.stop()

@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.Properties;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -16,7 +17,7 @@ import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** What tests ask of Kafka's own clients, one command an argument: create, produce, consume. */
+/** What tests ask of Kafka's own clients, one command an argument: create, produce, delete-records, consume. */
 public class Clients {
     private static String servers;
 
@@ -27,6 +28,7 @@ public class Clients {
             switch (words[0]) {
                 case "create" -> create(words[1], words.length > 2 ? words[2] : "");
                 case "produce" -> produce(words[1], words[2], Integer.parseInt(words[3]));
+                case "delete-records" -> deleteRecords(words[1], Long.parseLong(words[2]));
                 case "consume" -> consume(words[1], words[2]);
                 default -> throw new IllegalArgumentException(args[at]);
             }
@@ -49,6 +51,13 @@ public class Clients {
         }
         try (Admin admin = Admin.create(properties())) {
             admin.createTopics(List.of(new NewTopic(topic, 1, (short) 1).configs(config))).all().get();
+        }
+    }
+
+    private static void deleteRecords(String topic, long offset) throws Exception {
+        try (Admin admin = Admin.create(properties())) {
+            TopicPartition partition = new TopicPartition(topic, 0);
+            admin.deleteRecords(Map.of(partition, RecordsToDelete.beforeOffset(offset))).all().get();
         }
     }
 

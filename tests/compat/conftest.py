@@ -21,7 +21,7 @@ from tidelog.records.control import build_marker
 from tidelog.records.validate import AppendOrigin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tidelog.log.log import Log
     from tidelog.records.builder import NewRecord
@@ -50,6 +50,7 @@ log.dirs={directory}
 offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
+log.cleaner.backoff.ms=500
 """
 
 
@@ -183,18 +184,28 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Java:
     return Java(program, classes)
 
 
+@pytest.fixture(scope="session")
+def new_kafka(java: Java) -> Callable[[Path], Kafka]:
+    """Make brokers that were never started, each over an empty directory in a given folder."""
+
+    def make(folder: Path) -> Kafka:
+        broker, controller = free_ports(2)
+        properties = folder / "server.properties"
+        directory = folder / "kafka"
+        properties.write_text(
+            SERVER_PROPERTIES.format(broker=broker, controller=controller, directory=directory)
+        )
+        made = Kafka(java, directory, properties, broker)
+        made.format()
+        return made
+
+    return make
+
+
 @pytest.fixture
-def kafka(java: Java, tmp_path: Path) -> Kafka:
+def kafka(new_kafka: Callable[[Path], Kafka], tmp_path: Path) -> Kafka:
     """Return a broker that was never started, over an empty directory."""
-    broker, controller = free_ports(2)
-    properties = tmp_path / "server.properties"
-    directory = tmp_path / "kafka"
-    properties.write_text(
-        SERVER_PROPERTIES.format(broker=broker, controller=controller, directory=directory)
-    )
-    made = Kafka(java, directory, properties, broker)
-    made.format()
-    return made
+    return new_kafka(tmp_path)
 
 
 @dataclass(frozen=True)
@@ -257,11 +268,21 @@ def append_all(log: Log) -> tuple[list[tuple[object, ...]], set[int]]:
     return appended, aborted
 
 
+@pytest.fixture(scope="session")
+def write_mixed() -> Callable[[Path], Written]:
+    """Write logs of several segments with a bit of everything, and close them."""
+
+    def write(folder: Path) -> Written:
+        directory = folder / "ours"
+        with tidelog.open(directory) as opened:
+            opened.create_topic("mixed", config=SMALL_SEGMENTS)
+            records, aborted = append_all(opened.partition("mixed", 0).log)
+        return Written(directory / "mixed-0", records, aborted)
+
+    return write
+
+
 @pytest.fixture
-def written(tmp_path: Path) -> Written:
+def written(write_mixed: Callable[[Path], Written], tmp_path: Path) -> Written:
     """Return a log of several segments, written here and closed."""
-    directory = tmp_path / "ours"
-    with tidelog.open(directory) as opened:
-        opened.create_topic("mixed", config=SMALL_SEGMENTS)
-        records, aborted = append_all(opened.partition("mixed", 0).log)
-    return Written(directory / "mixed-0", records, aborted)
+    return write_mixed(tmp_path)

@@ -1,0 +1,184 @@
+"""The same topics by Spark's own Kafka source, from a broker, and by ours, from its directory."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from conftest import Kafka, Written
+
+pytestmark = [pytest.mark.compat, pytest.mark.spark, pytest.mark.slow]
+
+TOPICS = "compacted,cut,mixed"
+TRIES = 40
+SMALL = "internal.segment.bytes=16384,index.interval.bytes=512,retention.ms=-1"
+COMPACT = f"{SMALL},cleanup.policy=compact,min.cleanable.dirty.ratio=0.01,segment.ms=500"
+
+
+def hand_over(written: Written, target: Path) -> None:
+    """Put a log's files in the place of those of an empty partition; its topic id stays."""
+    for path in target.iterdir():
+        if path.name != "partition.metadata":
+            path.unlink()
+    for path in written.directory.iterdir():
+        if path.name != "partition.metadata":
+            shutil.copyfile(path, target / path.name)
+
+
+@pytest.fixture(scope="module")
+def served(
+    new_kafka: Callable[[Path], Kafka],
+    write_mixed: Callable[[Path], Written],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Kafka]:
+    """Return a running broker over logs of all kinds.
+
+    ``mixed`` has every codec, headers, nulls and transactions, and an epoch for each start;
+    ``cut`` begins at offset 1234; ``compacted`` has gaps.
+    """
+    folder = tmp_path_factory.mktemp("kafka")
+    kafka = new_kafka(folder)
+    produced = [f"produce compacted {codec} 1000" for codec in ("none", "zstd", "lz4")]
+    with kafka.running():
+        kafka.ask(f"create mixed {SMALL}", f"create cut {SMALL}", f"create compacted {COMPACT}")
+        kafka.ask(*produced)
+    hand_over(write_mixed(folder), kafka.directory / "mixed-0")
+    for codec in ("gzip", "snappy"):
+        with kafka.running():
+            kafka.ask(*(f"produce {topic} {codec} 1000" for topic in ("mixed", "cut")))
+            if codec == "snappy":
+                kafka.ask("delete-records cut 1234", "produce compacted none 10")
+                assert any(len(kafka.consume("compacted")) < 2000 for _ in range(TRIES))
+    with kafka.running():
+        yield kafka
+
+
+@pytest.fixture
+def both(spark: SparkSession, served: Kafka) -> Callable[..., tuple[DataFrame, DataFrame]]:
+    """Read with the same options through both sources: Kafka's, then ours."""
+
+    def load(**options: Any) -> tuple[DataFrame, DataFrame]:
+        given = options if {"assign", "subscribePattern"} & set(options) else {"subscribe": TOPICS}
+        given = given | options | {"kafka.bootstrap.servers": f"127.0.0.1:{served.port}"}
+        theirs = spark.read.format("kafka").options(**given).load()
+        return theirs, spark.read.format("tidelog").options(**given).load(str(served.directory))
+
+    return load
+
+
+def offsets(**topics: int) -> str:
+    return json.dumps({topic: {"0": offset} for topic, offset in topics.items()})
+
+
+FIRST_MS = 1_700_000_000_000
+COMMITTED = {"kafka.isolation.level": "read_committed"}
+HEADERS = {"includeHeaders": "true"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        HEADERS,
+        COMMITTED | HEADERS,
+        {"startingOffsets": offsets(mixed=17, cut=1500, compacted=-2)},
+        {
+            "startingOffsets": offsets(mixed=17, cut=-2, compacted=100),
+            "endingOffsets": offsets(mixed=1000, cut=1600, compacted=-1),
+        }
+        | COMMITTED,
+        {
+            "subscribe": "mixed,cut",
+            "startingTimestamp": str(FIRST_MS + 300),
+            "endingTimestamp": str(FIRST_MS + 900),
+        },
+        {
+            "subscribe": "mixed,cut",
+            "startingOffsetsByTimestamp": offsets(mixed=FIRST_MS + 5000, cut=FIRST_MS),
+            "endingOffsetsByTimestamp": offsets(mixed=FIRST_MS + 30_000, cut=FIRST_MS + 100_000),
+        }
+        | COMMITTED,
+        {"minPartitions": "7"},
+        {"maxRecordsPerPartition": "300"} | HEADERS,
+        {"subscribePattern": "^c|xed"},
+        {"assign": '{"mixed":[0],"cut":[0]}'},
+        {
+            "assign": '{"cut":[0]}',
+            "startingOffsets": offsets(cut=7),
+            "failOnDataLoss": "false",
+        },
+    ],
+    ids=str,
+)
+def test_both_sources_give_the_same_rows(
+    both: Callable[..., tuple[DataFrame, DataFrame]], options: dict[str, str]
+) -> None:
+    """With any options, neither source has a row that the other has not, and types are equal."""
+    theirs, ours = both(**options)
+
+    assert ours.schema == theirs.schema
+    assert ours.exceptAll(theirs).union(theirs.exceptAll(ours)).collect() == []
+    assert ours.count() > 0
+
+
+def test_a_time_that_only_removed_records_had_is_refused_by_both(
+    both: Callable[..., tuple[DataFrame, DataFrame]],
+) -> None:
+    """Kafka looks in the first segment that once reached the time, and so do we."""
+    late = {"assign": '{"compacted":[0]}', "startingTimestamp": str(FIRST_MS + 300)}
+
+    for frame in both(**late):
+        with pytest.raises(PySparkException, match=r"No offset matched|no record at or after"):
+            frame.count()
+
+
+def test_order_within_a_partition_is_that_of_offsets(
+    both: Callable[..., tuple[DataFrame, DataFrame]],
+) -> None:
+    """Both sources give the rows of a partition in the order of offsets."""
+    theirs, ours = both(assign='{"mixed":[0]}')
+
+    assert ours.collect() == theirs.collect()
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_both_streams_end_with_the_same_rows_at_the_same_offsets(
+    spark: SparkSession, served: Kafka, isolation: str
+) -> None:
+    """AvailableNow through both sources gives equal rows, in batches that end at equal offsets."""
+    given = {
+        "subscribe": TOPICS,
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": "1500",
+        "kafka.isolation.level": isolation,
+        "kafka.bootstrap.servers": f"127.0.0.1:{served.port}",
+    }
+    ends = {}
+    for source in ("kafka", "tidelog"):
+        name = f"{source}_{isolation}"
+        reader = spark.readStream.format(source).options(**given)
+        rows = reader.load(str(served.directory)) if source == "tidelog" else reader.load()
+        writer = rows.writeStream.format("memory").queryName(name).trigger(availableNow=True)
+        query = writer.start()
+        assert query.awaitTermination(100)
+        sources = [progress["sources"][0] for progress in query.recentProgress]
+        ends[source] = [plain(each["endOffset"]) for each in sources if each["numInputRows"]]
+    theirs, ours = (spark.table(f"{source}_{isolation}") for source in ("kafka", "tidelog"))
+
+    assert ours.exceptAll(theirs).union(theirs.exceptAll(ours)).collect() == []
+    assert ends["tidelog"] == ends["kafka"]
+
+
+def plain(text: str) -> dict[str, Any]:
+    """Read the offsets out of an offset of a query's progress."""
+    return {name: of for name, of in json.loads(text).items() if "#" not in name}
