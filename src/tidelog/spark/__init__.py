@@ -1,7 +1,8 @@
 """Spark reads and writes log directories. Must not know sockets of ours, or the command line.
 
 Public door: ``session`` starts a Spark that fits, ``session_conf`` gives its settings, and
-``find_java`` tells which Java it takes. Names load on first use, so importing costs nothing.
+``find_java`` tells which Java it takes; ``gaps`` says why offsets hold no record. Names load on
+first use, so importing costs nothing.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from tidelog.lazy import lazy_door
 
 if TYPE_CHECKING:
     from tidelog.spark.java import Java, JavaNotFound, find_java
+    from tidelog.spark.loss import gaps
     from tidelog.spark.settings import session, session_conf
 
-__all__ = ["Java", "JavaNotFound", "find_java", "session", "session_conf"]
+__all__ = ["Java", "JavaNotFound", "find_java", "gaps", "session", "session_conf"]
 
 __getattr__, __dir__ = lazy_door(
     __name__,
@@ -22,6 +24,7 @@ __getattr__, __dir__ = lazy_door(
         "Java": "tidelog.spark.java",
         "JavaNotFound": "tidelog.spark.java",
         "find_java": "tidelog.spark.java",
+        "gaps": "tidelog.spark.loss",
         "session": "tidelog.spark.settings",
         "session_conf": "tidelog.spark.settings",
     },

@@ -7,11 +7,19 @@ cleaner, aborted transactions and control records leave such. Spark: ``KafkaData
 from __future__ import annotations
 
 import logging
+import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import DataLoss
+from tidelog.log.gaps import find_gaps
+from tidelog.log.reader import open_read_only
+from tidelog.segment.filenames import log_directory_name
 
 if TYPE_CHECKING:
+    from os import PathLike
+
+    from tidelog.log.gaps import Gap
     from tidelog.log.reader import ReadOnlyLog
 
 _log = logging.getLogger(__name__)
@@ -63,3 +71,32 @@ def cause_beyond(log: ReadOnlyLog) -> str:
     return (
         f"the log ends at {log.log_end_offset}: it was truncated, or the offsets were never written"
     )
+
+
+def gaps(
+    path: str | PathLike[str],
+    topic: str,
+    partition: int,
+    start_offset: int = 0,
+    end_offset: int | None = None,
+    *,
+    committed: bool = False,
+) -> list[Gap]:
+    """Return which offsets ``[start_offset, end_offset)`` hold no record for a reader, and why.
+
+    Args:
+        path: the data directory.
+        topic: the topic's name.
+        partition: the partition's number.
+        start_offset: inclusive.
+        end_offset: exclusive; None: the high watermark.
+        committed: for a reader of committed records.
+
+    Raises:
+        FileNotFoundError: there is no such partition.
+        CorruptMessage: the range is damaged.
+    """
+    directory = os.path.join(os.fspath(path), log_directory_name(topic, partition))
+    with open_read_only(directory, fs=SYSTEM_FILES) as log:
+        end = log.high_watermark if end_offset is None else end_offset
+        return list(find_gaps(log, start_offset, end, fs=SYSTEM_FILES, committed=committed))

@@ -1,0 +1,47 @@
+"""The examples in the guide run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tidelog
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+GUIDE = Path(__file__).parents[2] / "docs" / "spark.md"
+CODE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def test_the_examples_of_the_guide_run(spark: SparkSession, tmp_path: Path) -> None:
+    """One after the other, over a directory with some flights; each finds what it says."""
+    data = tmp_path / "data"
+    with tidelog.open(data) as directory:
+        directory.create_topic("flights")
+        log = directory.partition("flights", 0)
+        log.append_records([(1_700_000_000_000 + n, None, b"UA 1", []) for n in range(5)])
+    codes = CODE.findall(GUIDE.read_text("utf-8"))
+    names: dict[str, Any] = {"spark": spark}
+
+    try:
+        for code in codes:
+            # Spark resolves a relative path where its Java was started, which is elsewhere.
+            absolute = re.sub(r"(['\"])data\1", rf"\1{data}\1", code)
+            exec(compile(absolute, str(GUIDE), "exec"), names)
+        counts = [spark.table(name).count() for name in ("flights", "all_flights", "lines")]
+    finally:
+        spark.sql("DROP TABLE IF EXISTS all_flights")
+        spark.catalog.dropTempView("flights")
+
+    assert len(codes) >= 6
+    assert counts == [5, 5, 5]
+    assert names["morning"].count() == 5
+    assert names["gaps"](data, "flights", 0) == []
+    with tidelog.open_read_only(data / "copy-0") as copy:
+        assert copy.log_end_offset == 5
