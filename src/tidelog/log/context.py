@@ -5,7 +5,7 @@ Owns nothing but these references. Must not know what the parts do with them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tidelog.records.validate import LeaderPolicy
@@ -28,6 +28,7 @@ class LogContext:
     """One log's place, settings and doors; a rename and a change of settings happen here.
 
     Both are made under the log's lock, and seen by all parts since they share this object.
+    ``leaving`` are the segments that wait for deletion: their files are still open.
     """
 
     directory: str
@@ -37,6 +38,7 @@ class LogContext:
     scheduler: Scheduler
     rng: Random
     guard: DirectoryGuard
+    leaving: set[LogSegment] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.policy = LeaderPolicy.of(self.config)

@@ -28,9 +28,11 @@ def delete_segment_files(
     """Rename the files of ``segments`` to ``.deleted`` and delete them after the topic's delay.
 
     The segments are out of the log's set already. Slices of them that are in use stay readable.
-    With ``immediately`` they are deleted before this returns.
+    With ``immediately`` they are deleted before this returns. A log that is closed meanwhile lets
+    go of their files too, as the task may never run.
     """
     doomed = list(segments)
+    context.leaving.update(doomed)
     for segment in doomed:
         _log.info(
             "segment-deleted directory=%s base_offset=%d size_bytes=%d reason=%s",
@@ -43,6 +45,7 @@ def delete_segment_files(
         with context.guard.watch("deleting segments"):
             for segment in doomed:
                 segment.delete()
+                context.leaving.discard(segment)
 
     if not doomed:
         return

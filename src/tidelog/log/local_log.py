@@ -191,7 +191,11 @@ class LocalLog:
         self.context.fs.sync_directory(self.context.directory)
 
     def close(self) -> None:
-        """Close all segments, durably with their names; then the first error is raised."""
+        """Close all segments, durably with their names; then the first error is raised.
+
+        Those that wait for deletion are only let go of.
+        """
+        self._let_leaving_go()
         errors = []
         for segment in self.segments:
             try:
@@ -204,11 +208,17 @@ class LocalLog:
 
     def close_handlers(self) -> None:
         """Let go of all files without writing anything."""
+        self._let_leaving_go()
         for segment in self.segments:
+            segment.close_handlers()
+
+    def _let_leaving_go(self) -> None:
+        for segment in tuple(self.context.leaving):
             segment.close_handlers()
 
     def delete_all(self) -> None:
         """Delete all segments now, and what is left in the directory, and the directory."""
+        self._let_leaving_go()
         segments = list(self.segments)
         self.segments.clear()
         for segment in segments:

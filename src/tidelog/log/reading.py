@@ -6,6 +6,7 @@ the offsets. Kafka: ``LocalLog.read``, ``UnifiedLog.read`` and ``collectAbortedT
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
@@ -121,8 +122,9 @@ class LogView(NamedTuple):
                 found.slice.close()
                 return FetchData(place, None, found.first_entry_incomplete, aborted)
             if aborted is not None:
-                upper = self._upper_bound(segments[index:], place, size_bytes)
-                aborted = collect_aborted(segments[index:], start_offset, upper)
+                with _closed_on_error(found.slice):
+                    upper = self._upper_bound(segments[index:], place, size_bytes)
+                    aborted = collect_aborted(segments[index:], start_offset, upper)
             return FetchData(place, found.slice, found.first_entry_incomplete, aborted)
         return FetchData(offsets.log_end, aborted=aborted)
 
@@ -144,6 +146,16 @@ class LogView(NamedTuple):
         if upper is not None:
             return upper
         return segments[1].base_offset if len(segments) > 1 else self.offsets.log_end_offset
+
+
+@contextmanager
+def _closed_on_error(held: FileSlice) -> Iterator[None]:
+    """Let go of the slice if its reader will not get it: an index may be deleted meanwhile."""
+    try:
+        yield
+    except BaseException:
+        held.close()
+        raise
 
 
 def collect_aborted(

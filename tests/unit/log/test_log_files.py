@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import warnings
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
 
 from tidelog.codec.metadata_files import read_partition_metadata
+from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvariantError, KafkaStorageError
 from tidelog.log.leader_epoch import EpochEntry
 from tidelog.log.lookup import OffsetTarget
@@ -14,6 +18,9 @@ from tidelog.log.reading import FetchIsolation
 from tidelog.testing import build_batch
 from tidelog.testing.logs import LogHome, all_records, all_values
 from tidelog.testing.old_batches import build_old
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = UUID("01234567-89ab-cdef-0123-456789abcdef")
@@ -162,6 +169,27 @@ def test_a_renamed_log_takes_epochs_and_topic_id_along() -> None:
     assert home.read(EPOCHS).endswith(b"5 0\n6 1\n")
     path = f"{home.directory}/partition.metadata"
     assert read_partition_metadata(home.fs, path) == TOPIC_ID
+
+
+@pytest.mark.parametrize("end", ["close", "close_handlers", "delete"])
+def test_a_log_lets_go_of_files_that_wait_for_deletion(tmp_path: Path, end: str) -> None:
+    """A process that ends before their time leaves them on the disk, but holds none open."""
+    home, fs = LogHome(internal_segment_bytes=SIZE), SYSTEM_FILES
+    home.fs, home.directory = fs, str(tmp_path / "flights-0")
+    log = home.open()
+    for _ in range(3):
+        log.append_as_leader(batch(b"v"))
+    log.truncate_to(0)
+    assert any(name.endswith(".log.deleted") for name in fs.list(home.directory))
+
+    with warnings.catch_warnings(record=True) as unclosed:
+        warnings.simplefilter("always", ResourceWarning)
+        getattr(log, end)()
+        home.scheduler.forget()
+        del log, home
+        gc.collect()
+
+    assert unclosed == []
 
 
 def test_a_log_renamed_to_be_deleted_forgets_its_epochs() -> None:
