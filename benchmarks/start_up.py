@@ -151,17 +151,18 @@ def make(directory: Path, partitions: int) -> None:
 
 def create_topic(directory: Path, partitions: int) -> None:
     """Start Kafka, create the topic, stop it."""
-    process = subprocess.Popen(command("kafka", directory), stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    while READY["kafka"] not in process.stdout.readline():
-        pass
+    told = directory.parent / "kafka.log"  # a pipe would fill up, and then the broker waits
+    with told.open("w") as output:
+        process = subprocess.Popen(command("kafka", directory), stdout=output)
+    while READY["kafka"] not in told.read_text():
+        time.sleep(0.1)
     words = ["--bootstrap-server", f"127.0.0.1:{PORTS[0]}", "--create", "--topic", TOPIC]
     words += ["--partitions", str(partitions), "--config", "segment.bytes=1048576"]
     subprocess.run([*java("org.apache.kafka.tools.TopicCommand"), *words], check=True,
                    stdout=subprocess.DEVNULL)  # fmt: skip
     time.sleep(partitions / 200)  # the broker makes the logs after it has answered
     process.terminate()
-    process.communicate()
+    process.wait()
 
 
 def rounds(directory: Path, count: int) -> Iterator[tuple[str, str, Start]]:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-import crc32c as library
-
 if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
 
@@ -19,5 +17,7 @@ def crc32c(data: Buffer, crc: int = 0) -> int:
 
     The result is unsigned, 32 bits. Large buffers are summed without the GIL.
     """
+    import crc32c as library  # noqa: PLC0415 - 25 ms, which a start without records need not spend
+
     checksum: int = library.crc32c(cast("memoryview", data), crc)
     return checksum

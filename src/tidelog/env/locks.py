@@ -32,7 +32,8 @@ _REFUSED: Final = (errno.EACCES, errno.EAGAIN)
 _ATTEMPTS: Final = 8
 
 _registry_lock = threading.Lock()
-_registry: dict[_FileId, str] = {}
+_registry: dict[_FileId, list[int]] = {}
+"""Each file that is locked, with further descriptors of it that must stay open till it is not."""
 
 
 class ProcessLock:
@@ -51,20 +52,21 @@ class ProcessLock:
         with _registry_lock:
             descriptor, self._descriptor = self._descriptor, -1
             if descriptor >= 0 and self._pid == os.getpid():
-                _registry.pop(self._file_id, None)
-                os.close(descriptor)
+                kept = _registry.pop(self._file_id, [])
+                for one in (descriptor, *kept):
+                    os.close(one)
 
 
-def refuse_locked(path: str) -> None:
-    """Raise OSError (EBUSY) if this process has locked the file: opening it would drop the lock."""
-    if not _registry:
-        return
-    try:
-        file_id = _file_id(os.stat(path))
-    except OSError:
-        return
-    if file_id in _registry:
-        raise OSError(errno.EBUSY, "opening a file that this process locked drops the lock", path)
+def keep_if_locked(descriptor: int, found: os.stat_result) -> bool:
+    """Say whether ``descriptor``, just opened, is of a file that this process has locked.
+
+    It is then kept open as long as the lock: to close it would drop the lock.
+    """
+    kept = _registry.get(_file_id(found))
+    if kept is None:
+        return False
+    kept.append(descriptor)
+    return True
 
 
 def _acquire(path: str) -> tuple[_FileId, int]:
@@ -80,7 +82,7 @@ def _acquire(path: str) -> tuple[_FileId, int]:
                 os.close(descriptor)
                 raise
             if is_current:
-                _registry[file_id] = path
+                _registry[file_id] = []
                 return file_id, descriptor
             os.close(descriptor)
             if pid > 0:

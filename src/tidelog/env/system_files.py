@@ -17,7 +17,7 @@ import warnings
 from typing import TYPE_CHECKING, Final
 
 from tidelog.env.files import FileStat
-from tidelog.env.locks import HAVE_LOCKS, ProcessLock, refuse_locked
+from tidelog.env.locks import HAVE_LOCKS, ProcessLock, keep_if_locked
 from tidelog.errors import UnsupportedPlatform
 
 if TYPE_CHECKING:
@@ -195,9 +195,11 @@ class SystemFiles:
         """Open a file, with the caller as its first holder."""
         if mode != "r":
             self._need_posix("writing a file")
-        refuse_locked(path)
         descriptor = os.open(path, _FLAGS[mode], 0o666)
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        found = os.fstat(descriptor)
+        if keep_if_locked(descriptor, found):
+            raise OSError(errno.EBUSY, "closing a file that this process locked unlocks it", path)
+        if stat.S_ISDIR(found.st_mode):
             os.close(descriptor)
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         return self._file(path, descriptor)

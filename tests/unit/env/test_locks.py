@@ -115,7 +115,7 @@ def test_a_locked_file_is_not_opened_again(tmp_path: Path) -> None:
     path = tmp_path / ".lock"
     lock = ProcessLock(str(path))
 
-    with pytest.raises(OSError, match="drops the lock"):
+    with pytest.raises(OSError, match="this process locked"):
         SYSTEM_FILES.read(str(path))
 
     assert attempt(path) == "refused"
