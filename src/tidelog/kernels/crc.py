@@ -1,7 +1,7 @@
 """CRC-32C over bytes of an array.
 
-Owns the checksum in compiled form: three interleaved streams of the CPU's instruction where it
-has one, tables where it has none. Kafka: ``Crc32C``.
+Owns the checksum in compiled form: vectors where the CPU multiplies them as needed, else three
+interleaved streams of its CRC instruction, and tables where it has none. Kafka: ``Crc32C``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tidelog.kernels.columns import BAD_ARGUMENT
+from tidelog.kernels.fold import BLOCK, HAVE_FOLDING, crc_blocks
 from tidelog.kernels.intrinsics import (
     CRC32C_POLYNOMIAL,
     HAVE_CRC_INSTRUCTION,
@@ -122,13 +123,29 @@ def _crc_by_instruction(address: int, end: int) -> int:
         crc, second, third = _three_streams(address, crc, SHORT)
         crc = _after_short(_after_short(crc) ^ second) ^ third
         address += 3 * SHORT
+    return _word_by_word(crc, address, end) ^ _ALL_ONES
+
+
+@inlined
+def _word_by_word(crc: int, address: int, end: int) -> int:
+    """Return ``crc`` with the bytes from ``address`` up to ``end`` taken in; for few of them."""
     while end - address >= 8:
         crc = crc_word(crc, load64(address))
         address += 8
     while address < end:
         crc = crc_byte(crc, load8(address))
         address += 1
-    return crc ^ _ALL_ONES
+    return crc
+
+
+@called
+def _crc_by_folding(address: int, end: int) -> int:
+    """Return the CRC-32C of the bytes from ``address`` up to ``end``; needs ``HAVE_FOLDING``."""
+    crc = _ALL_ONES
+    blocks = end - (end - address) % BLOCK
+    if address < blocks:
+        crc = crc_blocks(crc, address, blocks)
+    return _word_by_word(crc, blocks, end) ^ _ALL_ONES
 
 
 @inlined
@@ -165,7 +182,10 @@ def _crc_by_tables(address: int, end: int) -> int:
     return crc ^ _ALL_ONES
 
 
-crc_between = _crc_by_instruction if HAVE_CRC_INSTRUCTION else _crc_by_tables
+if HAVE_FOLDING:
+    crc_between = _crc_by_folding
+else:
+    crc_between = _crc_by_instruction if HAVE_CRC_INSTRUCTION else _crc_by_tables
 """For kernels: the CRC-32C of the bytes from one address up to another, the end exclusive."""
 
 

@@ -144,6 +144,11 @@ def llvm_vector(bytes_: int) -> Any:  # noqa: ANN401 - llvmlite's own types
     return ir.VectorType(ir.IntType(8), bytes_)
 
 
+def llvm_words(count: int) -> Any:  # noqa: ANN401 - llvmlite's own types
+    """Return LLVM's type of a vector of so many words of 64 bits."""
+    return ir.VectorType(ir.IntType(64), count)
+
+
 def call_llvm(builder: Any, name: str, result: Any, values: list[Any]) -> Any:  # noqa: ANN401 - llvmlite's own types
     """Emit a call of one of LLVM's own functions."""
     kind = ir.FunctionType(result, [value.type for value in values])

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-SIZES = (0, 1, 7, 8, 9, 767, 768, 769, 6143, 6144, 6145, 16_001)
-"""Around the ends of words, short streams and long ones."""
+SIZES = (0, 1, 7, 8, 9, 255, 256, 257, 767, 768, 769, 6143, 6144, 6145, 16_001)
+"""Around the ends of words, blocks, short streams and long ones."""
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -32,27 +32,38 @@ def test_the_kernel_agrees_with_the_package(
     assert reference(data[3 : 3 + size]) == found
 
 
+WAYS = {
+    crc._crc_by_folding: crc.HAVE_FOLDING,
+    crc._crc_by_instruction: crc.HAVE_CRC_INSTRUCTION,
+    crc._crc_by_tables: True,
+}
+"""What does not suit a CPU still runs there as Python, but does not compile."""
+
+
 @pytest.mark.parametrize("size", SIZES)
-def test_tables_give_what_the_instruction_gives(rng: random.Random, size: int) -> None:
-    """A CPU without the instruction gets the same CRC, from tables."""
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way_gives_the_same(
+    rng: random.Random, way: Callable[[int, int], int], size: int
+) -> None:
+    """Whichever way suits a CPU, it gets the same CRC."""
     data = np.frombuffer(rng.randbytes(size), np.uint8)
     address = crc.address_of(data)
 
-    assert reference(data.tobytes()) == crc._crc_by_tables(address, address + size)
+    assert reference(data.tobytes()) == way(address, address + size)
 
 
-def test_compiled_tables_give_what_plain_ones_give(rng: random.Random) -> None:
-    """The fallback compiles, to the same result."""
-    by_tables = crc._crc_by_tables
+@pytest.mark.parametrize("way", [way for way, is_for_here in WAYS.items() if is_for_here])
+def test_each_way_compiles(rng: random.Random, way: Callable[[int, int], int]) -> None:
+    """Also those that this CPU does not need, to the same result."""
     address_of = crc.address_of
 
     @numba.njit
     def compiled(data: np.ndarray) -> int:
-        return by_tables(address_of(data), address_of(data) + data.size)
+        return way(address_of(data), address_of(data) + data.size)
 
-    data = np.frombuffer(rng.randbytes(1000), np.uint8)
-
-    assert reference(data.tobytes()) == compiled(data)
+    for size in SIZES:
+        data = np.frombuffer(rng.randbytes(size), np.uint8)
+        assert reference(data.tobytes()) == compiled(data)
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 2), (3, 2), (0, 11)])
