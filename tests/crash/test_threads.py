@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+from itertools import count
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -18,7 +20,8 @@ from tidelog.log.log import Log
 from tidelog.log.reading import FetchIsolation
 from tidelog.records.control import build_marker
 from tidelog.records.validate import AppendOrigin
-from tidelog.testing import build_batch
+from tidelog.testing import ManualClock, build_batch
+from tidelog.testing.logs import LogHome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -161,3 +164,41 @@ def test_readers_beside_a_writer_and_retention_see_no_wrong_record(
     assert traffic.deleted > 0
     assert all(count > 0 for count in traffic.read.values())
     assert log.log_end_offset > log.log_start_offset > 0
+
+
+class Counting(ManualClock):
+    """Each look at it shows one millisecond more; so does every thread's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ticks = count(1)
+
+    def now_ms(self) -> int:
+        return next(self._ticks)
+
+
+def test_append_times_of_two_threads_lie_in_the_log_in_order() -> None:
+    """The time is taken when no other append can come between: lower stamps are never behind."""
+    home = LogHome(message_timestamp_type="LogAppendTime")
+    home.clock = Counting()
+    log = home.open()
+    data = build_batch([(-1, None, b"value", ())])
+
+    def append() -> None:
+        for _ in range(300):
+            log.append_as_leader(data)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=append) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+
+    times = [record.timestamp for record in log.records(isolation=FetchIsolation.LOG_END)]
+    assert len(times) == 900
+    assert times == sorted(set(times))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, cast, get_type_hints
 
+from tidelog.errors import InvalidArgument
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -57,9 +59,15 @@ class Layout(Generic[H]):
         return made
 
     def pack(self, value: H) -> bytes:
-        """Return the bytes of ``value``."""
-        return self._struct.pack(*value)
+        """Return the bytes of ``value``; InvalidArgument if a number does not fit its field."""
+        try:
+            return self._struct.pack(*value)
+        except struct.error as error:
+            raise InvalidArgument(f"a {self.name} does not fit: {error}") from error
 
     def pack_into(self, value: H, buffer: Buffer, at: int) -> None:
-        """Write ``value`` into a writable ``buffer`` from byte ``at`` on."""
-        self._struct.pack_into(cast("memoryview", buffer), at, *value)
+        """Write ``value`` into a writable ``buffer`` from byte ``at`` on; errors as ``pack``."""
+        try:
+            self._struct.pack_into(cast("memoryview", buffer), at, *value)
+        except struct.error as error:
+            raise InvalidArgument(f"a {self.name} does not fit: {error}") from error

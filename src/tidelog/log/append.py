@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.layout import byte_view
 from tidelog.errors import (
+    InvalidArgument,
     InvalidProducerEpoch,
     InvalidTxnState,
     MessageTooLarge,
@@ -29,10 +31,12 @@ from tidelog.records.batch import INT32_MAX, NO_TIMESTAMP
 from tidelog.records.memory import survey
 from tidelog.records.validate import AppendOrigin, validate_for_leader
 from tidelog.segment.offset_metadata import LogOffsetMetadata
+from tidelog.segment.offset_rules import INT64_MAX
 from tidelog.segment.roll import RollParams
 
 if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
+    from tidelog.log.context import LogContext
     from tidelog.log.producer_append import ProducerAppendInfo, ProducerBatch
     from tidelog.log.producer_entry import BatchMetadata, CompletedTxn
     from tidelog.log.state import LogState
@@ -42,6 +46,8 @@ if TYPE_CHECKING:
 NO_GUARD: Final = 0
 UNKNOWN_OFFSET: Final = -1
 MAGIC_V2: Final = 2
+_NEAR_THE_END: Final = 1 << 62
+"""No append takes as many offsets as lie between this and the greatest."""
 _BRINGS_OFFSETS: Final = frozenset({AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER})
 
 _log = logging.getLogger(__name__)
@@ -113,28 +119,43 @@ class _ProducerUpdates:
 
 
 def append(state: LogState, data: Buffer, request: AppendRequest) -> AppendInfo:
-    """Append whole batches; see ``Log.append_as_leader`` and ``append_as_follower``."""
+    """Append whole batches; see ``Log.append_as_leader`` and ``append_as_follower``.
+
+    Checksums and headers are looked at before the lock is taken, under the settings of that moment.
+    Should others hold by then, the batches are looked at again: after a change of settings has
+    returned, nothing is appended by the old ones. The time of the append is that of the lock, so
+    that the stamps of two threads lie in the log in order.
+    """
     state.topic_id.flush()
     context = state.context
-    config, now_ms = context.config, context.clock.now_ms()
-    found: Analyzed | Accepted | None = None
-    if request.origin is AppendOrigin.CLIENT:
-        limit_bytes = config.max_message_bytes
-        found = accept(data, policy=context.policy, max_batch_bytes=limit_bytes, now_ms=now_ms)
+    # In this order: ``LogContext.use`` replaces the policy first.
+    config, policy = context.config, context.policy
+    found = _look(context, data, request)
     if found is None:
-        is_copy = request.origin is AppendOrigin.REPLICATION
-        found = analyze(
-            data,
-            origin=request.origin,
-            leader_epoch=request.leader_epoch,
-            max_batch_bytes=None if is_copy else config.max_message_bytes,
-            are_offsets_given=not request.assigns_offsets,
-        )
-        if found.valid_bytes <= 0:
-            return AppendInfo(-1, -1, -1, -1, state.offsets.log_start_offset, 0, -1)
+        return AppendInfo(-1, -1, -1, -1, state.offsets.log_start_offset, 0, -1)
     with context.guard.watch("appending"), state.lock:
         state.check_open()
-        return _append_locked(state, data, found, request, now_ms)
+        if context.config is not config or context.policy is not policy:
+            found = _look(context, data, request) or found
+        return _append_locked(state, data, found, request, context.clock.now_ms())
+
+
+def _look(context: LogContext, data: Buffer, request: AppendRequest) -> Analyzed | Accepted | None:
+    """Check what needs no lock; None if there is nothing to append."""
+    limit_bytes = context.config.max_message_bytes
+    if request.origin is AppendOrigin.CLIENT:
+        now_ms = context.clock.now_ms()
+        taken = accept(data, policy=context.policy, max_batch_bytes=limit_bytes, now_ms=now_ms)
+        if taken is not None:
+            return taken
+    found = analyze(
+        data,
+        origin=request.origin,
+        leader_epoch=request.leader_epoch,
+        max_batch_bytes=None if request.origin is AppendOrigin.REPLICATION else limit_bytes,
+        are_offsets_given=not request.assigns_offsets,
+    )
+    return found if found.valid_bytes > 0 else None
 
 
 def _append_locked(
@@ -179,6 +200,8 @@ def _append_locked(
 def _placed(state: LogState, accepted: Accepted, request: AppendRequest) -> _Batches:
     """Give a batch that was accepted at once the offsets from the log's end on."""
     first_offset, epoch = state.offsets.log_end_offset, request.leader_epoch
+    if first_offset > _NEAR_THE_END:
+        _check_offsets_left(first_offset, accepted.row[rows.LAST_OFFSET] + 1)
     data, columns, row = accepted.place(first_offset, epoch)
     last_offset, max_timestamp = row[rows.LAST_OFFSET], row[rows.MAX_TIMESTAMP]
     offsets = first_offset, last_offset
@@ -201,15 +224,18 @@ def _assigned(
 ) -> _Batches:
     """Check batches and records as a leader does, and give them the offsets from the end on."""
     first_offset = state.offsets.log_end_offset
-    validated = validate_for_leader(
-        data,
-        analyzed,
+    validate = partial(
+        validate_for_leader,
+        analyzed=analyzed,
         config=state.context.policy,
-        first_offset=first_offset,
         leader_epoch=request.leader_epoch,
         now_ms=now_ms,
         origin=request.origin,
     )
+    if first_offset > _NEAR_THE_END:
+        # Only validation tells how many records an old or compressed batch holds.
+        _check_offsets_left(first_offset, validate(bytes(data), first_offset=0).next_offset)
+    validated = validate(data, first_offset=first_offset)
     if validated.are_sizes_changed:
         _check_sizes(validated.batches, state.context.config.max_message_bytes)
     return _Batches(
@@ -226,6 +252,12 @@ def _assigned(
     )
 
 
+def _check_offsets_left(first_offset: int, count: int) -> None:
+    """Raise InvalidArgument if the log's end would be no int64; no log comes here by itself."""
+    if first_offset + count > INT64_MAX:
+        raise InvalidArgument(f"no log goes on behind offset {first_offset} for {count} records")
+
+
 def _check_sizes(columns: BatchColumns, limit_bytes: int) -> None:
     largest = int(columns.size.max(initial=0))
     if largest > limit_bytes:
@@ -240,6 +272,7 @@ def _as_given(state: LogState, data: Buffer, analyzed: Analyzed) -> _Batches:
         first = analyzed.last_offset_of_first_batch
     if first < log_end_offset:
         raise UnexpectedAppendOffset(first, analyzed.last_offset, log_end_offset)
+    _check_offsets_left(analyzed.last_offset, 1)
     return _Batches(
         byte_view(data)[: analyzed.valid_bytes],
         analyzed.batches,

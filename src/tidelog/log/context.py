@@ -45,9 +45,10 @@ class LogContext:
 
     def use(self, config: LogConfig) -> LogConfig:
         """Take other settings from now on; return those before."""
-        old, self.config = self.config, config
+        old = self.config
         self.policy = LeaderPolicy.of(config)
         return old
+        self.config = config
 
     @property
     def parent(self) -> str:

@@ -14,6 +14,7 @@ from tidelog.errors import (
     CorruptMessage,
     InvalidArgument,
     InvariantError,
+    KafkaStorageError,
     SegmentOffsetOverflow,
 )
 from tidelog.log.deletion import delete_segment_files, delete_snapshots
@@ -28,6 +29,7 @@ from tidelog.segment.filenames import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     RAFT_DELETED_SUFFIX,
+    SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
     is_delete_directory,
     is_index_file,
@@ -87,6 +89,9 @@ class LogLoader:
         self._checkpoints = checkpoints
         self._segments = LogSegments()
         self._recovery = SegmentRecovery(
+        self._names = names
+        self._found_names: frozenset[str] = frozenset()
+        self._found_bytes = 0
             context,
             self._segments,
             epochs,
@@ -97,10 +102,14 @@ class LogLoader:
         )
 
     def load(self) -> LoadedLog:
-        """Run all steps; raises OSError, and InvalidTxnState for a log no Kafka writes."""
+        """Run all steps; raises OSError, and InvalidTxnState for a log no Kafka writes.
+
+        KafkaStorageError: bytes below the recovery point are damaged so that the log's end, or its
+        producers, cannot be told. Nothing was cut: good records may lie behind them.
+        """
         try:
             return self._load()
-        except BaseException:
+        except BaseException as error:
             for segment in self._segments:
                 segment.close_handlers()
             raise
@@ -255,14 +264,15 @@ class LogLoader:
         """
         segment = self._context.open_segment(base_offset)
         try:
-            if self._reason_to_recover(segment) and not will_be_recovered:
+            if self._reason_to_recover(segment, names) and not will_be_recovered:
+                self._names = None
                 self._recovery.recover(segment)
         except BaseException:
             segment.close_handlers()
             raise
         self._segments.add(segment)
 
-    def _reason_to_recover(self, segment: LogSegment) -> str:
+    def _reason_to_recover(self, segment: LogSegment, names: Collection[str]) -> str:
         """Say what is wrong with a segment's indexes; empty if nothing is.
 
         A missing time index is only made anew, and the contents of offset and time indexes are not
@@ -270,13 +280,13 @@ class LogLoader:
         """
         checkpoints = self._checkpoints
         path = log_file(self._context.directory, segment.base_offset)
-        if not segment.has_offset_index():
+        if not segment.has_offset_index(names):
             is_odd = checkpoints.is_clean or segment.base_offset < checkpoints.recovery_point
             level = logging.ERROR if is_odd else logging.INFO
             _log.log(level, "offset-index-missing path=%s", path)
             return "no offset index"
         try:
-            segment.sanity_check()
+            segment.sanity_check(names)
         except CorruptIndex as error:
             _log.warning("index-corrupt path=%s reason=%s", path, error)
             return str(error)

@@ -9,13 +9,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from tidelog.errors import OffsetsOutOfOrder
 from tidelog.log.load_watch import Loss, ProgressMeter
 from tidelog.log.producer_state import ProducerStateManager
 from tidelog.log.rebuild import rebuild_producer_state
 from tidelog.log.replay import epoch_changes, replay_producers
 from tidelog.segment.checked_batches import Helpers
-from tidelog.segment.recovery import Cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from tidelog.log.segments import LogSegments
     from tidelog.records.memory import BatchColumns
     from tidelog.records.table import Bytes
+    from tidelog.segment.recovery import Cut
     from tidelog.segment.segment import LogSegment
     from tidelog.segment.txn_index import AbortedTxn
 
@@ -105,6 +104,7 @@ class SegmentRecovery:
             log_start_offset=self._log_start_offset,
             last_offset=segment.base_offset,
             now_ms=context.clock.now_ms(),
+            sync=False,
         )
         observer = _Observer(self._epochs, producers, self._meter)
         size_bytes = segment.size_bytes
@@ -113,7 +113,7 @@ class SegmentRecovery:
         )
         observer.assign_epochs()
         self._meter.advance(size_bytes - observer.seen_bytes)
-        producers.take_snapshot()
+        producers.take_snapshot(sync=False)
         return cut_bytes
 
     def tell_removal(self, segment: LogSegment, reason: str) -> None:
@@ -134,16 +134,7 @@ class SegmentRecovery:
         unflushed = self._segments.from_floor(recovery_point) or self._segments.all
         self._meter.expect(sum(segment.size_bytes for segment in unflushed))
         for number, segment in enumerate(unflushed):
-            try:
-                cut_bytes = self._recover(segment)
-            except OffsetsOutOfOrder as error:
-                _log.warning(
-                    "segment-emptied directory=%s base_offset=%d reason=%s",
-                    *(self._context.directory, segment.base_offset, error),
-                )
-                view = segment.view()
-                self._tell_cut(segment, Cut(view.file, 0, view.size_bytes, str(error)))
-                cut_bytes = segment.truncate_to(segment.base_offset)
+            cut_bytes = self._recover(segment)
             if cut_bytes:
                 behind = unflushed[number + 1 :]
                 _log.warning(

@@ -26,7 +26,7 @@ from tidelog.records.batch import (
     BatchHeader,
     TimestampType,
 )
-from tidelog.records.record import write_record
+from tidelog.records.record import wrap_int64, write_record
 from tidelog.records.scan import CRC_COVERS_FROM
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     """Timestamp in ms (-1 none), key, value, headers."""
 
 NO_PRODUCER_EPOCH: Final = -1
+INT64_MAX: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +114,8 @@ def build_batch(
 
     Raises:
         InvalidArgument: a rule of Kafka's for batches is broken: offsets that do not rise or span
-            2**31 and more, negative timestamps other than -1, producer fields that do not fit.
+            2**31 and more, negative timestamps other than -1, producer fields that do not fit; or
+            a number is larger than its field.
     """
     spec = replace(spec, **fields) if fields else spec
     check_spec(spec)
@@ -125,11 +127,13 @@ def build_batch(
         delta = next(numbers, spec.base_offset + last_delta) - spec.base_offset
         if not last_delta < delta <= INT32_MAX:
             raise InvalidArgument(f"offset delta {delta} after {last_delta}")
-        if timestamp < NO_TIMESTAMP:
-            raise InvalidArgument(f"timestamp {timestamp} is negative")
+        if not NO_TIMESTAMP <= timestamp <= INT64_MAX:
+            raise InvalidArgument(f"timestamp {timestamp} is negative, or no int64")
         if base_timestamp is None:
             base_timestamp = timestamp
-        write_record(body, timestamp - base_timestamp, delta, key=key, value=value, headers=headers)
+        # From -1 to the greatest the delta is no int64: it wraps, and comes back when it is read.
+        since = wrap_int64(timestamp - base_timestamp)
+        write_record(body, since, delta, key=key, value=value, headers=headers)
         max_timestamp = max(max_timestamp, timestamp)
         last_delta = delta
         count += 1
@@ -151,6 +155,8 @@ def header_of(
         if not last_delta <= spec.last_offset - spec.base_offset <= INT32_MAX:
             raise InvalidArgument(f"last offset {spec.last_offset} is below the last record's")
         last_delta = spec.last_offset - spec.base_offset
+    if spec.base_offset + last_delta > INT64_MAX:
+        raise InvalidArgument(f"{last_delta + 1} offsets from {spec.base_offset} on are no int64")
     return BatchHeader(
         base_offset=spec.base_offset,
         length=0,

@@ -17,6 +17,7 @@ from tidelog.records.columns import decode_groups
 from tidelog.records.file_records import FileRecords, FileSlice
 from tidelog.segment.header_scan import BatchPosition, find_batch, read_headers
 from tidelog.segment.offset_metadata import LogOffsetMetadata
+from tidelog.segment.offset_rules import are_usual, first_impossible
 from tidelog.segment.time_index import TimestampOffset
 
 if TYPE_CHECKING:
@@ -53,6 +54,13 @@ class SegmentRead(NamedTuple):
     slice: FileSlice
     first_offset_metadata: LogOffsetMetadata
     first_entry_incomplete: bool
+
+
+class BadEnd(NamedTuple):
+    """Where the good batches of a file end: ``next_offset`` is the one after their last."""
+
+    position: int
+    next_offset: int
 
 
 class TimestampAndOffset(NamedTuple):
@@ -144,19 +152,27 @@ class SegmentReader(ABC):
             last_offset = batch.last_offset
         return last_offset + 1
 
-    def bad_end(self, start: int | None = None) -> int | None:
+    def bad_end(self, start: int | None = None) -> BadEnd | None:
         """Return where bytes begin that are no whole, valid batch; None if there are none.
 
-        Looks from byte ``start`` on, or from the last index entry.
+        Looks from byte ``start`` on, or from the last index entry. A batch of offsets that cannot
+        be in this segment is not valid.
         """
         view = self.view()
         if start is None:
             first = _translate(view, view.offset_index.last_offset)
             start = 0 if first is None else first.position
         records = FileRecords(view.file, start, view.size_bytes)
-        for _ in records.pieces(check_crc=True):
-            pass
-        return records.next_position if records.trailing_bytes else None
+        base_offset, last = view.base_offset, view.base_offset - 1
+        for piece in records.pieces(check_crc=True):
+            batches = piece.batches
+            if not are_usual(batches, base_offset, last):
+                bad = first_impossible(batches, base_offset, last)
+                if bad is not None:
+                    last = int(batches.last_offset[bad - 1]) if bad else last
+                    return BadEnd(int(batches.position[bad]), last + 1)
+            last = int(batches.last_offset[-1])
+        return BadEnd(records.next_position, last + 1) if records.trailing_bytes else None
 
     def fetch_upper_bound_offset(self, place: LogOffsetMetadata, size_bytes: int) -> int | None:
         """Return an indexed offset behind ``size_bytes`` read from ``place``; None if unknown."""

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from tidelog.errors import CorruptMessage, InvalidRecord
+from tidelog.errors import CorruptMessage, InvalidRecord, SegmentOffsetOverflow
+from tidelog.records.file_records import FileRecords
 from tidelog.segment.checked_batches import BatchChecker
 from tidelog.segment.indexing import IndexState, PlannedEntries, plan_entries
-from tidelog.segment.offset_index import check_relative
+from tidelog.segment.offset_rules import are_usual, first_impossible, first_too_far, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +65,7 @@ class Recovered(NamedTuple):
     reason: str = ""
 
     def write_to(self, view: SegmentView, txn_index: TransactionIndex) -> None:
-        """Fill the indexes, which the caller has reset; OffsetsOutOfOrder if offsets go back."""
+        """Fill the indexes, which the caller has reset."""
         if self.entries:
             PlannedEntries.joined(self.entries).append_to(view.offset_index, view.time_index)
         txn_index.append_all(self.aborted)
@@ -88,24 +89,28 @@ def check(
     """Read the bytes of ``view`` and say what its indexes have to hold; changes no file.
 
     So a log that its observer refuses stays as it is. With ``helpers`` several threads check the
-    bytes; the observer is called on this one.
+    bytes; the observer is called on this one. A batch that states offsets which cannot be is as bad
+    as one with a wrong CRC.
 
     Raises:
-        SegmentOffsetOverflow: a batch's last offset does not fit the segment.
+        SegmentOffsetOverflow: a batch's last offset does not fit the segment, and those behind it
+            rise: so old versions of Kafka left segments.
     """
     state = IndexState(offset_of_max_timestamp=view.base_offset)
     checker = BatchChecker(view.file, view.size_bytes, view.base_offset, helpers)
-    valid_bytes = 0
+    valid_bytes, last_offset = 0, view.base_offset - 1
     entries: list[PlannedEntries] = []
     aborted: list[AbortedTxn] = []
     reason: CorruptMessage | InvalidRecord | None = None
     for piece in checker.pieces():
-        check_relative(view.base_offset, piece.batches.last_offset - view.base_offset)
-        kept, reason = _observe(piece, observer, aborted)
-        plan = plan_entries(state, kept, valid_bytes, interval_bytes)
-        entries.append(plan)
-        state = plan.after
-        valid_bytes = int(kept.end[-1])
+        possible, reason = _possible(piece, view, last_offset)
+        kept, refused = _observe(possible, observer, aborted)
+        reason = refused or reason
+        if len(kept):
+            plan = plan_entries(state, kept, valid_bytes, interval_bytes)
+            entries.append(plan)
+            state = plan.after
+            valid_bytes, last_offset = int(kept.end[-1]), int(kept.last_offset[-1])
         if reason is not None:
             break
     reason = reason or checker.error
@@ -114,6 +119,37 @@ def check(
         _log.warning("segment-cut path=%s position=%d reason=%s", *cut, reason.reason)
     why = "" if reason is None else reason.reason
     return Recovered(valid_bytes, state, entries, aborted, why)
+
+
+def _possible(
+    piece: CheckedBatches, view: SegmentView, last_offset: int
+) -> tuple[CheckedBatches, CorruptMessage | None]:
+    """Return the batches before the first one whose offsets cannot be, and what those are."""
+    batches, base_offset = piece.batches, view.base_offset
+    if are_usual(batches, base_offset, last_offset):
+        return piece, None
+    bad = first_impossible(batches, base_offset, last_offset)
+    far = first_too_far(batches, base_offset)
+    if far is not None and (bad is None or far < bad):
+        position, offset = int(batches.position[far]), int(batches.last_offset[far])
+        if _rises(view, position):
+            raise SegmentOffsetOverflow(base_offset, offset)
+        bad = far
+    if bad is None:
+        return piece, None
+    reason = CorruptMessage(reason_of(batches, bad, base_offset), int(batches.position[bad]))
+    before = piece._replace(batches=batches.slice(0, bad), in_data=piece.in_data.slice(0, bad))
+    return before, reason
+
+
+def _rises(view: SegmentView, position: int) -> bool:
+    """Say whether all offsets from the batch at ``position`` on are possible and go up."""
+    last_offset = view.base_offset - 1
+    for piece in FileRecords(view.file, position, view.size_bytes).pieces(check_crc=True):
+        if first_impossible(piece.batches, view.base_offset, last_offset) is not None:
+            return False
+        last_offset = int(piece.batches.last_offset[-1])
+    return True
 
 
 def _observe(

@@ -276,7 +276,6 @@ class LogSegment(SegmentReader):
 
         Raises:
             SegmentOffsetOverflow: a batch's last offset does not fit; split the segment.
-            OffsetsOutOfOrder: offsets go back.
         """
         before = self._size_bytes
         interval_bytes = self.config.index_interval_bytes

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.codec.layout import byte_view
-from tidelog.errors import InvalidArgument, InvariantError
+from tidelog.errors import CorruptMessage, InvalidArgument, InvariantError
 from tidelog.records import legacy
 from tidelog.records.batch import INT32_MAX
 from tidelog.segment.filenames import is_log_file
@@ -69,7 +69,11 @@ def _copy(
         while start < count:
             fitting = _count_fitting(piece, start, new[-1].base_offset) if new else 0
             if not fitting:
-                new.append(open_cleaned(_base_offset(piece, start)))
+                base_offset = _base_offset(piece, start)
+                if new and base_offset <= new[-1].base_offset:
+                    position = int(piece.batches.position[start])
+                    raise CorruptMessage("offsets go back", position, segment.path)
+                new.append(open_cleaned(base_offset))
                 fitting = _count_fitting(piece, start, new[-1].base_offset)
             _append(piece, start, start + fitting, new[-1])
             start += fitting

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tidelog.codec.layout import Layout, Wire, byte_view
+from tidelog.errors import InvalidArgument
 
 
 class Pair(NamedTuple):
@@ -54,3 +55,11 @@ def test_a_view_needs_bytes_without_gaps() -> None:
     """Every second byte of an array is no place in memory that can be read as one."""
     with pytest.raises(TypeError):
         byte_view(np.zeros(4, np.uint8)[::2])
+
+
+def test_a_number_larger_than_its_field_is_refused() -> None:
+    """However the bytes are written."""
+    with pytest.raises(InvalidArgument, match="a Pair does not fit"):
+        PAIR.pack(Pair(2**15, 0))
+    with pytest.raises(InvalidArgument, match="a Pair does not fit"):
+        PAIR.pack_into(Pair(0, 2**63), bytearray(10), 0)

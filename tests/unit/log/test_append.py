@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,8 +26,12 @@ from tidelog.log.leader_epoch import EpochEntry
 from tidelog.log.reading import FetchIsolation
 from tidelog.records.control import build_marker
 from tidelog.records.validate import AppendOrigin
-from tidelog.testing import build_batch
+from tidelog.testing import ManualClock, build_batch
 from tidelog.testing.logs import LogHome, all_values
+
+if TYPE_CHECKING:
+    from tidelog.config.log import LogConfig
+    from tidelog.log.log import Log
 
 NOW_MS = 1_700_000_000_000
 _END = FetchIsolation.LOG_END
@@ -388,3 +394,41 @@ def test_the_short_way_into_the_log_leaves_what_the_long_one_does() -> None:
 
     assert found[0] == found[1]
     assert found[0][0][-1].is_duplicate
+
+
+class Interrupting(ManualClock):
+    """While an append asks what time it is, as it does before it takes the lock, settings change.
+
+    That stands for another thread, at the one moment that matters.
+    """
+
+    log: Log | None = None
+    settings: LogConfig
+
+    def now_ms(self) -> int:
+        if self.log is not None:
+            log, self.log = self.log, None
+            log.update_config(self.settings)
+        return super().now_ms()
+
+
+@pytest.mark.parametrize("kernels", [False, True])
+def test_an_append_under_way_obeys_settings_that_changed_before_it_is_in_the_log(
+    *, kernels: bool
+) -> None:
+    """Once a change has returned nothing more is appended by the old ones."""
+    home = LogHome()
+    home.clock = clock = Interrupting()
+    gate.force(kernels)
+    try:
+        log = home.open()
+        clock.log, clock.settings = log, replace(home.config, compression_type="zstd")
+        log.append_as_leader(batch(b"value" * 20))
+        clock.log, clock.settings = log, replace(home.config, max_message_bytes=70)
+        with pytest.raises(MessageTooLarge):
+            log.append_as_leader(batch(b"value" * 20))
+    finally:
+        gate.force(None)
+
+    codecs = [int(piece.batches.codec[0]) for piece in log.segments.active.file_records().pieces()]
+    assert codecs == [Codec.ZSTD]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.errors import InvalidTxnState
+from tidelog.errors import InvalidTxnState, KafkaStorageError
 from tidelog.log.load_watch import LoadWatcher, Loss, RecoveryProgress
 from tidelog.testing import build_batch
 from tidelog.testing.logs import LogHome, all_values
@@ -407,3 +407,61 @@ def test_a_torn_end_is_cut_after_a_clean_shutdown_too(damage: Callable[[bytes], 
         values = [value for _, value in all_values(log)]
 
     assert values in ([b"kept", b"new"], [b"kept", b"hurt", b"new"])
+
+
+def restated(home: LogHome, number: int, offset: int) -> None:
+    """Let the ``number``-th batch of the active segment state another offset: no CRC covers it."""
+    name = home.files(".log")[-1]
+    data = home.read(name)
+    at = number * SIZE
+    home.write(name, data[:at] + offset.to_bytes(8, "big", signed=True) + data[at + 8 :])
+
+
+@pytest.mark.parametrize("offset", [-1, 0, 2**63 - 1])
+def test_a_last_batch_of_impossible_offset_is_cut_with_the_evidence(
+    offset: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After a clean end too, where nothing else is looked at: no log can end at such a number."""
+    home = LogHome()
+    with home.open() as log:
+        for value in VALUES:
+            log.append_as_leader(batch(value))
+    restated(home, 4, offset)
+
+    with home.open() as log:
+        values = all_values(log)
+
+    assert [value for _, value in values] == VALUES[:4]
+    assert log.log_end_offset == 4
+    assert f"clean-log-cut path=/data/flights-0/{FIRST}.log cut_bytes={SIZE}" in caplog.text
+
+
+@pytest.mark.parametrize("offset", [-1, 1, 2**63 - 1])
+def test_recovery_cuts_impossible_offsets_and_tells(offset: int) -> None:
+    """What is lost is said before it goes, with the offsets that the batch states."""
+    home = home_of(close=False)
+    restated(home, 0, offset)
+    notes = Notes()
+
+    log = home.open(clean=False, watcher=notes)
+
+    assert log.log_end_offset == 4
+    assert notes.losses == [(4, 0, SIZE, False, offset.to_bytes(8, "big", signed=True))]
+
+
+def test_damage_that_hides_the_end_of_a_clean_log_is_a_storage_error() -> None:
+    """Good batches may lie behind it, so nothing is cut; whoever recovers the log may do so."""
+    home = LogHome()
+    with home.open() as log:
+        for value in VALUES:
+            log.append_as_leader(batch(value))
+    name = home.files(".log")[0]
+    data = home.read(name)
+    home.write(name, data[: 2 * SIZE + 8] + b"\x80" + data[2 * SIZE + 9 :])
+    before = {name: home.read(name) for name in home.files()}
+
+    with pytest.raises(KafkaStorageError, match=f"at byte {2 * SIZE} of .*recovery of flights-0"):
+        home.open()
+
+    assert before == {name: home.read(name) for name in home.files()}
+    assert values_of(home) == VALUES[:2]

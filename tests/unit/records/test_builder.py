@@ -120,10 +120,38 @@ def test_fields_that_do_not_fit_are_refused(fields: dict) -> None:
         build_batch(RECORDS, **fields)
 
 
-def test_a_negative_timestamp_is_refused() -> None:
-    """Only -1, no timestamp, may be below zero."""
+@pytest.mark.parametrize("timestamp", [-2, 2**63, -(2**70)])
+def test_a_timestamp_that_is_none_is_refused(timestamp: int) -> None:
+    """Only -1, no timestamp, may be below zero; none is above 64 bits."""
     with pytest.raises(InvalidArgument):
-        build_batch([(-2, b"", b"", ())])
+        build_batch([(0, b"", b"", ()), (timestamp, b"", b"", ())])
+
+
+@pytest.mark.parametrize("timestamps", [(-1, 2**63 - 1), (2**63 - 1, -1)])
+def test_timestamps_as_far_apart_as_can_be_come_back(timestamps: tuple[int, int]) -> None:
+    """From the least to the greatest is one more than 64 bits; the delta wraps, as in Java."""
+    data = build_batch([(timestamp, b"", b"", ()) for timestamp in timestamps])
+
+    found = [record.timestamp for record in iterate(data, walk(data, check_crc=True).batches)]
+    assert tuple(found) == timestamps
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"base_offset": 2**63},
+        {"base_offset": 2**63 - 1},
+        {"leader_epoch": 2**31},
+        {"max_timestamp": 2**63},
+        {"producer_id": 2**63, "producer_epoch": 0, "base_sequence": 0},
+        {"producer_id": 1, "producer_epoch": 2**15, "base_sequence": 0},
+        {"producer_id": 1, "producer_epoch": 0, "base_sequence": 2**31},
+    ],
+)
+def test_a_number_larger_than_its_field_is_refused(fields: dict) -> None:
+    """So is a last offset that 64 bits cannot tell."""
+    with pytest.raises(InvalidArgument):
+        build_batch(RECORDS, **fields)
 
 
 def test_fields_change_a_spec() -> None:

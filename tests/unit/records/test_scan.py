@@ -22,7 +22,8 @@ def test_fields_and_header_are_the_same() -> None:
 
 def test_a_last_offset_wraps_as_in_java() -> None:
     """Base offset plus delta is a 64-bit sum."""
-    data = build_batch([(1, b"", b"", ())] * 2, base_offset=2**63 - 1)
+    data = bytearray(build_batch([(1, b"", b"", ())] * 2))
+    BATCH_HEADER.pack_into(BATCH_HEADER.unpack(data)._replace(base_offset=2**63 - 1), data, 0)
 
     row = batch_row(memoryview(data), 0, len(data))
     assert row[3] == -(2**63)

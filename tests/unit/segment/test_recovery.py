@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.errors import CorruptMessage, InvalidRecord, OffsetsOutOfOrder, SegmentOffsetOverflow
+from tidelog.errors import CorruptMessage, InvalidRecord, SegmentOffsetOverflow
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.control import build_marker
 from tidelog.segment.txn_index import AbortedTxn
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
     from conftest import Room
     from tidelog.records.memory import BatchColumns
+    from tidelog.segment.recovery import Cut
     from tidelog.segment.segment import LogSegment
+
+INT64_MAX = 2**63 - 1
 
 
 class Observer:
@@ -177,12 +180,38 @@ def test_an_offset_that_does_not_fit_is_told_not_cut(room: Room) -> None:
     assert room.fs.stat(segment.path).size_bytes == before
 
 
-def test_offsets_that_go_back_are_told(room: Room) -> None:
-    """Where index entries show it; the loader empties such a segment."""
-    parts = [room.batch([i]) for i in (5, 6, 3)]
+@pytest.mark.parametrize("interval", [0, 4096])
+def test_the_segment_ends_where_offsets_go_back(room: Room, interval: int) -> None:
+    """Such a batch is bad, whether the index would show it or not: its CRC covers no offset."""
+    parts = [room.batch([i]) for i in (5, 6, 3, 7)]
+    segment = write(room, *parts, index_interval_bytes=interval)
 
-    with pytest.raises(OffsetsOutOfOrder):
-        write(room, *parts, index_interval_bytes=0).recover()
+    assert segment.recover() == len(parts[2] + parts[3])
+    assert segment.read_next_offset() == 7
+
+
+@pytest.mark.parametrize("offset", [-1, -(2**63), 2**63 - 1, 9])
+def test_the_segment_ends_where_an_offset_cannot_be(room: Room, offset: int) -> None:
+    """Negative, below the segment's base, or the greatest number, behind which no log goes on."""
+    base = 2**63 - 9 if offset == INT64_MAX else 10
+    good, bad = room.batch([base]), room.batch([offset])
+    cuts: list[Cut] = []
+
+    segment = write(room, good, bad, room.batch([base + 1]), base_offset=base)
+
+    assert segment.recover(on_cut=cuts.append) == 2 * len(good)
+    assert segment.read_next_offset() == base + 1
+    assert [(cut.position, str(offset) in cut.reason) for cut in cuts] == [(len(good), True)]
+
+
+def test_an_offset_far_ahead_is_cut_if_the_next_one_is_not(room: Room) -> None:
+    """A segment of old Kafka versions, which is split, has offsets that rise; this is damage."""
+    parts = [room.batch([i]) for i in (0, 2**40, 1)]
+
+    segment = write(room, *parts)
+
+    assert segment.recover() == len(parts[1] + parts[2])
+    assert segment.read_next_offset() == 1
 
 
 def test_recovery_goes_on_when_the_index_is_full(room: Room) -> None:
