@@ -33,10 +33,15 @@ if TYPE_CHECKING:
     from tidelog.records.table import Bytes, Ints
 
 PIECE_BYTES: Final = 4 << 20
-"""Bytes read and walked at a time: larger ones gain little, smaller ones cost calls."""
+"""Bytes read and walked at a time: smaller ones stay in the cache, but cost more calls."""
 
-PART_BYTES: Final = 64 << 20
-"""Bytes that a thread checks before all threads meet; bounds the headers held in memory."""
+PART_BYTES: Final = 16 << 20
+"""Bytes that a thread checks before their batches are handed on, at first: the headers of as many
+batches as may fit are held in memory. Where batches are large, it becomes up to ``_MOST_PARTS``
+times that, for each part costs its reader some Python."""
+
+_MOST_PARTS: Final = 8
+_HELD_BATCHES: Final = 1 << 14
 
 LEAST_PART_BYTES: Final = PIECE_BYTES
 """Below that a second thread does not pay."""
@@ -57,9 +62,8 @@ class Helpers(NamedTuple):
 class CheckedBatches(NamedTuple):
     """Some good batches of the file, in order.
 
-    ``batches`` has positions in the file. ``in_data`` is the same with positions in ``data``, which
-    is overwritten later, and may hold nothing but the control batches: those of others mean nothing
-    then.
+    ``batches`` has positions in the file. ``data`` holds the control batches among them and no
+    others: ``in_data`` has the positions of those in it, and of the others any.
     """
 
     batches: BatchColumns
@@ -107,30 +111,36 @@ class BatchChecker:
 
     def pieces(self) -> Iterator[CheckedBatches]:
         """Yield the batches, some at a time; raises OSError."""
-        position = 0
-        threads = 1 if self._helpers is None else self._helpers.threads
-        least = threads * min(LEAST_PART_BYTES, self._part_bytes)
+        position, part_bytes = 0, self._part_bytes
         self._buffers = [piece_buffer(min(PIECE_BYTES, self._end))]
-        if self._helpers is not None and threads > 1 and self._end >= least:
-            self._buffers += [piece_buffer(PIECE_BYTES) for _ in range(threads - 1)]
-            while self._end - position >= least:
-                parts = self._check_window(self._helpers, position)
-                yield from (part.found for part in parts if len(part.found.batches))
-                last = parts[-1]
-                position, self.error = last.next_position, last.error
-                if last.error is not None or last.is_last:
-                    return
-        records = FileRecords(self._file, position, self._end)
-        for piece in records.pieces(PIECE_BYTES, check_crc=True, buffer=self._buffers[0]):
-            yield CheckedBatches(piece.batches, piece.batches_in_data, piece.data)
-        self.error = records.error
+        while position < self._end:
+            parts = self._check_window(position, part_bytes)
+            yield from (part.found for part in parts if len(part.found.batches))
+            last = parts[-1]
+            part_bytes = self._next_part_bytes(parts, last.next_position - position)
+            position, self.error = last.next_position, last.error
+            if last.error is not None or last.is_last:
+                return
 
-    def _check_window(self, helpers: Helpers, start: int) -> list[_Part]:
+    def _next_part_bytes(self, parts: list[_Part], checked_bytes: int) -> int:
+        """Let the headers of a part be neither too few for its reader nor too many for memory."""
+        count = sum(len(part.found.batches) for part in parts)
+        wanted = _HELD_BATCHES * checked_bytes // max(count, 1)
+        return min(max(wanted, self._part_bytes), _MOST_PARTS * self._part_bytes)
+
+    def _check_window(self, start: int, part_bytes: int) -> list[_Part]:
         """Check the bytes from ``start`` on with all threads; return the parts that join up."""
-        size = min((self._end - start) // helpers.threads, self._part_bytes)
+        left = self._end - start
+        helpers = self._helpers
+        threads = 1 if helpers is None else helpers.threads
+        if helpers is None or left < threads * min(LEAST_PART_BYTES, self._part_bytes):
+            return [self._check_part(0, start, min(start + part_bytes, self._end))]
+        while len(self._buffers) < threads:
+            self._buffers.append(piece_buffer(PIECE_BYTES))
+        size = min(left // threads, part_bytes)
         tasks = [
             partial(self._check_part, number, start + number * size, start + (number + 1) * size)
-            for number in range(helpers.threads)
+            for number in range(threads)
         ]
         joined: list[_Part] = []
         for part in helpers.scheduler.run_all("segment-recovery", tasks, helpers.threads):

@@ -39,9 +39,9 @@ class RecoveryObserver(Protocol):
         """Take note of whole, valid batches, in the order of the file.
 
         Args:
-            batches: with positions in ``data``; batches of magic 0 and 1 too.
-            data: valid until the call returns; it may hold nothing but the control batches, and
-                then the positions of others mean nothing.
+            batches: of magic 0 and 1 too; control batches have positions in ``data``, those of
+                others mean nothing.
+            data: the control batches among them.
             aborted: to be told of each transaction that a marker among them aborts, in order.
 
         Raises:

@@ -10,6 +10,7 @@ import pytest
 
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.control import build_marker
+from tidelog.records.memory import walk
 from tidelog.segment.checked_batches import BatchChecker, CheckedBatches, Helpers
 from tidelog.testing import CrashFileSystem, ManualClock, ManualScheduler, build_batch
 
@@ -33,15 +34,21 @@ def file_of(data: bytes) -> OpenFile:
 
 
 def checked(data: bytes, threads: int, part_bytes: int) -> tuple[list[CheckedBatches], str]:
-    """Return what was found, and what is wrong behind it."""
+    """Return what was found, and the reason why the bytes behind it are bad."""
     helpers = Helpers(ManualScheduler(ManualClock()), threads)
     checker = BatchChecker(file_of(data), len(data), FIRST_OFFSET, helpers, part_bytes=part_bytes)
     found = list(checker.pieces())
-    return found, str(checker.error)
+    return found, "" if checker.error is None else checker.error.reason
 
 
 def headers(found: list[CheckedBatches]) -> list[list[int]]:
     return np.hstack([piece.batches.array for piece in found]).T.tolist() if found else []
+
+
+def walked(data: bytes) -> tuple[list[list[int]], str]:
+    """Return the same for a walk over all bytes at once."""
+    found = walk(data, check_crc=True, in_memory=False)
+    return found.batches.array.T.tolist(), "" if found.error is None else found.error.reason
 
 
 def log_of(count: int, rng: Random, least: int = 1, most: int = 900) -> bytes:
@@ -73,26 +80,26 @@ DAMAGE: dict[str, Callable[[bytes, int], bytes]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-@pytest.mark.parametrize("threads", [2, 3])
-def test_several_threads_find_what_one_finds(damage: str, threads: int) -> None:
-    """Wherever parts begin, and whatever is wrong wherever."""
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_parts_hold_what_one_walk_over_all_finds(damage: str, threads: int) -> None:
+    """Wherever parts begin, on whatever thread, and whatever is wrong wherever."""
     rng = Random(f"{damage}{threads}")
     for _ in range(12):
         whole = log_of(60, rng)
         data = DAMAGE[damage](whole, rng.randrange(1, len(whole)))
         part_bytes = rng.randint(200, 4_000)
 
-        alone, alone_error = checked(data, 1, part_bytes)
-        together, error = checked(data, threads, part_bytes)
+        found, reason = checked(data, threads, part_bytes)
 
-        assert (headers(alone), alone_error) == (headers(together), error)
+        assert walked(data) == (headers(found), reason)
 
 
-def test_the_bytes_of_control_batches_come_along() -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_bytes_of_control_batches_come_along(threads: int) -> None:
     """Though the buffers are used again; of other batches no bytes are there."""
     data = log_of(50, Random(1))
 
-    found, _ = checked(data, 2, 2_000)
+    found, _ = checked(data, threads, 2_000)
 
     markers = 0
     for piece in found:
@@ -111,19 +118,19 @@ def test_a_batch_inside_a_record_is_not_taken_for_one_of_the_file() -> None:
     data = b"".join(parts)
 
     for part_bytes in (900, 2_500, len(parts[0]), 2 * len(parts[0]) + 100):
-        found, error = checked(data, 2, part_bytes)
-        assert headers(found) == headers(checked(data, 1, part_bytes)[0])
-        assert error == "None"
+        found, reason = checked(data, 2, part_bytes)
+        assert walked(data) == (headers(found), reason)
 
 
-def test_a_batch_larger_than_a_part_is_read_whole() -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_batch_larger_than_a_part_is_read_whole(threads: int) -> None:
     """One that covers all of a thread's part leaves that thread nothing to find."""
     data = batch(FIRST_OFFSET, bytes(9_000)) + batch(FIRST_OFFSET + 1, b"x") * 1
 
-    found, error = checked(data, 2, 1_000)
+    found, reason = checked(data, threads, 1_000)
 
     assert [header[2] for header in headers(found)] == [FIRST_OFFSET, FIRST_OFFSET + 1]
-    assert error == "None"
+    assert not reason
 
 
 def test_a_small_file_is_left_to_one_thread() -> None:

@@ -38,10 +38,12 @@ class Observer:
         data: NDArray[np.uint8],
         aborted: Callable[[AbortedTxn], object],
     ) -> None:
-        """Read the headers in ``data`` again, to see that positions and bytes belong together."""
-        for position, last_offset in zip(batches.position, batches.last_offset, strict=True):
-            header = BATCH_HEADER.unpack(data, int(position))
-            self.seen.append((header.base_offset, int(last_offset)))
+        """Look also into the control batches, to see that positions and bytes belong together."""
+        for index in range(len(batches)):
+            header = batches.header(index)
+            if batches.is_control[index]:
+                header = BATCH_HEADER.unpack(data, int(batches.position[index]))
+            self.seen.append((header.base_offset, int(batches.last_offset[index])))
         for txn in self.aborted:
             aborted(txn)
 
