@@ -21,6 +21,7 @@ import pytest
 
 import tidelog
 from tidelog.kernels import columns as rows
+from tidelog.kernels import key_columns as keys
 from tidelog.kernels.accept import accept_batch
 from tidelog.kernels.close import close_batches
 from tidelog.kernels.crc import crc32c
@@ -28,6 +29,15 @@ from tidelog.kernels.decode import decode_records
 from tidelog.kernels.encode import cut_batches, write_batches
 from tidelog.kernels.gather import gather, header_positions
 from tidelog.kernels.headers import MOST_LENGTH_BYTES, encode_headers
+from tidelog.kernels.key_batches import (
+    count_outcome,
+    count_records,
+    fill_areas,
+    look_over,
+    mark_superseded,
+)
+from tidelog.kernels.key_rewrite import rewrite_batches
+from tidelog.kernels.key_walk import find_keys, judge_keys, put_keys, walk_keys
 from tidelog.kernels.murmur import partition_keys, rows_by_partition
 from tidelog.kernels.scan import walk_batches
 from tidelog.kernels.stamp import stamp_batches
@@ -166,44 +176,38 @@ def take(pages: Pages, rng: random.Random, data: Any, table: Any) -> None:
     encode(pages, rng, data, pages.numbers(table), order)
 
 
-def encode(pages: Pages, rng: random.Random, data: Any, table: Any, order: Any) -> None:
-    """Cut, write, close and stamp batches into a buffer that is just long enough, or not."""
-    cut = pages.table(rows.BATCH_COLUMNS, rng.randrange(6))
-    count, size, *_ = cut_batches(data, table, order, rng.choice((0, 300, 5_000)), 0, cut)
-    out = pages.bytes(max(size - rng.choice((0, 0, 1)), 0))
-    batches = pages.numbers(hostile(rng, cut[:, :count].copy(), 0.3))
-    write_batches(data, data, data, table, order, batches, rng.random() < 0.5, out)
-    close_batches(out, batches)
-    stamp_batches(out, batches, 5, 1)
-
-
-def headers(pages: Pages, rng: random.Random) -> None:
-    """Encode headers whose offsets may lead astray."""
-    names, values = rng.randbytes(rng.randrange(80)), rng.randbytes(rng.randrange(80))
-    count = rng.randrange(4)
-    lists = sorted(rng.randrange(count + 1) for _ in range(3))
-    name_offsets, value_offsets = (
-        np.array([sorted(rng.randrange(len(part) + 1) for _ in range(count + 1))])
-        for part in (names, values)
+def compact(pages: Pages, rng: random.Random) -> None:
+    """Walk, map, judge and write again what a cleaner might be given, damaged."""
+    data = pages.bytes(damaged(rng, b"".join(some_batch(rng) for _ in range(rng.randrange(4)))))
+    found, *_ = walk_batches(
+        data, 0, data.size, False, out := np.zeros((rows.BATCH_COLUMNS, 4), np.int64)
     )
-    needed = len(names) + len(values) + MOST_LENGTH_BYTES * count
-    small = [number for number in HOSTILE if abs(number) <= 2**31 - 1]
-    for part in (name_offsets, value_offsets):
-        if rng.random() < 0.3:
-            part[0, rng.randrange(part.size)] = rng.choice(small)
-    encode_headers(
-        pages.numbers(lists, np.int32),
-        pages.bytes(bytes(rng.randrange(2) for _ in range(2))),
-        pages.bytes(names),
-        pages.numbers(name_offsets[0], np.int32),
-        pages.bytes(values),
-        pages.numbers(value_offsets[0], np.int32),
-        pages.bytes(bytes(rng.randrange(2) for _ in range(count))),
-        pages.table(rows.RECORD_COLUMNS, 2),
-        pages.bytes(max(needed - rng.randrange(3), 0)),
-    )
-    chosen = pages.numbers([rng.choice((-1, 0, 1, 2, 3)) for _ in range(5)], np.int32)
-    rows_by_partition(chosen, pages.numbers(np.zeros(4)), pages.numbers(np.zeros(5)))
+    headers = pages.numbers(hostile(rng, out[:, :found].copy(), 0.3))
+    marks = pages.numbers([rng.choice((0, 1, 2, 5, 10)) for _ in range(found)])
+    areas = pages.table(rows.AREA_COLUMNS, found)
+    look_over(headers)
+    fill_areas(headers, areas)
+    areas = pages.numbers(hostile(rng, areas.copy(), 0.3))
+    stated = count_records(areas, marks)
+    table = pages.table(keys.KEY_COLUMNS, max(min(stated, 99) - rng.choice((0, 0, 1)), 0))
+    count, *_ = walk_keys(data, areas, marks, 0, rng.random() < 0.5, table)
+    judged = pages.numbers(hostile(rng, table.copy(), 0.5))
+    slots = pages.numbers(np.zeros(keys.SLOT_WORDS * rng.randrange(1, 9)))
+    bits = pages.bytes(rng.randrange(14))
+    state = np.zeros(keys.STATE_WORDS, np.int64)
+    state[keys.CAPACITY], state[keys.BITS_END] = rng.randrange(9), 8 * bits.size
+    state = pages.numbers(state)
+    hashes = pages.table(2, judged.shape[1])
+    put_keys(data, judged, count, hashes, slots, bits, state)
+    find_keys(data, judged, 0, count, hashes, slots, state)
+    judge_keys(areas, marks, judged, count, bits, state, 0)
+    mark_superseded(headers, marks, bits, state)
+    room = data.size + 10 * count + rows.HEADER_BYTES * found - rng.choice((0, 0, 1, 70))
+    written, fates = pages.table(rows.BATCH_COLUMNS, found), pages.numbers(np.zeros(found))
+    copy, target = rng.random() < 0.5, pages.bytes(max(room, 0))
+    judged = pages.numbers(hostile(rng, judged.copy(), 0.5))
+    rewrite_batches(data, headers, marks, judged, count, 5, copy, target, written, fates)
+    count_outcome(headers, marks, judged, count, fates, pages.numbers(np.zeros(keys.SEEN_COLUMNS)))
 
 
 def main(side: str) -> None:
@@ -212,6 +216,7 @@ def main(side: str) -> None:
     for _ in range(ROUNDS):
         read(pages, rng)
         headers(pages, rng)
+        compact(pages, rng)
     sys.stdout.write(f"{ROUNDS} rounds\n")
 
 

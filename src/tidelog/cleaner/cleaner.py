@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from random import Random
 
+    from tidelog.cleaner.outcome import Dropped
     from tidelog.cleaner.pace import Pace
-    from tidelog.cleaner.record_filter import Dropped, Filtered
+    from tidelog.cleaner.record_filter import Filtered
     from tidelog.env.clock import Clock
     from tidelog.log.log import Log
     from tidelog.segment.segment import LogSegment

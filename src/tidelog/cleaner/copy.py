@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from tidelog.cleaner.glance import glance_at
 from tidelog.cleaner.marks import LastBatches, MarkRules
 from tidelog.cleaner.record_filter import RecordFilter
 from tidelog.cleaner.transactions import CleanedTransactions, collect_aborted
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tidelog.cleaner.offset_map import OffsetMap
+    from tidelog.cleaner.outcome import Dropped
     from tidelog.cleaner.pace import Pace
-    from tidelog.cleaner.record_filter import Dropped, Filtered
+    from tidelog.cleaner.record_filter import Filtered
     from tidelog.cleaner.tally import Tally
     from tidelog.log.producer_entry import ProducerStateEntry
     from tidelog.records.file_records import Piece
@@ -100,6 +102,7 @@ class Copier:
                 collect_aborted((segment, *behind), segment.base_offset, end)
             )
             self._copy_one(segment, rules, target)
+        self._hand_over(target)
 
     def _copy_one(self, segment: LogSegment, rules: MarkRules, target: Target) -> None:
         keep_old = segment.modified_ms > self._round.old_tombstones_before_ms
@@ -119,10 +122,18 @@ class Copier:
         self, piece: Piece, rules: MarkRules, target: Target, *, keep_old_tombstones: bool
     ) -> None:
         batches = piece.batches_in_data
-        marks, aborted = rules.mark(piece.data, batches)
-        for filtered in self._filter.filter(
-            piece.data, batches, marks, keep_old_tombstones=keep_old_tombstones
-        ):
+        glance = glance_at(batches, with_kernels=self._round.offset_map.with_kernels)
+        marks, aborted = rules.mark(piece.data, batches, glance)
+        self._filter.add(
+            piece.data, batches, marks, glance, keep_old_tombstones=keep_old_tombstones
+        )
+        if self._filter.filled_bytes >= self._pace.piece_bytes:
+            self._hand_over(target)
+        target.name_aborted(aborted)
+
+    def _hand_over(self, target: Target) -> None:
+        """Give the target what has gathered: few large writes cost less than many small ones."""
+        filtered = self._filter.take()
+        if filtered is not None:
             target.append(filtered)
             self._pace.took(len(filtered.data))
-        target.name_aborted(aborted)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.cleaner.glance import glance_at
 from tidelog.cleaner.key_table import KeyTable
 from tidelog.cleaner.marks import mark_for_map
 from tidelog.cleaner.runs import find_runs
@@ -58,13 +59,14 @@ class KeyMapBuilder:
     def _read(self, segment: LogSegment) -> bool:
         """Read one segment; return False if the map is full."""
         start = segment.offset_index.lookup(self._start).position
-        records = segment.file_records(start)
+        records, with_kernels = segment.file_records(start), self._map.with_kernels
         for piece in records.pieces(self._pace.piece_bytes, check_crc=True):
             batches = piece.batches_in_data
             self._pace.step(len(piece.data))
-            marks = mark_for_map(piece.data, batches, self._transactions)
+            glance = glance_at(batches, with_kernels=with_kernels)
+            marks = mark_for_map(piece.data, batches, glance, self._transactions)
             self._tally.map_bytes_read += int(batches.size.sum())
-            for run in find_runs(piece.data, batches, marks):
+            for run in find_runs(piece.data, batches, marks, glance, with_kernels=with_kernels):
                 if not self._put(run):
                     return False
         if records.error is not None:
@@ -74,7 +76,7 @@ class KeyMapBuilder:
     def _put(self, run: Run) -> bool:
         table, offset_map = self._table, self._map
         run.walk(table, min_offset=self._start, keyed_only=True)
-        self._tally.map_records_read += int(run.batches.records_count.clip(0).sum())
+        self._tally.map_records_read += run.records
         done = offset_map.put(run.data, table) if table.count else 0
         if done < table.count:
             # The batches before the one that found no room are known whole, gaps and all.

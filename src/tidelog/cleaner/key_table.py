@@ -35,6 +35,7 @@ _FROM_COLUMNS: Final = {
     keys.AREA: rows.AREA,
 }
 """Rows of a key table that a table of decoded records has too, and where."""
+_TOO_MANY: Final = "a batch states more records than its bytes can hold"
 
 
 def check_status(status: int) -> None:
@@ -84,15 +85,21 @@ class KeyTable:
 
         Raises InvalidRecord if a batch does not hold the records it states.
         """
-        self._reserve(_check_counts(areas, marks))
         if not self.with_kernels:
+            self._reserve(_check_counts(areas, marks))
             found = list(_walk_plainly(data, areas, marks, min_offset, keyed_only=keyed_only))
             self.count = len(found)
             if found:
                 self.rows[: keys.LATEST, : self.count] = np.array(found, np.int64).T
             return
-        from tidelog.kernels.key_walk import walk_keys  # noqa: PLC0415 - compiles when imported
+        from tidelog.kernels.key_batches import count_records  # noqa: PLC0415 - compiles when imported
+        from tidelog.kernels.key_walk import walk_keys  # noqa: PLC0415 - the same
 
+        stated = count_records(areas, marks)
+        if stated == rows.BAD_COUNT:
+            raise InvalidRecord(_TOO_MANY)
+        check_status(stated)
+        self._reserve(stated)
         self.count, status, _ = walk_keys(data, areas, marks, min_offset, keyed_only, self.rows)
         check_status(status)
 
@@ -120,7 +127,7 @@ def _check_counts(areas: Ints, marks: Ints) -> int:
     counts = np.where(looked_at, areas[rows.AREA_COUNT], 0)
     lengths = areas[rows.AREA_END] - areas[rows.AREA_START]
     if ((counts < 0) | (counts * MIN_RECORD_BYTES > lengths)).any():
-        raise InvalidRecord("a batch states more records than its bytes can hold")
+        raise InvalidRecord(_TOO_MANY)
     return int(counts.sum())
 
 

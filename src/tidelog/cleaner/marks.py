@@ -22,6 +22,7 @@ from tidelog.records.record import scan_record
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tidelog.cleaner.glance import Glance
     from tidelog.cleaner.transactions import CleanedTransactions
     from tidelog.log.producer_entry import ProducerStateEntry
     from tidelog.records.control import ControlType
@@ -88,24 +89,23 @@ class MarkRules:
     end_offset: int
     now_ms: int
 
-    def mark(self, data: Bytes, batches: BatchColumns) -> tuple[Ints, list[AbortedTxn]]:
+    def mark(
+        self, data: Bytes, batches: BatchColumns, glance: Glance
+    ) -> tuple[Ints, list[AbortedTxn]]:
         """Return a mark for each batch, and the transactions the index has to name on.
 
-        ``data`` holds the batches, at their positions.
+        ``data`` holds the batches, at their positions; ``glance`` is one at them.
         """
         marks = np.full(len(batches), keys.JUDGE, np.int64)
         marks[batches.last_offset + 1 == self.end_offset] |= keys.RETAIN_EMPTY
         marks[self.last_batches.find(batches)] |= keys.RETAIN_EMPTY
-        special = (batches.attributes & (_CONTROL | _TRANSACTIONAL)) != 0
-        special &= batches.magic >= 2
         aborted: list[AbortedTxn] = []
-        if special.any():
-            for index in np.flatnonzero(special).tolist():
-                row = batches.array[:, index].tolist()
-                if row[rows.ATTRIBUTES] & _CONTROL:
-                    marks[index] = self._mark_marker(data, row, int(marks[index]), aborted)
-                elif self.transactions.on_batch(row[rows.PRODUCER_ID], row[rows.LAST_OFFSET]):
-                    marks[index] &= ~keys.JUDGE
+        for index in _special_ones(batches, glance):
+            row = batches.row(index)
+            if row[rows.ATTRIBUTES] & _CONTROL:
+                marks[index] = self._mark_marker(data, row, int(marks[index]), aborted)
+            elif self.transactions.on_batch(row[rows.PRODUCER_ID], row[rows.LAST_OFFSET]):
+                marks[index] &= ~keys.JUDGE
         return marks, aborted
 
     def _mark_marker(
@@ -140,18 +140,26 @@ def read_control_type(data: Bytes, row: list[int]) -> ControlType | None:
     return control_type(key if span.key_size >= 0 else None)
 
 
-def mark_for_map(data: Bytes, batches: BatchColumns, transactions: CleanedTransactions) -> Ints:
+def mark_for_map(
+    data: Bytes, batches: BatchColumns, glance: Glance, transactions: CleanedTransactions
+) -> Ints:
     """Return JUDGE for each batch whose keys count: no control batch, none of an aborted one."""
     marks = np.full(len(batches), keys.JUDGE, np.int64)
-    special = (batches.attributes & (_CONTROL | _TRANSACTIONAL)) != 0
-    special &= batches.magic >= 2
-    if special.any():
-        for index in np.flatnonzero(special).tolist():
-            row = batches.array[:, index].tolist()
-            producer_id, last_offset = row[rows.PRODUCER_ID], row[rows.LAST_OFFSET]
-            if row[rows.ATTRIBUTES] & _CONTROL:
-                transactions.on_marker(producer_id, last_offset, read_control_type(data, row))
-                marks[index] = 0
-            elif transactions.on_batch(producer_id, last_offset):
-                marks[index] = 0
+    for index in _special_ones(batches, glance):
+        row = batches.row(index)
+        producer_id, last_offset = row[rows.PRODUCER_ID], row[rows.LAST_OFFSET]
+        if row[rows.ATTRIBUTES] & _CONTROL:
+            transactions.on_marker(producer_id, last_offset, read_control_type(data, row))
+            marks[index] = 0
+        elif transactions.on_batch(producer_id, last_offset):
+            marks[index] = 0
     return marks
+
+
+def _special_ones(batches: BatchColumns, glance: Glance) -> list[int]:
+    """Return the indices of control batches and of batches of transactions."""
+    if not glance.has_special:
+        return []
+    is_special = (batches.attributes & (_CONTROL | _TRANSACTIONAL)) != 0
+    found: list[int] = np.flatnonzero(is_special & (batches.magic >= 2)).tolist()
+    return found

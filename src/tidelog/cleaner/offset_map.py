@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from random import Random
 
-    from tidelog.records.table import Bytes
+    from tidelog.records.table import Bools, Bytes, Ints
 
 ENTRY_BYTES: Final = 24
 """Bytes of a slot: 16 of hash, 8 of offset."""
@@ -112,6 +112,12 @@ class OffsetMap:
     def bits_end(self) -> int:
         """Offset after the last one that has a bit."""
         return int(self.state[keys.BITS_END])
+
+    def has_bits(self, offsets: Ints) -> Bools:
+        """Say of each offset, all with a bit, whether a later record with its key came in."""
+        bits = offsets - self.bits_start
+        is_set: Bools = (self.bits[bits >> 3] >> (bits & 7) & 1) != 0
+        return is_set
 
     def put(self, data: Bytes, table: KeyTable) -> int:
         """Put in the records of ``table``, all with keys; return how many the map had room for.

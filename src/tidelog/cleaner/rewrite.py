@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from tidelog.codec.compression import Codec
+from tidelog.codec.compression import Codec, compress
 from tidelog.codec.layout import byte_view
 from tidelog.codec.varint import write_varint, write_varlong
 from tidelog.errors import InvalidArgument
 from tidelog.kernels import columns as rows
 from tidelog.kernels import key_columns as keys
-from tidelog.records.batch import NO_TIMESTAMP, BatchFlags, TimestampType
+from tidelog.records.batch import BATCH_HEADER, NO_TIMESTAMP, BatchFlags, TimestampType
 from tidelog.records.builder import BatchSpec, build_batch, empty_batch, pack_batch
 from tidelog.records.memory import BatchColumns
 from tidelog.records.scan import batch_row, header_of_row
@@ -172,3 +172,27 @@ def _old_as_new(batches: BatchColumns, index: int, records: list[Record], horizo
         spec,
         offsets=[record.offset for record in records],
     )
+
+
+def packed_again(run: Run, written: Rewriting) -> Rewriting:
+    """Compress what was written of compressed batches; put whole ones between as they were."""
+    out = bytearray()
+    headers: list[list[int]] = []
+    source, data = byte_view(run.source), byte_view(written.data)
+    whole = iter(run.batches.array[:, written.fates == keys.COPIED].T.tolist())
+    for row in written.batches.array.T.tolist():
+        at = len(out)
+        if row[rows.POSITION] < 0:
+            original = next(whole)
+            out += source[original[rows.POSITION] : original[rows.POSITION] + original[rows.SIZE]]
+        else:
+            start = row[rows.POSITION] + BATCH_HEADER.size
+            records = data[start : row[rows.POSITION] + row[rows.SIZE]]
+            codec = Codec.of_attributes(row[rows.ATTRIBUTES])
+            packed = compress(codec, records) if row[rows.RECORDS_COUNT] else b""
+            batch = pack_batch(header_of_row(row), packed)
+            out += batch
+            row[rows.CRC] = BATCH_HEADER.unpack(batch).crc
+        row[rows.POSITION], row[rows.SIZE] = at, len(out) - at
+        headers.append(row)
+    return Rewriting(np.frombuffer(out, np.uint8), BatchColumns.of_rows(headers), written.fates)

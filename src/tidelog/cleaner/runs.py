@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from tidelog.cleaner.key_table import check_status
 from tidelog.kernels import columns as rows
 from tidelog.kernels import key_columns as keys
 from tidelog.records.areas import areas_of
@@ -21,6 +22,7 @@ from tidelog.records.unpacked import Unpacked
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tidelog.cleaner.glance import Glance
     from tidelog.cleaner.key_table import KeyTable
     from tidelog.records.columns import RecordColumns
     from tidelog.records.table import Bytes, Ints
@@ -33,7 +35,8 @@ class Run(NamedTuple):
 
     ``source`` holds them as they were read, at the positions in ``batches``; ``marks`` say what is
     to be done with each. Their records lie in ``areas`` of ``data``, which is ``source`` itself
-    where nothing was compressed; of old batches they come decoded, as ``legacy``.
+    where nothing was compressed; of old batches they come decoded, as ``legacy``. ``records``
+    counts them by the headers.
     """
 
     source: Bytes
@@ -41,6 +44,7 @@ class Run(NamedTuple):
     marks: Ints
     data: Bytes
     areas: Ints
+    records: int
     legacy: RecordColumns | None = None
 
     @property
@@ -58,16 +62,29 @@ class Run(NamedTuple):
             table.take(self.legacy, min_offset=min_offset, keyed_only=keyed_only)
 
 
-def find_runs(source: Bytes, batches: BatchColumns, marks: Ints) -> Iterator[Run]:
+def find_runs(
+    source: Bytes, batches: BatchColumns, marks: Ints, glance: Glance, *, with_kernels: bool
+) -> Iterator[Run]:
     """Yield the batches in order, with their records unpacked.
+
+    Args:
+        source: holds the batches.
+        batches: with positions in ``source``.
+        marks: what is to be done with each; what is not looked at is not unpacked.
+        glance: at these batches.
+        with_kernels: whether kernels may be used.
 
     Raises CorruptMessage, InvalidRecord and UnsupportedCompressionType for a batch that does not
     unpack; ``position`` is the batch's in ``source``.
     """
-    is_old = batches.magic < 2
-    if not is_old.any():
+    if not glance.has_compressed and not glance.has_old:
+        areas = _areas_by_kernel(batches) if with_kernels else areas_of(batches)
+        yield Run(source, batches, marks, source, areas, glance.records)
+        return
+    if not glance.has_old:
         yield from _modern_runs(source, batches, marks)
         return
+    is_old = batches.magic < 2
     starts = [0, *(np.flatnonzero(np.diff(is_old)) + 1).tolist(), len(batches)]
     for start, end in pairwise(starts):
         part, part_marks = batches.slice(start, end), marks[start:end]
@@ -80,7 +97,7 @@ def find_runs(source: Bytes, batches: BatchColumns, marks: Ints) -> Iterator[Run
 def _modern_runs(source: Bytes, batches: BatchColumns, marks: Ints) -> Iterator[Run]:
     is_packed = (batches.codec != 0) & ((marks & _LOOKED_AT) != 0)
     if not is_packed.any():
-        yield Run(source, batches, marks, source, areas_of(batches))
+        yield Run(source, batches, marks, source, areas_of(batches), _records(batches))
         return
     array = batches.array.copy()
     # What is not looked at is not unpacked either.
@@ -90,8 +107,21 @@ def _modern_runs(source: Bytes, batches: BatchColumns, marks: Ints) -> Iterator[
         unpacked = Unpacked(source, BatchColumns(array[:, start:]), group_bytes=GROUP_BYTES)
         data, areas = unpacked.areas()
         end = start + areas.shape[1]
-        yield Run(source, batches.slice(start, end), marks[start:end], data, areas)
+        part = batches.slice(start, end)
+        yield Run(source, part, marks[start:end], data, areas, _records(part))
         start = end
+
+
+def _areas_by_kernel(batches: BatchColumns) -> Ints:
+    from tidelog.kernels.key_batches import fill_areas  # noqa: PLC0415 - compiles when imported
+
+    areas = np.empty((rows.AREA_COLUMNS, len(batches)), np.int64)
+    check_status(fill_areas(np.ascontiguousarray(batches.array), areas))
+    return areas
+
+
+def _records(batches: BatchColumns) -> int:
+    return int(batches.records_count.clip(0).sum())
 
 
 def _old_runs(source: Bytes, batches: BatchColumns, marks: Ints) -> Iterator[Run]:
@@ -99,5 +129,6 @@ def _old_runs(source: Bytes, batches: BatchColumns, marks: Ints) -> Iterator[Run
     for group in decode_groups(source, batches):
         end = start + len(group.batches)
         none = np.zeros((rows.AREA_COLUMNS, 0), np.int64)
-        yield Run(source, group.batches, marks[start:end], group.data, none, group)
+        records = _records(group.batches)
+        yield Run(source, group.batches, marks[start:end], group.data, none, records, group)
         start = end

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from random import Random
 
     from tidelog.cleaner.failures import Failure
+    from tidelog.cleaner.outcome import Dropped
     from tidelog.cleaner.pick import LogToClean
-    from tidelog.cleaner.record_filter import Dropped
     from tidelog.cleaner.tally import Tally
     from tidelog.env.clock import Clock
     from tidelog.manager.data_directory import DataDirectory

@@ -32,6 +32,7 @@ KERNEL_MODULES: Final = (
     "close",
     "encode",
     "key_walk",
+    "key_batches",
     "key_rewrite",
 )
 """Every module with kernels, by its name under ``tidelog.kernels``."""

@@ -37,6 +37,15 @@ RETAIN_EMPTY: Final = 4
 """If no record stays, the header does."""
 MARK_EMPTIED: Final = 8
 """A marker whose transaction has no records left: it needs a delete horizon."""
+SUPERSEDED_WHOLE: Final = 16
+"""All its records are superseded, by the bits of the map alone."""
+
+# What ``look_over`` says of some batches, a bit each.
+HAS_OLD: Final = 1
+"""Batches of magic 0 or 1."""
+HAS_COMPRESSED: Final = 2
+HAS_SPECIAL: Final = 4
+"""Control batches, or batches of transactions."""
 
 # Verdicts on a record.
 STAYS: Final = 0
@@ -50,6 +59,22 @@ DROPPED: Final = 0
 EMPTIED: Final = 1
 COPIED: Final = 2
 REWRITTEN: Final = 3
+
+# What ``count_outcome`` counts: records, but for the last three.
+SEEN_RECORDS: Final = 0
+SEEN_STAYING: Final = 1
+SEEN_SUPERSEDED: Final = 2
+SEEN_EXPIRED: Final = 3
+SEEN_KEYLESS: Final = 4
+SEEN_ABORTED: Final = 5
+SEEN_MARKERS: Final = 6
+SEEN_EMPTY: Final = 7
+"""Batches that held no record and went."""
+SEEN_REWRITTEN: Final = 8
+"""Batches."""
+SEEN_BYTES: Final = 9
+"""Of whole batches, as read."""
+SEEN_COLUMNS: Final = 10
 
 # Words of an offset map's state.
 KEY_LOW: Final = 0

@@ -107,11 +107,11 @@ def _write_records(
             continue
         timestamp = rows[TIMESTAMP, row]
         rest_at, rest_end = rows[REST_AT, row], rows[END, row]
-        rest = rest_end - rest_at
         if timestamp < -1:
             return BAD_TIMESTAMP
         if not 0 <= rest_at <= rest_end <= size:
             return BAD_ARGUMENT
+        rest = rest_end - rest_at
         time_delta = subtract64(timestamp, base_timestamp)
         delta = subtract64(rows[OFFSET, row], base_offset)
         body = 1 + varint_bytes(time_delta) + varint_bytes(delta) + rest
