@@ -196,8 +196,9 @@ def resolve(view: LogView, place: LogOffsetMetadata) -> LogOffsetMetadata:
 def iterate(read: Callable[[int], FetchData], start_offset: int) -> Iterator[Record]:
     """Yield the records from ``start_offset`` on, in order, until ``read`` finds nothing more.
 
-    Control batches, and with TXN_COMMITTED aborted transactions, are left out. Raises
-    CorruptMessage at the first bad batch, after all records before it.
+    Control batches, and with TXN_COMMITTED aborted transactions, are left out. Where damage made
+    offsets go back, records at or below one that was seen are left out too, as a consumer of Kafka
+    does. Raises CorruptMessage at the first bad batch, after all records before it.
     """
     offset = start_offset
     while True:
@@ -206,13 +207,14 @@ def iterate(read: Callable[[int], FetchData], start_offset: int) -> Iterator[Rec
         batches, position, error = walk(data, check_crc=True)
         shown = without_aborted(batches, found.aborted or ())
         for record in iterate_records(data, shown):
-            if record.offset >= start_offset:
+            if record.offset >= offset:
+                offset = record.offset + 1
                 yield record
         if error is not None:
             raise error
         if position == 0:
             return
-        offset = int(batches.last_offset[-1]) + 1
+        offset = max(offset, int(batches.last_offset.max()) + 1)
 
 
 def _pieces(segment: LogSegment, start_offset: int) -> Iterator[Piece]:

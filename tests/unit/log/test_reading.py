@@ -213,3 +213,19 @@ def test_the_last_stable_offset_follows_the_transactions() -> None:
     log.update_high_watermark(11)
 
     assert [*seen, log.last_stable_offset] == [0, 0, 8, 8, 11]
+
+
+def test_reading_goes_on_where_damage_made_offsets_go_back() -> None:
+    """Records behind a batch of a greater offset are left out, and no batch is read for ever."""
+    home = LogHome(internal_segment_bytes=3 * SIZE)
+    log = home.open()
+    for value in (b"a", b"b", b"c", b"d"):
+        log.append_as_leader(batch(value))
+    log.close()
+    name = "00000000000000000000.log"
+    data = home.read(name)
+    home.write(name, data[: 2 * SIZE] + bytes(8) + data[2 * SIZE + 8 :])
+
+    found = all_values(home.open())
+
+    assert found == [(0, b"a"), (1, b"b"), (3, b"d")]
