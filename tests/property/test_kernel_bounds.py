@@ -176,6 +176,46 @@ def take(pages: Pages, rng: random.Random, data: Any, table: Any) -> None:
     encode(pages, rng, data, pages.numbers(table), order)
 
 
+def encode(pages: Pages, rng: random.Random, data: Any, table: Any, order: Any) -> None:
+    """Cut, write, close and stamp batches into a buffer that is just long enough, or not."""
+    cut = pages.table(rows.BATCH_COLUMNS, rng.randrange(6))
+    count, size, *_ = cut_batches(data, table, order, rng.choice((0, 300, 5_000)), 0, cut)
+    out = pages.bytes(max(size - rng.choice((0, 0, 1)), 0))
+    batches = pages.numbers(hostile(rng, cut[:, :count].copy(), 0.3))
+    write_batches(data, data, data, table, order, batches, rng.random() < 0.5, out)
+    close_batches(out, batches)
+    stamp_batches(out, batches, 5, 1)
+
+
+def headers(pages: Pages, rng: random.Random) -> None:
+    """Encode headers whose offsets may lead astray."""
+    names, values = rng.randbytes(rng.randrange(80)), rng.randbytes(rng.randrange(80))
+    count = rng.randrange(4)
+    lists = sorted(rng.randrange(count + 1) for _ in range(3))
+    name_offsets, value_offsets = (
+        np.array([sorted(rng.randrange(len(part) + 1) for _ in range(count + 1))])
+        for part in (names, values)
+    )
+    needed = len(names) + len(values) + MOST_LENGTH_BYTES * count
+    small = [number for number in HOSTILE if abs(number) <= 2**31 - 1]
+    for part in (name_offsets, value_offsets):
+        if rng.random() < 0.3:
+            part[0, rng.randrange(part.size)] = rng.choice(small)
+    encode_headers(
+        pages.numbers(lists, np.int32),
+        pages.bytes(bytes(rng.randrange(2) for _ in range(2))),
+        pages.bytes(names),
+        pages.numbers(name_offsets[0], np.int32),
+        pages.bytes(values),
+        pages.numbers(value_offsets[0], np.int32),
+        pages.bytes(bytes(rng.randrange(2) for _ in range(count))),
+        pages.table(rows.RECORD_COLUMNS, 2),
+        pages.bytes(max(needed - rng.randrange(3), 0)),
+    )
+    chosen = pages.numbers([rng.choice((-1, 0, 1, 2, 3)) for _ in range(5)], np.int32)
+    rows_by_partition(chosen, pages.numbers(np.zeros(4)), pages.numbers(np.zeros(5)))
+
+
 def compact(pages: Pages, rng: random.Random) -> None:
     """Walk, map, judge and write again what a cleaner might be given, damaged."""
     data = pages.bytes(damaged(rng, b"".join(some_batch(rng) for _ in range(rng.randrange(4)))))
