@@ -1,5 +1,6 @@
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.HashMap;
 import java.util.List;
@@ -17,7 +18,7 @@ import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** What tests ask of Kafka's own clients, one command an argument: create, produce, delete-records, consume. */
+/** What tests ask of Kafka's own clients, one command an argument: create, produce, produce-for, delete-records, consume. */
 public class Clients {
     private static String servers;
 
@@ -28,6 +29,7 @@ public class Clients {
             switch (words[0]) {
                 case "create" -> create(words[1], words.length > 2 ? words[2] : "");
                 case "produce" -> produce(words[1], words[2], Integer.parseInt(words[3]));
+                case "produce-for" -> produceFor(Integer.parseInt(words[1]), words[2].split(","), words[3]);
                 case "delete-records" -> deleteRecords(words[1], Long.parseLong(words[2]));
                 case "consume" -> consume(words[1], words[2]);
                 default -> throw new IllegalArgumentException(args[at]);
@@ -66,11 +68,50 @@ public class Clients {
         var bytes = new ByteArraySerializer();
         try (var producer = new KafkaProducer<>(properties, bytes, bytes)) {
             for (int number = 0; number < count; number++) {
-                byte[] key = ("java-" + number).getBytes(StandardCharsets.UTF_8);
-                byte[] value = new byte[number % 100];
-                producer.send(new ProducerRecord<>(topic, 0, 1_700_000_000_000L + number, key, value));
+                producer.send(record(topic, "java-", number));
             }
         }
+    }
+
+    /** A record whose time and value follow from the number in its key. */
+    private static ProducerRecord<byte[], byte[]> record(String topic, String prefix, int number) {
+        byte[] key = (prefix + number).getBytes(StandardCharsets.UTF_8);
+        byte[] value = new byte[number % 100];
+        Arrays.fill(value, (byte) number);
+        return new ProducerRecord<>(topic, 0, 1_700_000_000_000L + number, key, value);
+    }
+
+    /** Round after round of 5,000 records to each topic, and 20 transactions; tells how many. */
+    private static void produceFor(int seconds, String[] topics, String transacted) throws Exception {
+        String[] codecs = {"none", "zstd", "lz4", "snappy", "gzip"};
+        Properties properties = properties("transactional.id", "tests", "linger.ms", "1");
+        var bytes = new ByteArraySerializer();
+        long end = System.nanoTime() + seconds * 1_000_000_000L;
+        int rounds = 0;
+        int committed = 0;
+        try (var producer = new KafkaProducer<>(properties, bytes, bytes)) {
+            producer.initTransactions();
+            while (System.nanoTime() < end) {
+                for (String topic : topics) {
+                    produce(topic, codecs[rounds % codecs.length], 5000);
+                }
+                for (int number = 0; number < 20; number++) {
+                    boolean isAborted = number % 3 == 0;
+                    producer.beginTransaction();
+                    for (int at = 0; at < 50; at++) {
+                        producer.send(record(transacted, isAborted ? "aborted-" : "java-", committed + at));
+                    }
+                    if (isAborted) {
+                        producer.abortTransaction();
+                    } else {
+                        producer.commitTransaction();
+                        committed += 50;
+                    }
+                }
+                rounds++;
+            }
+        }
+        System.out.println("rounds " + rounds + " committed " + committed);
     }
 
     private static void consume(String topic, String isolation) {

@@ -51,6 +51,8 @@ offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 log.cleaner.backoff.ms=500
+log.retention.check.interval.ms=1000
+log.initial.task.delay.ms=1000
 """
 
 
@@ -105,9 +107,10 @@ class Java:
 
 
 class LogOf:
-    """What a broker prints, read as it comes, since it waits when nobody reads."""
+    """What a process prints, read as it comes, since it waits when nobody reads."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
         self.lines: list[str] = []
         self._settled = threading.Event()
         self.reader = threading.Thread(target=self._read, args=[process.stdout], daemon=True)
@@ -157,6 +160,13 @@ class Kafka:
     def ask(self, *commands: str) -> str:
         """Let Kafka's own clients carry out commands of ``Clients.java``; return their output."""
         return self.java.run("Clients", f"127.0.0.1:{self.port}", *commands)
+
+    @contextmanager
+    def asked(self, *commands: str) -> Iterator[LogOf]:
+        """Let the clients carry out commands while the block runs; give what they print."""
+        address = f"127.0.0.1:{self.port}"
+        with self.java.started("Clients", address, *commands) as process:
+            yield LogOf(process)
 
     def consume(self, topic: str, isolation: str = "read_uncommitted") -> list[tuple[object, ...]]:
         """Return offset, time, key, value and headers of each record of partition 0."""
