@@ -29,7 +29,6 @@ from tidelog.segment.filenames import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     RAFT_DELETED_SUFFIX,
-    SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
     is_delete_directory,
     is_index_file,
@@ -39,6 +38,7 @@ from tidelog.segment.filenames import (
     replace_suffix,
 )
 from tidelog.segment.offset_metadata import LogOffsetMetadata
+from tidelog.segment.offset_rules import INT64_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,9 +89,6 @@ class LogLoader:
         self._checkpoints = checkpoints
         self._segments = LogSegments()
         self._recovery = SegmentRecovery(
-        self._names = names
-        self._found_names: frozenset[str] = frozenset()
-        self._found_bytes = 0
             context,
             self._segments,
             epochs,
@@ -112,6 +109,9 @@ class LogLoader:
         except BaseException as error:
             for segment in self._segments:
                 segment.close_handlers()
+            if isinstance(error, CorruptMessage):
+                reason = f"{error}; a recovery of {self._context.name} would cut the log there"
+                raise KafkaStorageError(reason) from error
             raise
 
     def _load(self) -> LoadedLog:
@@ -264,15 +264,14 @@ class LogLoader:
         """
         segment = self._context.open_segment(base_offset)
         try:
-            if self._reason_to_recover(segment, names) and not will_be_recovered:
-                self._names = None
+            if self._reason_to_recover(segment) and not will_be_recovered:
                 self._recovery.recover(segment)
         except BaseException:
             segment.close_handlers()
             raise
         self._segments.add(segment)
 
-    def _reason_to_recover(self, segment: LogSegment, names: Collection[str]) -> str:
+    def _reason_to_recover(self, segment: LogSegment) -> str:
         """Say what is wrong with a segment's indexes; empty if nothing is.
 
         A missing time index is only made anew, and the contents of offset and time indexes are not
@@ -280,13 +279,13 @@ class LogLoader:
         """
         checkpoints = self._checkpoints
         path = log_file(self._context.directory, segment.base_offset)
-        if not segment.has_offset_index(names):
+        if not segment.has_offset_index():
             is_odd = checkpoints.is_clean or segment.base_offset < checkpoints.recovery_point
             level = logging.ERROR if is_odd else logging.INFO
             _log.log(level, "offset-index-missing path=%s", path)
             return "no offset index"
         try:
-            segment.sanity_check(names)
+            segment.sanity_check()
         except CorruptIndex as error:
             _log.warning("index-corrupt path=%s reason=%s", path, error)
             return str(error)
@@ -297,20 +296,23 @@ class LogLoader:
     def _repair_end(self, active: LogSegment) -> None:
         """Cut an unfinished end although the shutdown was clean; Kafka would append behind it.
 
-        Damage that is not just that stays, as in Kafka: good records may lie behind it.
+        Damage that is not just that stays, as in Kafka: good records may lie behind it. But a log
+        that ends where none can is cut: nothing could be appended to it. Kafka takes such an end,
+        which is no number of 64 bits, to be below the log start, and deletes the log whole.
         """
         try:
-            position = active.bad_end()
-        except CorruptMessage as bad:
-            position = bad.position or 0
-        if position is None:
+            bad = active.bad_end()
+        except CorruptMessage:
+            bad = active.bad_end(0)
+        if bad is None:
             return
         path = log_file(self._context.directory, active.base_offset)
-        if ends_here(active.view().file, position) and active.bad_end(0) == position:
+        is_end = ends_here(active.view().file, bad.position) and active.bad_end(0) == bad
+        if is_end or not bad.next_offset <= active.read_next_offset() <= INT64_MAX:
             cut_bytes = self._recovery.recover(active)
             _log.warning("clean-log-cut path=%s cut_bytes=%d", path, cut_bytes)
         else:
-            _log.warning("clean-log-damaged path=%s position=%d", path, position)
+            _log.warning("clean-log-damaged path=%s position=%d", path, bad.position)
 
     def _recover_log(self) -> tuple[int, int]:
         """Check what may not be whole; return recovery point and next offset (both exclusive)."""
