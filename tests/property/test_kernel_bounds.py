@@ -29,6 +29,7 @@ from tidelog.kernels.decode import decode_records
 from tidelog.kernels.encode import cut_batches, write_batches
 from tidelog.kernels.gather import gather, header_positions
 from tidelog.kernels.headers import MOST_LENGTH_BYTES, encode_headers
+from tidelog.kernels.json_lines import PIECES, write_lines
 from tidelog.kernels.key_batches import (
     count_outcome,
     count_records,
@@ -172,8 +173,28 @@ def take(pages: Pages, rng: random.Random, data: Any, table: Any) -> None:
     )
     places = pages.table(rows.HEADER_COLUMNS, rng.randrange(12))
     header_positions(data, headers_at, counts, pages.numbers(np.zeros(count + 1), np.int32), places)
+    lines(pages, rng, data, pages.numbers(table))
     order = pages.numbers([rng.choice((*range(-1, count + 1), 0)) for _ in range(rng.randrange(6))])
     encode(pages, rng, data, pages.numbers(table), order)
+
+
+def lines(pages: Pages, rng: random.Random, data: Any, table: Any) -> None:
+    """Write what a table of records says as JSON, into buffers of every size."""
+    words = [b"w" * rng.randrange(40) for _ in range(PIECES - 1)] + [b"A" * 64]
+    ends = np.cumsum([0, *map(len, words)])
+    if rng.random() < 0.2:
+        ends[rng.randrange(ends.size)] = rng.choice(HOSTILE)
+    write_lines(
+        data,
+        table,
+        pages.bytes(bytes(rng.choice((0, 1, 2, 255)) for _ in range(table.shape[1]))),
+        pages.numbers([rng.choice(HOSTILE) for _ in range(rng.randrange(4))]),
+        pages.bytes(b"".join(words)),
+        pages.numbers(ends),
+        rng.randrange(3),
+        rng.choice((0, 0, 0, 1, -1, 2**62)),
+        pages.bytes(rng.choice((0, 200, 300, 1_000, 20_000))),
+    )
 
 
 def encode(pages: Pages, rng: random.Random, data: Any, table: Any, order: Any) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from itertools import islice
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tidelog.cli.follow import follow
 from tidelog.cli.parser import READ_COMMITTED
@@ -12,7 +13,8 @@ from tidelog.cli.places import find_places
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
 from tidelog.log.reader import ReadUpTo, open_read_only
-from tidelog.records.json_form import Encoding, record_as_json
+from tidelog.records.json_form import Encoding
+from tidelog.records.json_lines import JsonLines
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from tidelog.cli.places import Place
     from tidelog.log.reader import ReadOnlyLog
-    from tidelog.records.record import Record
+    from tidelog.records.columns import RecordColumns
 
 
 def run(args: Namespace) -> int:
@@ -42,27 +44,35 @@ def run(args: Namespace) -> int:
 
 def _print(place: Place, log: ReadOnlyLog, args: Namespace, next_offset: int | None = None) -> int:
     """Print records from ``next_offset`` (None: where the user said) on; return where to go on."""
-    encoding = Encoding(args.encoding)
-    write = sys.stdout.write
     end = log.end_offset(ReadUpTo(args.up_to))
     if not args.follow:
         _tell_what_is_above(log, end)
     if args.isolation == READ_COMMITTED:
         end = log.last_stable_offset(ReadUpTo(args.up_to))
     first = args.start_offset or 0 if next_offset is None else next_offset
-    for record in islice(_chosen(log, first, end, args), args.limit):
-        write(record_as_json(place.topic, place.partition, record, encoding))
-        write("\n")
+    lines = JsonLines(place.topic, place.partition, Encoding(args.encoding))
+    sys.stdout.flush()
+    for columns in _chosen(log, first, end, args):
+        for piece in lines.pieces(columns):
+            sys.stdout.buffer.write(piece)
     return max(first, end)
 
 
-def _chosen(log: ReadOnlyLog, first: int, end: int, args: Namespace) -> Iterator[Record]:
+def _chosen(log: ReadOnlyLog, first: int, end: int, args: Namespace) -> Iterator[RecordColumns]:
+    """Yield the records that the user wants, at most so many as they want."""
     start = max(first, log.log_start_offset)
     stop = end if args.end_offset is None else min(args.end_offset, end)
     committed = args.isolation == READ_COMMITTED
-    for record in log.records(start, stop, since_ms=args.since, committed=committed):
-        if args.until is None or record.timestamp < args.until:
-            yield record
+    left = args.limit
+    if left == 0:
+        return
+    for found in log.columns(start, stop, since_ms=args.since, committed=committed):
+        early = found if args.until is None else found.select(found.timestamp < args.until)
+        yield early if left is None else early.select(np.arange(len(early))[:left])
+        if left is not None:
+            left -= len(early)
+            if left <= 0:
+                return
 
 
 def _tell_what_is_above(log: ReadOnlyLog, end: int) -> None:

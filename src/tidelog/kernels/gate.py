@@ -34,6 +34,7 @@ KERNEL_MODULES: Final = (
     "key_walk",
     "key_batches",
     "key_rewrite",
+    "json_lines",
 )
 """Every module with kernels, by its name under ``tidelog.kernels``."""
 

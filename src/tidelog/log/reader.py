@@ -18,12 +18,11 @@ from tidelog.codec.checkpoint_file import OffsetCheckpoint, read_checkpoint
 from tidelog.errors import (
     CorruptMessage,
     InvalidArgument,
-    InvalidRecord,
     KafkaStorageError,
     OffsetOutOfRange,
-    TidelogError,
 )
 from tidelog.log.committed import AbortedFilter
+from tidelog.log.decoded import decoded
 from tidelog.log.read_only_segment import (
     NO_HINTS,
     Hints,
@@ -39,7 +38,6 @@ from tidelog.log.txn_replay import (
     newest_snapshot,
     replay_transactions,
 )
-from tidelog.records.columns import iterate
 from tidelog.segment.filenames import (
     is_log_file,
     log_directory_name,
@@ -53,6 +51,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tidelog.env.files import FileSystem, OpenFile
+    from tidelog.records.columns import RecordColumns
     from tidelog.records.file_records import Piece
     from tidelog.records.record import Record
 
@@ -242,18 +241,29 @@ class ReadOnlyLog:
         since_ms: int | None = None,
         committed: bool = False,
     ) -> Iterator[Record]:
+        """Yield what ``columns`` yields, record by record; slow, for tools and tests."""
+        found = self.columns(start_offset, end_offset, since_ms=since_ms, committed=committed)
+        for columns in found:
+            yield from columns.records()
+
+    def columns(
+        self,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        *,
+        since_ms: int | None = None,
+        committed: bool = False,
+    ) -> Iterator[RecordColumns]:
         """Yield the records with offsets in ``[start, end)``, without control records.
 
         ``since_ms`` leaves out records with an earlier timestamp, and whole batches without
         decoding them. Arguments and errors as ``pieces``; a batch that does not decode is damage.
+        What is yielded is valid until the next is asked for.
         """
         start, end = self._range(start_offset, end_offset, committed=committed)
         since = -INT64_MAX if since_ms is None else since_ms
         for path, piece in self._located_pieces(start, end, committed=committed):
-            for index in np.flatnonzero(piece.batches.max_timestamp >= since).tolist():
-                for record in _records_of(path, piece, index):
-                    if start <= record.offset < end and record.timestamp >= since:
-                        yield record
+            yield from decoded(path, piece, start, end, since)
 
     def splits(self, start_offset: int, end_offset: int, target_bytes: int) -> list[Split]:
         """Cut offsets ``[start, end)`` into shares of about ``target_bytes``, at index entries.
@@ -463,17 +473,6 @@ def _overlapping(
         for segment, segment_end in zip(segments, ends, strict=False)
         if segment.base_offset < end and segment_end > start
     ]
-
-
-def _records_of(path: str, piece: Piece, index: int) -> Iterator[Record]:
-    """Yield the records of one batch; CorruptMessage, with file and byte, if it does not decode."""
-    batch = piece.batches_in_data.slice(index, index + 1)
-    try:
-        yield from iterate(piece.data, batch)
-    except TidelogError as error:
-        reason = error.reason if isinstance(error, InvalidRecord | CorruptMessage) else str(error)
-        position = int(piece.batches.position[index])
-        raise CorruptMessage(f"a batch does not decode: {reason}", position, path) from error
 
 
 def _between(piece: Piece, start: int, end: int) -> Piece | None:

@@ -1,0 +1,64 @@
+"""Records decoded out of pieces of a log's file, some batches at a time.
+
+Owns how much is decoded at once and what is said of a batch that does not decode. Must not know
+segments or how far a reader may go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidelog.errors import CorruptMessage, InvalidRecord, TidelogError
+from tidelog.records.columns import decode_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.records.columns import RecordColumns
+    from tidelog.records.file_records import Piece
+    from tidelog.records.memory import BatchColumns
+
+GROUP_BYTES: Final = 256 << 10
+"""Plain bytes decoded at a time: few enough that who wants one record gets it soon."""
+
+
+def decoded(
+    path: str, piece: Piece, start: int, end: int, since_ms: int
+) -> Iterator[RecordColumns]:
+    """Yield the records of a piece with offsets in ``[start, end)`` and no earlier timestamp.
+
+    Control records are left out, and batches in which nothing is late enough are not decoded.
+
+    Raises:
+        CorruptMessage: a batch does not decode; with file and byte, after all records before it.
+    """
+    wanted = ~piece.batches.is_control & (piece.batches.max_timestamp >= since_ms)
+    for group in _groups(path, piece, piece.batches_in_data.select(wanted)):
+        chosen = (group.offset >= start) & (group.offset < end) & (group.timestamp >= since_ms)
+        if chosen.all():
+            yield group
+        elif chosen.any():
+            yield group.select(chosen)
+
+
+def _groups(path: str, piece: Piece, batches: BatchColumns) -> Iterator[RecordColumns]:
+    done = 0
+    try:
+        for group in decode_groups(piece.data, batches, group_bytes=GROUP_BYTES):
+            yield group
+            done += len(group.batches)
+    except TidelogError:
+        yield from _one_by_one(path, piece, batches.slice(done))
+
+
+def _one_by_one(path: str, piece: Piece, batches: BatchColumns) -> Iterator[RecordColumns]:
+    """Decode each batch of a group in which one is damaged, up to that one."""
+    at = 0
+    try:
+        for group in decode_groups(piece.data, batches, group_bytes=1):
+            yield group
+            at += len(group.batches)
+    except TidelogError as error:
+        reason = error.reason if isinstance(error, InvalidRecord | CorruptMessage) else str(error)
+        position = int(batches.position[at]) + piece.data_position
+        raise CorruptMessage(f"a batch does not decode: {reason}", position, path) from error
