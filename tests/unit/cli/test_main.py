@@ -107,10 +107,10 @@ def test_a_locked_directory_is_wrong_usage(topic: Cli) -> None:
         assert [topic.on(name).code for name in ("describe", "picture")] == [0, 0]
 
 
-class Closed(io.TextIOWrapper):
+class Closed(io.BytesIO):
     """An output whose reader has left."""
 
-    def write(self, _text: str) -> int:
+    def write(self, _data: object) -> int:
         """Fail as a closed pipe does."""
         raise BrokenPipeError
 
@@ -121,7 +121,8 @@ def test_a_reader_that_leaves_early_is_fine(
 ) -> None:
     """As ``| head`` does; nothing more is written, also not when the interpreter ends."""
     topic.append("a", "b")
-    monkeypatch.setattr(sys, "stdout", Closed(io.BytesIO(), encoding="utf-8"))
+    out = io.TextIOWrapper(Closed(), encoding="utf-8", write_through=True)
+    monkeypatch.setattr(sys, "stdout", out)
 
     assert main([*words, "-d", str(topic.data)]) == 0
     assert sys.stdout is None

@@ -91,7 +91,7 @@ def test_a_number_without_a_positive_twin_is_left_to_plain_code(run: Callable[[A
 
 def test_a_short_buffer_ends_before_a_record(run: Callable[[Any], Any]) -> None:
     """FULL, with whole lines in it; the caller goes on from there."""
-    status, row, found = lines(run, table(*[{}] * 9), room=330)
+    status, row, found = lines(run, table(*[{}] * 9), room=290)
 
     assert (status, found) == (rows.FULL, b"<0;0Cnull,null[]5>\n" * row)
     assert 0 < row < 9
