@@ -16,6 +16,8 @@ from tidelog.codec.layout import byte_view
 from tidelog.errors import InvalidArgument, MessageTooLarge, UnsupportedCompressionType
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tidelog.codec.layout import Buffer
 
 DEFAULT_DECOMPRESSED_LIMIT: Final = 256 * 1024 * 1024
@@ -77,6 +79,8 @@ class _Framing(Protocol):
 
     def decompress(self, data: memoryview, limit: int, magic: int) -> bytes: ...
 
+    def pieces(self, data: memoryview, piece_bytes: int) -> Iterator[bytes]: ...
+
 
 @cache
 def _framing(codec: Codec) -> _Framing:
@@ -124,3 +128,17 @@ def decompress(
             raise MessageTooLarge("decompressed records", len(plain), limit)
         return plain
     return _framing(codec).decompress(byte_view(data), limit, magic)
+
+
+def decompress_in_pieces(codec: Codec, data: Buffer, piece_bytes: int) -> Iterator[bytes]:
+    """Yield what ``decompress`` returns, a piece at a time, however much it is in all.
+
+    Args:
+        codec: which codec, of a batch of magic 2; not NONE.
+        data: a whole compressed record area.
+        piece_bytes: most bytes of a piece; a block of snappy may give more.
+
+    Raises:
+        CorruptMessage: the bytes are damaged or cut short; all before was yielded.
+    """
+    return _framing(codec).pieces(byte_view(data), piece_bytes)

@@ -18,7 +18,7 @@ except ImportError:
     isal_zlib = None  # type: ignore[assignment]  # zlib takes its place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import ModuleType
 
 
@@ -31,7 +31,10 @@ class _Member(Protocol):
     @property
     def unused_data(self) -> bytes: ...
 
-    def decompress(self, data: memoryview, max_length: int, /) -> bytes: ...
+    @property
+    def unconsumed_tail(self) -> bytes: ...
+
+    def decompress(self, data: memoryview | bytes, max_length: int, /) -> bytes: ...
 
 
 _library: ModuleType = isal_zlib or zlib
@@ -69,6 +72,32 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
     if not _is_member(data, at):
         return first
     return first + _read_members(data, at, limit - len(first), limit)
+
+
+def pieces(data: memoryview, piece_bytes: int) -> Iterator[bytes]:
+    """Yield what ``decompress`` returns, up to ``piece_bytes`` at a time."""
+    at, is_first = 0, True
+    bite: memoryview | bytes = b""
+    while is_first or _is_member(data, at):
+        member, is_first = _open_member(_GZIP_ONLY), False
+        while not member.eof:
+            if not bite:
+                bite = data[at : at + _LARGEST_BITE]
+                at += len(bite)
+            part, is_at_end = _read_piece(member, bite, piece_bytes), at == len(data)
+            bite = member.unconsumed_tail
+            if is_at_end and not (part or bite or member.eof):
+                raise CorruptMessage("gzip data is cut short")
+            yield part
+        at -= len(member.unused_data)
+        bite = b""
+
+
+def _read_piece(member: _Member, data: memoryview | bytes, piece_bytes: int) -> bytes:
+    try:
+        return member.decompress(data, piece_bytes)
+    except _error as error:
+        raise CorruptMessage(f"gzip data is damaged: {error}") from error
 
 
 def _read_members(data: memoryview, at: int, left: int, limit: int) -> bytes:

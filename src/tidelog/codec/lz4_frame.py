@@ -6,11 +6,14 @@ the bytes mean. Kafka: ``Lz4BlockOutputStream`` and ``Lz4BlockInputStream``.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import lz4.frame
 
 from tidelog.errors import CorruptMessage, InvalidArgument, MessageTooLarge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FRAME_MAGIC: Final = bytes.fromhex("04224d18")
 STANDARD_HEADER: Final = FRAME_MAGIC + bytes.fromhex("604082")
@@ -79,6 +82,26 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
     if len(decompressor.unused_data or b"") < trailer_bytes:
         raise CorruptMessage("lz4 frame is cut short")
     return plain
+
+
+def pieces(data: memoryview, piece_bytes: int) -> Iterator[bytes]:
+    """Yield what ``decompress`` returns for a batch of magic 2, up to ``piece_bytes`` at a time."""
+    trailer_bytes = 0
+    if data[: len(STANDARD_HEADER)] != STANDARD_HEADER:
+        data, trailer_bytes = _with_plain_header(data, magic=2)
+    decompressor = lz4.frame.LZ4FrameDecompressor()
+    rest: memoryview | bytes = data
+    try:
+        while not decompressor.eof:
+            part = decompressor.decompress(rest, piece_bytes)
+            if not (part or decompressor.eof):
+                raise CorruptMessage("lz4 frame is cut short")
+            yield part
+            rest = b""
+    except RuntimeError as error:
+        raise CorruptMessage(f"lz4 data is damaged: {error}") from error
+    if len(decompressor.unused_data or b"") < trailer_bytes:
+        raise CorruptMessage("lz4 frame is cut short")
 
 
 def _read(decompressor: lz4.frame.LZ4FrameDecompressor, data: memoryview, limit: int) -> bytes:

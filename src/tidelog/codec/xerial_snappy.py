@@ -6,13 +6,16 @@ over ``org.xerial.snappy.SnappyInputStream`` and ``SnappyOutputStream``.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import cramjam
 
 from tidelog.codec.layout import Layout, Wire
 from tidelog.codec.varint import read_unsigned_varint
 from tidelog.errors import CorruptMessage, InvalidRecord, MessageTooLarge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class XerialHeader(NamedTuple):
@@ -60,10 +63,28 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
     damaged further header is an error, not the end.
     """
     del magic
-    if len(data) < XERIAL_HEADER.size or bytes(data[: len(MAGIC)]) != MAGIC:
-        return bytes(_read_block(data, limit, limit))
-    at, left = XERIAL_HEADER.size, limit  # the first header's version is not looked at
+    left = limit
     parts = []
+    for packed in _blocks(data):
+        block = _read_block(packed, left, limit)
+        parts.append(block)
+        left -= len(block)
+    return b"".join(parts)
+
+
+def pieces(data: memoryview, piece_bytes: int) -> Iterator[bytes]:
+    """Yield what ``decompress`` returns, a block at a time, whose size its writer chose."""
+    del piece_bytes
+    for packed in _blocks(data):
+        most_bytes = len(packed) * _MOST_EXPANSION
+        yield bytes(_read_block(packed, most_bytes, most_bytes))
+
+
+def _blocks(data: memoryview) -> Iterator[memoryview]:
+    if len(data) < XERIAL_HEADER.size or bytes(data[: len(MAGIC)]) != MAGIC:
+        yield data
+        return
+    at = XERIAL_HEADER.size  # the first header's version is not looked at
     while len(data) - at >= _BLOCK_SIZE.size:
         size_bytes = _BLOCK_SIZE.unpack(data, at).size_bytes
         if size_bytes == _MAGIC_AS_SIZE:
@@ -72,11 +93,8 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
         at += _BLOCK_SIZE.size
         if not 0 <= size_bytes <= len(data) - at:
             raise CorruptMessage(f"snappy block of {size_bytes} bytes is cut short", position=at)
-        block = _read_block(data[at : at + size_bytes], left, limit)
-        parts.append(block)
-        left -= len(block)
+        yield data[at : at + size_bytes]
         at += size_bytes
-    return b"".join(parts)
 
 
 def _skip_header(data: memoryview, at: int) -> int:

@@ -8,11 +8,14 @@ the bytes mean. Kafka: ``ZstdCompression``.
 from __future__ import annotations
 
 from threading import local
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import zstandard
 
 from tidelog.errors import CorruptMessage, InvalidArgument, MessageTooLarge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 DEFAULT_LEVEL: Final = 3
 MIN_LEVEL: Final = -131072
@@ -99,6 +102,22 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
     except zstandard.ZstdError as error:
         raise CorruptMessage(f"zstd data is damaged: {error}") from error
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def pieces(data: memoryview, piece_bytes: int) -> Iterator[bytes]:
+    """Yield what ``decompress`` returns, up to ``piece_bytes`` at a time."""
+    at = 0
+    try:
+        while at < len(data):
+            end = _skip(data, at)
+            if end is None:
+                end = _measure(data, at).end
+                with zstandard.ZstdDecompressor().stream_reader(data[at:end]) as reader:
+                    while part := reader.read(piece_bytes):
+                        yield part
+            at = end
+    except zstandard.ZstdError as error:
+        raise CorruptMessage(f"zstd data is damaged: {error}") from error
 
 
 def _skip(data: memoryview, at: int) -> int | None:

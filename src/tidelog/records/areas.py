@@ -7,6 +7,7 @@ formats (``unpacked``). Kafka: ``DefaultRecordBatch.uncompressedIterator``.
 from __future__ import annotations
 
 from operator import itemgetter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tidelog.records.memory import BatchColumns
+    from tidelog.records.record import RecordSpan
     from tidelog.records.table import Bytes, Ints
 
 AREA_FROM_BATCH: Final = (
@@ -74,6 +76,50 @@ def decode_areas(data: Bytes, areas: Ints, batch_positions: Ints) -> Ints:
     return out
 
 
+def decode_whole_records(data: Bytes, area: Ints) -> tuple[Ints, int, str]:
+    """Decode the records of one area up to the first that is not whole, or is malformed.
+
+    Returns the rows, the bytes they take from the area's start, and what is wrong with the next
+    record, if there is one.
+    """
+    start, end, count = area[: rows.AREA_COUNT + 1, 0].tolist()
+    most = min(count, (end - start) // MIN_RECORD_BYTES)
+    if not use_kernels(end - start):
+        return _decode_whole_plain(byte_view(data), area[:, 0].tolist())
+    from tidelog.kernels.decode import decode_records  # noqa: PLC0415 - compiles when imported
+
+    out = np.empty((rows.RECORD_COLUMNS, most), np.int64)
+    found, status, _, position = decode_records(data, area, out)
+    if status == rows.OK:
+        return out, end - start, ""
+    return np.ascontiguousarray(out[:, :found]), position - start, rows.STATUS_TEXT[status]
+
+
+def _decode_whole_plain(view: memoryview, area: list[int]) -> tuple[Ints, int, str]:
+    start, end, count = area[: rows.AREA_COUNT + 1]
+    found: list[tuple[int, ...]] = []
+    at, reason = start, ""
+    # Behind the area lie other bytes, into which a record that is cut must not be read.
+    view = view[:end]
+    while len(found) < count and at < end and not reason:
+        try:
+            span = scan_record(view, at, end)
+            found.append(_row_of(span, 0, area))
+            at = span.next_position
+        except InvalidRecord as error:
+            reason = error.reason
+    array = np.array(found, np.int64).reshape(-1, rows.RECORD_COLUMNS).T.copy()
+    return array, at - start, reason
+
+
+def decode_before_damage(data: Bytes, area: Ints) -> Ints:
+    """Decode the records of one area up to the first that does not read."""
+    found: list[tuple[int, ...]] = []
+    with suppress(InvalidRecord):
+        found.extend(_decode_area(byte_view(data), 0, area[:, 0].tolist()))
+    return np.array(found, np.int64).reshape(-1, rows.RECORD_COLUMNS).T.copy()
+
+
 def _decode_plain(view: memoryview, areas: Ints, batch_positions: Ints) -> Ints:
     """Do what the decode kernel does; raise InvalidRecord with the batch's position."""
     found: list[tuple[int, ...]] = []
@@ -88,17 +134,21 @@ def _decode_plain(view: memoryview, areas: Ints, batch_positions: Ints) -> Ints:
 
 
 def _decode_area(view: memoryview, index: int, area: list[int]) -> Iterator[tuple[int, ...]]:
-    at, end, count, base_offset, base_timestamp, max_timestamp, attributes = area
-    is_appended = attributes & _APPEND_TIME
+    at, end, count = area[: rows.AREA_COUNT + 1]
     for _ in range(count):
         span = scan_record(view, at, end)
-        timestamp = wrap_int64(base_timestamp + span.timestamp_delta)
-        yield (
-            wrap_int64(base_offset + span.offset_delta),
-            max_timestamp if is_appended else timestamp,
-            *span[2:8],
-            index,
-        )
+        yield _row_of(span, index, area)
         at = span.next_position
     if count and at != end:
         raise InvalidRecord("bytes are left over after the last record", at)
+
+
+def _row_of(span: RecordSpan, index: int, area: list[int]) -> tuple[int, ...]:
+    base_offset, base_timestamp, max_timestamp, attributes = area[rows.AREA_COUNT + 1 :]
+    timestamp = wrap_int64(base_timestamp + span.timestamp_delta)
+    return (
+        wrap_int64(base_offset + span.offset_delta),
+        max_timestamp if attributes & _APPEND_TIME else timestamp,
+        *span[2:8],
+        index,
+    )

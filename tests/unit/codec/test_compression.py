@@ -8,7 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from tidelog.codec.compression import Codec, compress, decompress
+from tidelog.codec.compression import Codec, compress, decompress, decompress_in_pieces
 from tidelog.errors import (
     CorruptMessage,
     InvalidArgument,
@@ -169,6 +169,40 @@ def test_noise_gives_an_error_or_bytes_within_the_limit() -> None:
         except (CorruptMessage, MessageTooLarge):
             continue
         assert len(plain) <= 8192
+
+
+@pytest.mark.parametrize("codec", REAL)
+@pytest.mark.parametrize("piece_bytes", [1, 100, 4096, 65_536])
+def test_pieces_are_what_all_is_at_once(codec: Codec, piece_bytes: int) -> None:
+    """Whatever their size, they come to the same bytes; a piece is no larger than was asked for."""
+    plain = TEXT * 40 + bytes(5000)
+    packed = compress(codec, plain)
+    twice = packed * 2 if codec in (Codec.GZIP, Codec.ZSTD) else packed
+
+    pieces = list(decompress_in_pieces(codec, twice, piece_bytes))
+
+    assert b"".join(pieces) == decompress(codec, twice)
+    assert codec is Codec.SNAPPY or max(map(len, pieces)) <= piece_bytes
+
+
+@pytest.mark.parametrize("codec", REAL)
+@pytest.mark.parametrize("seed", range(40))
+def test_pieces_of_damaged_data_end_as_all_at_once_does(codec: Codec, seed: int) -> None:
+    """Cut short or with a bit flipped: the same bytes, or an error in both ways."""
+    rng = random.Random(seed)
+    packed = bytearray(compress(codec, rng.randbytes(300) + TEXT * rng.randrange(20)))
+    packed[rng.randrange(len(packed))] ^= 1 << rng.randrange(8)
+    damaged = bytes(packed[: rng.randrange(len(packed) // 2, 2 * len(packed))])
+
+    def outcome(*, in_pieces: bool) -> bytes | None:
+        try:
+            if in_pieces:
+                return b"".join(decompress_in_pieces(codec, damaged, 50))
+            return decompress(codec, damaged)
+        except CorruptMessage:
+            return None
+
+    assert outcome(in_pieces=True) == outcome(in_pieces=False)
 
 
 @pytest.mark.parametrize(
