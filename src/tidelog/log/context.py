@@ -47,8 +47,8 @@ class LogContext:
         """Take other settings from now on; return those before."""
         old = self.config
         self.policy = LeaderPolicy.of(config)
-        return old
         self.config = config
+        return old
 
     @property
     def parent(self) -> str:

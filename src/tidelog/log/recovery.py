@@ -104,7 +104,6 @@ class SegmentRecovery:
             log_start_offset=self._log_start_offset,
             last_offset=segment.base_offset,
             now_ms=context.clock.now_ms(),
-            sync=False,
         )
         observer = _Observer(self._epochs, producers, self._meter)
         size_bytes = segment.size_bytes
@@ -113,7 +112,7 @@ class SegmentRecovery:
         )
         observer.assign_epochs()
         self._meter.advance(size_bytes - observer.seen_bytes)
-        producers.take_snapshot(sync=False)
+        producers.take_snapshot()
         return cut_bytes
 
     def tell_removal(self, segment: LogSegment, reason: str) -> None:
