@@ -25,6 +25,7 @@ def close_locked(state: LogState) -> None:
     state.topic_id.flush()
     with state.context.guard.watch("closing", is_sync=True):
         state.producers.take_snapshot()
+        state.producers.snapshots.sync_all()
         state.local.close()
     state.is_closed = True
 

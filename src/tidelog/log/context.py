@@ -13,6 +13,7 @@ from tidelog.segment.filenames import parse_topic_partition
 from tidelog.segment.segment import LogSegment
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from random import Random
 
     from tidelog.config.log import LogConfig
@@ -70,9 +71,17 @@ class LogContext:
         return f"{self.directory}/{name}"
 
     def open_segment(
-        self, base_offset: int, *, suffix: str = "", preallocate: bool = False
+        self,
+        base_offset: int,
+        *,
+        suffix: str = "",
+        preallocate: bool = False,
+        names: Collection[str] | None = None,
     ) -> LogSegment:
-        """Open the segment that starts at ``base_offset``; create its ``.log`` if missing."""
+        """Open the segment that starts at ``base_offset``; create its ``.log`` if missing.
+
+        Files that are among ``names`` are there, and opened when they are needed.
+        """
         return LogSegment.open(
             self.directory,
             base_offset,
@@ -82,4 +91,5 @@ class LogContext:
             rng=self.rng,
             suffix=suffix,
             preallocate=preallocate and self.config.preallocate,
+            names=names,
         )

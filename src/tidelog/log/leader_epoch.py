@@ -96,6 +96,8 @@ class LeaderEpochCache:
 
     def create(self) -> None:
         """Make the file, empty, unless it is there."""
+        if self._entries:
+            return  # they were read from it
         path = f"{self.directory}/{LEADER_EPOCH_FILE}"
         with self._file_lock:
             if not self._fs.exists(path):
@@ -145,6 +147,8 @@ class LeaderEpochCache:
         if covered == 0:
             return False
         cut = EpochEntry(self._entries[covered - 1].epoch, start_offset)
+        if covered == 1 and self._entries[0] == cut:
+            return False
         self._entries = (cut, *self._entries[covered:])
         self._flush_later()
         return True

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from tidelog.errors import (
     CorruptIndex,
@@ -29,6 +29,7 @@ from tidelog.segment.filenames import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     RAFT_DELETED_SUFFIX,
+    SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
     is_delete_directory,
     is_index_file,
@@ -39,9 +40,10 @@ from tidelog.segment.filenames import (
 )
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.segment.offset_rules import INT64_MAX
+from tidelog.segment.tail import tail_end
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Sequence
 
     from tidelog.log.context import LogContext
     from tidelog.log.leader_epoch import LeaderEpochCache
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
     from tidelog.segment.segment import LogSegment
 
 T = TypeVar("T")
+
+_TEMPORARY: Final = (CLEANED_SUFFIX, SWAP_SUFFIX, DELETED_SUFFIX)
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +74,7 @@ class LoadedLog(NamedTuple):
 
 
 class LogLoader:
-    """Loads one log. Source: Kafka LogLoader."""
+    """Loads one log; ``names``: what its directory holds, if known. Source: Kafka LogLoader."""
 
     def __init__(
         self,
@@ -81,9 +85,13 @@ class LogLoader:
         watcher: LoadWatcher = SILENT,
         *,
         recovery_threads: int = 1,
+        names: Sequence[str] | None = None,
     ) -> None:
         self._context = context
         self._fs = context.fs
+        self._names = names
+        self._found_names: frozenset[str] = frozenset()
+        self._found_bytes = 0
         self._epochs = epochs
         self._producers = producers
         self._checkpoints = checkpoints
@@ -123,7 +131,7 @@ class LogLoader:
             next_offset = recovery_point = 0
         else:
             recovery_point, next_offset = self._retry_on_overflow(self._recover_log)
-            self._segments.active.resize_indexes()
+            self._segments.active.become_active()
         return LoadedLog(self._segments, self._settle(next_offset, recovery_point))
 
     def _settle(self, next_offset: int, recovery_point: int) -> LogOffsets:
@@ -134,7 +142,7 @@ class LogLoader:
         start = max(checkpointed_start, self._segments.first_base_offset)
         if not self._producers.is_empty:
             raise InvariantError("Producer state must be empty during log initialization")
-        self._producers.snapshots.delete_strays(self._segments.base_offsets)
+        self._producers.snapshots.delete_strays(self._segments.base_offsets, self._list())
         rebuild_producer_state(
             self._segments,
             self._producers,
@@ -142,10 +150,11 @@ class LogLoader:
             last_offset=next_offset,
             now_ms=self._context.clock.now_ms(),
             after_clean_shutdown=self._checkpoints.is_clean,
+            sync=False,
         )
         if not self._checkpoints.is_clean:
-            # What was taken away, snapshots above all, must not come back once the log has grown.
-            self._fs.sync_directory(self._context.directory)
+            self._producers.snapshots.unsynced.update(self._producers.snapshots.offsets)
+            self._sync_losses()
         active = self._segments.active
         # A directory that waits for deletion says its log ends at 0, wherever it starts.
         end = max(next_offset, start)
@@ -156,11 +165,28 @@ class LogLoader:
             recovery_point=min(max(recovery_point, start), end),
         )
 
+    def _sync_losses(self) -> None:
+        """Make it durable that something went: it must not come back once the log has grown.
+
+        Above all that is a snapshot of records that were cut off. One that was made anew, of the
+        same records, may come back.
+        """
+        snapshots = self._producers.snapshots
+        kept = {name for name in self._list() if not name.endswith(SNAPSHOT_SUFFIX)}
+        kept.update(snapshots.path(offset).rpartition("/")[2] for offset in snapshots.offsets)
+        if self._segments.size_bytes < self._found_bytes or not kept.issuperset(self._found_names):
+            self._fs.sync_directory(self._context.directory)
+
     # Files that a crash left half-way
 
     def _complete_swaps(self) -> None:
         """Finish or undo the replacement of segments that a crash interrupted."""
-        swaps = self._remove_temporary_files()
+        names = self._list()
+        self._found_names = frozenset(names)
+        if not any(name.endswith(_TEMPORARY) for name in names):
+            return
+        self._names = None
+        swaps = self._remove_temporary_files(names)
         opened = [
             self._context.open_segment(offset_from_file_name(name), suffix=SWAP_SUFFIX)
             for name in swaps
@@ -179,13 +205,19 @@ class LogLoader:
             _log.info("swap-completed path=%s", path)
             self._fs.rename(path, replace_suffix(path, SWAP_SUFFIX, ""))
 
-    def _remove_temporary_files(self) -> list[str]:
+    def _list(self) -> Sequence[str]:
+        """Return what is in the directory: looked at anew whenever that has changed."""
+        if self._names is None:
+            self._names = self._fs.list(self._context.directory)
+        return self._names
+
+    def _remove_temporary_files(self, found: Sequence[str]) -> list[str]:
         """Delete what never became part of the log; return the names of complete new files.
 
         Swap files at or above the lowest ``.cleaned`` offset are not complete: the renaming to
         ``.swap`` goes from the last segment to the first.
         """
-        names = sorted(self._fs.list(self._context.directory))
+        names = sorted(found)
         cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
         swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
         incomplete_from = min(map(offset_from_file_name, cleaned), default=None)
@@ -228,6 +260,7 @@ class LogLoader:
                 self._split(error.base_offset)
 
     def _split(self, base_offset: int) -> None:
+        self._names = None
         _log.info("segment-split directory=%s base_offset=%d", self._context.directory, base_offset)
         segment = self._segments.get(base_offset) or self._context.open_segment(base_offset)
         self._segments.add(segment)
@@ -239,15 +272,17 @@ class LogLoader:
         for segment in self._segments:
             segment.close()
         self._segments.clear()
-        names = sorted(self._fs.list(self._context.directory))
+        self._found_bytes = 0
+        names = sorted(self._list())
         bases = {offset_from_file_name(name) for name in names if is_log_file(name)}
         for name in names:
             if is_index_file(name) and offset_from_file_name(name) not in bases:
                 _log.warning("orphaned-index-deleted path=%s", self._context.path(name))
                 self._fs.delete(self._context.path(name))
         unflushed_from = self._first_unflushed(bases)
+        there = frozenset(names)
         for base_offset in sorted(bases):
-            self._load_segment(base_offset, will_be_recovered=base_offset >= unflushed_from)
+            self._load_segment(base_offset, there, will_be_recovered=base_offset >= unflushed_from)
 
     def _first_unflushed(self, bases: set[int]) -> float:
         """Return the base of the first segment that ``_recover_log`` will check; inf for none."""
@@ -256,22 +291,26 @@ class LogLoader:
         recovery_point = self._checkpoints.recovery_point
         return max((base for base in bases if base <= recovery_point), default=-inf)
 
-    def _load_segment(self, base_offset: int, *, will_be_recovered: bool) -> None:
+    def _load_segment(
+        self, base_offset: int, names: Collection[str], *, will_be_recovered: bool
+    ) -> None:
         """Open a segment, and recover it if it needs that and would not be recovered anyway.
 
         Those past the recovery point wait for their turn: the segment before one of them may end in
         bytes that never reached the disk, and then this one has to go.
         """
-        segment = self._context.open_segment(base_offset)
+        segment = self._context.open_segment(base_offset, names=names)
+        self._found_bytes += segment.size_bytes
         try:
-            if self._reason_to_recover(segment) and not will_be_recovered:
+            if self._reason_to_recover(segment, names) and not will_be_recovered:
+                self._names = None
                 self._recovery.recover(segment)
         except BaseException:
             segment.close_handlers()
             raise
         self._segments.add(segment)
 
-    def _reason_to_recover(self, segment: LogSegment) -> str:
+    def _reason_to_recover(self, segment: LogSegment, names: Collection[str]) -> str:
         """Say what is wrong with a segment's indexes; empty if nothing is.
 
         A missing time index is only made anew, and the contents of offset and time indexes are not
@@ -279,13 +318,13 @@ class LogLoader:
         """
         checkpoints = self._checkpoints
         path = log_file(self._context.directory, segment.base_offset)
-        if not segment.has_offset_index():
+        if not segment.has_offset_index(names):
             is_odd = checkpoints.is_clean or segment.base_offset < checkpoints.recovery_point
             level = logging.ERROR if is_odd else logging.INFO
             _log.log(level, "offset-index-missing path=%s", path)
             return "no offset index"
         try:
-            segment.sanity_check()
+            segment.sanity_check(names)
         except CorruptIndex as error:
             _log.warning("index-corrupt path=%s reason=%s", path, error)
             return str(error)
@@ -317,13 +356,13 @@ class LogLoader:
     def _recover_log(self) -> tuple[int, int]:
         """Check what may not be whole; return recovery point and next offset (both exclusive)."""
         checkpoints, segments = self._checkpoints, self._segments
+        if not checkpoints.is_clean:
+            self._names = None
         if not checkpoints.is_clean and segments.all:
             self._remove(self._recovery.recover_from(checkpoints.recovery_point), "recovery")
-        if checkpoints.is_clean and segments.all:
-            self._repair_end(segments.active)
-        is_kept = True
+        end = self._checked_end()
         start = checkpoints.log_start_offset
-        if segments.all and (end := segments.active.read_next_offset()) < start:
+        if end is not None and end < start:
             _log.warning(
                 "log-emptied directory=%s log_end_offset=%d log_start_offset=%d",
                 *(self._context.directory, end, start),
@@ -331,15 +370,29 @@ class LogLoader:
             self._remove(list(segments), "log start offset beyond the end")
             self._epochs.clear_and_flush()
             self._producers.truncate_fully_and_start_at(start)
-            is_kept = False
+        is_kept = end is None or end >= start
         if not segments.all:
             segments.add(self._context.open_segment(start, preallocate=True))
-        next_offset = segments.active.read_next_offset()
+            end = segments.active.read_next_offset()
+        assert end is not None
         if checkpoints.is_clean and is_kept:
-            return next_offset, next_offset
-        return min(checkpoints.recovery_point, next_offset), next_offset
+            return end, end
+        return min(checkpoints.recovery_point, end), end
+
+    def _checked_end(self) -> int | None:
+        """Return the offset behind the last segment, which is made whole; None without segments."""
+        if not self._segments.all:
+            return None
+        active = self._segments.active
+        if self._checkpoints.is_clean:
+            end = tail_end(active.view())
+            if end is not None:
+                return end
+            self._repair_end(active)
+        return active.read_next_offset()
 
     def _remove(self, segments: list[LogSegment], reason: str) -> None:
+        self._names = None
         for segment in segments:
             self._recovery.tell_removal(segment, reason)
             self._segments.remove(segment.base_offset)

@@ -113,12 +113,20 @@ class Log(ReadableLog):
         guard = DirectoryGuard(directory.rpartition("/")[0], on_failure)
         context = LogContext(directory, config, fs, clock, scheduler, rng, guard)
         with guard.watch("loading the log"):
-            fs.make_directory(directory)
+            names = _names_in(fs, directory)
             epochs = LeaderEpochCache.open(directory, fs=fs, scheduler=scheduler, guard=guard)
-            producers = ProducerStateManager(directory, fs=fs, clock=clock, config=producer_config)
+            producers = ProducerStateManager(
+                directory, fs=fs, clock=clock, config=producer_config, names=names
+            )
             checkpoints = LogCheckpoints(log_start_offset, recovery_point, clean_shutdown)
             loader = LogLoader(
-                context, epochs, producers, checkpoints, watcher, recovery_threads=recovery_threads
+                context,
+                epochs,
+                producers,
+                checkpoints,
+                watcher,
+                recovery_threads=recovery_threads,
+                names=names,
             )
             loaded = loader.load()
             local = LocalLog(context, loaded.segments)
@@ -391,3 +399,12 @@ class Log(ReadableLog):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _names_in(fs: FileSystem, directory: str) -> list[str]:
+    """Return what is in a directory, which is made if it is missing."""
+    try:
+        return fs.list(directory)
+    except FileNotFoundError:
+        fs.make_directory(directory)
+        return []

@@ -18,7 +18,7 @@ from tidelog.log.txn_order import TxnOrder
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
@@ -46,14 +46,21 @@ class ProducerStateConfig:
 class ProducerStateManager:
     """Producers by id, and transactions by first offset, as of ``map_end_offset`` (exclusive).
 
-    Changed under the log's lock. Source: Kafka ProducerStateManager.
+    Changed under the log's lock. ``names``: what the directory holds, if that is known.
+    Source: Kafka ProducerStateManager.
     """
 
     def __init__(
-        self, directory: str, *, fs: FileSystem, clock: Clock, config: ProducerStateConfig
+        self,
+        directory: str,
+        *,
+        fs: FileSystem,
+        clock: Clock,
+        config: ProducerStateConfig,
+        names: Collection[str] | None = None,
     ) -> None:
         self.config = config
-        self.snapshots = SnapshotFiles(directory, fs)
+        self.snapshots = SnapshotFiles(directory, fs, names)
         self.map_end_offset = 0
         self.last_snapshot_offset = 0
         self._clock = clock

@@ -27,18 +27,20 @@ def rebuild_producer_state(
     last_offset: int,
     now_ms: int,
     after_clean_shutdown: bool = False,
+    sync: bool = True,
 ) -> None:
     """Bring ``producers`` to ``last_offset`` (exclusive), which may lie before or after its own.
 
     The newest snapshot in range is loaded and the batches behind it are replayed. Snapshots are
     left at the bases of the last two segments and at ``last_offset``. After a clean shutdown a log
-    without any snapshot had no producers, so nothing is read.
+    without any snapshot had no producers, so nothing is read. Without ``sync`` the snapshots become
+    durable when the log is closed: one that a power cut takes is made anew by the next start.
     """
     wanted = sorted({*segments.base_offsets[-2:], last_offset})
     if after_clean_shutdown and producers.snapshots.latest is None:
         for offset in wanted:
             producers.map_end_offset = offset
-            producers.take_snapshot()
+            producers.take_snapshot(sync=sync)
         return
     was_empty = producers.is_empty and producers.map_end_offset >= last_offset
     producers.truncate_and_reload(log_start_offset, last_offset, now_ms)
@@ -51,10 +53,10 @@ def rebuild_producer_state(
             start = max(segment.base_offset, producers.map_end_offset, log_start_offset)
             producers.map_end_offset = start
             if segment.base_offset in wanted:
-                producers.take_snapshot()
+                producers.take_snapshot(sync=sync)
             _replay_segment(producers, segment, start, last_offset)
     producers.map_end_offset = last_offset
-    producers.take_snapshot()
+    producers.take_snapshot(sync=sync)
 
 
 def _replay_segment(

@@ -31,14 +31,18 @@ _log = logging.getLogger(__name__)
 class SnapshotFiles:
     """Snapshot files by offset: the first offset that a file does not reflect.
 
-    Changed under the log's lock; ``sync`` may run on any thread.
+    Changed under the log's lock; ``sync`` may run on any thread. ``unsynced`` are those that a
+    power cut may take.
     """
 
-    def __init__(self, directory: str, fs: FileSystem) -> None:
+    def __init__(
+        self, directory: str, fs: FileSystem, names: Collection[str] | None = None
+    ) -> None:
         self.directory = directory
         self._fs = fs
         self._offsets: set[int] = set()
-        self.scan()
+        self.unsynced: set[int] = set()
+        self.scan(names)
 
     @property
     def offsets(self) -> list[int]:
@@ -54,17 +58,18 @@ class SnapshotFiles:
         """Return the path of the snapshot at ``offset``."""
         return producer_snapshot_file(self.directory, offset)
 
-    def scan(self) -> None:
-        """Look at the directory anew."""
-        names = self._fs.list(self.directory)
+    def scan(self, names: Collection[str] | None = None) -> None:
+        """Look at the directory anew; not if ``names`` says what is in it."""
+        found = self._fs.list(self.directory) if names is None else names
         self._offsets = {
-            offset_from_file_name(name) for name in names if name.endswith(SNAPSHOT_SUFFIX)
+            offset_from_file_name(name) for name in found if name.endswith(SNAPSHOT_SUFFIX)
         }
 
     def write(self, offset: int, entries: Iterable[ProducerSnapshotEntry], *, sync: bool) -> None:
         """Write a snapshot at ``offset``; durable on return only with ``sync``."""
         self._fs.write(self.path(offset), pack_snapshot(entries))
         self._offsets.add(offset)
+        self.unsynced.add(offset)
         if sync:
             self.sync(offset)
 
@@ -72,6 +77,12 @@ class SnapshotFiles:
         """Make the snapshot at ``offset`` durable; one that is gone meanwhile is no matter."""
         with suppress(FileNotFoundError), closing(self._fs.open(self.path(offset))) as file:
             file.sync()
+        self.unsynced.discard(offset)
+
+    def sync_all(self) -> None:
+        """Make every snapshot durable."""
+        for offset in sorted(self.unsynced & self._offsets):
+            self.sync(offset)
 
     def read_latest(self) -> tuple[int, list[ProducerSnapshotEntry]] | None:
         """Return offset and entries of the newest readable snapshot; delete unreadable ones."""
@@ -114,13 +125,16 @@ class SnapshotFiles:
             return None
         return doomed
 
-    def delete_strays(self, segment_bases: Collection[int]) -> None:
+    def delete_strays(
+        self, segment_bases: Collection[int], names: Collection[str] | None = None
+    ) -> None:
         """Delete snapshots that belong to no segment, but the one of a clean shutdown.
 
         That one is the greatest, at or above the last segment's base. The directory is looked at
-        anew. Source: Kafka ProducerStateManager.removeStraySnapshots.
+        anew, if ``names`` does not say what is in it.
+        Source: Kafka ProducerStateManager.removeStraySnapshots.
         """
-        self.scan()
+        self.scan(names)
         strays = sorted(self._offsets.difference(segment_bases))
         if strays and strays[-1] >= max(segment_bases, default=0):
             strays.pop()

@@ -81,6 +81,7 @@ class IndexFile:
         self._file: OpenFile | None = None
         self._file_bytes = 0
         self._is_sealed = False
+        self._is_growing = False
         self._is_unsynced = True
         self._lock: Final = Lock()
 
@@ -106,7 +107,7 @@ class IndexFile:
     def max_entries(self) -> int:
         """How many entries the file has room for as it stands."""
         self.entries()
-        size = self._max_bytes if self._entries is None else self._file_bytes
+        size = self._max_bytes if self._entries is None else self._room_bytes
         return size // self._entry.itemsize
 
     @property
@@ -120,7 +121,11 @@ class IndexFile:
         published = self._entries
         if published is None:
             return self.free_entries == 0
-        return (published.filled + self.kept_back + 1) * self._entry.itemsize > self._file_bytes
+        return (published.filled + self.kept_back + 1) * self._entry.itemsize > self._room_bytes
+
+    @property
+    def _room_bytes(self) -> int:
+        return max(self._max_bytes, self._file_bytes) if self._is_growing else self._file_bytes
 
     @property
     def size_bytes(self) -> int:
@@ -155,6 +160,14 @@ class IndexFile:
         wanted = self._round_down(self._max_bytes if max_bytes is None else max_bytes)
         self.trim()
         self._set_size(self._writable(), max(wanted, self.size_bytes))
+        self._is_sealed = self._is_growing = False
+
+    def grow(self) -> None:
+        """Take entries up to the greatest size; unlike after ``resize`` the file grows with them.
+
+        Nothing is touched, so that this costs nothing where no entry comes.
+        """
+        self._is_growing = True
         self._is_sealed = False
 
     def trim(self) -> None:
@@ -167,16 +180,16 @@ class IndexFile:
         self._is_sealed = True
 
     def reset(self) -> None:
-        """Drop all entries, unread, and give the file its greatest size."""
+        """Drop all entries, unread, and let the file grow anew."""
         with self._lock:
             if self._entries is None and self._fs.exists(self.path):
                 # A file that was not trimmed is read in vain: it is megabytes of zeros.
                 self._file = self._fs.open(self.path, "w")
                 self._file_bytes = self._file.size()
                 self._entries = self._empty
-        self._writable()
+        self._set_size(self._writable(), 0)
         self.keep(0)
-        self.resize()
+        self.grow()
 
     def sync(self) -> None:
         """Make the entries durable; a missing file is created."""

@@ -26,7 +26,7 @@ from tidelog.segment.segment_files import SegmentFiles
 from tidelog.segment.time_index import TimestampOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from random import Random
 
     from tidelog.codec.layout import Buffer
@@ -95,6 +95,7 @@ class LogSegment(SegmentReader):
         rng: Random,
         suffix: str = "",
         preallocate: bool = False,
+        names: Collection[str] | None = None,
     ) -> LogSegment:
         """Open the segment that starts at ``base_offset``; its .log file is made if missing.
 
@@ -107,6 +108,8 @@ class LogSegment(SegmentReader):
             rng: draws the jitter of time-based rolls.
             suffix: behind the usual names of the files.
             preallocate: give a new .log file its full size at once.
+            names: what the directory holds, if that is known: files that are there are then
+                opened only when they are needed.
 
         Raises KafkaStorageError for a .log file of 2 GiB or more.
         """
@@ -117,6 +120,7 @@ class LogSegment(SegmentReader):
             suffix=suffix,
             index_bytes=config.segment_index_bytes,
             preallocated_bytes=config.segment_size_bytes if preallocate else 0,
+            names=names,
         )
         return cls(base_offset, config, files, clock, _jitter_ms(config, rng))
 
@@ -159,6 +163,11 @@ class LogSegment(SegmentReader):
     def offset_of_max_timestamp(self) -> int:
         """Last offset of the first batch that has ``max_timestamp``."""
         return self.largest_so_far().offset
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the .log file holds a descriptor: it does once it was read or written."""
+        return self._files.is_open
 
     @property
     def modified_ms(self) -> int:
@@ -324,6 +333,13 @@ class LogSegment(SegmentReader):
             self.offset_index.resize()
             self.time_index.resize()
 
+    def become_active(self) -> None:
+        """Open the .log file for appends, and let the indexes grow with them."""
+        with self._files_lock:
+            self._files.writable_log()
+            self.offset_index.grow()
+            self.time_index.grow()
+
     def become_inactive(self) -> None:
         """Note the greatest timestamp and trim all files: no more is appended."""
         with self._files_lock:
@@ -332,19 +348,23 @@ class LogSegment(SegmentReader):
             self.time_index.seal()
             self._files.cut_log(self._size_bytes)
 
-    def sanity_check(self) -> None:
+    def sanity_check(self, names: Collection[str] | None = None) -> None:
         """Check what nothing else does: CorruptIndex if the transaction index is damaged.
 
-        A missing time index is made, empty, and not refilled, as in Kafka.
+        A missing time index is made, empty, and not refilled, as in Kafka. ``names``: what is in
+        the directory, if that is known.
         """
-        if not self._files.has_time_index():
+        if not self._files.is_there(self.time_index.path, names):
             self.time_index.create()
             self.time_index.seal()
         self.txn_index.sanity_check()
 
-    def has_offset_index(self) -> bool:
-        """Whether the offset index is there as a file; without it the segment is recovered."""
-        return self._files.has_offset_index()
+    def has_offset_index(self, names: Collection[str] | None = None) -> bool:
+        """Whether the offset index is there as a file; without it the segment is recovered.
+
+        ``names``: what is in the directory, if that is known.
+        """
+        return self._files.is_there(self.offset_index.path, names)
 
     # Files
 
@@ -380,7 +400,7 @@ class LogSegment(SegmentReader):
             self._files.close_handlers()
             if not self._is_closed:
                 self._is_closed = True
-                self._files.log.close()
+                self._files.close_log()
 
     def delete(self) -> None:
         """Let go of the files and delete them; absent ones are fine. Slices stay readable."""
@@ -405,7 +425,8 @@ class LogSegment(SegmentReader):
 
     def _write(self, data: Buffer, plan: PlannedEntries | PlannedEntry | None) -> None:
         """Write batches and entries, or neither."""
-        log, offset_index, time_index = self._files.log, self.offset_index, self.time_index
+        offset_index, time_index = self.offset_index, self.time_index
+        log = self._files.writable_log()
         offset_index.create()
         time_index.create()
         counts = offset_index.entry_count, time_index.entry_count

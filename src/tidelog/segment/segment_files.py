@@ -6,7 +6,9 @@ Kafka: the file handling of ``LogSegment`` and ``FileRecords``.
 
 from __future__ import annotations
 
+import errno
 import logging
+from threading import Lock
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tidelog.errors import KafkaStorageError
@@ -25,9 +27,9 @@ from tidelog.segment.time_index import TimeIndex
 from tidelog.segment.txn_index import TransactionIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
-    from tidelog.env.files import FileSystem
+    from tidelog.env.files import FileSystem, OpenFile
 
 _log = logging.getLogger(__name__)
 
@@ -44,13 +46,21 @@ class _NamedFile(Protocol):
 
 
 class SegmentFiles:
-    """A .log file, open, with its indexes, which are opened where needed.
+    """A .log file with its indexes, each opened where it is first needed, and kept open.
 
-    Renaming closes nothing: slices of the .log file go on reading.
+    Renaming closes nothing: slices of the .log file go on reading. ``_lock`` guards the opening.
+    ``names``: what is in the directory, if that is known; otherwise each file is looked for.
     """
 
     def __init__(
-        self, fs: FileSystem, directory: str, base_offset: int, suffix: str, index_bytes: int
+        self,
+        fs: FileSystem,
+        directory: str,
+        base_offset: int,
+        *,
+        suffix: str,
+        index_bytes: int,
+        names: Collection[str] | None = None,
     ) -> None:
         self._fs: Final = fs
         self.log_path = log_file(directory, base_offset, suffix)
@@ -60,11 +70,14 @@ class SegmentFiles:
         self.time_index: Final = TimeIndex(
             fs, time_index_file(directory, base_offset, suffix), base_offset, index_bytes
         )
-        self.txn_index: Final = TransactionIndex(
-            fs, transaction_index_file(directory, base_offset, suffix), base_offset
-        )
+        txn_path = transaction_index_file(directory, base_offset, suffix)
+        has_txns = None if names is None else _name_of(txn_path) in names
+        self.txn_index: Final = TransactionIndex(fs, txn_path, base_offset, exists=has_txns)
         self.size_at_open = 0
-        self.log: Final = fs.open(self.log_path, "w")
+        self._log: OpenFile | None = None
+        self._read_only: OpenFile | None = None
+        self._is_closed = False
+        self._lock: Final = Lock()
 
     @classmethod
     def open(
@@ -76,26 +89,68 @@ class SegmentFiles:
         suffix: str,
         index_bytes: int,
         preallocated_bytes: int,
+        names: Collection[str] | None = None,
     ) -> SegmentFiles:
         """Open the .log file; a new one is made ``preallocated_bytes`` long at once.
 
         ``size_at_open`` is the number of bytes that are taken for records: all of an existing
-        file, none of a new one. Raises KafkaStorageError for a file of 2 GiB or more.
+        file, none of a new one. A file that ``names`` says is there is only looked at, and opened
+        by the first who needs it. Raises KafkaStorageError for a file of 2 GiB or more.
         """
-        exists = fs.exists(log_file(directory, base_offset, suffix))
-        files = cls(fs, directory, base_offset, suffix, index_bytes)
+        files = cls(fs, directory, base_offset, suffix=suffix, index_bytes=index_bytes, names=names)
+        if names is not None and _name_of(files.log_path) in names:
+            files.size_at_open = fs.stat(files.log_path).size_bytes
+            files._check_size()
+            return files
+        exists = fs.exists(files.log_path)
+        log = files.writable_log()
         try:
             if exists:
-                files.size_at_open = files.log.size()
+                files.size_at_open = log.size()
                 files._check_size()
             elif preallocated_bytes:
-                files.log.truncate(preallocated_bytes)
+                log.truncate(preallocated_bytes)
         except (OSError, KafkaStorageError):
-            files.log.close()
+            files.close_log()
             if not exists:
                 fs.delete(files.log_path)
             raise
         return files
+
+    @property
+    def log(self) -> OpenFile:
+        """The .log file, to be read; opened now if it was not yet."""
+        return self._log or self._read_only or self._opened()
+
+    def _opened(self) -> OpenFile:
+        with self._lock:
+            known = self._log or self._read_only
+            if known is None:
+                self._check_open()
+                known = self._read_only = self._fs.open(self.log_path)
+            return known
+
+    def writable_log(self) -> OpenFile:
+        """Return the .log file, to be written; a missing one is made.
+
+        One opened to be read stays open till the end: readers may be about to use it.
+        """
+        if self._log is not None:
+            return self._log
+        with self._lock:
+            if self._log is None:
+                self._check_open()
+                self._log = self._fs.open(self.log_path, "w")
+            return self._log
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the .log file is held open."""
+        return not self._is_closed and (self._log or self._read_only) is not None
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise OSError(errno.EBADF, "file is closed", self.log_path)
 
     def _check_size(self) -> None:
         if self.size_at_open > INT32_MAX:
@@ -116,18 +171,14 @@ class SegmentFiles:
             if self._fs.exists(path):
                 self._fs.set_mtime_ms(path, modified_ms)
 
-    def has_offset_index(self) -> bool:
-        """Whether the offset index is there as a file."""
-        return self._fs.exists(self.offset_index.path)
-
-    def has_time_index(self) -> bool:
-        """Whether the time index is there as a file."""
-        return self._fs.exists(self.time_index.path)
+    def is_there(self, path: str, names: Collection[str] | None) -> bool:
+        """Whether there is such a file; ``names``: what is in its directory, if that is known."""
+        return self._fs.exists(path) if names is None else _name_of(path) in names
 
     def cut_log(self, size_bytes: int) -> None:
         """Cut the .log file behind ``size_bytes``, unless it ends there: that changes its time."""
         if self.log.size() > size_bytes:
-            self.log.truncate(size_bytes)
+            self.writable_log().truncate(size_bytes)
 
     def sync_indexes(self) -> None:
         """Make the indexes durable; the records that they point at were made so before."""
@@ -149,10 +200,21 @@ class SegmentFiles:
 
     def _close_log(self, size_bytes: int) -> None:
         try:
-            self.cut_log(size_bytes)
-            self.log.sync()
+            if self._log is not None or self._read_only is not None:
+                self.cut_log(size_bytes)
+                self.log.sync()
         finally:
-            self.log.close()
+            self.close_log()
+
+    def close_log(self) -> None:
+        """Let go of the .log file without writing anything; nothing if it was never opened."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            for file in (self._log, self._read_only):
+                if file is not None:
+                    file.close()
 
     def close_handlers(self) -> None:
         """Let go of the indexes' files without writing anything."""
@@ -219,8 +281,12 @@ class SegmentFiles:
             index.moved_to(_in_directory(directory, index.path))
 
 
+def _name_of(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
 def _in_directory(directory: str, path: str) -> str:
-    return f"{directory}/{path.rpartition('/')[2]}"
+    return f"{directory}/{_name_of(path)}"
 
 
 def _try_all(*actions: Callable[[], None]) -> None:

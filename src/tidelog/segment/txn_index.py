@@ -57,16 +57,18 @@ class TransactionIndex:
     The file is made by the first entry, and is not preallocated. An entry lies in the segment that
     holds the marker, though the transaction may have begun before it. Readers take the published
     entries and never lock; ``_lock`` guards loading and the path. The descriptor is held only
-    between a write and the next ``sync``.
+    between a write and the next ``sync``. ``exists`` says whether the file is there, where known.
 
     Source: Kafka TransactionIndex.
     """
 
-    def __init__(self, fs: FileSystem, path: str, base_offset: int) -> None:
+    def __init__(
+        self, fs: FileSystem, path: str, base_offset: int, *, exists: bool | None = None
+    ) -> None:
         self.path = path
         self.base_offset: Final = base_offset
         self._fs: Final = fs
-        self._exists = fs.exists(path)
+        self._exists = fs.exists(path) if exists is None else exists
         self._published: _Published | None = None if self._exists else _NOTHING
         self._file: OpenFile | None = None
         self._last_offset: int | None = None

@@ -1,0 +1,74 @@
+"""What opening a log asks of the disk: as little as it can."""
+
+from __future__ import annotations
+
+from tidelog.testing import build_batch
+from tidelog.testing.logs import LogHome, all_values
+
+NOW_MS = 1_700_000_000_000
+VALUES = [b"0", b"1", b"2", b"3", b"4"]
+
+
+def batch(value: bytes) -> bytes:
+    """Make a batch of one record."""
+    return build_batch([(NOW_MS, b"key", value, ())])
+
+
+def home_of(*, close: bool = True) -> LogHome:
+    """Leave a log of one-record batches behind, two in each segment: bases 0, 2 and 4."""
+    home = LogHome(internal_segment_bytes=2 * len(batch(b"0")), index_interval_bytes=0)
+    log = home.open()
+    for value in VALUES:
+        log.append_as_leader(batch(value))
+    if close:
+        log.close()
+    else:
+        home.restart()
+    return home
+
+
+def changes(home: LogHome) -> list[str]:
+    """Name what was done to files since the last process ended."""
+    kept = {"open", "read", "list", "stat", "exists", "pread"}
+    return [operation.name for operation in home.fs.operations if operation.name not in kept]
+
+
+def test_a_start_after_a_clean_stop_writes_nothing() -> None:
+    """No file is written, cut or made durable, so that a thousand logs load in a second."""
+    home = home_of()
+    before = len(changes(home))
+
+    home.open()
+
+    assert changes(home)[before:] == []
+
+
+def test_files_of_inactive_segments_are_opened_when_they_are_read() -> None:
+    """A thousand logs need a thousand descriptors, however many segments they have."""
+    home = home_of()
+    log = home.open()
+    at_start = {segment.base_offset: segment.is_open for segment in log.segments}
+
+    values = [value for _, value in all_values(log)]
+
+    assert (at_start, values) == ({0: False, 2: False, 4: True}, VALUES)
+    assert all(segment.is_open for segment in log.segments)
+
+
+def test_a_log_that_lost_nothing_is_not_synced() -> None:
+    """A kill loses nothing: a thousand syncs, one a log, would only make the start wait."""
+    home = home_of(close=False)
+    before = len(changes(home))
+
+    home.open(clean=False, recovery_point=4)
+
+    assert [name for name in changes(home)[before:] if name.startswith("sync")] == []
+
+
+def test_a_snapshot_of_a_recovery_is_durable_once_the_log_is_closed() -> None:
+    """After a clean stop nothing else tells of the producers."""
+    home = home_of(close=False)
+    log = home.open(clean=False)
+    log.close()
+
+    assert log.producers.snapshots.unsynced == set()
