@@ -119,7 +119,16 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _run_command(args: Namespace) -> int:
-    code: int = import_module(f"tidelog.cli.{args.command.replace('-', '_')}").run(args)
+    module = import_module(f"tidelog.cli.{args.command.replace('-', '_')}")
+    code: int
+    if args.command == "run":
+        code = module.run(args)
+        return code
+    from tidelog.cli.notices import telling  # not for --help, which answers at once
+
+    told: frozenset[str] = getattr(module, "TOLD_BY_OUTPUT", frozenset())
+    with telling(f"tidelog {args.command}", verbose=args.verbose, left_out=told):
+        code = module.run(args)
     return code
 
 

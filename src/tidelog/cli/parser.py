@@ -6,12 +6,23 @@ could be loaded. What a command does stands in the module of its name beside thi
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from argparse import RawDescriptionHelpFormatter
 from typing import TYPE_CHECKING, Final
 
+from tidelog.cli.command_parser import CommandParser
+from tidelog.cli.words import (
+    directory_name,
+    key_value,
+    not_negative,
+    offset_target,
+    positive,
+    time_ms,
+)
+
 if TYPE_CHECKING:
-    from argparse import Namespace, _SubParsersAction
-    from collections.abc import Sequence
+    from argparse import _SubParsersAction
+
+    Commands = _SubParsersAction[CommandParser]
 
 DESCRIPTION: Final = """\
 Kafka's log in Python: look into, write and repair log directories, byte for byte as Kafka does.
@@ -21,31 +32,17 @@ A data directory holds one directory per partition, named <topic>-<partition>.
 
 READ_COMMITTED: Final = "read_committed"
 
-EXIT_CODES: Final = "exit codes: 0 fine, 1 the data is bad, 2 the usage is wrong"
+EXIT_CODES: Final = (
+    "exit codes: 0 fine, 1 the data is bad, 2 the usage is wrong; 130 Ctrl-C, 143 SIGTERM"
+)
+_TIME: Final = (
+    "TIME: milliseconds since 1970, or as 2026-11-21T14:30, in UTC unless it says another zone"
+)
 
 
-class CommandParser(ArgumentParser):
-    """A command's parser, which takes options before, between and behind the other words."""
-
-    _is_sorted = False
-    """Whether options and other words have been told apart; they are looked at in turn then."""
-
-    def parse_known_args(  # type: ignore[override]  # as argparse calls it for a command
-        self, args: Sequence[str] | None = None, namespace: Namespace | None = None
-    ) -> tuple[Namespace, list[str]]:
-        """Parse, so that ``append t -d DIR FILE`` finds its FILE."""
-        if self._is_sorted or self._subparsers is not None:
-            return super().parse_known_args(args, namespace)
-        self._is_sorted = True
-        try:
-            return self.parse_known_intermixed_args(args, namespace)
-        finally:
-            self._is_sorted = False
-
-
-def make_parser() -> ArgumentParser:
+def make_parser() -> CommandParser:
     """Return the parser of the whole command line; ``args.command`` names the command."""
-    parser = ArgumentParser(
+    parser = CommandParser(
         prog="tidelog",
         description=DESCRIPTION,
         epilog=EXIT_CODES,
@@ -53,67 +50,85 @@ def make_parser() -> ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", help="print the version and leave")
-    made_by: type[ArgumentParser] = CommandParser
-    commands = parser.add_subparsers(
-        dest="command", metavar="COMMAND", title="commands", parser_class=made_by
-    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for add in _COMMANDS:
         add(commands)
     return parser
 
 
 def _command(
-    commands: _SubParsersAction[ArgumentParser], name: str, text: str, epilog: str | None = None
-) -> ArgumentParser:
-    return commands.add_parser(
+    commands: Commands,
+    name: str,
+    text: str,
+    epilog: str | None = None,
+    *,
+    has_verbose: bool = True,
+) -> CommandParser:
+    parser = commands.add_parser(
         name,
         help=text,
         description=text[:1].upper() + text[1:] + ".",
-        epilog=epilog or EXIT_CODES,
+        epilog=f"{epilog}\n\n{EXIT_CODES}" if epilog else EXIT_CODES,
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    if has_verbose:
+        parser.add_argument(
+            "-v",
+            "--verbose",
+            action="store_true",
+            help="tell each step as a log line on standard error",
+        )
+    return parser
 
 
-def _directory(parser: ArgumentParser, *, partition: bool = False) -> None:
+def _directory(parser: CommandParser, *, partition: bool = False) -> None:
     what = "data directory" + (", or one partition's directory" if partition else "")
-    parser.add_argument("-d", "--dir", required=True, metavar="DIR", dest="directory", help=what)
+    parser.add_argument(
+        "-d",
+        "--dir",
+        required=True,
+        type=directory_name,
+        metavar="DIR",
+        dest="directory",
+        help=what,
+    )
 
 
-def _settings(parser: ArgumentParser) -> None:
+def _settings(parser: CommandParser) -> None:
     parser.add_argument(
         "-o",
         "--option",
         action="append",
         default=[],
-        type=_key_value,
+        type=key_value,
         metavar="KEY=VALUE",
         dest="options",
         help="a Kafka setting, as retention.ms=-1; may be given again",
     )
 
 
-def _json(parser: ArgumentParser) -> None:
+def _json(parser: CommandParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
-def _create(commands: _SubParsersAction[ArgumentParser]) -> None:
+def _create(commands: Commands) -> None:
     parser = _command(commands, "create", "create a topic")
     parser.add_argument("topic", metavar="TOPIC")
     _directory(parser)
     parser.add_argument(
-        "-p", "--partitions", type=_positive, default=1, metavar="N", help="how many (default 1)"
+        "-p", "--partitions", type=positive, default=1, metavar="N", help="how many (default 1)"
     )
     _settings(parser)
 
 
-def _delete(commands: _SubParsersAction[ArgumentParser]) -> None:
+def _delete(commands: Commands) -> None:
     parser = _command(commands, "delete", "delete topics with all their records")
     parser.add_argument("topics", metavar="TOPIC", nargs="+")
     _directory(parser)
 
 
-def _alter(commands: _SubParsersAction[ArgumentParser]) -> None:
+def _alter(commands: Commands) -> None:
     parser = _command(commands, "alter", "change a topic's settings")
     parser.add_argument("topic", metavar="TOPIC")
     _directory(parser)
@@ -127,14 +142,14 @@ def _alter(commands: _SubParsersAction[ArgumentParser]) -> None:
     )
 
 
-def _run(commands: _SubParsersAction[ArgumentParser]) -> None:
+def _run(commands: Commands) -> None:
     parser = _command(
         commands,
         "run",
         "keep logs open, flushing, retaining and compacting, until told to stop",
         "Settings come from -o, from variables TIDELOG_<KEY> and from the file, in this order.\n"
-        "SIGTERM and SIGINT stop the service, SIGHUP lets it read its settings again.\n"
-        + EXIT_CODES,
+        "SIGTERM and SIGINT stop the service, SIGHUP lets it read its settings again.",
+        has_verbose=False,
     )
     parser.add_argument(
         "-d",
@@ -155,7 +170,7 @@ def _run(commands: _SubParsersAction[ArgumentParser]) -> None:
     )
 
 
-def _metrics(commands: _SubParsersAction[ArgumentParser]) -> None:
+def _metrics(commands: Commands) -> None:
     parser = _command(
         commands,
         "metrics",
@@ -165,14 +180,13 @@ def _metrics(commands: _SubParsersAction[ArgumentParser]) -> None:
     _json(parser)
 
 
-def _append(commands: _SubParsersAction[ArgumentParser]) -> None:
+def _append(commands: Commands) -> None:
     parser = _command(
         commands,
         "append",
         "append records to a topic, from a file or standard input",
         'a record as JSON: {"key": text, "value": text, "headers": [[name, text], …],'
-        ' "timestamp": ms, "partition": number}\nevery member may be left out, and text may be null'
-        f"\n\n{EXIT_CODES}",
+        ' "timestamp": ms, "partition": number}\neach member may be left out; text may be null',
     )
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument("file", metavar="FILE", nargs="?", help="input (default: standard input)")
@@ -186,7 +200,7 @@ def _append(commands: _SubParsersAction[ArgumentParser]) -> None:
     )
     _encoding(parser)
     parser.add_argument(
-        "-p", "--partition", type=_not_negative, metavar="N", help="append to this one only"
+        "-p", "--partition", type=not_negative, metavar="N", help="append to this one only"
     )
     parser.add_argument(
         "--compression",
@@ -197,7 +211,7 @@ def _append(commands: _SubParsersAction[ArgumentParser]) -> None:
     _settings(parser)
 
 
-def _visibility(parser: ArgumentParser) -> None:
+def _visibility(parser: CommandParser) -> None:
     parser.add_argument(
         "--up-to",
         choices=("highWatermark", "logEnd"),
@@ -213,7 +227,7 @@ def _visibility(parser: ArgumentParser) -> None:
     )
 
 
-def _encoding(parser: ArgumentParser) -> None:
+def _encoding(parser: CommandParser) -> None:
     parser.add_argument(
         "--encoding",
         choices=("utf8", "base64", "hex"),
@@ -222,26 +236,29 @@ def _encoding(parser: ArgumentParser) -> None:
     )
 
 
-def _cat(commands: _SubParsersAction[ArgumentParser]) -> None:
-    parser = _command(commands, "cat", "print a topic's records as JSON lines")
+def _cat(commands: Commands) -> None:
+    parser = _command(commands, "cat", "print a topic's records as JSON lines", _TIME)
     parser.add_argument("topic", metavar="TOPIC", nargs="?", help="may be left out where -d tells")
     _directory(parser, partition=True)
-    parser.add_argument("-p", "--partition", type=_not_negative, metavar="N", help="this one only")
+    parser.add_argument("-p", "--partition", type=not_negative, metavar="N", help="this one only")
     parser.add_argument(
-        "--from", type=_not_negative, metavar="OFFSET", dest="start_offset", help="first offset"
+        "--from", type=not_negative, metavar="OFFSET", dest="start_offset", help="first offset"
     )
     parser.add_argument(
-        "--to", type=_not_negative, metavar="OFFSET", dest="end_offset", help="end, exclusive"
+        "--to", type=not_negative, metavar="OFFSET", dest="end_offset", help="end, exclusive"
     )
     parser.add_argument(
-        "--since", type=int, metavar="MS", help="only records with a timestamp of MS or later"
+        "--since",
+        type=time_ms,
+        metavar="TIME",
+        help="only records with that timestamp or a later one",
     )
     parser.add_argument(
-        "--until", type=int, metavar="MS", help="only records with a timestamp before MS"
+        "--until", type=time_ms, metavar="TIME", help="only records with an earlier timestamp"
     )
     _visibility(parser)
     parser.add_argument(
-        "-n", "--limit", type=_not_negative, metavar="N", help="at most N records a partition"
+        "-n", "--limit", type=not_negative, metavar="N", help="at most N records a partition"
     )
     parser.add_argument(
         "-f", "--follow", action="store_true", help="go on with records that come, until Ctrl-C"
@@ -249,49 +266,77 @@ def _cat(commands: _SubParsersAction[ArgumentParser]) -> None:
     _encoding(parser)
 
 
-def _offsets(commands: _SubParsersAction[ArgumentParser]) -> None:
-    parser = _command(commands, "offsets", "print where partitions start and end, or are at a time")
+def _offsets(commands: Commands) -> None:
+    parser = _command(
+        commands,
+        "offsets",
+        "print where partitions start and end, or are at a time, a line of JSON for each",
+        _TIME,
+    )
     parser.add_argument("topic", metavar="TOPIC", nargs="?", help="may be left out where -d tells")
     _directory(parser, partition=True)
-    parser.add_argument("-p", "--partition", type=_not_negative, metavar="N", help="this one only")
+    parser.add_argument("-p", "--partition", type=not_negative, metavar="N", help="this one only")
     parser.add_argument(
         "--at",
-        type=_offset_target,
+        type=offset_target,
         metavar="WHEN",
-        help="earliest, latest, max-timestamp or a time in ms: the one offset that goes with it",
+        help="earliest, latest, max-timestamp or a TIME: the one offset that goes with it",
     )
     _visibility(parser)
-    _json(parser)
+    parser.add_argument("--json", action="store_true", help="what it prints anyway")
 
 
-def _dump(commands: _SubParsersAction[ArgumentParser]) -> None:
+def _dump(commands: Commands) -> None:
     parser = _command(commands, "dump", "print any one file of a log as JSON lines")
     parser.add_argument(
         "file",
         metavar="FILE",
-        help="a .log, .index, .timeindex, .txnindex, .snapshot or checkpoint file",
+        help="a .log, .index, .timeindex, .txnindex, .snapshot or checkpoint file, meta.properties,"
+        " partition.metadata or tidelog.topics.json",
     )
     parser.add_argument("--records", action="store_true", help="print the records of a .log, too")
-    parser.add_argument("--from", type=_not_negative, metavar="OFFSET", dest="start_offset")
-    parser.add_argument("--to", type=_not_negative, metavar="OFFSET", dest="end_offset")
+    parser.add_argument(
+        "--from",
+        type=not_negative,
+        metavar="OFFSET",
+        dest="start_offset",
+        help="leave out what of a .log lies below this offset",
+    )
+    parser.add_argument(
+        "--to",
+        type=not_negative,
+        metavar="OFFSET",
+        dest="end_offset",
+        help="end before this offset; a batch is shown whole if one of its offsets is in the range",
+    )
     _encoding(parser)
 
 
-def _describe(commands: _SubParsersAction[ArgumentParser]) -> None:
+def _describe(commands: Commands) -> None:
     parser = _command(commands, "describe", "show topics: segments, sizes, offsets, a picture")
-    parser.add_argument("topics", metavar="TOPIC", nargs="*", help="only these (default: all)")
+    parser.add_argument(
+        "topics", metavar="TOPIC", nargs="*", default=[], help="only these (default: all)"
+    )
     _directory(parser, partition=True)
     _json(parser)
 
 
-def _picture(commands: _SubParsersAction[ArgumentParser]) -> None:
+def _picture(commands: Commands) -> None:
     parser = _command(commands, "picture", "draw logs as text: segments, offsets, watermarks")
-    parser.add_argument("topics", metavar="TOPIC", nargs="*", help="only these (default: all)")
+    parser.add_argument(
+        "topics", metavar="TOPIC", nargs="*", default=[], help="only these (default: all)"
+    )
     _directory(parser, partition=True)
-    parser.add_argument("--width", type=_positive, default=None, metavar="COLUMNS")
+    parser.add_argument(
+        "--width",
+        type=positive,
+        metavar="COLUMNS",
+        help="how wide (default: the terminal's width)",
+    )
+    _json(parser)
 
 
-def _recover(commands: _SubParsersAction[ArgumentParser]) -> None:
+def _recover(commands: Commands) -> None:
     parser = _command(commands, "recover", "check logs after a crash, and cut what is torn")
     _chosen_topics(parser)
     parser.add_argument(
@@ -301,26 +346,26 @@ def _recover(commands: _SubParsersAction[ArgumentParser]) -> None:
     _acting(parser)
 
 
-def _retain(commands: _SubParsersAction[ArgumentParser]) -> None:
+def _retain(commands: Commands) -> None:
     parser = _command(commands, "retain", "delete the segments that retention allows to go")
     _chosen_topics(parser)
     _acting(parser)
 
 
-def _compact(commands: _SubParsersAction[ArgumentParser]) -> None:
+def _compact(commands: Commands) -> None:
     parser = _command(commands, "compact", "clean compacted topics once, whatever their dirt")
     _chosen_topics(parser)
     _acting(parser)
 
 
-def _cleaner(commands: _SubParsersAction[ArgumentParser]) -> None:
+def _cleaner(commands: Commands) -> None:
     parser = _command(commands, "cleaner", "say how far compacted topics are cleaned, and why")
     parser.add_argument("operation", choices=("status",))
     _chosen_topics(parser)
     _acting(parser)
 
 
-def _delete_records(commands: _SubParsersAction[ArgumentParser]) -> None:
+def _delete_records(commands: Commands) -> None:
     parser = _command(commands, "delete-records", "delete a topic's records below an offset")
     parser.add_argument("topic", metavar="TOPIC")
     _directory(parser, partition=True)
@@ -331,11 +376,11 @@ def _delete_records(commands: _SubParsersAction[ArgumentParser]) -> None:
         metavar="OFFSET",
         help="the new log start offset; -1: the high watermark",
     )
-    parser.add_argument("-p", "--partition", type=_not_negative, metavar="N", help="this one only")
+    parser.add_argument("-p", "--partition", type=not_negative, metavar="N", help="this one only")
     _acting(parser)
 
 
-def _plan(commands: _SubParsersAction[ArgumentParser]) -> None:
+def _plan(commands: Commands) -> None:
     parser = _command(commands, "plan", "say what an operation would do; change nothing")
     parser.add_argument("operation", choices=("recovery", "retention", "compaction"))
     _chosen_topics(parser)
@@ -343,19 +388,21 @@ def _plan(commands: _SubParsersAction[ArgumentParser]) -> None:
     _acting(parser)
 
 
-def _verify(commands: _SubParsersAction[ArgumentParser]) -> None:
+def _verify(commands: Commands) -> None:
     parser = _command(commands, "verify", "check everything in partition directories")
     _chosen_topics(parser)
     _settings(parser)
     _json(parser)
 
 
-def _chosen_topics(parser: ArgumentParser) -> None:
-    parser.add_argument("topics", metavar="TOPIC", nargs="*", help="only these (default: all)")
+def _chosen_topics(parser: CommandParser) -> None:
+    parser.add_argument(
+        "topics", metavar="TOPIC", nargs="*", default=[], help="only these (default: all)"
+    )
     _directory(parser, partition=True)
 
 
-def _full(parser: ArgumentParser) -> None:
+def _full(parser: CommandParser) -> None:
     parser.add_argument(
         "--full",
         action="store_true",
@@ -363,46 +410,21 @@ def _full(parser: ArgumentParser) -> None:
     )
 
 
-def _acting(parser: ArgumentParser) -> None:
+def _acting(parser: CommandParser) -> None:
     parser.add_argument(
-        "--now", type=_not_negative, metavar="MS", help="what time it is (default: the clock's)"
+        "--now",
+        type=time_ms,
+        metavar="TIME",
+        help="what time it is (default: the clock's); in ms, or"
+        " as 2026-11-21T14:30, in UTC unless it says another zone",
     )
     _settings(parser)
     _json(parser)
 
 
-def _warm(commands: _SubParsersAction[ArgumentParser]) -> None:
+def _warm(commands: Commands) -> None:
     parser = _command(commands, "warm", "compile all kernels now, so that nothing waits later")
     _json(parser)
-
-
-def _offset_target(text: str) -> str | int:
-    return text if text in {"earliest", "latest", "max-timestamp"} else _not_negative(text)
-
-
-def _key_value(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise ArgumentTypeError(f"{text!r} is not KEY=VALUE")
-    return key, value
-
-
-def _not_negative(text: str) -> int:
-    return _at_least(0, text)
-
-
-def _positive(text: str) -> int:
-    return _at_least(1, text)
-
-
-def _at_least(least: int, text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        raise ArgumentTypeError(f"{text!r} is not a whole number") from None
-    if number < least:
-        raise ArgumentTypeError(f"{number} is below {least}")
-    return number
 
 
 _COMMANDS: Final = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.acting import change_as_json, changes_in, open_to_act
 from tidelog.env.overlay_files import OverlayFiles
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileSystem
     from tidelog.explain.losses import LostBytes
+
+TOLD_BY_OUTPUT: Final = frozenset({"log-cut", "segment-cut"})
+"""Events that are told here as losses."""
 
 
 def run(args: Namespace) -> int:

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
+from tidelog.cli.notices import LINE
 from tidelog.cli.settings import given_settings
 from tidelog.config.given import broker_config, check_dynamic
 from tidelog.env.signals import Signals
@@ -72,9 +73,7 @@ def _reload(args: Namespace, logs: Logs, given: dict[str, str]) -> dict[str, str
 def _configure_logging(level: str) -> None:
     """Send log lines to standard error; only a program may do so, never the library."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        logging.Formatter("%(asctime)s level=%(levelname)s logger=%(name)s %(message)s")
-    )
+    handler.setFormatter(logging.Formatter(LINE))
     logger = logging.getLogger("tidelog")
     logger.handlers = [handler]
     logger.propagate = False

@@ -90,3 +90,17 @@ def test_status_shows_ratio_limit_and_failures(dirty: Cli) -> None:
     assert "t-0: clean up to 0, 100% dirty" in well.out
     assert failed.code == 1
     assert "failed 3 times, last with CorruptMessage: bad" in failed.out
+
+
+def test_a_cleaning_by_hand_ends_a_failure(dirty: Cli) -> None:
+    """What a service could not clean and a command could is well again; other failures stay."""
+    times = {"error": "CorruptMessage: bad", "times": 3, "first_ms": 1, "last_ms": 2, "retry_ms": 3}
+    failures = [{"topic": topic, "partition": 0, **times} for topic in ("t", "u")]
+    (dirty.data / FILE_NAME).write_text(json.dumps(failures), "utf-8")
+
+    dirty.on("compact")
+
+    assert dirty.on("cleaner", "status").code == 0
+    assert [row["topic"] for row in json.loads((dirty.data / FILE_NAME).read_text("utf-8"))] == [
+        "u"
+    ]

@@ -59,11 +59,11 @@ def test_the_version_is_the_packages(cli: Cli) -> None:
     ],
 )
 def test_wrong_words_are_wrong_usage(cli: Cli, words: list[str]) -> None:
-    """Exit code 2, and the reason or the usage on stderr; nothing on stdout."""
+    """Exit code 2, and on stderr the reason and where to look, or all commands."""
     outcome = cli(*words)
 
     assert outcome[:2] == (2, "")
-    assert "usage: tidelog" in outcome.err
+    assert ("see: tidelog" if words else "usage: tidelog") in outcome.err
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tidelog.cli.parser import make_parser
+from tidelog.cli.parser import EXIT_CODES, make_parser
 
 HEAVY = ("numpy", "numba", "llvmlite", "pyarrow", "pyspark", "hypothesis", "importlib.metadata")
 
@@ -39,3 +39,34 @@ def test_options_are_not_guessed_from_their_beginning() -> None:
     """A new option must not change what an old command line means."""
     with pytest.raises(SystemExit):
         make_parser().parse_args(["cat", "t", "-d", "x", "--part", "1"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["creat", "t"], "there is no command 'creat'; did you mean create?"),
+        (["xyzzy"], "there is no command 'xyzzy'\n"),
+        (["plan", "-d", "x"], "required: operation\n"),
+        (["describe", "-d", ""], "an empty name is no directory"),
+        (["cat", "t", "-d", "x", "--since", "noon"], "'noon' is no time: give milliseconds, or as"),
+    ],
+)
+def test_a_slip_is_answered_in_two_lines(
+    capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    """What is wrong, and where to look; not all options."""
+    with pytest.raises(SystemExit):
+        make_parser().parse_args(words)
+    told = capsys.readouterr().err
+
+    assert said in told
+    assert told.splitlines()[-1].startswith("see: tidelog ")
+    assert told.count("\n") == 2
+
+
+def test_exit_codes_are_told_by_every_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """With those that shells make of signals."""
+    for words in ([], ["cat"], ["append"], ["run"]):
+        with pytest.raises(SystemExit):
+            make_parser().parse_args([*words, "--help"])
+        assert EXIT_CODES in capsys.readouterr().out

@@ -1,0 +1,100 @@
+"""What the library logs, as a command tells it."""
+
+from __future__ import annotations
+
+import ast
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tidelog
+from tidelog.cli.notices import SENTENCES, sentence, telling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Cli = Any
+
+SOURCES = Path(tidelog.__file__).parent
+ROOMS = ("segment", "log", "cleaner")
+SERVICE_ONLY = {"cleaner-died", "cleaner-not-started", "stale-producer-epoch-replicated"}
+"""Events of threads that only a service has, and of replicas."""
+
+
+def events() -> Iterator[str]:
+    """Yield the text of each warning and error that the engine logs."""
+    for room in ROOMS:
+        for path in (SOURCES / room).glob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                match node:
+                    case ast.Call(
+                        func=ast.Attribute(attr="warning" | "error" | "exception"),
+                        args=[ast.Constant(value=str(text)), *_],
+                    ):
+                        yield text
+
+
+def record(text: str, *values: object) -> logging.LogRecord:
+    return logging.LogRecord("tidelog", logging.WARNING, "x.py", 1, text, values, None)
+
+
+def test_each_event_of_the_engine_has_a_sentence() -> None:
+    """With the very values that the event has."""
+    for text in events():
+        if text.split()[0] in SERVICE_ONLY:
+            continue
+        values = [7 if word.endswith("%d") else "here" for word in text.split()[1:]]
+        told = sentence(record(text, *values))
+        assert "=" not in told, text
+        assert text.split()[0] in SENTENCES
+
+
+def test_an_event_without_a_sentence_is_told_as_it_is() -> None:
+    """Rather than not at all."""
+    assert sentence(record("moon-rose hour=%d", 5)) == "moon-rose hour=5"
+
+
+def test_warnings_are_sentences_and_verbose_ones_log_lines(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Without ``-v`` nothing below a warning is told."""
+    logger = logging.getLogger("tidelog.test")
+    for verbose in (False, True):
+        with telling("tidelog x", verbose=verbose):
+            logger.info("log-rolled directory=%s base_offset=%d", "a-0", 5)
+            logger.warning("leftover-deleted path=%s", "a-0/x.swap")
+    lines = capsys.readouterr().err.splitlines()
+
+    assert lines[0] == "tidelog x: a-0/x.swap was left over and is deleted"
+    assert [line.partition("level=")[2] for line in lines[1:]] == [
+        "INFO logger=tidelog.test log-rolled directory=a-0 base_offset=5",
+        "WARNING logger=tidelog.test leftover-deleted path=a-0/x.swap",
+    ]
+
+
+def test_a_command_tells_what_it_had_to_cut(topic: Cli) -> None:
+    """An append to a torn log says so in words; a recovery tells it once, as its own output."""
+    topic.append("a")
+    (topic.data / ".kafka_cleanshutdown").unlink()
+    (topic.data / "recovery-point-offset-checkpoint").unlink()
+    with topic.log_file().open("ab") as file:
+        file.write(b"torn")
+
+    outcome = topic.on("append", "t", stdin="b\n")
+
+    assert outcome[:2] == (0, "1 record appended to t\n")
+    assert outcome.err == (
+        f"tidelog append: {topic.data / 't-0'}: 4 bytes of segment 0 were cut off,"
+        " and 0 segments behind it removed\n"
+    )
+
+
+@pytest.mark.parametrize("words", [[], ["-v"]])
+def test_a_quiet_command_stays_quiet(topic: Cli, words: list[str]) -> None:
+    """With ``-v`` it may tell more, on standard error only."""
+    outcome = topic.on("append", "t", *words, stdin="a\n")
+
+    assert outcome[:2] == (0, "1 record appended to t\n")
+    assert bool(outcome.err) <= bool(words)
