@@ -71,8 +71,8 @@ def read_partition_metadata(fs: FileSystem, path: str) -> UUID | None:
     data = _read(fs, path)
     if data is None:
         return None
-    lines = split_lines(data.decode("utf-8", "replace"))
     try:
+        lines = split_lines(data.decode())
         version = parse_java_integer(_field(lines, 0), bits=32)
         if version < _METADATA_VERSION:
             raise KafkaStorageError(f"{path} is of unknown version {version}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left, bisect_right
+from itertools import pairwise
 from operator import attrgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -38,6 +39,21 @@ class EpochEntry(NamedTuple):
     start_offset: int
 
 
+def _can_follow(old: EpochEntry, new: EpochEntry) -> bool:
+    return old.epoch < new.epoch and old.start_offset < new.start_offset
+
+
+def _with(entries: tuple[EpochEntry, ...], new: EpochEntry) -> tuple[EpochEntry, ...]:
+    """Return ``entries`` with a new one at their end, the same tuple if it is no news."""
+    epoch, start_offset = new
+    if epoch < 0 or start_offset < 0:
+        raise InvalidArgument(f"epoch {epoch} cannot begin at offset {start_offset}")
+    if entries and epoch == entries[-1].epoch and start_offset >= entries[-1].start_offset:
+        return entries
+    kept = tuple(old for old in entries if _can_follow(old, new))
+    return (*kept, new)
+
+
 class LeaderEpochCache:
     """The epochs of one log, strictly increasing in epoch and in start offset.
 
@@ -66,9 +82,17 @@ class LeaderEpochCache:
     def open(
         cls, directory: str, *, fs: FileSystem, scheduler: Scheduler, guard: DirectoryGuard
     ) -> LeaderEpochCache:
-        """Read the entries of ``directory``; a missing file has none."""
+        """Read the entries of ``directory``; a missing file has none.
+
+        Where entries do not rise, the later line counts. InvalidArgument for a negative number.
+        """
         path = f"{directory}/{LEADER_EPOCH_FILE}"
-        entries = (EpochEntry(*entry) for entry in read_leader_epochs(fs, path))
+        found = [EpochEntry(*entry) for entry in read_leader_epochs(fs, path)]
+        entries = tuple(found)
+        if not all(_can_follow(*pair) for pair in pairwise((EpochEntry(-1, -1), *found))):
+            entries = ()
+            for entry in found:
+                entries = _with(entries, entry)
         return cls(directory, fs=fs, scheduler=scheduler, guard=guard, entries=entries)
 
     @property
@@ -109,23 +133,16 @@ class LeaderEpochCache:
         The latest epoch again, at a higher offset, is no news. Entries that contradict the new one
         (same or higher epoch, same or higher offset) give way.
         """
-        if epoch < 0 or start_offset < 0:
-            raise InvalidArgument(f"epoch {epoch} cannot begin at offset {start_offset}")
-        latest = self.latest
-        if latest and epoch == latest.epoch and start_offset >= latest.start_offset:
+        entries = _with(self._entries, EpochEntry(epoch, start_offset))
+        if entries is self._entries:
             return False
-        kept = tuple(
-            entry
-            for entry in self._entries
-            if entry.epoch < epoch and entry.start_offset < start_offset
-        )
-        removed = self._entries[len(kept) :]
+        removed = self._entries[len(entries) - 1 :]
         if len(removed) > 1 or (removed and removed[0].start_offset != start_offset):
             _log.warning(
                 "leader-epochs-replaced directory=%s epoch=%d start_offset=%d removed=%s",
                 *(self.directory, epoch, start_offset, removed),
             )
-        self._entries = (*kept, EpochEntry(epoch, start_offset))
+        self._entries = entries
         self.flush()
         return True
 

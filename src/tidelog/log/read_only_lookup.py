@@ -18,6 +18,7 @@ from tidelog.log.lookup import NO_TIMESTAMP, OffsetTarget, TimestampedOffset
 from tidelog.log.read_only_segment import position_for, walk_segment
 from tidelog.records.columns import decode_groups
 from tidelog.segment.filenames import time_index_file
+from tidelog.segment.reading import first_with
 from tidelog.segment.time_index import TIME_INDEX_ENTRY
 
 if TYPE_CHECKING:
@@ -95,9 +96,9 @@ def _find_greatest(log: ReadOnlyLog, fs: FileSystem) -> TimestampedOffset | None
     for at in range(len(log.segments)):
         search = _SegmentSearch(log, at, fs)
         greatest = search.greatest()
-        if greatest.timestamp > best.timestamp:
+        if where is None or greatest.timestamp > best.timestamp:
             best, where = greatest, search
-    return None if where is None else where.first_behind(best.position, best.timestamp, 0)
+    return None if where is None else where.first_with(best.position, best.timestamp)
 
 
 class _SegmentSearch:
@@ -155,6 +156,17 @@ class _SegmentSearch:
                             int(group.offset[at]),
                             None if epoch < 0 else epoch,
                         )
+        return None
+
+    def first_with(self, position: int, timestamp: int) -> TimestampedOffset | None:
+        """Return the first record of that time, in the first batch that says it is its greatest."""
+        with closing(self._segment.open(self._fs)) as file:
+            for piece in self._pieces(file, position):
+                batches = piece.batches_in_data
+                chosen = np.flatnonzero(batches.max_timestamp == timestamp)[:1]
+                if len(chosen):
+                    found = first_with(piece.data, batches.select(chosen), timestamp)
+                    return TimestampedOffset(*found) if found else None
         return None
 
     def _pieces(self, file: OpenFile, position: int) -> Iterator[Piece]:

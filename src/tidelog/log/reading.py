@@ -200,15 +200,15 @@ def iterate(read: Callable[[int], FetchData], start_offset: int) -> Iterator[Rec
     offsets go back, records at or below one that was seen are left out too, as a consumer of Kafka
     does. Raises CorruptMessage at the first bad batch, after all records before it.
     """
-    offset = start_offset
+    offset = next_offset = start_offset
     while True:
         with read(offset) as found:
             data = found.read()
         batches, position, error = walk(data, check_crc=True)
         shown = without_aborted(batches, found.aborted or ())
         for record in iterate_records(data, shown):
-            if record.offset >= offset:
-                offset = record.offset + 1
+            if record.offset >= next_offset:
+                next_offset = record.offset + 1
                 yield record
         if error is not None:
             raise error

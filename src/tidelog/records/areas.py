@@ -6,8 +6,8 @@ formats (``unpacked``). Kafka: ``DefaultRecordBatch.uncompressedIterator``.
 
 from __future__ import annotations
 
-from operator import itemgetter
 from contextlib import suppress
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np

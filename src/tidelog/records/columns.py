@@ -13,8 +13,9 @@ import numpy as np
 
 from tidelog.codec.compression import DEFAULT_DECOMPRESSED_LIMIT, Codec
 from tidelog.codec.layout import byte_view
+from tidelog.errors import InvalidRecord
 from tidelog.kernels import columns as rows
-from tidelog.records.areas import areas_of, decode_areas
+from tidelog.records.areas import areas_of, decode_areas, decode_before_damage
 from tidelog.records.batch import TimestampType
 from tidelog.records.record import Record, advance_sequence, read_headers, slice_or_none
 from tidelog.records.table import Row, as_bytes
@@ -139,12 +140,17 @@ def decode_groups(
     """Decode ``batches`` a few at a time, so that memory stays bounded whatever they hold.
 
     A group ends after the batch with which it reaches ``group_bytes`` of plain bytes; ``limit``
-    holds for each batch. Each group's ``batches`` are those of the group. Errors as ``decode``.
+    holds for each batch. Each group's ``batches`` are those of the group. Errors as ``decode``;
+    InvalidRecord after the records that come before the one that does not read.
     """
     source = as_bytes(data)
     start = 0
     while start < len(batches):
-        decoded = _decode_first(source, batches.slice(start), limit, group_bytes)
+        try:
+            decoded = _decode_first(source, batches.slice(start), limit, group_bytes)
+        except InvalidRecord as error:
+            yield from _before_damage(source, batches.slice(start), error.position, limit)
+            raise
         start += len(decoded.batches)
         yield decoded
 
@@ -158,11 +164,25 @@ def iterate(
 ) -> Iterator[Record]:
     """Yield the records of ``batches`` as values, control records only if asked; for tools.
 
-    Errors as ``decode``, after the records of the batches before.
+    Errors as ``decode_groups``.
     """
     wanted = batches if control else batches.select(~batches.is_control)
     for group in decode_groups(data, wanted, limit=limit, group_bytes=1):
         yield from group.records()
+
+
+def _before_damage(
+    source: Bytes, batches: BatchColumns, position: int | None, limit: int
+) -> Iterator[RecordColumns]:
+    """Decode what comes before the damage in the batch at ``position``; Kafka's iterator does.
+
+    Of a compressed batch nothing: its records do not read one by one.
+    """
+    for at in np.flatnonzero(batches.position == position)[:1].tolist():
+        yield from decode_groups(source, batches.slice(0, at), limit=limit)
+        bad = batches.slice(at, at + 1)
+        if bad.magic[0] * 8 + bad.codec[0] == _PLAIN:
+            yield RecordColumns(decode_before_damage(source, areas_of(bad)), source, bad)
 
 
 def _decode_first(

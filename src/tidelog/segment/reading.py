@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tidelog.env.files import OpenFile
     from tidelog.records.columns import RecordColumns
     from tidelog.records.file_records import Piece
+    from tidelog.records.memory import BatchColumns
+    from tidelog.records.table import Bools, Bytes
     from tidelog.segment.offset_index import OffsetIndex
     from tidelog.segment.time_index import TimeIndex
     from tidelog.segment.txn_index import TransactionIndex, TxnIndexSearchResult
@@ -196,15 +198,22 @@ class SegmentReader(ABC):
         return _first_record(view, max(known.offset, start), timestamp, start)
 
     def find_max_timestamp(self) -> TimestampAndOffset | None:
-        """Return the first record that has the greatest timestamp of the segment.
+        """Return the first record that has the greatest timestamp of the segment, perhaps -1.
 
-        None without timestamps, or when compaction has removed the record.
+        None when the first batch of that time has magic 0, or compaction has removed the record.
         Source: Kafka UnifiedLog.fetchOffsetByTimestamp for MAX_TIMESTAMP.
         """
-        largest = self.largest_so_far()
-        if largest.timestamp < 0:
-            return None
-        return _first_record(self.view(), largest.offset, largest.timestamp, self.base_offset)
+        largest, view = self.largest_so_far(), self.view()
+        position = view.offset_index.lookup(largest.offset).position
+        records = FileRecords(view.file, position, view.size_bytes)
+        for piece in _near_then_far(records):
+            batches = piece.batches_in_data
+            chosen = np.flatnonzero(batches.max_timestamp == largest.timestamp)[:1]
+            if len(chosen):
+                return first_with(piece.data, batches.select(chosen), largest.timestamp)
+        if records.error is not None:
+            raise records.error
+        return None
 
 
 def _translate(view: SegmentView, offset: int, start_position: int = 0) -> BatchPosition | None:
@@ -262,7 +271,18 @@ def _near_then_far(records: FileRecords) -> Iterator[Piece]:
 def _first_in(
     group: RecordColumns, timestamp: int, starting_offset: int
 ) -> TimestampAndOffset | None:
-    fits = (group.timestamp >= timestamp) & (group.offset >= starting_offset)
+    return _first_of(group, (group.timestamp >= timestamp) & (group.offset >= starting_offset))
+
+
+def first_with(data: Bytes, batch: BatchColumns, timestamp: int) -> TimestampAndOffset | None:
+    """Return the first record of one batch that has just this timestamp; magic 0 has none."""
+    if batch.magic[0] == 0:
+        return None
+    found = (_first_of(group, group.timestamp == timestamp) for group in decode_groups(data, batch))
+    return next(filter(None, found), None)
+
+
+def _first_of(group: RecordColumns, fits: Bools) -> TimestampAndOffset | None:
     if not fits.any():
         return None
     at = int(np.argmax(fits))

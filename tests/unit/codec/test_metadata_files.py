@@ -102,6 +102,7 @@ def test_partition_metadata_of_a_later_version_is_read(fs: CrashFileSystem, vers
         f"version: x\ntopic_id: {ID_TEXT}",
         "version: 0\ntopic_id: short",
         "version: 0\ntopic_id: \xff",
+        f"vers\xefon: 0\ntopic_id: {ID_TEXT}",
         f"version: 0\ntopic_id: {format_uuid(ZERO_ID)}",
     ],
 )

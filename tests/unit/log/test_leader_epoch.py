@@ -96,6 +96,35 @@ def test_entries_that_contradict_a_new_one_give_way(
     assert [tuple(entry) for entry in place.cache.entries] == expected
 
 
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("1 20\n2 10\n", [(2, 10)]),
+        ("1 10\n1 20\n", [(1, 10)]),
+        ("5 1\n3 2\n4 3\n", [(3, 2), (4, 3)]),
+    ],
+)
+def test_in_a_file_whose_entries_do_not_rise_the_later_line_counts(
+    lines: str, expected: list[tuple[int, int]]
+) -> None:
+    """Each line is taken as if it were assigned; the file stays as it is."""
+    place = Place()
+    text = f"0\n{lines.count(chr(10))}\n{lines}".encode()
+    place.fs.write(f"{DIRECTORY}/leader-epoch-checkpoint", text)
+
+    assert [tuple(entry) for entry in place.open().entries] == expected
+    assert place.fs.read(f"{DIRECTORY}/leader-epoch-checkpoint") == text
+
+
+def test_a_file_with_a_negative_epoch_is_refused() -> None:
+    """Kafka does not start on it either."""
+    place = Place()
+    place.fs.write(f"{DIRECTORY}/leader-epoch-checkpoint", b"0\n1\n-1 0\n")
+
+    with pytest.raises(InvalidArgument):
+        place.open()
+
+
 def test_a_negative_epoch_is_refused() -> None:
     """Neither an epoch nor a start offset is negative."""
     place = Place()

@@ -139,6 +139,20 @@ def test_a_wrong_count_is_invalid(count: int, codec: Codec) -> None:
     assert caught.value.position == batches.position[1]
 
 
+def test_records_before_one_that_does_not_read_come_first() -> None:
+    """Whole batches, then those in front of the damage in a plain batch; then the error."""
+    good = build_batch(RECORDS)
+    header = BATCH_HEADER.unpack(good)._replace(records_count=len(RECORDS) + 1)
+    data = good + pack_batch(header, good[BATCH_HEADER.size :])
+    groups = decode_groups(data, walk(data, check_crc=True).batches)
+
+    found = [next(groups).offset.tolist(), next(groups).offset.tolist()]
+
+    assert found == [list(range(len(RECORDS)))] * 2
+    with pytest.raises(InvalidRecord):
+        next(groups)
+
+
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 def test_bytes_behind_an_empty_batch_are_not_noticed(codec: Codec) -> None:
     """With a count of zero nothing is read, as in Kafka."""

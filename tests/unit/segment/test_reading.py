@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.codec.compression import Codec
-from tidelog.errors import CorruptMessage, InvalidArgument
+from tidelog.errors import CorruptMessage, InvalidArgument, InvalidRecord
 from tidelog.records.batch import TimestampType
 from tidelog.records.control import build_marker
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.segment.reading import TimestampAndOffset
+from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:
     from conftest import Room
@@ -257,6 +258,28 @@ def test_the_greatest_timestamp_leads_to_its_first_record(room: Room) -> None:
     room.append(segment, [5], [90])
 
     assert segment.find_max_timestamp() == TimestampAndOffset(90, 3, None)
+
+
+def test_without_timestamps_the_first_record_has_the_greatest(room: Room) -> None:
+    """As in Kafka: a time of -1 is the greatest where there is no other. Magic 0 has none."""
+    segment, old = room.segment(0), room.segment(10)
+
+    room.append(segment, [0, 1])
+    room.append_data(old, build_old(0, [(-1, None, b"x")], base_offset=10))
+
+    assert segment.find_max_timestamp() == TimestampAndOffset(-1, 0, None)
+    assert old.find_max_timestamp() is None
+
+
+def test_a_record_before_damage_in_its_batch_is_found_by_its_time(room: Room) -> None:
+    """Records are looked at one after the other; none behind the damage is found."""
+    segment = room.segment(0)
+    size = room.append(segment, [0, 1, 2], [10, 20, 30])
+    room.fs.open(segment.path, "w").pwrite(b"\xff" * 50, size - 50)
+
+    assert segment.find_offset_by_timestamp(15) == TimestampAndOffset(20, 1, None)
+    with pytest.raises(InvalidRecord):
+        segment.find_offset_by_timestamp(25)
 
 
 def test_damage_stops_a_search_by_time(room: Room) -> None:
