@@ -65,9 +65,10 @@ peer: .peer/.installed ## Apache Kafka 4.3.1 and Spark's Kafka connector into .p
 			-DoutputDirectory=$(CURDIR)/.peer/$$lib -DincludeScope=runtime || exit 1; done
 	@touch $@
 
-docs: $(STAMP) ## write the generated pages of docs anew: formats, settings, scenarios
+docs: $(STAMP) ## write the generated pages of docs anew: formats, settings, states, scenarios
 	@$(BIN)/python tools/format_doc.py
 	@$(BIN)/python tools/configuration_doc.py
+	@$(BIN)/python tools/states_doc.py
 	@$(BIN)/python tools/scenarios.py
 
 lock: ## resolve the dependencies anew into requirements.lock (asks the package index)

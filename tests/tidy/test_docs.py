@@ -52,6 +52,18 @@ def test_the_settings_page_is_what_the_code_declares(root: Path) -> None:
     assert page == tool(root, "configuration_doc").render()
 
 
+def test_the_picture_of_the_cleaners_states_is_drawn_from_their_table(root: Path) -> None:
+    """docs/architecture.md shows each transition that can happen, and no other."""
+    page = (root / "docs" / "architecture.md").read_text("utf-8")
+    states_doc = tool(root, "states_doc")
+
+    assert states_doc.render() in page
+    assert page == states_doc.with_picture(page)
+    assert {(arrow.source, arrow.event) for arrow in states_doc.arrows()} == set(
+        states_doc.TRANSITIONS
+    )
+
+
 def test_each_scenario_of_kafkas_has_a_test_or_a_reason(root: Path) -> None:
     """No scenario of a listed test class is forgotten, and no test names one that is not there."""
     assert tool(root, "scenarios").problems() == []
