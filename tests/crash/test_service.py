@@ -140,3 +140,51 @@ def test_new_settings_are_taken_while_it_runs(tmp_path: Path) -> None:
         line = read_until(process, "settings-not-taken")
 
     assert "log.dirs" in line
+
+
+def test_a_damaged_log_keeps_no_other_from_being_cleaned(tmp_path: Path) -> None:
+    """The metrics count it, the status says with what error; once it is mended it is cleaned.
+
+    A service that starts anew knows of the failure and tries again at once.
+    """
+    settings = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+    with tidelog.open(tmp_path) as logs:
+        for topic in ("damaged", "healthy"):
+            logs.create_topic(topic, 1, {**settings, "internal.segment.bytes": "300"})
+            for number in range(20):
+                logs.append(topic, b"value %d" % number, key=b"same")
+    path = tmp_path / "damaged-0" / f"{0:020}.log"
+    whole = path.read_bytes()
+    torn = bytearray(whole)
+    torn[70] ^= 1
+    path.write_bytes(torn)
+    fast = ("-o", "log.cleaner.backoff.ms=100", "-o", "tidelog.metrics.interval.ms=100")
+    fast += ("-o", "log.cleaner.dedupe.buffer.size=4000000")
+
+    with service("-d", tmp_path, *fast) as process:
+        said: list[str] = []
+        while not {"cleaning-failed", "log-cleaned"} <= {
+            word for line in said for word in line.split()
+        }:
+            said.append(read_until(process, "logger=tidelog.cleaner."))
+        shown = ""
+        while f'uncleanable_partitions_count{{log_directory="{tmp_path}"}} 1' not in shown:
+            shown = tidelog_command("metrics", "-d", tmp_path).stdout
+        process.terminate()
+        process.wait(20)
+    status = tidelog_command("cleaner", "status", "-d", tmp_path)
+    path.write_bytes(whole)
+    with service("-d", tmp_path, *fast) as process:
+        read_until(process, "log-cleaned")
+        process.terminate()
+        process.wait(20)
+    mended = tidelog_command("cleaner", "status", "-d", tmp_path)
+
+    failed = [line for line in said if "cleaning-failed" in line]
+    assert "topic=damaged" in failed[0]
+    assert "dead_thread_count 0" in shown
+    assert (status.returncode, mended.returncode) == (1, 0)
+    assert "failed 1 times, last with CorruptMessage" in status.stdout
+    with tidelog.open(tmp_path) as logs:
+        for topic in ("damaged", "healthy"):
+            assert len(list(logs.read(topic))) < 20

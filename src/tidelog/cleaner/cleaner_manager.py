@@ -12,7 +12,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from tidelog.cleaner.checkpoints import CleanerCheckpoints
-from tidelog.cleaner.failure_file import write_failures
+from tidelog.cleaner.failure_file import read_failures, write_failures
 from tidelog.cleaner.failures import Failure, failed_again
 from tidelog.cleaner.pick import LogToClean, examine
 from tidelog.cleaner.states import IDLE, CleaningState, Event, Phase
@@ -242,7 +242,22 @@ class LogCleanerManager:
 
     def retry(self, key: Key) -> None:
         """Try a failed partition again at once: its settings have changed."""
-        self._forgive(key)
+        with self._lock:
+            failure = self._failures.get(key)
+            if failure is not None:
+                self._failures[key] = failure._replace(retry_ms=self._clock.now_ms())
+
+    def recall_failures(self) -> None:
+        """Take over the failures that an earlier process wrote down; all are tried again at once.
+
+        So they are seen until they are cleaned.
+        """
+        logs, now_ms = self._logs(), self._clock.now_ms()
+        for directory in {_data_directory(log) for log in logs.values()}:
+            for key, failure in read_failures(self._fs, directory).items():
+                if key in logs and _data_directory(logs[key]) == directory:
+                    with self._lock:
+                        self._failures.setdefault(key, failure._replace(retry_ms=now_ms))
 
     def failures(self) -> dict[Key, Failure]:
         """Return the partitions that could not be cleaned; those that are gone are forgotten."""

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from tidelog.log.log import Log
 
 LEAST_PIECE_BYTES: Final = 1 << 16
+POLL_MS: Final = 10
+LONGEST_STOP_MS: Final = 30_000
+"""How long ``shutdown`` waits for cleanings that run; each ends at its next piece."""
 
 _logger = logging.getLogger(__name__)
 
@@ -60,7 +63,8 @@ class CleanerMetrics(NamedTuple):
 class LogCleaner:
     """Cleans compacted logs in background, or one at a time by hand.
 
-    ``_lock`` guards the last tallies, the handles and the count of errors that ended a task.
+    ``_lock`` guards the last tallies, the handles, how many tasks run, the count of errors that
+    ended one, and ``_generation``: tasks of an older one schedule no other and stop cleaning.
     Source: Kafka LogCleaner.
 
     Args:
@@ -76,7 +80,8 @@ class LogCleaner:
         self._lock: Final = Lock()
         self._handles: dict[int, Handle] = {}
         self._last: dict[int, Tally] = {}
-        self._is_stopping = False
+        self._generation = 0
+        self._running = 0
         self.dead_thread_count = 0
         rate = config.log_cleaner_io_max_bytes_per_second
         self.throttle: Final = Throttle(rate, machine.clock, machine.sleep_ms)
@@ -88,21 +93,27 @@ class LogCleaner:
 
     def startup(self) -> None:
         """Start ``log.cleaner.threads`` cleaners."""
+        self.manager.recall_failures()
         with self._lock:
-            self._is_stopping = False
+            self._generation += 1
+            generation = self._generation
         if self._config.log_cleaner_threads < 1:
             _logger.warning("cleaner-not-started threads=%d", self._config.log_cleaner_threads)
         for number in range(self._config.log_cleaner_threads):
-            self._schedule(number, 0)
+            self._schedule(number, 0, generation)
 
     def shutdown(self) -> None:
-        """Let no cleaning begin any more; one that runs ends at its next piece."""
+        """Let no cleaning begin any more, and wait for those that run to stop."""
         with self._lock:
-            self._is_stopping = True
+            self._generation += 1
             handles = list(self._handles.values())
             self._handles.clear()
         for handle in handles:
             handle.cancel()
+        clock = self._machine.clock
+        until_ns = clock.monotonic_ns() + LONGEST_STOP_MS * 1_000_000
+        while self._running and clock.monotonic_ns() < until_ns:
+            self._machine.sleep_ms(POLL_MS)
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Go on with other settings: the cleaners are stopped and started again."""
@@ -111,18 +122,22 @@ class LogCleaner:
         self.throttle.bytes_per_second = config.log_cleaner_io_max_bytes_per_second
         self.startup()
 
-    def _schedule(self, number: int, delay_ms: int) -> None:
+    def _schedule(self, number: int, delay_ms: int, generation: int) -> None:
         with self._lock:
-            if not self._is_stopping:
+            if generation == self._generation:
                 self._handles[number] = self._machine.scheduler.schedule(
                     f"kafka-log-cleaner-thread-{number}",
-                    lambda: self._run(number),
+                    lambda: self._run(number, generation),
                     delay_ms=delay_ms,
                 )
 
-    def _run(self, number: int) -> None:
+    def _run(self, number: int, generation: int) -> None:
         """Clean once, then let the next task do so: at once if there was something to clean."""
         delay_ms = self._config.log_cleaner_backoff_ms
+        with self._lock:
+            if generation != self._generation:
+                return
+            self._running += 1
         try:
             if self.run_once(number):
                 delay_ms = 0
@@ -131,7 +146,9 @@ class LogCleaner:
                 self.dead_thread_count += 1
             _logger.exception("cleaner-died number=%d", number)
         finally:
-            self._schedule(number, delay_ms)
+            with self._lock:
+                self._running -= 1
+            self._schedule(number, delay_ms, generation)
 
     # One pass
 
@@ -177,7 +194,7 @@ class LogCleaner:
 
     def cleaner(self, key: Key) -> Cleaner:
         """Return a cleaner for one log, with a thread's share of the buffers."""
-        config, machine = self._config, self._machine
+        config, machine, generation = self._config, self._machine, self._generation
         threads = max(config.log_cleaner_threads, 1)
         settings = CleanerSettings(
             config.log_cleaner_dedupe_buffer_size // threads,
@@ -185,7 +202,7 @@ class LogCleaner:
         )
 
         def check() -> None:
-            if self._is_stopping:
+            if generation != self._generation:
                 raise CleaningAborted("the cleaner is shutting down")
             self.manager.check(key)
 

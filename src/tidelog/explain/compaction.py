@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cleaner.checkpoints import CleanerCheckpoints
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
-from tidelog.cleaner.failure_file import read_failures
+from tidelog.cleaner.failure_file import read_failures, write_failures
 from tidelog.cleaner.pace import Pace
 from tidelog.cleaner.pick import examine
 from tidelog.config.broker import BrokerConfig
@@ -124,10 +124,7 @@ class Compaction:
             cleaned = self._cleaner.plan(log, cleanable, self._now_ms, self._on_dropped)
         else:
             cleaned = self._cleaner.clean(log, cleanable, self._now_ms)
-            self._checkpoints.change(
-                self._directory.path,
-                lambda lines: lines.update({(topic, partition): cleaned.end_offset}),
-            )
+            self._note_cleaned((topic, partition), cleaned.end_offset)
         return CompactionFacts(
             topic,
             partition,
@@ -138,3 +135,11 @@ class Compaction:
             cleaned.tally,
             facts.failure,
         )
+
+    def _note_cleaned(self, key: tuple[str, int], end_offset: int) -> None:
+        """Write down how far the log is cleaned, and that it does not fail any more."""
+        fs, path = self._directory.fs, self._directory.path
+        self._checkpoints.change(path, lambda lines: lines.update({key: end_offset}))
+        failures = read_failures(fs, path)
+        if failures.pop(key, None) is not None:
+            write_failures(fs, path, failures)

@@ -376,9 +376,12 @@ class LogManager:
         for log in parts.logs.futures(topic).values():
             log.update_config(config)
         for key, partition in parts.logs.partitions(topic).items():
-            was_compacted = partition.log.update_config(config).is_compacted
-            if was_compacted and not config.is_compacted and parts.cleaner is not None:
+            before = partition.log.update_config(config)
+            if parts.cleaner is None or before == config:
+                continue
+            if before.is_compacted and not config.is_compacted:
                 parts.cleaner.manager.abort(key)
+            parts.cleaner.manager.retry(key)
 
     def _current_logs(self) -> dict[tuple[str, int], Log]:
         return {key: part.log for key, part in self._parts.logs.partitions().items()}

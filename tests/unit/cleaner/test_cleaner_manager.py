@@ -103,13 +103,35 @@ def test_failed_partitions_are_left_alone_until_they_are_due(place: Place) -> No
 
 
 def test_a_change_of_settings_retries_at_once(place: Place) -> None:
-    """Whoever changes a partition's settings need not wait for the back-off."""
+    """Whoever changes a partition's settings need not wait for the back-off.
+
+    Until it is cleaned the failure is still to be seen.
+    """
     place.manager.fail(TWO, ValueError("bad"), place.home.clock.now_ms())
 
     place.manager.retry(TWO)
 
     assert place.grab() == TWO
-    assert place.manager.failures() == {}
+    assert list(place.manager.failures()) == [TWO]
+
+
+def test_failures_of_an_earlier_process_are_known_and_tried_at_once(place: Place) -> None:
+    """They are read from the directory's file, but for partitions that are gone."""
+    now_ms = place.home.clock.now_ms()
+    place.manager.fail(TWO, ValueError("bad"), now_ms)
+    again = LogCleanerManager(
+        lambda: place.logs,
+        fs=place.home.fs,
+        clock=place.home.clock,
+        sleep_ms=place.home.clock.advance,
+    )
+
+    again.recall_failures()
+
+    assert {key: failed.error for key, failed in again.failures().items()} == {
+        TWO: "ValueError: bad"
+    }
+    assert again.failures()[TWO].is_due(now_ms)
 
 
 def test_a_log_that_cannot_be_examined_counts_as_failed(place: Place) -> None:

@@ -100,6 +100,27 @@ def test_other_settings_restart_the_cleaners(place: Place) -> None:
     assert "kafka-log-cleaner-thread-0" in place.home.scheduler.pending()
 
 
+def test_new_settings_while_a_log_is_cleaned_leave_as_many_cleaners_as_before() -> None:
+    """The cleaning that runs ends without a word, and begins anew; no cleaner is one too many."""
+    place = Place(log_cleaner_io_max_bytes_per_second=1000.0)
+    place.fill(100)
+    machine = place.cleaner._machine
+
+    def sleep_ms(_: int) -> None:  # in the middle of the cleaning
+        place.cleaner._machine = machine
+        place.cleaner.reconfigure(place.config)
+
+    place.cleaner._machine = machine._replace(sleep_ms=sleep_ms)
+    place.cleaner.throttle._sleep_ms = sleep_ms
+    place.cleaner.startup()
+
+    place.home.clock.advance(0)
+
+    assert list(place.home.scheduler.pending()).count("kafka-log-cleaner-thread-0") == 1
+    assert place.cleaner.dead_thread_count == 0
+    place.log.close()
+
+
 def test_a_partition_that_cannot_be_cleaned_is_seen_and_tried_again(place: Place) -> None:
     """A damaged log is in the metrics with its error, and is cleaned once it has been mended.
 
@@ -141,8 +162,8 @@ def test_an_error_of_the_loop_itself_is_counted_and_the_loop_goes_on(place: Plac
     Scenario: LogCleanerLagIntegrationTest.testIsThreadFailed
     """
     place.fill()
-    logs, place.logs = place.logs, []
     place.cleaner.startup()
+    logs, place.logs = place.logs, []
     place.home.clock.advance(0)
     dead = place.cleaner.dead_thread_count
     place.logs = logs

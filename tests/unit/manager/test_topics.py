@@ -104,3 +104,18 @@ def test_overrides_go_before_a_topics_own_settings() -> None:
         after = manager.partition("t", 0).log.config.retention_ms
 
     assert (during, after) == (4, 3)
+
+
+def test_new_settings_let_the_cleaner_try_a_failed_log_at_once() -> None:
+    """Whoever mends what was wrong need not wait for the back-off; other logs still wait."""
+    home = ManagerHome(cleanup_policy=("compact",))
+    with home.open(log_cleaner_enable=True) as manager:
+        for topic in ("t", "u"):
+            manager.create_topic(topic)
+            manager._parts.cleaner.manager.fail((topic, 0), ValueError("bad"), home.clock.now_ms())
+
+        manager.alter_topic("t", {"min.cleanable.dirty.ratio": "0.1"})
+
+        now_ms = home.clock.now_ms()
+        failures = manager._parts.cleaner.manager.failures()
+        assert [failures[topic, 0].is_due(now_ms) for topic in ("t", "u")] == [True, False]
