@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import IO, TYPE_CHECKING
 
+from tidelog.cli.lines import LingeringLines
 from tidelog.cli.screen import Progress, counted
 from tidelog.codec.compression import Codec
 from tidelog.env.clock import SYSTEM_CLOCK
@@ -29,7 +30,7 @@ from tidelog.records.json_form import (
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from tidelog.manager.data_directory import DataDirectory
     from tidelog.manager.topic_writer import TopicWriter
@@ -58,7 +59,8 @@ def run(args: Namespace) -> int:
     ):
         writer = _writer(directory, args)
         try:
-            _append(writer, _bytes_of(lines, args.file), args)
+            arriving = LingeringLines(lines, writer.flush, SYSTEM_CLOCK)
+            _append(writer, _bytes_of(arriving, args.file), args)
         finally:
             writer.flush()
             print(f"{counted(writer.records, 'record')} appended to {args.topic}")
@@ -119,7 +121,7 @@ def _value_of(line: bytes, encoding: Encoding) -> bytes:
     return bytes_from_text(line.decode("ascii", "replace"), encoding, "line")
 
 
-def _bytes_of(lines: IO[bytes], path: str | None) -> Iterator[bytes]:
+def _bytes_of(lines: Iterable[bytes], path: str | None) -> Iterator[bytes]:
     """Yield each line without its end, and show how much of a file is read."""
     total = 0 if _is_standard_input(path) else SYSTEM_FILES.stat(str(path)).size_bytes
     done = 0

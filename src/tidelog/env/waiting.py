@@ -6,6 +6,7 @@ part that a single process needs.
 
 from __future__ import annotations
 
+import select
 import threading
 import time
 from typing import Final, Protocol
@@ -56,3 +57,14 @@ class ThreadBell:
 def sleep_ms(ms: int) -> None:
     """Wait; only where no bell rings, as for a rate to be kept."""
     time.sleep(ms / _MS_PER_S)
+
+
+def wait_readable(file_number: int, timeout_ms: int) -> bool:
+    """Wait until there is something to read, or the end; return whether there is.
+
+    Where this cannot be waited for, as for a file that is no pipe on Windows, the answer is yes.
+    """
+    try:
+        return bool(select.select([file_number], [], [], timeout_ms / _MS_PER_S)[0])
+    except (OSError, ValueError):
+        return True

@@ -278,3 +278,34 @@ def test_what_is_appended_is_durable_and_clean(topic: Cli) -> None:
     assert (topic.data / ".kafka_cleanshutdown").exists()
     assert not (topic.data / ".lock").exists()
     assert "t 0 1" in (topic.data / "recovery-point-offset-checkpoint").read_text()
+
+
+def test_records_of_a_slow_pipe_are_soon_seen(topic: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are durable and below the high watermark while the next line is waited for."""
+    import os
+    import sys
+
+    reading, writing = os.pipe()
+    seen: list[object] = []
+
+    def look() -> None:
+        seen.extend(topic.data.joinpath("replication-offset-checkpoint").read_text().split()[2:])
+        os.close(writing)
+
+    from tidelog.cli import append, lines
+
+    class Watched(lines.LingeringLines):
+        """Settles at once, then looks."""
+
+        def __init__(self, stream: Any, settle: Any, clock: Any) -> None:
+            super().__init__(stream, lambda: (settle(), look()), clock, linger_ms=0)
+
+    monkeypatch.setattr(append, "LingeringLines", Watched)
+    os.write(writing, b"a\n")
+    with os.fdopen(reading, "rb") as stream:
+        monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": stream}))
+        from tidelog.cli.main import main
+
+        code = main(["append", "t", "-d", str(topic.data)])
+
+    assert (code, seen) == (0, ["t", "0", "1"])

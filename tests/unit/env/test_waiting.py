@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tidelog.env.waiting import ThreadBell
+import os
+
+from tidelog.env.waiting import ThreadBell, wait_readable
 
 
 def test_a_ring_before_the_wait_is_not_missed() -> None:
@@ -19,3 +21,20 @@ def test_without_a_ring_the_wait_ends() -> None:
     bell = ThreadBell()
 
     assert bell.wait(bell.rings, 1) is False
+
+
+def test_a_pipe_is_readable_when_something_lies_in_it() -> None:
+    """Or when it has ended; else not."""
+    reading, writing = os.pipe()
+    try:
+        before = wait_readable(reading, 0)
+        os.write(writing, b"x")
+        assert (before, wait_readable(reading, 60_000)) == (False, True)
+    finally:
+        os.close(writing)
+        os.close(reading)
+
+
+def test_what_cannot_be_waited_for_is_readable() -> None:
+    """Reading it says what is wrong."""
+    assert wait_readable(-1, 60_000)

@@ -1,0 +1,82 @@
+"""The lines of a file or a pipe, with a call now and then so that nothing lies around for long.
+
+Owns when that call comes. Must not know what lines are.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import IO, TYPE_CHECKING, Final
+
+from tidelog.env.waiting import wait_readable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tidelog.env.clock import Clock
+
+LINGER_MS: Final = 1_000
+"""Longest time from a line to the call that follows it."""
+_CHUNK_BYTES: Final = 64 << 10
+_NS_PER_MS: Final = 1_000_000
+
+
+class LingeringLines:
+    """Lines with their ends, as they come; iterated once.
+
+    ``settle`` is called about ``linger_ms`` after the first line since the last call, also while
+    the next line is waited for. It is not called at the end, nor when there was no line.
+    """
+
+    def __init__(
+        self,
+        stream: IO[bytes],
+        settle: Callable[[], object],
+        clock: Clock,
+        *,
+        linger_ms: int = LINGER_MS,
+    ) -> None:
+        self._stream = stream
+        self._settle = settle
+        self._clock = clock
+        self._linger_ns = linger_ms * _NS_PER_MS
+        self._due_ns: int | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        rest: list[bytes] = []
+        for chunk in self._chunks():
+            *lines, last = chunk.split(b"\n")
+            for line in lines:
+                yield b"".join([*rest, line, b"\n"])
+                rest.clear()
+                if self._due_ns is None:
+                    self._due_ns = self._clock.monotonic_ns() + self._linger_ns
+            if last:
+                rest.append(last)
+            self._settle_if_due()
+        if rest:
+            yield b"".join(rest)
+
+    def _chunks(self) -> Iterator[bytes]:
+        """Yield bytes as soon as there are any."""
+        try:
+            number = self._stream.fileno()
+        except (OSError, io.UnsupportedOperation):  # bytes in memory never keep one waiting
+            yield from iter(lambda: self._stream.read(_CHUNK_BYTES), b"")
+            return
+        read = getattr(self._stream, "read1", self._stream.read)
+        while True:
+            while self._due_ns is not None:
+                left_ns = self._due_ns - self._clock.monotonic_ns()
+                if wait_readable(number, max(left_ns // _NS_PER_MS, 0)):
+                    break
+                self._settle_if_due()
+            chunk = read(_CHUNK_BYTES)
+            if not chunk:
+                return
+            yield chunk
+
+    def _settle_if_due(self) -> None:
+        if self._due_ns is not None and self._clock.monotonic_ns() >= self._due_ns:
+            self._due_ns = None
+            self._settle()
