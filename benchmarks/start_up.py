@@ -98,6 +98,7 @@ def start(program: str, directory: Path, stop: signal.Signals) -> Start:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        env=environment(directory),
         preexec_fn=limit_descriptors,  # noqa: PLW1509 - nothing else runs in this process
     )
     assert process.stdout is not None
@@ -121,6 +122,12 @@ def cpu_seconds(pid: int) -> float:
     """Return the CPU seconds that a process has taken so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def environment(directory: Path) -> dict[str, str]:
+    """Return an environment that lets Python keep its modules compiled, as pip installs them."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPYCACHEPREFIX": str(directory.parent / "compiled")}
 
 
 def limit_descriptors() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tidelog.log.flush_times import FlushTimes
 from tidelog.records.validate import LeaderPolicy
 from tidelog.segment.filenames import parse_topic_partition
 from tidelog.segment.segment import LogSegment
@@ -29,7 +30,8 @@ class LogContext:
     """One log's place, settings and doors; a rename and a change of settings happen here.
 
     Both are made under the log's lock, and seen by all parts since they share this object.
-    ``leaving`` are the segments that wait for deletion: their files are still open.
+    ``leaving`` are the segments that wait for deletion: their files are still open. ``flush_times``
+    may be shared with other logs.
     """
 
     directory: str
@@ -40,6 +42,7 @@ class LogContext:
     rng: Random
     guard: DirectoryGuard
     leaving: set[LogSegment] = field(default_factory=set)
+    flush_times: FlushTimes = field(default_factory=FlushTimes)
 
     def __post_init__(self) -> None:
         self.policy = LeaderPolicy.of(self.config)

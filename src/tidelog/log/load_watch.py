@@ -48,6 +48,9 @@ class LoadWatcher:
     def progressed(self, progress: RecoveryProgress) -> None:
         """Take note that some more of a log was checked."""
 
+    def recovering(self, directory: str, segments_left: int) -> None:
+        """Take note of how many segments of a log are still to be checked."""
+
     def losing(self, loss: Loss) -> None:
         """Take note that bytes will be cut off, or a segment removed."""
 

@@ -178,8 +178,10 @@ class LocalLog:
     def _flush(self, start_offset: int, end_offset: int) -> None:
         unflushed = self.segments.overlapping(start_offset, end_offset)
         for segment in unflushed:
+            began_ns = self.context.clock.monotonic_ns()
             try:
                 segment.flush()
+                self.context.flush_times.add(self.context.clock.monotonic_ns() - began_ns)
             except OSError as error:
                 is_gone = self.segments.get(segment.base_offset) is not segment
                 if error.errno != errno.EBADF or not is_gone:

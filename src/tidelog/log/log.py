@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.env.scheduler import Scheduler
     from tidelog.log.expiry import DeletedSegment
+    from tidelog.log.flush_times import FlushTimes
     from tidelog.log.load_watch import LoadWatcher
     from tidelog.records.builder import NewRecord
     from tidelog.segment.segment import LogSegment
@@ -89,6 +90,7 @@ class Log(ReadableLog):
         producer_config: ProducerStateConfig = DEFAULT_PRODUCER_CONFIG,
         watcher: LoadWatcher = SILENT,
         recovery_threads: int = 1,
+        flush_times: FlushTimes | None = None,
     ) -> Self:
         """Open the log in ``directory``, which is made if missing, and recover it if need be.
 
@@ -108,10 +110,13 @@ class Log(ReadableLog):
             producer_config: the broker's settings about producers.
             watcher: told how far a recovery is, and what it cuts off.
             recovery_threads: how many of the scheduler's threads check one segment together.
+            flush_times: told of each flush of a segment.
         """
         directory = directory.rstrip("/")
         guard = DirectoryGuard(directory.rpartition("/")[0], on_failure)
         context = LogContext(directory, config, fs, clock, scheduler, rng, guard)
+        if flush_times is not None:
+            context.flush_times = flush_times
         with guard.watch("loading the log"):
             names = _names_in(fs, directory)
             epochs = LeaderEpochCache.open(directory, fs=fs, scheduler=scheduler, guard=guard)

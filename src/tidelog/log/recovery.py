@@ -104,6 +104,7 @@ class SegmentRecovery:
             log_start_offset=self._log_start_offset,
             last_offset=segment.base_offset,
             now_ms=context.clock.now_ms(),
+            sync=False,
         )
         observer = _Observer(self._epochs, producers, self._meter)
         size_bytes = segment.size_bytes
@@ -112,7 +113,7 @@ class SegmentRecovery:
         )
         observer.assign_epochs()
         self._meter.advance(size_bytes - observer.seen_bytes)
-        producers.take_snapshot()
+        producers.take_snapshot(sync=False)
         return cut_bytes
 
     def tell_removal(self, segment: LogSegment, reason: str) -> None:
@@ -133,6 +134,7 @@ class SegmentRecovery:
         unflushed = self._segments.from_floor(recovery_point) or self._segments.all
         self._meter.expect(sum(segment.size_bytes for segment in unflushed))
         for number, segment in enumerate(unflushed):
+            self._watcher.recovering(self._context.directory, len(unflushed) - number)
             cut_bytes = self._recover(segment)
             if cut_bytes:
                 behind = unflushed[number + 1 :]

@@ -13,6 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import InvalidTopic, KafkaStorageError
+from tidelog.log.load_watch import LoadWatcher
 from tidelog.manager.catalogue import METADATA_TOPIC
 from tidelog.segment.filenames import (
     TopicPartition,
@@ -69,6 +70,7 @@ class LoadProgress:
         self._lock = Lock()
         self._logs: dict[str, int] = {}
         self._bytes: dict[str, int] = {}
+        self._segments: dict[tuple[str, int], int] = {}
         self._done_bytes = 0
         self._done_logs = 0
         self._began_ns = clock.monotonic_ns()
@@ -91,6 +93,20 @@ class LoadProgress:
         """Return how many logs of a directory are still to be loaded."""
         return self._logs.get(directory, 0)
 
+    def segments_left(self, directory: str, thread: int, count: int) -> None:
+        """Note how many segments a thread has still to check, of the log that it is at."""
+        with self._lock:
+            self._segments[directory, thread] = count
+
+    def remaining_segments(self, directory: str) -> dict[int, int]:
+        """Return how many segments each thread of a directory has still to check."""
+        with self._lock:
+            return {
+                thread: count
+                for (where, thread), count in sorted(self._segments.items())
+                if where == directory
+            }
+
     def remaining_bytes(self, directory: str) -> int:
         """Return how many bytes of a directory are still to be checked."""
         return self._bytes.get(directory, 0)
@@ -103,6 +119,20 @@ class LoadProgress:
             if self._done_bytes:
                 return spent_ms * left_bytes // self._done_bytes
             return spent_ms * left_logs // self._done_logs if self._done_logs else None
+
+
+class _Watcher(LoadWatcher):
+    """Tells the progress how many segments one thread has still to check."""
+
+    def __init__(self, progress: LoadProgress, directory: str, thread: int) -> None:
+        self._progress = progress
+        self._directory = directory
+        self._thread = thread
+
+    def recovering(self, directory: str, segments_left: int) -> None:
+        """Take note of how many are left of the log that this thread is at."""
+        del directory
+        self._progress.segments_left(self._directory, self._thread, segments_left)
 
 
 class LogLoading:
@@ -169,19 +199,29 @@ class LogLoading:
             doing = "Skipping recovery of" if is_clean else "Recovering"
             _log.info("%s %d logs from %s", doing, len(names), one.path)
         self.progress.add(one.path, len(names), sum(sizes.values()))
-        jobs = [self._log_job(one, name, sizes.get(name, 0)) for name in names]
+        free = list(range(self._threads))
+        for thread in free:
+            self.progress.segments_left(one.path, thread, 0)
+        jobs = [self._log_job(one, name, sizes.get(name, 0), free) for name in names]
         self._scheduler.run_all(f"log-recovery-{one.path}", jobs, self._threads)
         one.has_loaded = True
 
-    def _log_job(self, one: LiveDir, name: str, size_bytes: int) -> Callable[[], None]:
+    def _log_job(
+        self, one: LiveDir, name: str, size_bytes: int, free: list[int]
+    ) -> Callable[[], None]:
         def load() -> None:
-            if self._dirs.get(one.path) is one:
-                self._load(one, name)
-            self.progress.done(one.path, size_bytes)
+            thread = free.pop()
+            try:
+                if self._dirs.get(one.path) is one:
+                    self._load(one, name, _Watcher(self.progress, one.path, thread))
+                self.progress.done(one.path, size_bytes)
+            finally:
+                self.progress.segments_left(one.path, thread, 0)
+                free.append(thread)
 
         return load
 
-    def _load(self, one: LiveDir, name: str) -> None:
+    def _load(self, one: LiveDir, name: str, watcher: LoadWatcher) -> None:
         path = os.path.join(one.path, name)
         if is_delete_directory(name) or is_stray_directory(name):
             with self._lock:
@@ -192,7 +232,7 @@ class LogLoading:
         began = self._clock.monotonic_ns()
         key = parse_topic_partition(name)
         try:
-            log = self._factory.load(one, key, path)
+            log = self._factory.load(one, key, path, watcher)
         except KafkaStorageError as error:
             cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
             _log.error("Error while loading log dir %s: %s", one.path, error)

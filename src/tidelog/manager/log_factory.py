@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.log.flush_times import FlushTimes
+from tidelog.log.load_watch import SILENT
 from tidelog.log.log import DEFAULT_PRODUCER_CONFIG, Log
 
 if TYPE_CHECKING:
@@ -18,13 +20,17 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.env.scheduler import Scheduler
+    from tidelog.log.load_watch import LoadWatcher
     from tidelog.log.producer_state import ProducerStateConfig
     from tidelog.manager.live_dirs import LiveDir
     from tidelog.segment.filenames import TopicPartition
 
 
 class LogFactory:
-    """Opens logs. ``config_of`` gives the settings of a topic, ``on_failure`` is told of disks."""
+    """Opens logs. ``config_of`` gives the settings of a topic, ``on_failure`` is told of disks.
+
+    ``flush_times`` sums up the flushes of all of them.
+    """
 
     def __init__(
         self,
@@ -37,6 +43,7 @@ class LogFactory:
         on_failure: Callable[[str, OSError], None],
         producer_config: ProducerStateConfig = DEFAULT_PRODUCER_CONFIG,
     ) -> None:
+        self.flush_times = FlushTimes()
         self._fs = fs
         self._clock = clock
         self._scheduler = scheduler
@@ -45,7 +52,9 @@ class LogFactory:
         self._on_failure = on_failure
         self._producer_config = producer_config
 
-    def load(self, home: LiveDir, key: TopicPartition, path: str) -> Log:
+    def load(
+        self, home: LiveDir, key: TopicPartition, path: str, watcher: LoadWatcher = SILENT
+    ) -> Log:
         """Open a log that is there, as its directory was left; errors as ``Log.open``."""
         return self._open(
             key,
@@ -53,6 +62,7 @@ class LogFactory:
             log_start_offset=home.checkpoints.log_start_offset(key),
             recovery_point=home.checkpoints.recovery_point(key),
             clean_shutdown=home.log_dir.was_clean,
+            watcher=watcher,
         )
 
     def create(self, key: TopicPartition, path: str, topic_id: UUID | None) -> Log:
@@ -68,6 +78,7 @@ class LogFactory:
         recovery_point: int = 0,
         clean_shutdown: bool = True,
         topic_id: UUID | None = None,
+        watcher: LoadWatcher = SILENT,
     ) -> Log:
         return Log.open(
             path,
@@ -82,4 +93,6 @@ class LogFactory:
             topic_id=topic_id,
             on_failure=self._on_failure,
             producer_config=self._producer_config,
+            watcher=watcher,
+            flush_times=self.flush_times,
         )

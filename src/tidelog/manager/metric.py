@@ -19,7 +19,10 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 
 
 class Metric(NamedTuple):
-    """One number. ``kind`` is Prometheus' type: gauge, or counter for what only grows."""
+    """One number. ``kind`` is Prometheus' type: gauge, or counter for what only grows.
+
+    A timer, which Prometheus calls a summary, is two numbers: ``part`` is their count, or sum.
+    """
 
     group: str
     type: str
@@ -27,6 +30,7 @@ class Metric(NamedTuple):
     tags: Tags
     value: float
     kind: str = "gauge"
+    part: str = ""
 
     @property
     def kafka_name(self) -> str:
@@ -46,7 +50,8 @@ class Metric(NamedTuple):
         """A line of Prometheus' text format."""
         tags = ",".join(f'{_WORD.sub("_", key).lower()}="{_quoted(v)}"' for key, v in self.tags)
         value = int(self.value) if self.value == int(self.value) else self.value
-        return f"{self.family}{{{tags}}} {value}" if tags else f"{self.family} {value}"
+        name = f"{self.family}_{self.part}" if self.part else self.family
+        return f"{name}{{{tags}}} {value}" if tags else f"{name} {value}"
 
 
 def as_prometheus(metrics: Iterable[Metric]) -> str:

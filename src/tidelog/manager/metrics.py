@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from tidelog.cleaner.log_cleaner import LogCleaner
     from tidelog.log.log import Log
     from tidelog.manager.log_manager import LogManager
+    from tidelog.manager.parts import Parts
     from tidelog.segment.filenames import TopicPartition
 
 
 def collect(manager: LogManager) -> list[Metric]:
     """Return all metrics as of now."""
     parts = manager.parts
-    metrics = [*_manager_metrics(manager), *parts.counters.metrics()]
+    metrics = [*_manager_metrics(manager), *_flush_metrics(parts), *parts.counters.metrics()]
     for key, partition in sorted(parts.logs.partitions().items()):
         log = partition.log
         metrics += log_metrics(key, log)
@@ -71,9 +72,15 @@ def _manager_metrics(manager: LogManager) -> Iterator[Metric]:
             dir_tags = (("dir", path),)
             left = progress.remaining_logs(path)
             yield Metric("kafka.log", "LogManager", "remainingLogsToRecover", dir_tags, left)
+            for thread, count in progress.remaining_segments(path).items():
+                spot = (*dir_tags, ("threadNum", str(thread)))
+                yield Metric("kafka.log", "LogManager", "remainingSegmentsToRecover", spot, count)
     logs = [part.log for part in manager.parts.logs.partitions().values()]
     producers = sum(len(log.producers.producers) for log in logs)
     yield Metric("kafka.server", "ReplicaManager", "ProducerIdCount", (), producers)
+    now_ms = manager.parts.machine.clock.now_ms()
+    late = sum(log.producers.has_late_transaction(now_ms) for log in logs)
+    yield Metric("kafka.server", "ReplicaManager", "PartitionsWithLateTransactionsCount", (), late)
     sizes: dict[str, int] = dict.fromkeys(manager.live_dirs, 0)
     for log in logs:
         sizes[parent_of(log)] = sizes.get(parent_of(log), 0) + log.size_bytes
@@ -82,8 +89,17 @@ def _manager_metrics(manager: LogManager) -> Iterator[Metric]:
         yield Metric("tidelog", "LogManager", "LogDirectorySize", tags, size_bytes)
 
 
+def _flush_metrics(parts: Parts) -> Iterator[Metric]:
+    times = parts.factory.flush_times
+    for part, value in (("count", times.count), ("sum", times.total_ms)):
+        name = ("kafka.log", "LogFlushStats", "LogFlushRateAndTimeMs")
+        yield Metric(*name, (), value, "summary", part)
+
+
 def _cleaner_metrics(cleaner: LogCleaner, directories: Iterable[str]) -> Iterator[Metric]:
     found = cleaner.metrics()
+    moved = cleaner.throttle.total_bytes
+    yield Metric("kafka.utils", "Throttler", "cleaner-io", (), moved, "counter")
     for name, value in (
         ("max-buffer-utilization-percent", found.max_buffer_utilization_percent),
         ("cleaner-recopy-percent", found.cleaner_recopy_percent),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidelog.log.load_watch import LoadWatcher
 from tidelog.testing import build_batch
 from tidelog.testing.logs import LogHome, all_values
 
@@ -72,3 +73,23 @@ def test_a_snapshot_of_a_recovery_is_durable_once_the_log_is_closed() -> None:
     log.close()
 
     assert log.producers.snapshots.unsynced == set()
+
+
+class Told(LoadWatcher):
+    """Keeps how many segments were left."""
+
+    def __init__(self) -> None:
+        self.left: list[int] = []
+
+    def recovering(self, directory: str, segments_left: int) -> None:
+        assert directory == LogHome.directory
+        self.left.append(segments_left)
+
+
+def test_a_watcher_hears_how_many_segments_are_left() -> None:
+    """Before each that is checked."""
+    home, told = home_of(close=False), Told()
+
+    home.open(clean=False, recovery_point=2, watcher=told)
+
+    assert told.left == [2, 1]

@@ -1,0 +1,31 @@
+"""How often segments were made durable, and how long that took.
+
+Owns the two sums. Must not know segments. Kafka: ``LogFlushStats``.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Final
+
+_NS_PER_MS: Final = 1_000_000
+
+
+class FlushTimes:
+    """Sums over all logs that share it. ``_lock`` guards them."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._spent_ns = 0
+        self.count = 0
+
+    def add(self, spent_ns: int) -> None:
+        """Count one flush of a segment."""
+        with self._lock:
+            self.count += 1
+            self._spent_ns += spent_ns
+
+    @property
+    def total_ms(self) -> float:
+        """How long all of them took together."""
+        return self._spent_ns / _NS_PER_MS
