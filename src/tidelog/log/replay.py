@@ -15,6 +15,7 @@ from tidelog.log.leader_epoch import EpochEntry
 from tidelog.log.producer_append import ProducerBatch
 from tidelog.log.producer_entry import BATCHES_TO_RETAIN
 from tidelog.records.control import read_marker
+from tidelog.records.memory import MAGIC_V2
 from tidelog.records.table import greatest
 from tidelog.records.validate import AppendOrigin
 from tidelog.segment.txn_index import AbortedTxn
@@ -75,9 +76,10 @@ def replay_producers(
 ) -> None:
     """Feed batches that were accepted before; tell ``aborted`` of the transactions they abort.
 
-    Sequences are not checked. Raises InvalidTxnState for a plain batch inside a transaction, and
-    InvalidRecord, with its batch's position, for a marker that does not read; producer state then
-    is as before that marker.
+    Sequences are not checked. ``map_end_offset`` moves behind the last batch of magic 2, so that a
+    snapshot which recovery leaves has the offset that Kafka's has. Raises InvalidTxnState for a
+    plain batch inside a transaction, and InvalidRecord, with its batch's position, for a marker
+    that does not read; producer state then is as before that marker.
     """
     try:
         for _, batch in producer_batches(batches.select(_telling(batches)), data):
@@ -90,8 +92,9 @@ def replay_producers(
         before = batches.base_offset[batches.position == error.position]
         producers.map_end_offset = max(producers.map_end_offset, *before.tolist(), 0)
         raise
-    if len(batches):
-        producers.map_end_offset = int(batches.last_offset[-1]) + 1
+    told = np.flatnonzero(batches.magic >= MAGIC_V2)[-1:]
+    if len(told):
+        producers.map_end_offset = int(batches.last_offset[told[0]]) + 1
 
 
 def complete(

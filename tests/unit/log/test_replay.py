@@ -13,6 +13,7 @@ from tidelog.records.memory import walk
 from tidelog.records.validate import AppendOrigin
 from tidelog.testing import build_batch
 from tidelog.testing.logs import LogHome
+from tidelog.testing.old_batches import build_old
 
 NOW_MS = 1_700_000_000_000
 
@@ -100,6 +101,16 @@ def test_leaving_out_batches_that_tell_nothing_changes_nothing(data: bytes) -> N
     assert [(done.first_offset, lso) for done, lso in completed if done.is_aborted] == [
         (txn.first_offset, txn.last_stable_offset) for txn in aborted
     ]
+
+
+def test_old_batches_do_not_move_the_offset_of_the_next_snapshot() -> None:
+    """Kafka's recovery shows producer state only what has magic 2."""
+    data = build_batch([(0, None, b"x", ())]) + build_old(1, [(0, None, b"y")], base_offset=1)
+    producers = new_producers()
+
+    replay_producers(producers, walk(data).batches, data)
+
+    assert producers.map_end_offset == 1
 
 
 def test_only_rising_epochs_are_noted() -> None:
