@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.checkpoint_file import replace_file
 from tidelog.codec.metadata_files import format_uuid, parse_uuid
-from tidelog.errors import KafkaStorageError, TopicAlreadyExists
+from tidelog.errors import InvalidTopic, KafkaStorageError, TopicAlreadyExists
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -97,9 +97,20 @@ class Catalogue:
     deleted: frozenset[UUID] = frozenset()
 
     def with_topic(self, topic: Topic) -> Catalogue:
-        """Add a topic; raise TopicAlreadyExists where the name is taken."""
+        """Add a topic.
+
+        Raises TopicAlreadyExists where the name is taken, InvalidTopic where it differs from
+        another one only by dots for underscores, which metric names do not tell apart. Source:
+        Kafka Topic.hasCollision.
+        """
         if topic.name in self.topics:
             raise TopicAlreadyExists(f"topic {topic.name} exists")
+        plain = topic.name.replace(".", "_")
+        for name in self.topics:
+            if name.replace(".", "_") == plain:
+                raise InvalidTopic(
+                    f"topic {topic.name} collides with {name}: their metrics have the same name"
+                )
         return replace(self, topics={**self.topics, topic.name: topic})
 
     def replacing(self, topic: Topic) -> Catalogue:
@@ -154,11 +165,19 @@ def read_catalogue(fs: FileSystem, data_dir: str) -> Catalogue:
     except FileNotFoundError:
         return Catalogue()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise KafkaStorageError(f"{path} is no topic catalogue: {error!r}") from error
+        raise KafkaStorageError(
+            f"{path} does not read: {_reason(error)}; without it"
+            " topics are adopted from their directories, and their settings are lost"
+        ) from error
     by_name = {topic.name: topic for topic in topics}
     if len(by_name) != len(topics):
         raise KafkaStorageError(f"{path} names a topic twice")
     return Catalogue(by_name, deleted)
+
+
+def _reason(error: Exception) -> str:
+    """Say why a catalogue does not read; a KeyError says no more than the name it misses."""
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
 
 
 def write_catalogue(fs: FileSystem, data_dir: str, catalogue: Catalogue) -> None:

@@ -25,7 +25,7 @@ from tidelog.manager.checkpoints import DirectoryCheckpoints
 from tidelog.manager.disposal import put_away_directories, sweep_deleted
 from tidelog.manager.doomed import remove_directory
 from tidelog.manager.log_dirs import LogDir, make_partition_directory, random_id
-from tidelog.manager.new_topic import altered_config, new_topic
+from tidelog.manager.new_topic import altered_config, check_topic, new_topic
 from tidelog.manager.partition import Partition
 from tidelog.manager.staged import commit_staged
 from tidelog.manager.topic_writer import TopicWriter
@@ -135,13 +135,15 @@ class DataDirectory:
 
         Args:
             name: 1 to 249 letters, digits, dots, underscores and dashes.
-            partitions: how many, at least 1.
+            partitions: how many, at least 1 and at most 10,000.
             config: the topic's own settings, under Kafka's names.
 
         Raises:
-            InvalidTopic, InvalidPartitions, InvalidConfig, TopicAlreadyExists: nothing was made.
+            InvalidTopic, InvalidPartitions, PolicyViolation, InvalidConfig, TopicAlreadyExists:
+                nothing was made.
             KafkaStorageError: the disk failed; the topic may be there.
         """
+        check_topic(name, partitions, config, defaults=self._defaults)
         homes = [self._log_dir.directory_id] * partitions
         topic_id = random_id(self._rng)
         topic = new_topic(name, topic_id, homes, config, defaults=self._defaults)

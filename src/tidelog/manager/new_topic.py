@@ -6,9 +6,9 @@ know directories. Kafka: ``ReplicationControlManager`` and ``ConfigurationContro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tidelog.errors import InvalidConfig, InvalidPartitions, InvalidTopic
+from tidelog.errors import InvalidConfig, InvalidPartitions, InvalidTopic, PolicyViolation
 from tidelog.manager.catalogue import METADATA_TOPIC, Topic
 from tidelog.segment.filenames import MAX_NAME_LENGTH, check_topic_name, log_directory_name
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.config.log import LogConfig
+
+MOST_PARTITIONS: Final = 10_000
+"""As Kafka's controller allows: ReplicationControlManager.MAX_PARTITIONS_PER_BATCH."""
 
 
 def new_topic(
@@ -29,7 +32,7 @@ def new_topic(
 ) -> Topic:
     """Return a topic whose partition ``n`` lies in the directory with id ``homes[n]``.
 
-    Raises InvalidTopic, InvalidPartitions or InvalidConfig; see ``check_topic``.
+    Raises InvalidTopic, InvalidPartitions, PolicyViolation or InvalidConfig; see ``check_topic``.
     """
     check_topic(name, len(homes), config, defaults=defaults)
     settings = {key: value.strip() for key, value in config.items()}
@@ -44,6 +47,7 @@ def check_topic(
     Raises:
         InvalidTopic: not a name that Kafka allows, its own one, or too long for a directory.
         InvalidPartitions: fewer than 1.
+        PolicyViolation: more than Kafka makes at once.
         InvalidConfig: names every bad setting.
     """
     check_topic_name(name)
@@ -51,6 +55,10 @@ def check_topic(
         raise InvalidTopic(f"{name} is Kafka's own")
     if partitions < 1:
         raise InvalidPartitions(f"a topic has at least 1 partition, not {partitions}")
+    if partitions > MOST_PARTITIONS:
+        raise PolicyViolation(
+            f"a topic of {partitions:,} partitions: more than {MOST_PARTITIONS:,} are not made at once"
+        )
     longest = log_directory_name(name, partitions - 1)
     if len(longest) > MAX_NAME_LENGTH:
         raise InvalidTopic(f"{longest} is too long for a directory's name")

@@ -33,6 +33,8 @@ def test_one_partition_is_one(cli: Cli) -> None:
     [
         (["t"], "exists"),
         (["a b"], "letters, digits"),
+        (["t.t", "-p", "10001"], "more than 10,000 are not made at once"),
+        (["t", "-p", str(10**12)], "more than 10,000 are not made at once"),
         (["u", "-o", "retention.ms=soon"], "retention.ms"),
         (["u", "-o", "retention.years=1", "-o", "x=1"], "retention.years"),
     ],
@@ -54,3 +56,13 @@ def test_a_partitions_directory_is_no_place_for_topics(topic: Cli) -> None:
     assert outcome.code == 2
     assert "name the data directory above it" in outcome.err
     assert before == sorted(path.name for path in (topic.data / "t-0").iterdir())
+
+
+def test_names_that_only_differ_in_dots_are_refused(cli: Cli) -> None:
+    """As Kafka refuses them: their metrics would have the same name."""
+    cli.on("create", "a.b")
+
+    outcome = cli.on("create", "a_b")
+
+    assert outcome[:2] == (2, "")
+    assert "topic a_b collides with a.b" in outcome.err

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.errors import KafkaStorageError, TopicAlreadyExists
+from tidelog.errors import InvalidTopic, KafkaStorageError, TopicAlreadyExists
 from tidelog.manager.catalogue import Catalogue, Topic, read_catalogue, write_catalogue
 from tidelog.testing import PowerCut
 from tidelog.testing.data_home import DataHome
@@ -79,6 +79,16 @@ def test_a_name_is_taken_once() -> None:
     """A topic that exists is not made again."""
     with pytest.raises(TopicAlreadyExists):
         Catalogue({"t": T}).with_topic(Topic("t", UUID(int=7 << 90), {0: HERE}))
+
+
+@pytest.mark.parametrize(("known", "new"), [("a.b", "a_b"), ("a_b.c", "a.b_c")])
+def test_names_whose_metrics_collide_are_refused(known: str, new: str) -> None:
+    """Dots and underscores are the same to a metric; the other topic is named."""
+    catalogue = Catalogue({known: Topic(known, UUID(int=5 << 90), {0: HERE})})
+
+    with pytest.raises(InvalidTopic, match=f"collides with {known}"):
+        catalogue.with_topic(Topic(new, UUID(int=7 << 90), {0: HERE}))
+    assert catalogue.with_topic(Topic("a-b", UUID(int=7 << 90), {0: HERE})).topics.keys() >= {"a-b"}
 
 
 def test_what_is_listed_goes_before_what_is_found() -> None:
