@@ -55,13 +55,12 @@ def check_topic(
         raise InvalidTopic(f"{name} is Kafka's own")
     if partitions < 1:
         raise InvalidPartitions(f"a topic has at least 1 partition, not {partitions}")
-    if partitions > MOST_PARTITIONS:
-        raise PolicyViolation(
-            f"a topic of {partitions:,} partitions: more than {MOST_PARTITIONS:,} are not made at once"
-        )
     longest = log_directory_name(name, partitions - 1)
     if len(longest) > MAX_NAME_LENGTH:
         raise InvalidTopic(f"{longest} is too long for a directory's name")
+    if partitions > MOST_PARTITIONS:
+        limit = f"more than {MOST_PARTITIONS:,} are not made at once"
+        raise PolicyViolation(f"a topic of {partitions:,} partitions: {limit}")
     defaults.with_overrides(config)
 
 
