@@ -19,6 +19,7 @@ from tidelog.records.file_records import FileRecords
 from tidelog.records.memory import walk
 from tidelog.segment.filenames import DELETED_SUFFIX, log_file, offset_index_file
 from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY
+from tidelog.segment.offset_rules import are_usual, first_impossible, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,17 +131,31 @@ def _is_batch(file: OpenFile, position: int, offset: int) -> bool:
     return len(found.batches) == 1 and found.error is None
 
 
-def walk_segment(file: OpenFile, position: int, *, check_crc: bool = True) -> Iterator[Piece]:
+def walk_segment(
+    file: OpenFile, position: int, *, check_crc: bool = True, before: int = -1
+) -> Iterator[Piece]:
     """Yield pieces of whole, checked batches from byte ``position`` of an open file on.
 
-    Without ``check_crc`` only their lengths and formats are looked at.
+    Without ``check_crc`` only their lengths, formats and offsets are looked at. ``before`` is the
+    last offset before that position, -1 if it is not known.
 
     Raises:
         CorruptMessage: after the pieces before it, bytes that are no batch; ``position`` says
-            where. A batch that is cut off by the end of the file counts as such.
+            where. A batch that is cut off by the end of the file counts as such, and so does one
+            whose offsets cannot be: negative, or not above those of the batch before.
     """
     records = FileRecords(file, start=position)
-    yield from records.pieces(check_crc=check_crc)
+    for piece in records.pieces(check_crc=check_crc):
+        batches = piece.batches
+        bad = None
+        if not are_usual(batches, batches.last_offset.item(0), before):
+            bad = first_impossible(batches, 0, before)
+        if bad is not None:
+            if bad:
+                yield piece._replace(batches=batches.slice(0, bad))
+            raise CorruptMessage(reason_of(batches, bad), int(batches.position[bad]), file.path)
+        before = batches.last_offset.item(-1)
+        yield piece
     if records.error is not None:
         raise CorruptMessage(records.error.reason, records.next_position, file.path)
     if records.trailing_bytes:

@@ -7,12 +7,9 @@ anything but bytes with a valid checksum. Kafka has no such reader; its tools wa
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
-
-import numpy as np
 
 from tidelog.codec.checkpoint_file import OffsetCheckpoint, read_checkpoint
 from tidelog.errors import (
@@ -23,15 +20,10 @@ from tidelog.errors import (
 )
 from tidelog.log.committed import AbortedFilter
 from tidelog.log.decoded import decoded
-from tidelog.log.read_only_segment import (
-    NO_HINTS,
-    Hints,
-    ReadOnlySegment,
-    ends_here,
-    position_for,
-    walk_segment,
-)
+from tidelog.log.read_only_end import LogEnd, find_end
+from tidelog.log.read_only_files import ReadOnlyFiles
 from tidelog.log.read_only_splits import CutPoints, Split, cut, cut_points
+from tidelog.log.read_only_walk import walk_range
 from tidelog.log.txn_replay import (
     ReplayedTransactions,
     Snapshot,
@@ -39,18 +31,17 @@ from tidelog.log.txn_replay import (
     replay_transactions,
 )
 from tidelog.segment.filenames import (
-    is_log_file,
     log_directory_name,
-    offset_from_file_name,
     parse_topic_partition,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from types import TracebackType
     from typing import Self
 
-    from tidelog.env.files import FileSystem, OpenFile
+    from tidelog.env.files import FileSystem
+    from tidelog.log.read_only_segment import ReadOnlySegment
     from tidelog.records.columns import RecordColumns
     from tidelog.records.file_records import Piece
     from tidelog.records.record import Record
@@ -65,15 +56,6 @@ class ReadUpTo(StrEnum):
 
     HIGH_WATERMARK = "highWatermark"
     LOG_END = "logEnd"
-
-
-class _LogEnd(NamedTuple):
-    offset: int
-    damage: CorruptMessage | None
-
-
-class _Gone(Exception):
-    """A listed segment is no longer there, under no name."""
 
 
 class Checkpoints(NamedTuple):
@@ -140,8 +122,7 @@ class ReadOnlyLog:
         self._fs = fs
         self._checkpointed_high_watermark = checkpointed_high_watermark
         self._checkpointed_log_start = checkpointed_log_start
-        self.segments = self._list()
-        self._hints: dict[int, Hints] = {}
+        self._files = ReadOnlyFiles(directory, fs)
         self._replays: dict[tuple[int, int, int | None], ReplayedTransactions] = {}
 
     def __enter__(self) -> Self:
@@ -157,8 +138,13 @@ class ReadOnlyLog:
 
     def close(self) -> None:
         """Forget what was read of the indexes; files are open only while they are read."""
-        self._hints.clear()
+        self._files.forget()
         self._replays.clear()
+
+    @property
+    def segments(self) -> tuple[ReadOnlySegment, ...]:
+        """The segments as they were listed, in order."""
+        return self._files.segments
 
     @property
     def log_start_offset(self) -> int:
@@ -337,53 +323,17 @@ class ReadOnlyLog:
     def _all_pieces(
         self, start: int, end: int, *, check_crc: bool = True
     ) -> Iterator[tuple[str, Piece]]:
-        """Yield each piece with the path of its file; a segment that is gone is looked for once."""
-        segments = self.segments
-        waiting = _overlapping(segments, start, end)
-        gone_at = -1
-        while waiting:
-            segment = waiting.pop(0)
-            try:
-                for piece in self._segment_pieces(segment, start, end, check_crc=check_crc):
-                    yield segment.path, piece
-                    start = max(start, int(piece.batches.last_offset[-1]) + 1)
-            except _Gone:
-                if gone_at == start:
-                    reason = f"{segment.path} was deleted while the log was read"
-                    raise KafkaStorageError(reason) from None
-                gone_at = start
-                segments = self._list_again()
-                if not segments or segments[0].base_offset > start:
-                    first = segments[0].base_offset if segments else end
-                    raise OffsetOutOfRange(start, first, self.log_end_offset) from None
-                waiting = _overlapping(segments, start, end)
+        """Yield each piece with the path of its file."""
+        yield from walk_range(
+            self._files, start, end, log_end_offset=self.log_end_offset, check_crc=check_crc
+        )
         self._check_undamaged(end)
 
-    def _segment_pieces(
-        self, segment: ReadOnlySegment, start: int, end: int, *, check_crc: bool
-    ) -> Iterator[Piece]:
-        """Yield the segment's pieces; a bad batch is read twice before it counts as damage."""
-        reached = start
-        with _opened(segment, self._fs) as file:
-            hints = self._hints_of(segment) if start > segment.base_offset else NO_HINTS
-            position, doubted = position_for(file, hints, start), -1
-            while reached < end:
-                try:
-                    for piece in walk_segment(file, position, check_crc=check_crc):
-                        reached = max(reached, int(piece.batches.last_offset[-1]) + 1)
-                        if wanted := _between(piece, start, end):
-                            yield wanted
-                        if reached >= end:
-                            return
-                except CorruptMessage as bad:
-                    # What follows the log's end is not looked at here: ``damage`` says what it is.
-                    if reached >= self.log_end_offset:
-                        return
-                    if bad.position is None or bad.position == doubted:
-                        raise
-                    position = doubted = bad.position
-                else:
-                    return
+    @cached_property
+    def _end(self) -> LogEnd:
+        """The log end, looked for when it is first asked for."""
+        promised = self._checkpointed_high_watermark or 0
+        return find_end(self._files, self._checkpointed_log_start, promised)
 
     def _cut_points(self, start: int, end: int) -> Iterator[CutPoints]:
         """Yield the places at which each segment of the range may be cut."""
@@ -391,105 +341,6 @@ class ReadOnlyLog:
             is_last = index + 1 == len(self.segments)
             next_base = self.log_end_offset if is_last else self.segments[index + 1].base_offset
             if segment.base_offset < end and next_base > start:
-                hints = self._hints_of(segment)
+                hints = self._files.hints_of(segment)
                 size_bytes = segment.size_bytes
                 yield cut_points(hints, start, end, next_base=next_base, size_bytes=size_bytes)
-
-    def _hints_of(self, segment: ReadOnlySegment) -> Hints:
-        if segment.base_offset not in self._hints:
-            self._hints[segment.base_offset] = segment.hints(self._fs)
-        return self._hints[segment.base_offset]
-
-    @cached_property
-    def _end(self) -> _LogEnd:
-        """Find the log end, and what lies there; what looks like damage is looked at twice."""
-        try:
-            found = self._find_end()
-        except _Gone:
-            self.segments = self._list_again()
-            found = self._find_end()
-        return found if found.damage is None else self._find_end()
-
-    def _find_end(self) -> _LogEnd:
-        """Walk from the last place known to the log end and look at what lies there."""
-        offset, position, damage = self._checkpointed_log_start, None, None
-        path = self.directory
-        if self.segments:
-            segment = self.segments[-1]
-            path, offset = segment.path, segment.base_offset
-            with _opened(segment, self._fs) as file:
-                position = position_for(file, self._hints_of(segment), INT64_MAX)
-                try:
-                    for piece in walk_segment(file, position):
-                        offset = int(piece.batches.last_offset[-1]) + 1
-                        position = int(piece.batches.end[-1])
-                except CorruptMessage as bad:
-                    damage = None if ends_here(file, bad.position or position) else bad
-        promised = self._checkpointed_high_watermark or 0
-        offset = max(offset, self.log_start_offset)
-        if damage is None and offset < promised:
-            reason = f"offsets {offset} to {promised - 1}, below the high watermark, are missing"
-            damage = CorruptMessage(reason, position, path)
-        return _LogEnd(offset, damage)
-
-    def _list_again(self) -> tuple[ReadOnlySegment, ...]:
-        self._hints.clear()
-        try:
-            return self._list()
-        except FileNotFoundError:
-            raise KafkaStorageError(f"{self.directory} was deleted while it was read") from None
-
-    def _list(self) -> tuple[ReadOnlySegment, ...]:
-        segments = []
-        for name in self._fs.list(self.directory):
-            base_offset = _base_offset(name)
-            if base_offset is None:
-                continue
-            try:
-                size_bytes = self._fs.stat(os.path.join(self.directory, name)).size_bytes
-            except FileNotFoundError:
-                continue  # deleted since the listing, as retention does
-            segments.append(ReadOnlySegment(self.directory, base_offset, size_bytes))
-        return tuple(sorted(segments, key=lambda segment: segment.base_offset))
-
-
-def _base_offset(name: str) -> int | None:
-    """Return the base offset of a segment's ``.log`` file; None for any other file."""
-    if not is_log_file(name):
-        return None
-    try:
-        return offset_from_file_name(name)
-    except InvalidArgument:
-        return None
-
-
-def _overlapping(
-    segments: Sequence[ReadOnlySegment], start: int, end: int
-) -> list[ReadOnlySegment]:
-    """Return the segments that may hold offsets of ``[start, end)``."""
-    ends = [segment.base_offset for segment in segments[1:]] + [INT64_MAX]
-    return [
-        segment
-        for segment, segment_end in zip(segments, ends, strict=False)
-        if segment.base_offset < end and segment_end > start
-    ]
-
-
-def _between(piece: Piece, start: int, end: int) -> Piece | None:
-    """Return the part of a piece whose batches hold offsets of ``[start, end)``, if any does."""
-    batches = piece.batches
-    first = int(np.searchsorted(batches.last_offset, start))
-    last = int(np.searchsorted(batches.base_offset, end))
-    return piece._replace(batches=batches.slice(first, last)) if first < last else None
-
-
-@contextmanager
-def _opened(segment: ReadOnlySegment, fs: FileSystem) -> Iterator[OpenFile]:
-    try:
-        file = segment.open(fs)
-    except FileNotFoundError:
-        raise _Gone from None
-    try:
-        yield file
-    finally:
-        file.close()

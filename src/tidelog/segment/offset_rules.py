@@ -57,8 +57,9 @@ def first_too_far(batches: BatchColumns, base_offset: int) -> int | None:
     return int(is_far.argmax()) if is_far.any() else None
 
 
-def reason_of(batches: BatchColumns, index: int, base_offset: int) -> str:
-    """Say what is wrong with the offsets of one batch."""
+def reason_of(batches: BatchColumns, index: int, base_offset: int | None = None) -> str:
+    """Say what is wrong with the offsets of one batch, in a segment if that is known."""
     stated = f"{int(batches.base_offset[index])} to {int(batches.last_offset[index])}"
+    within = "" if base_offset is None else f" in the segment that starts at {base_offset}"
     behind = f", behind {int(batches.last_offset[index - 1])}" if index else ""
-    return f"a batch states offsets {stated} in the segment that starts at {base_offset}{behind}"
+    return f"a batch states offsets {stated}{within}{behind}"
