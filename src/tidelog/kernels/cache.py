@@ -12,11 +12,17 @@ import os
 import stat
 import sys
 import tempfile
+from contextlib import suppress
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+_PREFIX: Final = "kernels-"
+_DAY: Final = 86_400.0
+_KEPT_DAYS: Final = 30
 
 
 def sources_digest(sources: Iterable[tuple[str, bytes]], *versions: str) -> str:
@@ -46,10 +52,39 @@ def cache_folder(*versions: str) -> str | None:
     The user's cache folder is tried first, then one of the user's own in the temp folder.
     """
     try:
-        name = "kernels-" + sources_digest(kernel_sources(), sys.version, *versions)
-        return _first_usable(name)
+        name = _PREFIX + sources_digest(kernel_sources(), sys.version, *versions)
+        folder = _first_usable(name)
     except OSError:
         return None
+    if folder is not None:
+        with suppress(OSError):
+            _note_use(folder)
+    return folder
+
+
+def _note_use(folder: str) -> None:
+    """Let the folder's time say when it was last used; a new one drops those of old sources.
+
+    A process that finds its files gone meanwhile compiles them again, so this needs no lock.
+    """
+    os.utime(folder)
+    if not os.listdir(folder):
+        used_at = os.stat(folder).st_mtime
+        parent, own = os.path.split(folder)
+        for name in os.listdir(parent):
+            if name.startswith(_PREFIX) and name != own:
+                with suppress(OSError):
+                    _remove_if_old(os.path.join(parent, name), used_at - _KEPT_DAYS * _DAY)
+
+
+def _remove_if_old(folder: str, before: float) -> None:
+    """Remove a folder that nobody has used since ``before``, with the files in it."""
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode) or found.st_mtime >= before:
+        return
+    for name in os.listdir(folder):
+        os.unlink(os.path.join(folder, name))
+    os.rmdir(folder)
 
 
 def _first_usable(name: str) -> str | None:

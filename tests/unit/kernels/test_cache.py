@@ -138,6 +138,33 @@ def test_nowhere_to_write_is_no_error(
     assert cache_folder("1.0") is None
 
 
+def test_a_new_folder_drops_those_that_nobody_used_for_a_month(places: tuple[Path, Path]) -> None:
+    """Each release has kernels of its own; those of old ones would stay for ever."""
+    caches = places[0] / ".cache" / "tidelog"
+    for name, days in (("kernels-old", 31), ("kernels-recent", 29), ("something-else", 99)):
+        (caches / name).mkdir(parents=True)
+        (caches / name / "file.nbc").write_bytes(b"code")
+        then = (caches / name).stat().st_mtime - days * 86_400
+        os.utime(caches / name, (then, then))
+
+    folder = cache_folder("1.0")
+
+    assert folder is not None
+    left = sorted(path.name for path in caches.iterdir())
+    assert left == sorted([os.path.basename(folder), "kernels-recent", "something-else"])
+
+
+def test_a_folder_in_use_stays_young() -> None:
+    """Every start that asks for it counts as use."""
+    folder = cache_folder("1.0")
+    assert folder is not None
+    os.utime(folder, (0, 0))
+
+    again = cache_folder("1.0")
+
+    assert (again, os.stat(folder).st_mtime > 0) == (folder, True)
+
+
 def test_an_edited_callee_changes_the_name() -> None:
     """Any source counts, not only the kernel's own: numba's cache does not see callees."""
     edited = [SOURCES[0], ("callee.py", b"def f(): return 2")]
