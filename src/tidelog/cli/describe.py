@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from typing import TYPE_CHECKING
 
 from tidelog.cli.places import find_places
-from tidelog.cli.screen import screen_width
+from tidelog.cli.screen import counted, screen_width
 from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import KafkaStorageError
 from tidelog.explain.describe import describe_log
 from tidelog.explain.picture import draw_log, format_bytes
+from tidelog.manager.catalogue import read_catalogue
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Mapping
 
     from tidelog.explain.describe import LogFacts
 
@@ -20,17 +25,45 @@ _COLUMNS = ("base offset", "end offset", ".log", ".index", ".timeindex", ".txnin
 
 
 def run(args: Namespace) -> int:
-    """Print a picture and a table of segments for every chosen log; return 1 on damage."""
+    """Print each topic's settings, and a picture and a table of segments for every chosen log.
+
+    Returns 1 on damage.
+    """
     width = screen_width()
+    places = find_places(SYSTEM_FILES, args.directory, args.topics)
+    settings = known_settings(args.command, os.path.dirname(places[0].path))
     is_damaged = False
-    for number, place in enumerate(find_places(SYSTEM_FILES, args.directory, args.topics)):
-        facts = describe_log(SYSTEM_FILES, place.path)
+    for number, place in enumerate(places):
+        facts = describe_log(SYSTEM_FILES, place.path, settings.get(place.topic, {}))
         is_damaged |= facts.damage is not None
         if args.json:
             print(json.dumps(facts.as_json()))
-        else:
-            print(("\n" if number else "") + draw_log(facts, width) + _table(facts), end="")
+            continue
+        print("\n" if number else "", end="")
+        if not number or places[number - 1].topic != place.topic:
+            count = sum(other.topic == place.topic for other in places)
+            print(_title(facts, count), end="\n\n")
+        print(draw_log(facts, width) + _table(facts), end="")
     return int(is_damaged)
+
+
+def known_settings(command: str, data_directory: str) -> dict[str, Mapping[str, str]]:
+    """Return each topic's own settings; none, with a word, where they do not read."""
+    try:
+        topics = read_catalogue(SYSTEM_FILES, data_directory).topics
+    except KafkaStorageError as error:
+        print(f"tidelog {command}: {error}", file=sys.stderr)
+        return {}
+    return {name: topic.config for name, topic in topics.items()}
+
+
+def _title(facts: LogFacts, partitions: int) -> str:
+    """Say of a topic what all its partitions share."""
+    known = [f"{key}={value}" for key, value in sorted(facts.config.items())]
+    return (
+        f"{facts.topic}: {counted(partitions, 'partition')}, id {facts.topic_id or 'unknown'};"
+        f" {', '.join(known) or 'no settings of its own'}"
+    )
 
 
 def _table(facts: LogFacts) -> str:

@@ -7,6 +7,7 @@ from errno import EISDIR
 from typing import TYPE_CHECKING
 
 from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import InvalidArgument
 from tidelog.explain.dump import dump_file, is_records_file
 from tidelog.explain.dump_log import dump_log
 from tidelog.records.json_form import Encoding
@@ -27,6 +28,10 @@ def run(args: Namespace) -> int:
             start_offset=args.start_offset or 0,
             end_offset=args.end_offset,
             encoding=Encoding(args.encoding),
+        )
+    elif args.records or args.start_offset is not None or args.end_offset is not None:
+        raise InvalidArgument(
+            f"{args.file} holds no records: --records, --from, --to are for a .log"
         )
     else:
         rows = dump_file(SYSTEM_FILES, args.file)

@@ -1,9 +1,12 @@
-"""``tidelog picture``: draw logs as text."""
+"""``tidelog picture``: draw logs as text; as JSON, the facts that ``describe`` prints, too."""
 
 from __future__ import annotations
 
+import json
+import os
 from typing import TYPE_CHECKING
 
+from tidelog.cli.describe import known_settings
 from tidelog.cli.places import find_places
 from tidelog.cli.screen import screen_width
 from tidelog.env.system_files import SYSTEM_FILES
@@ -17,9 +20,14 @@ if TYPE_CHECKING:
 def run(args: Namespace) -> int:
     """Draw every chosen log; return 1 if one is damaged."""
     width = args.width or screen_width()
+    places = find_places(SYSTEM_FILES, args.directory, args.topics)
+    settings = known_settings(args.command, os.path.dirname(places[0].path)) if args.json else {}
     is_damaged = False
-    for number, place in enumerate(find_places(SYSTEM_FILES, args.directory, args.topics)):
-        facts = describe_log(SYSTEM_FILES, place.path)
-        print(("\n" if number else "") + draw_log(facts, width), end="")
+    for number, place in enumerate(places):
+        facts = describe_log(SYSTEM_FILES, place.path, settings.get(place.topic, {}))
+        if args.json:
+            print(json.dumps(facts.as_json()))
+        else:
+            print(("\n" if number else "") + draw_log(facts, width), end="")
         is_damaged |= facts.damage is not None
     return int(is_damaged)

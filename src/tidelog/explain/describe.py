@@ -5,10 +5,18 @@ Owns which facts a description has. Looks, never changes: by a read-only open, b
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from tidelog.codec.metadata_files import (
+    PARTITION_METADATA_FILE,
+    format_uuid,
+    read_partition_metadata,
+)
+from tidelog.errors import TidelogError
 from tidelog.log.reader import open_read_only
+from tidelog.manager.data_directory import NO_SETTINGS
 from tidelog.segment.filenames import (
     offset_index_file,
     time_index_file,
@@ -16,6 +24,8 @@ from tidelog.segment.filenames import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tidelog.env.files import FileSystem
     from tidelog.log.reader import ReadOnlyLog
 
@@ -40,6 +50,9 @@ class LogFacts:
     topic: str
     partition: int
     directory: str
+    topic_id: str | None
+    config: Mapping[str, str]
+    """The topic's own settings, as far as the data directory knows them."""
     log_start_offset: int
     high_watermark: int
     log_end_offset: int
@@ -53,13 +66,17 @@ class LogFacts:
         return facts
 
 
-def describe_log(fs: FileSystem, directory: str) -> LogFacts:
+def describe_log(
+    fs: FileSystem, directory: str, config: Mapping[str, str] = NO_SETTINGS
+) -> LogFacts:
     """Collect the facts of one partition directory; errors as ``open_read_only``."""
     with open_read_only(directory, fs=fs) as log:
         return LogFacts(
             topic=log.topic,
             partition=log.partition,
             directory=directory,
+            topic_id=_topic_id(fs, directory),
+            config=dict(config),
             log_start_offset=log.log_start_offset,
             high_watermark=log.high_watermark,
             log_end_offset=log.log_end_offset,
@@ -67,6 +84,15 @@ def describe_log(fs: FileSystem, directory: str) -> LogFacts:
             segments=tuple(_segments(fs, log)),
             damage=None if log.damage is None else str(log.damage),
         )
+
+
+def _topic_id(fs: FileSystem, directory: str) -> str | None:
+    """Return the topic's id as text; None where no file says it, or one that does not read."""
+    try:
+        found = read_partition_metadata(fs, os.path.join(directory, PARTITION_METADATA_FILE))
+    except TidelogError:
+        return None  # verify says what is wrong with it
+    return None if found is None else format_uuid(found)
 
 
 def _segments(fs: FileSystem, log: ReadOnlyLog) -> list[SegmentFacts]:

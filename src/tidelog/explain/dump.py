@@ -24,6 +24,7 @@ from tidelog.codec.metadata_files import (
 )
 from tidelog.errors import CorruptIndex, InvalidArgument, KafkaStorageError
 from tidelog.log.snapshot import unpack_snapshot
+from tidelog.manager.catalogue import CATALOGUE_FILE, read_catalogue
 from tidelog.records.record import advance_sequence
 from tidelog.segment.filenames import offset_from_file_name
 from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY
@@ -181,6 +182,22 @@ def _clean_shutdown(fs: FileSystem, path: str) -> Iterator[Row]:
         yield {"brokerEpoch": found.broker_epoch}
 
 
+def _catalogue(fs: FileSystem, path: str) -> Iterator[Row]:
+    catalogue = read_catalogue(fs, os.path.dirname(path))
+    for name, topic in sorted(catalogue.topics.items()):
+        yield {
+            "topic": name,
+            "topicId": format_uuid(topic.topic_id),
+            "partitions": {
+                number: format_uuid(home) for number, home in sorted(topic.partitions.items())
+            },
+            "config": dict(sorted(topic.config.items())),
+            "revision": topic.revision,
+        }
+    for topic_id in sorted(map(format_uuid, catalogue.deleted)):
+        yield {"deletedTopicId": topic_id}
+
+
 _BY_SUFFIX: Final[dict[str, Reader]] = {
     ".index": _offset_index,
     ".timeindex": _time_index,
@@ -196,4 +213,5 @@ _BY_NAME: Final[dict[str, Reader]] = {
     PARTITION_METADATA_FILE: _partition_metadata,
     META_PROPERTIES_FILE: _meta_properties,
     CLEAN_SHUTDOWN_FILE: _clean_shutdown,
+    CATALOGUE_FILE: _catalogue,
 }

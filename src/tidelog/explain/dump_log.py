@@ -16,7 +16,7 @@ from tidelog.records.batch import BatchFlags, TimestampType
 from tidelog.records.columns import decode
 from tidelog.records.control import CONTROL_KEY, ControlType, control_type, parse_marker
 from tidelog.records.file_records import FileRecords
-from tidelog.records.json_form import Encoding, bytes_as_text, headers_as_text
+from tidelog.records.json_form import INT64_MAX, Encoding, bytes_as_text, headers_as_text
 from tidelog.records.kraft import parse_kraft
 from tidelog.records.legacy import expand
 from tidelog.records.scan import crc_matches
@@ -42,21 +42,24 @@ def dump_log(
     end_offset: int | None = None,
     encoding: Encoding = Encoding.UTF8,
 ) -> Iterator[Row]:
-    """Yield a row per batch that holds offsets of ``[start, end)``, and its records after it.
+    """Yield a row per batch that holds offsets of ``[start, end)``, and after it its records there.
 
     Raises:
         CorruptMessage: after everything before it, bytes that are no batch, with file and byte.
         NotText: a record is no text in ``encoding``.
     """
+    end = INT64_MAX if end_offset is None else end_offset
     with FileRecords.open(fs, path) as file:
         for piece in file.pieces():
             in_data = piece.batches_in_data
             for index, position in enumerate(piece.batches.position.tolist()):
                 batch = in_data.slice(index, index + 1)
-                if end_offset is not None and int(batch.base_offset[0]) >= end_offset:
+                if int(batch.base_offset[0]) >= end:
                     return
                 if int(batch.last_offset[0]) >= start_offset:
-                    yield from _rows(piece.data, batch, position, encoding if records else None)
+                    for row in _rows(piece.data, batch, position, encoding if records else None):
+                        if start_offset <= row.get("offset", start_offset) < end:
+                            yield row
         if file.error is not None:
             raise file.error
         if file.trailing_bytes:

@@ -29,13 +29,44 @@ u-0: 0 offsets in 0 segments, 0 bytes
  └ log end 0
 """
 
+NONE = "no settings of its own"
+
+
+def title(cli: Cli) -> str:
+    """Return the line before topic t of one partition without settings."""
+    (_, _, value) = (cli.data / "t-0" / "partition.metadata").read_text().partition("topic_id: ")
+    return f"t: 1 partition, id {value.strip()}; {NONE}"
+
 
 def test_a_topic_is_a_picture_and_a_table(topic: Cli) -> None:
     """Exactly so, where there is no terminal: 80 columns."""
     topic.append("a", "b")
 
-    assert topic.on("describe") == (0, PICTURE + TABLE, "")
+    assert topic.on("describe") == (0, f"{title(topic)}\n\n{PICTURE}{TABLE}", "")
     assert topic.on("picture") == (0, PICTURE, "")
+
+
+def test_a_topics_id_and_settings_are_told_once(cli: Cli) -> None:
+    """Before its first partition; with one partition's directory, too."""
+    cli.on("create", "t", "-p", 2, "-o", "retention.ms=5", "-o", "cleanup.policy=compact")
+
+    lines = cli.on("describe").out.splitlines()
+
+    settings = "cleanup.policy=compact, retention.ms=5"
+    assert lines[0] == title(cli).replace("1 partition,", "2 partitions,").replace(NONE, settings)
+    assert sum(settings in line for line in lines) == 1
+    assert settings in cli("describe", "-d", cli.data / "t-1").out
+
+
+def test_a_catalogue_that_does_not_read_is_told(topic: Cli) -> None:
+    """The logs are shown all the same."""
+    topic.append("a", "b")
+    (topic.data / "tidelog.topics.json").write_text("{")
+
+    outcome = topic.on("describe")
+
+    assert outcome[:2] == (0, f"{title(topic)}\n\n{PICTURE}{TABLE}")
+    assert outcome.err.startswith(f"tidelog describe: {topic.data}/tidelog.topics.json does not ")
 
 
 def test_topics_stand_apart(topic: Cli) -> None:
@@ -58,12 +89,15 @@ def test_the_width_can_be_chosen(topic: Cli) -> None:
     assert max(len(line) for line in lines) == 60
 
 
-def test_json_is_a_line_a_partition(topic: Cli) -> None:
-    """With the facts under camel-case names."""
+@pytest.mark.parametrize("command", ["describe", "picture"])
+def test_json_is_a_line_a_partition(topic: Cli, command: str) -> None:
+    """With the facts under camel-case names, the same for both commands."""
     topic.append("a", "b")
-    topic.on("create", "u")
+    topic.on("create", "u", "-o", "retention.ms=5")
 
-    rows = topic.on("describe", "--json").rows
+    rows = topic.on(command, "--json").rows
+
+    assert [row["config"] for row in rows] == [{}, {"retention.ms": "5"}]
 
     assert [(row["topic"], row["logEndOffset"]) for row in rows] == [("t", 2), ("u", 0)]
     assert rows[0]["segments"][0]["logBytes"] == 77

@@ -32,6 +32,40 @@ def test_a_range_of_offsets_can_be_chosen(topic: Cli) -> None:
     assert [row["baseOffset"] for row in rows] == [1]
 
 
+def test_of_a_batch_at_the_edge_only_the_records_in_the_range_are_printed(topic: Cli) -> None:
+    """The batch's own line stands there whole."""
+    topic.append(*"abcd")
+
+    rows = topic("dump", topic.log_file(), "--records", "--from", 1, "--to", 3).rows
+
+    assert [row.get("lastOffset", row.get("value")) for row in rows] == [3, "b", "c"]
+
+
+@pytest.mark.parametrize("words", [["--records"], ["--from", 0], ["--to", 5]])
+def test_a_range_of_a_file_without_records_is_wrong_usage(topic: Cli, words: list[object]) -> None:
+    """It is not passed over in silence."""
+    topic.append("a")
+
+    outcome = topic("dump", topic.data / "t-0" / "leader-epoch-checkpoint", *words)
+
+    assert outcome[:2] == (2, "")
+    assert "holds no records" in outcome.err
+
+
+def test_the_catalogue_is_a_line_a_topic(cli: Cli) -> None:
+    """With id, settings and where each partition lies; deleted topics by their ids."""
+    from tidelog.manager.catalogue import CATALOGUE_FILE
+
+    cli.on("create", "b", "-p", 2, "-o", "retention.ms=5")
+    cli.on("create", "a")
+
+    rows = cli("dump", cli.data / CATALOGUE_FILE).rows
+
+    assert [row["topic"] for row in rows] == ["a", "b"]
+    assert (rows[1]["config"], list(rows[1]["partitions"])) == ({"retention.ms": "5"}, ["0", "1"])
+    assert list(rows[0]) == ["topic", "topicId", "partitions", "config", "revision"]
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidelog.codec.metadata_files import format_uuid
 from tidelog.explain.describe import SegmentFacts, describe_log
 from tidelog.testing.data_home import DataHome
 
@@ -45,12 +46,14 @@ def test_facts_are_printed_under_camel_case_names() -> None:
     """The same names in every command's JSON, in the order of the values."""
     home = home_with_log(1)
 
-    found = describe_log(home.fs, "/data/t-0").as_json()
+    found = describe_log(home.fs, "/data/t-0", {"retention.ms": "5"}).as_json()
+    topic_id = found.pop("topicId")
 
     assert found == {
         "topic": "t",
         "partition": 0,
         "directory": "/data/t-0",
+        "config": {"retention.ms": "5"},
         "logStartOffset": 0,
         "highWatermark": 1,
         "logEndOffset": 1,
@@ -68,7 +71,9 @@ def test_facts_are_printed_under_camel_case_names() -> None:
         ],
         "damage": None,
     }
-    assert list(found)[:4] == ["topic", "partition", "directory", "logStartOffset"]
+    assert list(found)[:4] == ["topic", "partition", "directory", "config"]
+    with home.open() as directory:
+        assert topic_id == format_uuid(directory.topic("t").topic_id)
 
 
 def test_a_partition_without_files_is_described() -> None:
@@ -79,6 +84,17 @@ def test_a_partition_without_files_is_described() -> None:
     facts = describe_log(home.fs, "/data/u-0")
 
     assert (facts.log_end_offset, facts.segments) == (0, ())
+
+
+def test_an_id_that_does_not_read_is_unknown() -> None:
+    """What is wrong with its file is for others to say."""
+    home = home_with_log(1)
+    for content in ("junk", None):
+        if content is None:
+            home.fs.delete("/data/t-0/partition.metadata")
+        else:
+            home.write("t-0/partition.metadata", content)
+        assert describe_log(home.fs, "/data/t-0").topic_id is None
 
 
 def test_missing_index_files_have_no_bytes() -> None:

@@ -20,6 +20,8 @@ def facts(
         topic="flights",
         partition=0,
         directory="/data/flights-0",
+        topic_id=None,
+        config={},
         log_start_offset=start,
         high_watermark=end if watermark is None else watermark,
         log_end_offset=end,
