@@ -214,7 +214,8 @@ def iterate(read: Callable[[int], FetchData], start_offset: int) -> Iterator[Rec
             raise error
         if position == 0:
             return
-        offset = max(offset, int(batches.last_offset.max()) + 1)
+        behind = int(batches.last_offset[-1]) + 1
+        offset = behind if behind > offset else int(batches.last_offset.max()) + 1
 
 
 def _pieces(segment: LogSegment, start_offset: int) -> Iterator[Piece]:
