@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cli.places import find_places
-from tidelog.cli.screen import Progress
+from tidelog.cli.screen import Progress, counted, format_time
 from tidelog.config.log import LogConfig
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.overlay_files import OverlayFiles
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tidelog.env.overlay_files import FileChange
     from tidelog.explain.outlook import SegmentOutlook
     from tidelog.explain.plan import ShrunkLog
+    from tidelog.log.expiry import DeletedSegment
     from tidelog.log.load_watch import RecoveryProgress
 
 
@@ -164,28 +165,29 @@ def shrunk_as_json(log: ShrunkLog) -> dict[str, Any]:
 
 def print_shrunk(log: ShrunkLog, verb: str) -> None:
     """Print what was (``verb`` "deleted") or would be deleted of a log, a line a segment."""
+    freed = f"{counted(len(log.deleted), 'segment')}, {format_bytes(log.freed_bytes)}"
     print(
-        f"{log.topic}-{log.partition}: {verb} {len(log.deleted):,} segments,"
-        f" {format_bytes(log.freed_bytes)};"
+        f"{log.topic}-{log.partition}: {verb} {freed if log.deleted else 'no segment'};"
         f" left [{log.log_start_offset:,}, {log.log_end_offset:,}), {format_bytes(log.size_bytes)}"
     )
-    for segment in log.deleted:
-        print(
-            f"  [{segment.base_offset:,}, {segment.end_offset:,})"
-            f"  {format_bytes(segment.size_bytes)}  {segment.reason}"
-        )
-    for kept in log.kept:
-        print(
-            f"  [{kept.base_offset:,}, {kept.end_offset:,})"
-            f"  {format_bytes(kept.size_bytes)}  stays{_outlook_text(kept)}"
-        )
+    rows = [(*_place(segment), segment.reason) for segment in log.deleted]
+    rows += [(*_place(kept), f"stays{_outlook_text(kept)}") for kept in log.kept]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(2)]
+    for offsets, size, told in rows:
+        print(f"  {offsets:<{widths[0]}}  {size:>{widths[1]}}  {told}")
+
+
+def _place(segment: DeletedSegment | SegmentOutlook) -> tuple[str, str]:
+    """Return a segment's offsets and its size as text."""
+    offsets = f"[{segment.base_offset:,}, {segment.end_offset:,})"
+    return offsets, format_bytes(segment.size_bytes)
 
 
 def _outlook_text(kept: SegmentOutlook) -> str:
     """Say until when a segment stays."""
     ends = []
     if kept.due_ms is not None:
-        ends.append(f"until {kept.due_ms} ms")
+        ends.append(f"until {format_time(kept.due_ms)}")
     if kept.more_bytes is not None:
         ends.append(f"until the log is {format_bytes(kept.more_bytes)} larger")
     text = " " + " or ".join(ends) if ends else ""

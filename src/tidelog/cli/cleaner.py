@@ -30,11 +30,15 @@ def run(args: Namespace) -> int:
             rng=random.SystemRandom(),
             is_plan=True,
         )
+        compacted = 0
         for place in acting.places:
             facts = compaction.examine(place.topic, place.partition)
             if facts.is_compacted:
+                compacted += 1
                 has_failed |= facts.failure is not None
                 print(json.dumps(facts_as_json(facts)) if args.json else _line(facts))
+    if not compacted and not args.json:
+        print(f"no topic of {args.directory} is compacted")
     return int(has_failed)
 
 

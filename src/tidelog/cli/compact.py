@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.acting import ClockAt, open_to_act
 from tidelog.env.overlay_files import OverlayFiles
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileSystem
     from tidelog.explain.compaction import CompactionFacts
+
+_NOT_COMPACTED: Final = "not compacted (cleanup.policy has no compact; give one with -o)"
 
 
 def run(args: Namespace) -> int:
@@ -35,10 +37,15 @@ def apply_compaction(args: Namespace, *, is_plan: bool) -> int:
             rng=random.SystemRandom(),
             is_plan=is_plan,
         )
+        told: set[str] = set()
         for place in acting.places:
             facts = compaction.clean(place.topic, place.partition)
             if args.json:
                 print(json.dumps(facts_as_json(facts)))
+            elif not facts.is_compacted:
+                if place.topic not in told:
+                    print(f"{place.topic}: {_NOT_COMPACTED}")
+                told.add(place.topic)
             else:
                 _print(facts, "would drop" if is_plan else "dropped")
     return 0
@@ -79,9 +86,6 @@ def facts_as_json(facts: CompactionFacts) -> dict[str, Any]:
 def _print(facts: CompactionFacts, verb: str) -> None:
     name = f"{facts.topic}-{facts.partition}"
     tally, found = facts.tally, facts.to_clean
-    if not facts.is_compacted:
-        print(f"{name}: not compacted (cleanup.policy has no compact; give one with -o)")
-        return
     if tally is None:
         print(f"{name}: nothing to clean from {found.cleanable[0]:,} on, held by {found.held_by}")
         return

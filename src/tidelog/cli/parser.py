@@ -126,6 +126,7 @@ def _delete(commands: Commands) -> None:
     parser = _command(commands, "delete", "delete topics with all their records")
     parser.add_argument("topics", metavar="TOPIC", nargs="+")
     _directory(parser)
+    _dry_run(parser, "only say what would be deleted")
 
 
 def _alter(commands: Commands) -> None:
@@ -339,9 +340,7 @@ def _picture(commands: Commands) -> None:
 def _recover(commands: Commands) -> None:
     parser = _command(commands, "recover", "check logs after a crash, and cut what is torn")
     _chosen_topics(parser)
-    parser.add_argument(
-        "--dry-run", action="store_true", help="only say what would be cut; 1 if anything would"
-    )
+    _dry_run(parser, "only say what would be cut; 1 if anything would")
     _full(parser)
     _acting(parser)
 
@@ -377,6 +376,7 @@ def _delete_records(commands: Commands) -> None:
         help="the new log start offset; -1: the high watermark",
     )
     parser.add_argument("-p", "--partition", type=not_negative, metavar="N", help="this one only")
+    _dry_run(parser, "only say what would be deleted")
     _acting(parser)
 
 
@@ -393,6 +393,10 @@ def _verify(commands: Commands) -> None:
     _chosen_topics(parser)
     _settings(parser)
     _json(parser)
+
+
+def _dry_run(parser: CommandParser, text: str) -> None:
+    parser.add_argument("--dry-run", action="store_true", help=text)
 
 
 def _chosen_topics(parser: CommandParser) -> None:

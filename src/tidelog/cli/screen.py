@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -33,6 +34,15 @@ def screen_width() -> int:
 def counted(count: int, noun: str) -> str:
     """Return a number with its noun: ``1 record``, ``2,000 records``."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def format_time(ms: int) -> str:
+    """Return a moment for people: ``2026-11-21 14:30:00 UTC``; beyond the calendar the number."""
+    try:
+        moment = datetime.fromtimestamp(ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms"
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 class Progress:

@@ -14,7 +14,7 @@ def test_a_deleted_topic_leaves_nothing_when_the_command_ends(cli: Cli) -> None:
     cli.append("a")
     answer = cli.on("delete", "t")
 
-    assert (answer.code, answer.out) == (0, "t: 2 partitions deleted\n")
+    assert (answer.code, answer.out) == (0, "t: 2 partitions, 69 bytes deleted\n")
     assert [path.name for path in cli.data.iterdir() if path.is_dir()] == []
     assert cli.on("describe", "t").code == 2
 
@@ -36,3 +36,19 @@ def test_a_new_topic_of_the_name_is_empty(cli: Cli) -> None:
     cli.append("c")
 
     assert [row["offset"] for row in cli.on("cat", "t").rows] == [0]
+
+
+def test_a_dry_run_says_what_would_go_and_keeps_it(cli: Cli) -> None:
+    """Also beside a writer, and also when a name is wrong."""
+    import tidelog
+
+    cli.on("create", "t", "-p", "2")
+    cli.append("a")
+    with tidelog.open(cli.data):
+        before = sorted(cli.data.rglob("*"))
+        told = cli.on("delete", "t", "--dry-run")
+        assert cli.on("delete", "u", "--dry-run").code == 2
+        assert sorted(cli.data.rglob("*")) == before
+
+    assert told[:2] == (0, "t: 2 partitions, 69 bytes would be deleted\n")
+    assert cli.values() == ["a"]

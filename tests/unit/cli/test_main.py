@@ -148,8 +148,8 @@ def test_an_interrupt_has_the_code_of_shells(topic: Cli, monkeypatch: pytest.Mon
     class Interrupted(io.BytesIO):
         """Standard input at which the user loses patience."""
 
-        def __next__(self) -> bytes:
-            line = super().__next__()
+        def read(self, _size: int | None = -1) -> bytes:
+            line = self.readline()
             if line == b"stop\n":
                 raise KeyboardInterrupt
             return line

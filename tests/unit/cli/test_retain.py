@@ -100,3 +100,36 @@ def test_a_compacted_topic_keeps_its_records(cli: Cli) -> None:
     outcome = cli.on("delete-records", "t", "--before", 0)
 
     assert (outcome.code, "compacted" in outcome.err) == (2, True)
+
+
+def test_deleting_records_can_be_asked_first(rolled: Cli) -> None:
+    """The same answer, and nothing is done."""
+    plan = rolled.on("delete-records", "t", "--before", 2, "--json", "--dry-run")
+    kept = segments(rolled)
+    done = rolled.on("delete-records", "t", "--before", 2, "--json")
+
+    assert plan == done
+    assert (kept, segments(rolled)) == ([0, 1, 2, 3], [2, 3])
+
+
+def test_records_are_deleted_in_all_partitions_or_in_none(cli: Cli) -> None:
+    """The partition that stands in the way is named."""
+    cli.on("create", "t", "-p", 2)
+    cli.on("append", "t", "-p", 0, stdin="a\nb\n")
+    cli.on("append", "t", "-p", 1, stdin="c\n")
+
+    outcome = cli.on("delete-records", "t", "--before", 2)
+
+    assert outcome[:2] == (2, "")
+    assert "t-1: offset 2 is out of range: this log serves [0, 1]" in outcome.err
+    assert cli.values() == ["a", "b", "c"]
+
+
+def test_a_plan_is_a_table_with_dates(rolled: Cli) -> None:
+    """Offsets and sizes stand in columns; segments that stay say until when."""
+    lines = rolled.on("plan", "retention", "-o", "retention.ms=1000").out.splitlines()
+
+    assert lines[0].startswith("t-0: would delete 2 segments, 138 bytes; left [2, 4), 138 bytes")
+    assert lines[1] == "  [0, 1)  69 bytes  log retention size 100 breach"
+    assert lines[3].startswith("  [2, 3)  69 bytes  stays until 20")
+    assert " UTC or until the log is " in lines[3]

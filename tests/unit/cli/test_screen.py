@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tidelog.cli.screen import Progress, counted, screen_width
+from tidelog.cli.screen import Progress, counted, format_time, screen_width
 from tidelog.testing import ManualClock
 
 
@@ -66,3 +66,10 @@ def test_without_a_terminal_the_width_is_usual(monkeypatch: pytest.MonkeyPatch) 
 def test_a_number_has_its_noun(count: int, text: str) -> None:
     """In the singular only for one."""
     assert counted(count, "record") == text
+
+
+def test_a_moment_is_a_date_in_utc() -> None:
+    """Beyond the calendar it stays a number."""
+    assert format_time(1_795_271_400_000) == "2026-11-21 14:30:00 UTC"
+    assert format_time(-1) == "1969-12-31 23:59:59 UTC"
+    assert format_time(10**17) == "100000000000000000 ms"
