@@ -7,6 +7,7 @@ Kafka: ``LogLoader.recoverSegment`` and ``recoverLog``.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tidelog.log.load_watch import Loss, ProgressMeter
@@ -14,9 +15,10 @@ from tidelog.log.producer_state import ProducerStateManager
 from tidelog.log.rebuild import rebuild_producer_state
 from tidelog.log.replay import epoch_changes, replay_producers
 from tidelog.segment.checked_batches import Helpers
+from tidelog.segment.filenames import producer_snapshot_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from tidelog.log.context import LogContext
     from tidelog.log.leader_epoch import EpochEntry, LeaderEpochCache
@@ -82,6 +84,7 @@ class SegmentRecovery:
         self._log_start_offset = log_start_offset
         self._watcher = watcher
         self._meter = ProgressMeter(context.directory, watcher, context.clock)
+        self._set_aside: set[int] = set()
         self._helpers = Helpers(context.scheduler, threads)
 
     def recover(self, segment: LogSegment) -> int:
@@ -91,13 +94,17 @@ class SegmentRecovery:
         later be built from scratch; the snapshot left behind spares the next segment that work.
         """
         self._meter.expect(segment.size_bytes)
-        return self._recover(segment)
+        try:
+            return self._recover(segment)
+        finally:
+            self._drop_snapshots()
 
     def _recover(self, segment: LogSegment) -> int:
         context = self._context
         producers = ProducerStateManager(
             context.directory, fs=context.fs, clock=context.clock, config=self._config
         )
+        producers.snapshots.set_aside(self._set_aside)
         rebuild_producer_state(
             self._segments,
             producers,
@@ -126,17 +133,37 @@ class SegmentRecovery:
         where = segment.path, segment.base_offset, cut.file
         self._watcher.losing(Loss(*where, cut.position, cut.end, cut.reason, is_segment=False))
 
-    def recover_from(self, recovery_point: int) -> list[LogSegment]:
+    def recover_from(
+        self, recovery_point: int, *, keeping_behind: Collection[int] = ()
+    ) -> list[LogSegment]:
         """Recover all segments from the one that holds ``recovery_point`` on.
 
         Where bytes had to be cut the log ends. Returns the segments behind that, still in the set.
+        Only behind those whose base offset is in ``keeping_behind`` the log goes on: as in Kafka,
+        which recovers a segment without an index when it opens it, and finds nothing to cut later.
         """
+        try:
+            return self._recover_from(recovery_point, keeping_behind)
+        finally:
+            self._drop_snapshots()
+
+    def _drop_snapshots(self) -> None:
+        """Delete the snapshots that speak of more than was found, and were not made anew."""
+        directory, fs = self._context.directory, self._context.fs
+        for offset in sorted(self._set_aside):
+            with suppress(FileNotFoundError):
+                fs.delete(producer_snapshot_file(directory, offset))
+        self._set_aside.clear()
+
+    def _recover_from(
+        self, recovery_point: int, keeping_behind: Collection[int]
+    ) -> list[LogSegment]:
         unflushed = self._segments.from_floor(recovery_point) or self._segments.all
         self._meter.expect(sum(segment.size_bytes for segment in unflushed))
         for number, segment in enumerate(unflushed):
             self._watcher.recovering(self._context.directory, len(unflushed) - number)
             cut_bytes = self._recover(segment)
-            if cut_bytes:
+            if cut_bytes and segment.base_offset not in keeping_behind:
                 behind = unflushed[number + 1 :]
                 _log.warning(
                     "log-cut directory=%s base_offset=%d cut_bytes=%d segments_removed=%d",

@@ -42,6 +42,7 @@ class SnapshotFiles:
         self._fs = fs
         self._offsets: set[int] = set()
         self.unsynced: set[int] = set()
+        self._set_aside: set[int] | None = None
         self.scan(names)
 
     @property
@@ -67,11 +68,29 @@ class SnapshotFiles:
 
     def write(self, offset: int, entries: Iterable[ProducerSnapshotEntry], *, sync: bool) -> None:
         """Write a snapshot at ``offset``; durable on return only with ``sync``."""
-        self._fs.write(self.path(offset), pack_snapshot(entries))
+        data = pack_snapshot(entries)
+        aside = self._set_aside or set()
+        if offset not in aside or not self._holds(offset, data):
+            self._fs.write(self.path(offset), data)
+        aside.discard(offset)
         self._offsets.add(offset)
         self.unsynced.add(offset)
         if sync:
             self.sync(offset)
+
+    def set_aside(self, offsets: set[int]) -> None:
+        """Do as if these were not there, and put into the set what is to be deleted from now on.
+
+        One that is written again leaves the set; its file is not touched if it is the same.
+        """
+        self._set_aside = offsets
+        self._offsets -= offsets
+
+    def _holds(self, offset: int, data: bytes) -> bool:
+        try:
+            return self._fs.read(self.path(offset)) == data
+        except FileNotFoundError:
+            return False
 
     def sync(self, offset: int) -> None:
         """Make the snapshot at ``offset`` durable; one that is gone meanwhile is no matter."""
@@ -103,10 +122,18 @@ class SnapshotFiles:
             self._fs.delete(self.path(offset))
 
     def delete_outside(self, start_offset: int, end_offset: int) -> None:
-        """Delete snapshots at or below ``start_offset`` and above ``end_offset``."""
+        """Delete snapshots at or below ``start_offset`` and above ``end_offset``.
+
+        They are only forgotten if some are set aside.
+        """
         for offset in self.offsets:
-            if not start_offset < offset <= end_offset:
+            if start_offset < offset <= end_offset:
+                continue
+            if self._set_aside is None:
                 self.delete(offset)
+            else:
+                self._offsets.discard(offset)
+                self._set_aside.add(offset)
 
     def delete_all(self) -> None:
         """Delete every known snapshot now."""

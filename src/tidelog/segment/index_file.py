@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem, OpenFile
 
 _FIRST_CAPACITY: Final = 64
+_ZERO_FROM: Final = 2
+"""In a file of so many entries, zeros at the end are none: it was preallocated and not trimmed."""
 
 
 class Entries(NamedTuple):
@@ -49,9 +51,10 @@ class Entries(NamedTuple):
 class IndexFile:
     """One index file, not thread safe for writers; ``_lock`` guards loading and the path.
 
-    An existing file counts as full of entries, so that the zeros left behind by a crash look real
-    until recovery resets the file. A missing file reads as empty and is made, with zeros up to
-    ``max_bytes`` rounded down to whole entries, before the first write.
+    Zeros at the end of an existing file, which a crash leaves there, count as no entries; in Kafka
+    they do, until recovery resets the file, and there may be no recovery. A missing file reads as
+    empty and is made, with zeros up to ``max_bytes`` rounded down to whole entries, before the
+    first write.
 
     Args:
         fs: where the file lies.
@@ -82,6 +85,7 @@ class IndexFile:
         self._file_bytes = 0
         self._is_sealed = False
         self._is_growing = False
+        self._rebuilt: bytearray | None = None
         self._is_unsynced = True
         self._lock: Final = Lock()
 
@@ -152,7 +156,7 @@ class IndexFile:
 
     def create(self) -> None:
         """Make the file, preallocated, unless it exists; hold it open for writing."""
-        if self._file is None:
+        if self._file is None and self._rebuilt is None:
             self._writable()
 
     def resize(self, max_bytes: int | None = None) -> None:
@@ -172,6 +176,9 @@ class IndexFile:
 
     def trim(self) -> None:
         """Cut the file behind its last entry."""
+        if self._rebuilt is not None:
+            self._end_rebuilding(bytes(self._rebuilt))
+            return
         self._set_size(self._writable(), self.size_bytes)
 
     def seal(self) -> None:
@@ -180,16 +187,37 @@ class IndexFile:
         self._is_sealed = True
 
     def reset(self) -> None:
-        """Drop all entries, unread, and let the file grow anew."""
+        """Begin anew without entries; the file stays as it is until ``trim`` ends that.
+
+        What was there is not read: a file that was not trimmed is megabytes of zeros.
+        """
         with self._lock:
-            if self._entries is None and self._fs.exists(self.path):
-                # A file that was not trimmed is read in vain: it is megabytes of zeros.
-                self._file = self._fs.open(self.path, "w")
-                self._file_bytes = self._file.size()
-                self._entries = self._empty
-        self._set_size(self._writable(), 0)
-        self.keep(0)
+            self._entries = self._empty
+        self._rebuilt = bytearray()
         self.grow()
+
+    def _end_rebuilding(self, data: bytes) -> None:
+        """Make the file hold just ``data``; one that does so is not touched."""
+        self._rebuilt = None
+        if self._file is None and self._holds(data):
+            self._file_bytes = len(data)
+            return
+        file = self._writable()
+        self._is_unsynced = True
+        if data:
+            file.pwrite(data, 0)
+        self._file_bytes = max(file.size(), len(data))
+        self._set_size(file, len(data))
+
+    def _holds(self, data: bytes) -> bool:
+        try:
+            file = self._fs.open(self.path)
+        except FileNotFoundError:
+            return False
+        try:
+            return file.size() == len(data) and file.pread(len(data), 0) == data
+        finally:
+            file.close()
 
     def sync(self) -> None:
         """Make the entries durable; a missing file is created."""
@@ -266,19 +294,25 @@ class IndexFile:
 
     def _write(self, data: bytes, added: int) -> Entries:
         """Write the bytes of entries; return the published ones, with room for those behind."""
-        file = self._writable()
+        file = self._writable() if self._rebuilt is None else None
         published = self.entries()
         start, size = published.filled, self._entry.itemsize
         end = start + added
-        self._is_unsynced = True
-        file.pwrite(data, start * size)
-        self._file_bytes = max(self._file_bytes, end * size)
+        if file is None:
+            assert self._rebuilt is not None
+            self._rebuilt += data
+        else:
+            self._is_unsynced = True
+            file.pwrite(data, start * size)
+            self._file_bytes = max(self._file_bytes, end * size)
         return published if end <= len(published.keys) else self._grown(published, end)
 
     def keep(self, count: int) -> None:
         """Publish the first ``count`` entries only. Readers may still hold the others' arrays."""
         published = self.entries()
         if count < published.filled:
+            if self._rebuilt is not None:
+                del self._rebuilt[count * self._entry.itemsize :]
             kept = Entries(published.keys[:count].copy(), published.values[:count].copy(), count)
             self._entries = kept
 
@@ -325,8 +359,19 @@ class IndexFile:
                 return None
             self._file_bytes = len(data)
             count = len(data) // self._entry.itemsize
-            self._entries = self._native(np.frombuffer(data, self._entry, count))
+            raw = np.frombuffer(data, self._entry, count)
+            self._entries = self._native(raw[: self._count_entries(raw)])
         return self._entries
+
+    def _count_entries(self, raw: NDArray[Any]) -> int:
+        """Return how many entries come before the zeros of a file that was not trimmed.
+
+        Only the first entry may be zero, and then it is the only one: the next would be greater.
+        """
+        if len(raw) < _ZERO_FROM or raw[-1][self._key] or raw[-1][self._value]:
+            return len(raw)
+        used = np.flatnonzero((raw[self._key] != 0) | (raw[self._value] != 0))
+        return int(used[-1]) + 1 if len(used) else 0
 
     def _peek_last_locked(self) -> tuple[int, int] | None:
         size = self._entry.itemsize
@@ -339,6 +384,11 @@ class IndexFile:
             data = file.pread(size, (count - 1) * size) if count else b""
         finally:
             file.close()
+        if count >= _ZERO_FROM and not data.strip(b"\0"):
+            found = self._load_locked()
+            if found is None or not found.filled:
+                return None
+            return found.keys.item(found.filled - 1), found.values.item(found.filled - 1)
         if len(data) < size:
             return None
         entry = np.frombuffer(data, self._entry)[0]
