@@ -56,7 +56,10 @@ def pack_snapshot(entries: Iterable[ProducerSnapshotEntry]) -> bytes:
 
 
 def unpack_snapshot(data: bytes) -> list[ProducerSnapshotEntry]:
-    """Read a snapshot file; raise CorruptSnapshot unless version, size and checksum are right."""
+    """Read a snapshot file; raise CorruptSnapshot unless version, size and checksum are right.
+
+    Bytes behind the entries mean nothing, as in Kafka, if the checksum covers them too.
+    """
     if len(data) < SNAPSHOT_HEADER.size:
         raise CorruptSnapshot(f"{len(data)} bytes are too few for a producer snapshot")
     header = SNAPSHOT_HEADER.unpack(data)
@@ -65,7 +68,7 @@ def unpack_snapshot(data: bytes) -> list[ProducerSnapshotEntry]:
     if crc32c(data[_CRC_FROM:]) != header.crc:
         raise CorruptSnapshot("the checksum of a producer snapshot does not match")
     end = SNAPSHOT_HEADER.size + header.producers_count * SNAPSHOT_ENTRY.size
-    if header.producers_count < 0 or end != len(data):
+    if header.producers_count < 0 or end > len(data):
         raise CorruptSnapshot(
             f"a producer snapshot of {header.producers_count} entries is {len(data)} bytes"
         )

@@ -140,19 +140,42 @@ def decode_groups(
     """Decode ``batches`` a few at a time, so that memory stays bounded whatever they hold.
 
     A group ends after the batch with which it reaches ``group_bytes`` of plain bytes; ``limit``
-    holds for each batch. Each group's ``batches`` are those of the group. Errors as ``decode``;
-    InvalidRecord after the records that come before the one that does not read.
+    holds for each batch. Each group's ``batches`` are those of the group. Errors as ``decode``.
     """
     source = as_bytes(data)
     start = 0
     while start < len(batches):
-        try:
-            decoded = _decode_first(source, batches.slice(start), limit, group_bytes)
-        except InvalidRecord as error:
-            yield from _before_damage(source, batches.slice(start), error.position, limit)
-            raise
+        decoded = _decode_first(source, batches.slice(start), limit, group_bytes)
         start += len(decoded.batches)
         yield decoded
+
+
+def decode_to_damage(
+    data: Buffer,
+    batches: BatchColumns,
+    *,
+    limit: int = DEFAULT_DECOMPRESSED_LIMIT,
+    group_bytes: int = GROUP_BYTES,
+) -> Iterator[RecordColumns]:
+    """Do as ``decode_groups``, but raise InvalidRecord only after all records before the bad one.
+
+    The last group then is of the batch that holds it. Kafka's iterators find those records, too.
+    Of a compressed batch there are none: its records do not read one by one.
+    """
+    source = as_bytes(data)
+    start = 0
+    try:
+        for group in decode_groups(source, batches, limit=limit, group_bytes=group_bytes):
+            yield group
+            start += len(group.batches)
+    except InvalidRecord as error:
+        rest = batches.slice(start)
+        for at in np.flatnonzero(rest.position == error.position)[:1].tolist():
+            yield from decode_groups(source, rest.slice(0, at), limit=limit)
+            bad = rest.slice(at, at + 1)
+            if bad.magic[0] * 8 + bad.codec[0] == _PLAIN:
+                yield RecordColumns(decode_before_damage(source, areas_of(bad)), source, bad)
+        raise
 
 
 def iterate(
@@ -164,25 +187,11 @@ def iterate(
 ) -> Iterator[Record]:
     """Yield the records of ``batches`` as values, control records only if asked; for tools.
 
-    Errors as ``decode_groups``.
+    Errors as ``decode``, after the records before the one that does not read.
     """
     wanted = batches if control else batches.select(~batches.is_control)
-    for group in decode_groups(data, wanted, limit=limit, group_bytes=1):
+    for group in decode_to_damage(data, wanted, limit=limit, group_bytes=1):
         yield from group.records()
-
-
-def _before_damage(
-    source: Bytes, batches: BatchColumns, position: int | None, limit: int
-) -> Iterator[RecordColumns]:
-    """Decode what comes before the damage in the batch at ``position``; Kafka's iterator does.
-
-    Of a compressed batch nothing: its records do not read one by one.
-    """
-    for at in np.flatnonzero(batches.position == position)[:1].tolist():
-        yield from decode_groups(source, batches.slice(0, at), limit=limit)
-        bad = batches.slice(at, at + 1)
-        if bad.magic[0] * 8 + bad.codec[0] == _PLAIN:
-            yield RecordColumns(decode_before_damage(source, areas_of(bad)), source, bad)
 
 
 def _decode_first(

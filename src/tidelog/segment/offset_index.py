@@ -74,7 +74,9 @@ class OffsetIndex(IndexFile):
         at = _search(entries.filled_keys, relative, "right") - 1
         if at < 0:
             return OffsetPosition(self.base_offset, 0)
-        return OffsetPosition(self.base_offset + int(entries.keys[at]), int(entries.values[at]))
+        # No byte of a file has a negative number: that is garbage, and the search begins at the start.
+        position = max(int(entries.values[at]), 0)
+        return OffsetPosition(self.base_offset + int(entries.keys[at]), position)
 
     def fetch_upper_bound(self, position: int, size_bytes: int) -> OffsetPosition | None:
         """Return the first entry at or behind the end of a fetch; None if there is none."""

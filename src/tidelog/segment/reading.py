@@ -13,7 +13,7 @@ import numpy as np
 
 from tidelog.errors import InvalidArgument
 from tidelog.records.batch import INT32_MAX, NO_TIMESTAMP
-from tidelog.records.columns import decode_groups
+from tidelog.records.columns import decode_to_damage
 from tidelog.records.file_records import FileRecords, FileSlice
 from tidelog.segment.header_scan import BatchPosition, find_batch, read_headers
 from tidelog.segment.offset_metadata import LogOffsetMetadata
@@ -252,7 +252,9 @@ def _first_record(
         batches = piece.batches_in_data
         is_hopeful = batches.max_timestamp >= timestamp
         is_hopeful &= batches.last_offset >= starting_offset
-        for group in decode_groups(piece.data, batches.select(is_hopeful), group_bytes=_NEAR_BYTES):
+        for group in decode_to_damage(
+            piece.data, batches.select(is_hopeful), group_bytes=_NEAR_BYTES
+        ):
             found = _first_in(group, timestamp, starting_offset)
             if found is not None:
                 return found
@@ -278,7 +280,9 @@ def first_with(data: Bytes, batch: BatchColumns, timestamp: int) -> TimestampAnd
     """Return the first record of one batch that has just this timestamp; magic 0 has none."""
     if batch.magic[0] == 0:
         return None
-    found = (_first_of(group, group.timestamp == timestamp) for group in decode_groups(data, batch))
+    found = (
+        _first_of(group, group.timestamp == timestamp) for group in decode_to_damage(data, batch)
+    )
     return next(filter(None, found), None)
 
 

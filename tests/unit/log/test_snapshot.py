@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidelog.codec.crc32c import crc32c
 from tidelog.errors import CorruptSnapshot
 from tidelog.log.snapshot import ProducerSnapshotEntry, pack_snapshot, unpack_snapshot
 
@@ -69,3 +70,13 @@ def test_a_flipped_byte_is_noticed(position: int) -> None:
 
     with pytest.raises(CorruptSnapshot):
         unpack_snapshot(bytes(data))
+
+
+def test_bytes_behind_the_entries_mean_nothing() -> None:
+    """As in Kafka, if the checksum covers them."""
+    entry = ProducerSnapshotEntry(1, 0, 4, 11, 4, 1000, -1, -1)
+    data = pack_snapshot([entry]) + bytes(46)
+
+    checked = data[:2] + crc32c(data[6:]).to_bytes(4, "big") + data[6:]
+
+    assert unpack_snapshot(checked) == [entry]

@@ -14,7 +14,7 @@ from tidelog.errors import (
 )
 from tidelog.records.batch import BATCH_HEADER, TimestampType
 from tidelog.records.builder import build_batch, empty_batch, pack_batch
-from tidelog.records.columns import decode, decode_groups, iterate
+from tidelog.records.columns import decode, decode_groups, decode_to_damage, iterate
 from tidelog.records.control import build_marker
 from tidelog.records.memory import walk
 from tidelog.testing.old_batches import build_old
@@ -144,7 +144,7 @@ def test_records_before_one_that_does_not_read_come_first() -> None:
     good = build_batch(RECORDS)
     header = BATCH_HEADER.unpack(good)._replace(records_count=len(RECORDS) + 1)
     data = good + pack_batch(header, good[BATCH_HEADER.size :])
-    groups = decode_groups(data, walk(data, check_crc=True).batches)
+    groups = decode_to_damage(data, walk(data, check_crc=True).batches)
 
     found = [next(groups).offset.tolist(), next(groups).offset.tolist()]
 

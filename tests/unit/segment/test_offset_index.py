@@ -67,6 +67,13 @@ def test_lookup_gives_the_last_entry_at_or_below(
     assert filled(room).lookup(offset) == expected
 
 
+def test_a_position_that_cannot_be_is_the_start_of_the_file(room: Room) -> None:
+    """Garbage in an index that nobody checks must not end in an error of the disk."""
+    room.fs.write(room.path(NAME), np.array([1, -7], ">i4").tobytes())
+
+    assert make(room).lookup(BASE + 1) == (BASE + 1, 0)
+
+
 def test_an_empty_index_answers_with_the_start_of_the_file(room: Room) -> None:
     """Without entries, and without a file, an offset may lie anywhere from the start on.
 
