@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from tidelog.codec.compression import Codec
 from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage, TidelogError
-from tidelog.records.batch import BatchFlags, TimestampType
+from tidelog.records.batch import INT64_MAX, BatchFlags, TimestampType
 from tidelog.records.columns import decode
 from tidelog.records.control import CONTROL_KEY, ControlType, control_type, parse_marker
 from tidelog.records.file_records import FileRecords
-from tidelog.records.json_form import INT64_MAX, Encoding, bytes_as_text, headers_as_text
+from tidelog.records.json_form import Encoding, bytes_as_text, headers_as_text
 from tidelog.records.kraft import parse_kraft
 from tidelog.records.legacy import expand
 from tidelog.records.scan import crc_matches

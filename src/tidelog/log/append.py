@@ -27,7 +27,7 @@ from tidelog.log.producer_append import UNKNOWN_TRANSACTION_VERSION
 from tidelog.log.replay import complete, producer_batches
 from tidelog.records.accept import Accepted, accept
 from tidelog.records.analyze import analyze
-from tidelog.records.batch import INT32_MAX, NO_TIMESTAMP
+from tidelog.records.batch import INT32_MAX, MAGIC_V2, NO_TIMESTAMP, UNKNOWN_OFFSET
 from tidelog.records.memory import survey
 from tidelog.records.validate import AppendOrigin, validate_for_leader
 from tidelog.segment.offset_metadata import LogOffsetMetadata
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from tidelog.records.memory import BatchColumns
 
 NO_GUARD: Final = 0
-UNKNOWN_OFFSET: Final = -1
-MAGIC_V2: Final = 2
 _NEAR_THE_END: Final = 1 << 62
 """No append takes as many offsets as lie between this and the greatest."""
 _BRINGS_OFFSETS: Final = frozenset({AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER})

@@ -13,8 +13,8 @@ from tidelog.codec.compression import Codec
 from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage, InvalidRecord, MessageTooLarge, OffsetsOutOfOrder
 from tidelog.kernels import columns as rows
-from tidelog.records.batch import NO_LEADER_EPOCH, NO_TIMESTAMP
-from tidelog.records.memory import MAGIC_V2, BatchColumns, survey, walk
+from tidelog.records.batch import MAGIC_V2, NO_LEADER_EPOCH, NO_TIMESTAMP, UNKNOWN_OFFSET
+from tidelog.records.memory import BatchColumns, survey, walk
 from tidelog.records.rejection import Rejection, ignore_rejections
 from tidelog.records.scan import batch_row, whole_batch_size
 from tidelog.records.validate import AppendOrigin
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tidelog.records.memory import Survey, Walk
 
 _log = logging.getLogger(__name__)
-UNKNOWN_OFFSET: Final = -1
 
 
 class Analyzed(NamedTuple):

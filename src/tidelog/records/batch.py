@@ -56,7 +56,11 @@ NO_PRODUCER_ID: Final = -1
 NO_TIMESTAMP: Final = -1
 NO_LEADER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
+UNKNOWN_OFFSET: Final = -1
 INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+MAGIC_V2: Final = 2
+"""The format of all batches that are written; 0 and 1 are read."""
 
 
 class BatchFlags(IntFlag):

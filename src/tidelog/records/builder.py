@@ -17,6 +17,7 @@ from tidelog.errors import InvalidArgument
 from tidelog.records.batch import (
     BATCH_HEADER,
     INT32_MAX,
+    INT64_MAX,
     LOG_OVERHEAD,
     NO_LEADER_EPOCH,
     NO_PRODUCER_ID,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     """Timestamp in ms (-1 none), key, value, headers."""
 
 NO_PRODUCER_EPOCH: Final = -1
-INT64_MAX: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

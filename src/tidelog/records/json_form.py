@@ -12,14 +12,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 from tidelog.errors import InvalidArgument, TidelogError
-from tidelog.records.batch import INT32_MAX, NO_TIMESTAMP
+from tidelog.records.batch import INT32_MAX, INT64_MAX, NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidelog.records.record import Header, Record
 
-INT64_MAX: Final = 2**63 - 1
 INPUT_MEMBERS: Final = frozenset({"key", "value", "headers", "timestamp", "partition"})
 
 

@@ -16,7 +16,7 @@ from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage
 from tidelog.kernels import columns as rows
 from tidelog.kernels.gate import use_kernels
-from tidelog.records.batch import BATCH_HEADER, INT32_MAX, NO_SEQUENCE, BatchFlags
+from tidelog.records.batch import BATCH_HEADER, INT32_MAX, MAGIC_V2, NO_SEQUENCE, BatchFlags
 from tidelog.records.scan import batch_row, crc_matches, header_of_row, whole_batch_size
 from tidelog.records.table import Row, as_bytes
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from tidelog.records.table import Bools, Bytes, Ints
 
 _CAPACITY: Final = 1 << 14
-MAGIC_V2: Final = 2
 _USUAL_BATCH: Final = 1 << 12
 """Bytes; a first guess at how many batches there are takes them to be no smaller."""
 

@@ -14,7 +14,7 @@ from tidelog.errors import CorruptMessage, InvalidRecord, InvalidTimestamp
 from tidelog.kernels import columns as rows
 from tidelog.kernels.gate import use_kernels
 from tidelog.records.areas import decode_areas
-from tidelog.records.batch import NO_TIMESTAMP, BatchFlags, TimestampType
+from tidelog.records.batch import INT64_MAX, NO_TIMESTAMP, BatchFlags, TimestampType
 from tidelog.records.rejection import Rejection
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tidelog.records.table import Bools, Bytes, Ints
 
 _INT64_MIN: Final = -(2**63)
-_INT64_MAX: Final = 2**63 - 1
 _SHOWN_ERRORS: Final = 3
 _NO_KEY: Final = "a record of a compacted topic has no key"
 _APPEND_TIME: Final = "a producer must not set the timestamp type LogAppendTime"
@@ -70,7 +69,7 @@ class Summary(NamedTuple):
 
 def time_limits(now_ms: int, before_max_ms: int, after_max_ms: int) -> tuple[int, int]:
     """Return the least and greatest timestamp allowed at ``now_ms``."""
-    return max(now_ms - before_max_ms, _INT64_MIN), min(now_ms + after_max_ms, _INT64_MAX)
+    return max(now_ms - before_max_ms, _INT64_MIN), min(now_ms + after_max_ms, INT64_MAX)
 
 
 def check_area(data: Bytes, areas: Ints, rules: RecordRules) -> Summary:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from tidelog.errors import InvalidArgument
+from tidelog.records.batch import UNKNOWN_OFFSET
 
-UNKNOWN_OFFSET: Final = -1
 UNKNOWN_POSITION: Final = -1
 
 
