@@ -133,7 +133,9 @@ class FileRecords:
             self.error = self._located(found.error)
             if found.batches.count:
                 needed = piece_bytes
-                yield Piece(buffer[:filled], found.batches.shifted(position), position)
+                positions = found.batches.position
+                positions += position
+                yield Piece(buffer[:filled], found.batches, position)
             elif self.error is None:
                 needed = self._size_of_next(buffer, filled)
                 if not filled < needed <= self.end - position:

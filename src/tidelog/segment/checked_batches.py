@@ -40,8 +40,8 @@ PART_BYTES: Final = 16 << 20
 batches as may fit are held in memory. Where batches are large, it becomes up to ``_MOST_PARTS``
 times that, for each part costs its reader some Python."""
 
-_MOST_PARTS: Final = 8
-_HELD_BATCHES: Final = 1 << 14
+_MOST_PARTS: Final = 16
+_HELD_BATCHES: Final = 1 << 15
 
 LEAST_PART_BYTES: Final = PIECE_BYTES
 """Below that a second thread does not pay."""
@@ -214,7 +214,10 @@ def _int32_at(data: Bytes, places: Ints) -> Ints:
 
 def _without_data(piece: Piece) -> tuple[BatchColumns, list[Bytes]]:
     """Keep of a piece's bytes, which the next one overwrites, those of the control batches."""
-    controls = piece.batches.select(piece.batches.is_control)
+    is_control = piece.batches.is_control
+    if not is_control.any():
+        return piece.batches, []
+    controls = piece.batches.select(is_control)
     starts = controls.position - piece.data_position
     return piece.batches, [
         piece.data[start:end].copy()
