@@ -16,7 +16,7 @@ from tidelog.errors import CorruptMessage, InvalidArgument, KafkaStorageError
 from tidelog.log.leader_epoch import LEADER_EPOCH_FILE
 from tidelog.log.lookup import NO_TIMESTAMP, OffsetTarget, TimestampedOffset
 from tidelog.log.read_only_segment import position_for, walk_segment
-from tidelog.records.columns import decode_groups
+from tidelog.records.columns import decode_to_damage
 from tidelog.segment.filenames import time_index_file
 from tidelog.segment.reading import first_with
 from tidelog.segment.time_index import TIME_INDEX_ENTRY
@@ -146,7 +146,7 @@ class _SegmentSearch:
                 is_hopeful = batches.max_timestamp >= timestamp
                 is_hopeful &= batches.last_offset >= start_offset
                 hopeful = batches.select(is_hopeful)
-                for group in decode_groups(piece.data, hopeful, group_bytes=_GROUP_BYTES):
+                for group in decode_to_damage(piece.data, hopeful, group_bytes=_GROUP_BYTES):
                     fits = (group.timestamp >= timestamp) & (group.offset >= start_offset)
                     if fits.any():
                         at = int(fits.argmax())

@@ -380,7 +380,9 @@ class IndexFile:
         except FileNotFoundError:
             return None
         try:
-            count = file.size() // size
+            count, odd_bytes = divmod(file.size(), size)
+            if odd_bytes:
+                self._load_locked()  # so that closing cuts them off
             data = file.pread(size, (count - 1) * size) if count else b""
         finally:
             file.close()

@@ -91,6 +91,18 @@ def test_an_odd_end_is_ignored_and_trimmed_on_close(room: Room) -> None:
     assert size(room) == 8
 
 
+def test_an_odd_end_is_trimmed_also_where_only_the_last_entry_was_asked_for(room: Room) -> None:
+    """Whatever is looked at is left as Kafka leaves it."""
+    room.fs.write(room.path(NAME), np.array([1, 7], ">i4").tobytes() + b"odd")
+    index = make(room)
+
+    found = index.last()
+    index.close()
+
+    assert found == (1, 7)
+    assert size(room) == 8
+
+
 def test_close_trims_to_the_entries_and_makes_that_durable(room: Room) -> None:
     """After a power cut the closed file is as it was closed."""
     index = make(room)
