@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from tidelog.errors import CorruptMessage
-from tidelog.records.batch import BATCH_PREFIX, LOG_OVERHEAD
+from tidelog.records.batch import BATCH_PREFIX, LOG_OVERHEAD, MAGIC_V2
 from tidelog.records.file_records import FileRecords
 from tidelog.records.memory import walk
 from tidelog.segment.filenames import DELETED_SUFFIX, log_file, offset_index_file
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem, OpenFile
     from tidelog.records.file_records import Piece
 
-MAGIC_V2: Final = 2
 _ZERO_BLOCK: Final = 1 << 20
 _INDEX_BLOCK: Final = 4096
+_PIECE_BYTES: Final = 4 << 20
+"""Bytes read at a time: in a Spark worker, smaller pieces make half as much work again."""
 
 
 class Hints(NamedTuple):
@@ -145,7 +146,7 @@ def walk_segment(
             whose offsets cannot be: negative, or not above those of the batch before.
     """
     records = FileRecords(file, start=position)
-    for piece in records.pieces(check_crc=check_crc):
+    for piece in records.pieces(_PIECE_BYTES, check_crc=check_crc):
         batches = piece.batches
         bad = None
         if not are_usual(batches, batches.last_offset.item(0), before):
