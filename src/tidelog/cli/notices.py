@@ -40,8 +40,11 @@ SENTENCES: Final = {
     "leftover-deleted": "{path} was left over and is deleted",
     "log-cut": "{directory}: {cut_bytes:,} bytes of segment {base_offset:,} were cut off, and"
     " {segments_removed:,} segments behind it removed",
+    "log-end-lost": "{directory}: ends at {log_end_offset:,}, but readers saw it up to"
+    " {high_watermark:,}: its end was lost",
     "log-emptied": "{directory}: ended at {log_end_offset:,}, before its start"
     " {log_start_offset:,}; it was emptied",
+    "log-lost": "{directory} is gone, with records up to {high_watermark:,}; it begins anew",
     "log-not-closed": "{directory} was not closed in order: {reason}",
     "offset-gap": "{directory}: no segment holds the offsets from {start_offset:,} to"
     " {end_offset:,}",
@@ -49,6 +52,7 @@ SENTENCES: Final = {
     "segment-cut": "{path}: cut at byte {position:,}: {reason}",
     "segment-split": "{path} held offsets too far apart and was split: {reason}",
     "snapshot-dropped": "{path} did not read and is dropped: {reason}",
+    "topic-adopted": "{topic}: known by its {partitions} directories alone, with default settings",
     "truncated-below-high-watermark": "{directory}: cut back to {offset:,}, below the high"
     " watermark {high_watermark:,}",
 }

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _LOGGER: Final = logging.getLogger(__name__)
 
 ALL_DIRS: Final = "*"
+STAGED_RETENTION_MS: Final = 7 * DAY_MS
 _MIB: Final = 2**20
 _some_directories: Final = Check("a list of one or more directories", bool)
 
@@ -202,6 +203,12 @@ class BrokerConfig:
         10 * SECOND_MS,
         at_least(100),
         "Time in ms between two writes of the file that tidelog metrics prints.",
+    )
+    tidelog_staged_retention_ms: int = option(
+        "tidelog.staged.retention.ms",
+        STAGED_RETENTION_MS,
+        at_least(MINUTE_MS),
+        "Time in ms after which a staged file that nobody has written to is removed.",
     )
     log_defaults: LogConfig = plain_field(default_factory=LogConfig)
 

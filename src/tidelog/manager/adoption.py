@@ -6,11 +6,16 @@ Owns what such a topic is taken for: partitions by the names of directories, the
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import TYPE_CHECKING
 
-from tidelog.codec.metadata_files import PARTITION_METADATA_FILE, read_partition_metadata
-from tidelog.manager.catalogue import METADATA_TOPIC, Topic
+from tidelog.codec.metadata_files import (
+    PARTITION_METADATA_FILE,
+    format_uuid,
+    read_partition_metadata,
+)
+from tidelog.manager.catalogue import CATALOGUE_FILE, METADATA_TOPIC, Topic
 from tidelog.manager.log_dirs import live_partitions, random_id
 from tidelog.segment.filenames import log_directory_name
 
@@ -22,6 +27,8 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.manager.catalogue import Catalogue
     from tidelog.segment.filenames import TopicPartition
+
+_log = logging.getLogger(__name__)
 
 
 def adopt(
@@ -46,6 +53,21 @@ def adopt(
         partitions = dict.fromkeys(numbers, directory_id)
         topics.append(Topic(name, topic_id or random_id(rng), partitions))
     return catalogue.adopting(topics)
+
+
+def tell_adopted(fs: FileSystem, data_dir: str, known: Catalogue, adopted: Catalogue) -> None:
+    """Say which topics were not known; a warning where the catalogue is missing altogether.
+
+    It may have been lost, and settings of topics with it. Or Kafka wrote the directory.
+    """
+    is_missing = not fs.exists(os.path.join(data_dir, CATALOGUE_FILE))
+    for name, topic in sorted(adopted.topics.items()):
+        if name not in known.topics:
+            _log.log(
+                logging.WARNING if is_missing else logging.INFO,
+                "topic-adopted directory=%s topic=%s partitions=%d topic_id=%s",
+                *(data_dir, name, len(topic.partitions), format_uuid(topic.topic_id)),
+            )
 
 
 def deleted_partitions(

@@ -73,6 +73,10 @@ class DirectoryCheckpoints:
         """First offset a client may read; 0 (the first segment's base) where no line says."""
         return self._lines[LOG_START_OFFSET_FILE].get(key, 0)
 
+    def high_watermark(self, key: tuple[str, int]) -> int:
+        """Offset below which readers saw the log of ``key``; 0 where no line says."""
+        return self._lines[HIGH_WATERMARK_FILE].get(key, 0)
+
     def write(self, logs: Mapping[tuple[str, int], Log]) -> None:
         """Write down the offsets of the loaded ``logs``.
 

@@ -13,18 +13,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.compression import Codec
+from tidelog.config.broker import STAGED_RETENTION_MS
 from tidelog.config.log import LogConfig
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.failures import DirectoryGuard
 from tidelog.log.load_watch import SILENT
 from tidelog.log.log import Log
-from tidelog.manager.adoption import adopt, deleted_partitions
+from tidelog.manager.adoption import adopt, deleted_partitions, tell_adopted
 from tidelog.manager.catalogue import Catalogue, Topic, read_catalogue, write_catalogue
 from tidelog.manager.checkpoints import DirectoryCheckpoints
-from tidelog.manager.disposal import put_away_directories, sweep_deleted
+from tidelog.manager.disposal import put_away_directories, sweep_deleted, sweep_staged
 from tidelog.manager.doomed import remove_directory
 from tidelog.manager.log_dirs import LogDir, make_partition_directory, random_id
+from tidelog.manager.losses import tell_lost_end, tell_lost_log
 from tidelog.manager.new_topic import altered_config, check_topic, new_topic
 from tidelog.manager.partition import Partition
 from tidelog.manager.staged import commit_staged
@@ -95,13 +97,10 @@ class DataDirectory:
         self._log_dir = LogDir(path, fs=fs, rng=rng)
         try:
             self._checkpoints = DirectoryCheckpoints(fs, path)
-            self._catalogue = adopt(
-                fs,
-                path,
-                read_catalogue(fs, path),
-                directory_id=self._log_dir.directory_id,
-                rng=rng,
-            )
+            known = read_catalogue(fs, path)
+            directory_id = self._log_dir.directory_id
+            self._catalogue = adopt(fs, path, known, directory_id=directory_id, rng=rng)
+            tell_adopted(fs, path, known, self._catalogue)
         except BaseException:
             self._log_dir.close(clean=False)
             raise
@@ -289,6 +288,7 @@ class DataDirectory:
             self._write_catalogue(Catalogue(self._catalogue.topics))
         now_ms = self._clock.now_ms()
         sweep_deleted(self.fs, self.path, now_ms=now_ms, delay_ms=delay_ms)
+        sweep_staged(self.fs, self.path, now_ms=now_ms, retention_ms=STAGED_RETENTION_MS)
 
     def _close_logs(self) -> None:
         errors: list[KafkaStorageError] = []
@@ -320,6 +320,7 @@ class DataDirectory:
         key = (topic.name, number)
         self._log_dir.begin_change()
         if not self.fs.exists(self._directory_of(topic, number)):
+            tell_lost_log(self._checkpoints, key, self.path)
             self._checkpoints.forget([key])
             make_partition_directory(self.fs, self._directory_of(topic, number), topic.topic_id)
             self.fs.sync_directory(self.path)
@@ -341,6 +342,7 @@ class DataDirectory:
         except BaseException:
             self._is_in_doubt = True  # its files may be half recovered, and nobody closes them
             raise
+        tell_lost_end(self._checkpoints, key, log)
         return Partition(topic.name, number, log)
 
     @contextmanager

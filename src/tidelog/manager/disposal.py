@@ -6,6 +6,7 @@ does the same in ``LogManager.asyncDelete`` and ``deleteLogs``, with the logs op
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -16,12 +17,15 @@ from tidelog.segment.filenames import (
     log_delete_directory_name,
     log_directory_name,
 )
+from tidelog.staging.staged_file import is_staged_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from random import Random
 
     from tidelog.env.files import FileSystem
+
+_log = logging.getLogger(__name__)
 
 
 def put_away_directories(
@@ -49,3 +53,18 @@ def sweep_deleted(fs: FileSystem, data_dir: str, *, now_ms: int, delay_ms: int) 
             found = fs.stat(path)
             if found.is_directory and now_ms - found.mtime_ms >= delay_ms:
                 remove_directory(fs, path)
+
+
+def sweep_staged(fs: FileSystem, data_dir: str, *, now_ms: int, retention_ms: int) -> None:
+    """Remove staged files that nobody wrote to for ``retention_ms``: their writer is gone."""
+    for name in fs.list(data_dir):
+        if not is_staged_name(name):
+            continue
+        path = os.path.join(data_dir, name)
+        try:
+            age_ms = now_ms - fs.stat(path).mtime_ms
+            if age_ms >= retention_ms:
+                fs.delete(path)
+                _log.info("staged-file-deleted path=%s age_ms=%d", path, age_ms)
+        except FileNotFoundError:
+            continue  # committed meanwhile, or swept by another process

@@ -116,6 +116,7 @@ class LogManager:
         except BaseException:
             self._abandon()
             raise
+        self.tasks.sweep_staged()
         self.tasks.start()
         parts.doomed.start(parts.config.log_initial_task_delay_ms)
         if parts.config.log_cleaner_enable:

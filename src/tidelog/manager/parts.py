@@ -54,6 +54,8 @@ class Parts:
     creation: AbstractContextManager[object] = field(default_factory=RLock)
     preferred: dict[TopicPartition, str] = field(default_factory=dict)
     """Where a partition goes that is to be made, or is about to move."""
+    lost: set[TopicPartition] = field(default_factory=set)
+    """Partitions that had, when they were loaded, less than readers once saw."""
     on_halt: Callable[[], None] | None = None
     """Told that no directory is left."""
 

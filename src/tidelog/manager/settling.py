@@ -16,6 +16,7 @@ from tidelog.manager import moving
 from tidelog.manager.creation import create_log
 from tidelog.manager.deletion import put_away
 from tidelog.manager.log_set import parent_of
+from tidelog.manager.losses import tell_lost_end, tell_lost_log
 from tidelog.segment.filenames import TopicPartition, log_directory_name
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def settle(parts: Parts, loaded: LoadedLogs, is_stray: Callable[[Log], bool] | N
     ]
     chosen = _without_replaced(parts, current)
     for found in chosen:
+        if tell_lost_end(found.home.checkpoints, found.key, found.log):
+            parts.lost.add(found.key)
         parts.serve(found.key, found.log)
         _take_into_catalogue(parts, found)
     for found in futures:
@@ -67,6 +70,8 @@ def make_missing(parts: Parts, topic: Topic) -> None:
         home = parts.dirs.with_id(home_id)
         if home is None or parts.logs.partition(key) is not None:
             continue
+        if tell_lost_log(home.checkpoints, key, home.path):
+            parts.lost.add(key)
         log = create_log(parts, key, home, topic.topic_id, log_directory_name(*key))
         parts.serve(key, log)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tidelog.errors import KafkaStorageError
 from tidelog.log.failures import NO_SPACE
 from tidelog.manager.disk_room import retain_by_percent
+from tidelog.manager.disposal import sweep_staged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -96,6 +97,7 @@ class ManagerTasks:
             if cleaner is not None:
                 cleaner.manager.resume(key for key, _ in chosen)
         total += self._retain_by_percent(now_ms)
+        self.sweep_staged()
         seconds = (clock.monotonic_ns() - began_ns) // _NS_PER_MS / 1000
         _log.debug("Log cleanup completed. %d files deleted in %s seconds", total, seconds)
         return total
@@ -113,6 +115,17 @@ class ManagerTasks:
             logs = self._parts.logs.in_directory(home.path).values()
             deleted += retain_by_percent(home, logs, free_bytes, percent, now_ms)
         return deleted
+
+    def sweep_staged(self) -> None:
+        """Remove the staged files of writers that are gone."""
+        retention_ms = self._parts.config.tidelog_staged_retention_ms
+        machine = self._parts.machine
+        now_ms = machine.clock.now_ms()
+        for home in self._parts.dirs:
+            try:
+                sweep_staged(machine.fs, home.path, now_ms=now_ms, retention_ms=retention_ms)
+            except OSError as error:
+                self._parts.dirs.take_offline(home.path, error)
 
     def flush_dirty_logs(self) -> None:
         """Flush the logs whose last flush is ``flush.ms`` ago."""

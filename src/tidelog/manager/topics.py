@@ -11,7 +11,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
-from tidelog.manager.adoption import adopt
+from tidelog.manager.adoption import adopt, tell_adopted
 from tidelog.manager.catalogue import (
     METADATA_TOPIC,
     Catalogue,
@@ -148,9 +148,11 @@ class Topics:
         self._recorded = merged
         for one in read:
             try:
+                known = merged
                 merged = adopt(
-                    self._fs, one.path, merged, directory_id=one.directory_id, rng=self._rng
+                    self._fs, one.path, known, directory_id=one.directory_id, rng=self._rng
                 )
+                tell_adopted(self._fs, one.path, known, merged)
             except (OSError, KafkaStorageError) as error:
                 self._dirs.take_offline(one.path, error)
         return merged
