@@ -26,6 +26,7 @@ from tidelog.records.columns import iterate
 from tidelog.records.control import build_marker
 from tidelog.records.memory import walk
 from tidelog.records.validate import AppendOrigin
+from tidelog.testing.long_varints import with_long_key_lengths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,6 +153,27 @@ def listed(directory: Path) -> list[tuple[Any, ...]]:
     return found
 
 
+def cleaned_by_kafka(kafka: Kafka, source: Path, end: int) -> Path:
+    """Let Kafka clean a copy of a log up to ``end``; return where that lies."""
+    with kafka.properties.open("a", encoding="utf-8") as properties:
+        properties.write("log.cleaner.backoff.ms=300\nlog.initial.task.delay.ms=0\n")
+    with kafka.running():
+        kafka.ask("create dirty " + ",".join(f"{k}={v}" for k, v in SETTINGS.items()))
+    target = kafka.directory / "dirty-0"
+    hand_over(source, target)
+    with kafka.running():
+        wait_until_cleaned(kafka, end)
+    return target
+
+
+def clean_here(log: Log, end: int, now_ms: int) -> None:
+    """Clean all below ``end``."""
+    settings = CleanerSettings(128 << 20, 0.9)
+    pace = Pace(1 << 20, lambda: None)
+    cleaner = Cleaner(settings, clock=SYSTEM_CLOCK, rng=Random(0), pace=pace)
+    cleaner.clean(log, Cleanable(0, end), now_ms)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_kafka_and_tidelog_clean_a_log_to_the_same_batches(
     kafka: Kafka, tmp_path: Path, seed: int
@@ -159,26 +181,15 @@ def test_kafka_and_tidelog_clean_a_log_to_the_same_batches(
     """Same files, headers, records; same bytes where nothing is compressed; same index entries."""
     ours = tmp_path / "dirty-0"
     write_history(ours, Random(seed))
-    with kafka.properties.open("a", encoding="utf-8") as properties:
-        properties.write("log.cleaner.backoff.ms=300\nlog.initial.task.delay.ms=0\n")
-    with kafka.running():
-        kafka.ask("create dirty " + ",".join(f"{k}={v}" for k, v in SETTINGS.items()))
-    theirs = kafka.directory / "dirty-0"
-    hand_over(ours, theirs)
     with open_log(ours) as log:
         end = log.segments.active.base_offset
-    with kafka.running():
-        wait_until_cleaned(kafka, end)
+    theirs = cleaned_by_kafka(kafka, ours, end)
 
     expected = listed(theirs)
     horizons = {h["base_timestamp"] for _, h, _, _ in expected if h["attributes"] & HORIZON}
     assert len(horizons) == 1
-    now_ms = horizons.pop() - RETENTION_MS
     with open_log(ours) as log:
-        settings = CleanerSettings(128 << 20, 0.9)
-        pace = Pace(1 << 20, lambda: None)
-        cleaner = Cleaner(settings, clock=SYSTEM_CLOCK, rng=Random(0), pace=pace)
-        cleaner.clean(log, Cleanable(0, end), now_ms)
+        clean_here(log, end, horizons.pop() - RETENTION_MS)
 
     found = listed(ours)
     assert expected == found
@@ -187,3 +198,29 @@ def test_kafka_and_tidelog_clean_a_log_to_the_same_batches(
             mine, kafkas = (place / name.replace(".log", suffix) for place in (ours, theirs))
             assert mine.exists() == kafkas.exists()
             assert not mine.exists() or mine.read_bytes() == kafkas.read_bytes()
+
+
+def test_lengths_longer_than_need_be_differ_in_rewritten_batches_only(
+    kafka: Kafka, tmp_path: Path
+) -> None:
+    """Kafka shortens them where it writes a batch again, we copy them; all else is the same."""
+    ours = tmp_path / "dirty-0"
+    now_ms = SYSTEM_CLOCK.now_ms() - 60_000
+    with open_log(ours) as log:
+        for keys in ((b"gone", b"stays"), (b"whole",), (b"gone", b"last")):
+            batch = build_batch([(now_ms, key, b"value", ()) for key in keys], leader_epoch=0)
+            longer = with_long_key_lengths(batch)
+            base_offset = log.log_end_offset
+            log.append_as_follower(base_offset.to_bytes(8, "big") + longer[8:], 0)
+        log.roll()
+        end = log.segments.active.base_offset
+    theirs = cleaned_by_kafka(kafka, ours, end)
+    with open_log(ours) as log:
+        clean_here(log, end, SYSTEM_CLOCK.now_ms())
+
+    mine, kafkas = listed(ours), listed(theirs)
+    assert [row[2] for row in mine] == [row[2] for row in kafkas]
+    assert mine[1:] == kafkas[1:]
+    first, shorter = mine[0], kafkas[0]
+    assert len(first[3]) - len(shorter[3]) == 2
+    assert {**first[1], "length": 0, "crc": 0} == {**shorter[1], "length": 0, "crc": 0}

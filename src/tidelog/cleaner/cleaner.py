@@ -131,7 +131,8 @@ class Cleaner:
         retention_ms = log.config.delete_retention_ms
         clean = [segment for segment in log.segments if segment.base_offset < start]
         old_ms = clean[-1].modified_ms - retention_ms if clean else 0
-        return Round(offset_map, end, now_ms, retention_ms, old_ms), offset_map.latest_offset + 1
+        plan = Round(offset_map, start, end, now_ms, retention_ms, old_ms)
+        return plan, offset_map.latest_offset + 1
 
 
 def _pays_for_kernels(log: Log, end_offset: int) -> bool:

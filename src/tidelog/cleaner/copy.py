@@ -41,11 +41,14 @@ class Target(Protocol):
 class Round(NamedTuple):
     """What all groups of one cleaning share. Times in ms; ``end_offset`` is exclusive.
 
+    The map was made of the batches from ``start_offset`` on, as far as it had room; their CRCs were
+    checked then, and are not again.
     Tombstones of magic 0 and 1 stay in segments changed after ``old_tombstones_before_ms``.
     ``on_dropped`` is told of each record that goes, if that is wanted.
     """
 
     offset_map: OffsetMap
+    start_offset: int
     end_offset: int
     now_ms: int
     delete_retention_ms: int
@@ -101,13 +104,17 @@ class Copier:
             self._transactions.add_aborted(
                 collect_aborted((segment, *behind), segment.base_offset, end)
             )
-            self._copy_one(segment, rules, target)
+            is_checked = segment.base_offset >= self._round.start_offset
+            is_checked &= end <= self._round.offset_map.latest_offset + 1
+            self._copy_one(segment, rules, target, check_crc=not is_checked)
         self._hand_over(target)
 
-    def _copy_one(self, segment: LogSegment, rules: MarkRules, target: Target) -> None:
+    def _copy_one(
+        self, segment: LogSegment, rules: MarkRules, target: Target, *, check_crc: bool
+    ) -> None:
         keep_old = segment.modified_ms > self._round.old_tombstones_before_ms
         records = segment.file_records()
-        for piece in records.pieces(self._pace.piece_bytes, check_crc=True):
+        for piece in records.pieces(self._pace.piece_bytes, check_crc=check_crc):
             self._pace.step(len(piece.data))
             try:
                 self._copy_piece(piece, rules, target, keep_old_tombstones=keep_old)

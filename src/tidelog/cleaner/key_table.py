@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tidelog.codec.layout import byte_view
-from tidelog.codec.varint import size_of_varint
+from tidelog.codec.varint import read_varint, read_varlong
 from tidelog.errors import InvalidArgument, InvalidRecord, InvariantError
 from tidelog.kernels import columns as rows
 from tidelog.kernels import key_columns as keys
@@ -142,6 +142,7 @@ def _walk_plainly(
         at, end, count, base_offset, base_timestamp, max_timestamp, attributes = area
         for _ in range(count):
             span = scan_record(view, at, end)
+            rest_at = _rest_at(view, at)
             at = span.next_position
             offset = wrap_int64(base_offset + span.offset_delta)
             if offset < min_offset or (keyed_only and span.key_size < 0):
@@ -150,7 +151,7 @@ def _walk_plainly(
             yield (
                 offset,
                 max_timestamp if attributes & _APPEND_TIME else timestamp,
-                span.key_at - size_of_varint(span.key_size),
+                rest_at,
                 span.key_at,
                 span.key_size,
                 span.value_size,
@@ -159,3 +160,10 @@ def _walk_plainly(
             )
         if count and at != end:
             raise InvalidRecord("bytes are left over after the last record")
+
+
+def _rest_at(view: memoryview, at: int) -> int:
+    """Return the byte after the offset delta of the record at ``at``, however long its numbers."""
+    _, attributes_at = read_varint(view, at)
+    _, delta_at = read_varlong(view, attributes_at + 1)
+    return read_varint(view, delta_at)[1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from tidelog.errors import CleaningAborted, CorruptMessage, InvalidRecord
@@ -274,6 +276,36 @@ def test_a_damaged_batch_stops_the_cleaning() -> None:
 
         assert caught.value.position == len(data) // 2
         assert home.read(name) == data
+
+
+@pytest.mark.parametrize("keys", [2, 3, 900])
+@pytest.mark.parametrize("first_dirty", [0, 4, 8])
+@pytest.mark.parametrize("damaged", range(4))
+def test_damage_is_copied_nowhere_and_hidden_nowhere(
+    keys: int, first_dirty: int, damaged: int
+) -> None:
+    """Wherever a bad batch lies, cleaned before or never or beyond the map, it keeps its bytes.
+
+    Each batch would have to be written again, with a CRC that hides the damage.
+    """
+    home = CleanerHome()
+    with home.open() as log:
+        for number in range(8):
+            home.append(log, ("same", number), (f"key {number}", "value"))
+            if number % 2:
+                log.roll()
+        name = f"{4 * damaged:020}.log"
+        data = bytearray(home.read(name))
+        data[-1] ^= 1
+        file = home.fs.open(f"{home.directory}/{name}", "w")
+        file.pwrite(data, 0)
+        file.close()
+
+        with suppress(CorruptMessage, InvalidRecord):
+            end_offset = home.clean(log, first_dirty=first_dirty, map_bytes=24 * keys).end_offset
+            assert end_offset <= 4 * damaged
+
+        assert bytes(data[len(data) // 2 :]) in b"".join(map(home.read, home.files(".log")))
 
 
 def test_a_large_record_is_cleaned() -> None:

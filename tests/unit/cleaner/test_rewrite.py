@@ -9,11 +9,13 @@ from tidelog.errors import CleaningAborted
 from tidelog.records.batch import TimestampType
 from tidelog.testing import build_batch
 from tidelog.testing.cleaning import CleanerHome, batch_headers, kept
+from tidelog.testing.long_varints import with_long_key_lengths
 from tidelog.testing.old_batches import build_old
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 NOW_MS = 1_600_000_000_000
 RETENTION_MS = 1000
+LOG = "00000000000000000000.log"
 
 
 def home_with(data: bytes) -> CleanerHome:
@@ -130,3 +132,45 @@ def test_a_segment_whose_offsets_do_not_fit_is_split_first() -> None:
         assert split == [0, far, far + 1]
         assert offsets == [0, 1, far]
         assert [offset for offset, _, _ in kept(log)] == [1, far]
+
+
+def test_lengths_longer_than_need_be_stay_so() -> None:
+    """A record's key, value and headers are copied byte by byte, with the lengths before them.
+
+    Only the record's own length, timestamp and offset are written anew. Kafka writes all of them
+    anew, as short as they can be: see docs/differences.md.
+    """
+    batch = build_batch(
+        [(NOW_MS, b"a", b"1", ()), (NOW_MS, b"b", b"2", [("h", b"x")])], leader_epoch=0
+    )
+    longer = with_long_key_lengths(batch)
+    home = CleanerHome(internal_segment_bytes=1000)
+    with home.open() as log:
+        log.append_as_follower(longer, 0)
+        whole = home.read(LOG)
+        home.append(log, ("a", "new"))
+        log.roll()
+        found = list(log.records())
+
+        home.clean(log)
+
+        rewritten = home.read(LOG)
+        assert found[1:] == list(log.records())
+    assert whole == longer
+    assert len(longer) == len(batch) + 2 * 2
+    assert longer[-12:] in rewritten
+    assert rewritten.index(longer[-12:]) < len(batch)
+
+
+def test_a_batch_with_long_lengths_that_stays_whole_keeps_its_bytes() -> None:
+    """As every batch does, here and in Kafka."""
+    longer = with_long_key_lengths(build_batch([(NOW_MS, b"a", b"1", ())], leader_epoch=0))
+    home = CleanerHome(internal_segment_bytes=1000)
+    with home.open() as log:
+        log.append_as_follower(longer, 0)
+        home.append(log, ("b", 1), ("b", 2))
+        log.roll()
+
+        home.clean(log)
+
+        assert home.read(LOG).startswith(longer)
