@@ -146,15 +146,15 @@ class Kafka:
         self.java.run(tool, "format", "-t", cluster, "-c", str(self.properties))
 
     @contextmanager
-    def running(self) -> Iterator[None]:
-        """Start the broker; stop it cleanly at the end of the block."""
+    def running(self, *, is_killed: bool = False) -> Iterator[None]:
+        """Start the broker; stop it cleanly at the end of the block, or as kill -9 does."""
         with self.java.started("kafka.Kafka", str(self.properties)) as process:
             log = LogOf(process)
             try:
                 log.wait_for_start()
                 yield
             finally:
-                process.terminate()
+                (process.kill if is_killed else process.terminate)()
                 log.reader.join(PATIENCE_S)
 
     def ask(self, *commands: str) -> str:

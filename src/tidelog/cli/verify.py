@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 from tidelog.cli.places import find_places
-from tidelog.cli.screen import Progress
+from tidelog.cli.screen import Progress, counted
 from tidelog.config.log import LogConfig
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.explain.findings import Severity
 from tidelog.explain.verify import LogVerifier
+from tidelog.explain.verify_directory import check_directory
 from tidelog.log.reader import open_read_only
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Sequence
 
     from tidelog.cli.places import Place
     from tidelog.explain.findings import Finding
+    from tidelog.explain.verify_directory import Located
 
 
 def run(args: Namespace) -> int:
@@ -26,17 +31,41 @@ def run(args: Namespace) -> int:
     settings = dict(args.options)
     is_compacted = "cleanup.policy" in settings and LogConfig.parse(settings).is_compacted
     places = find_places(SYSTEM_FILES, args.directory, args.topics)
-    damaged = 0
+    around = _around(places, args.directory, args.topics)
+    damaged: set[TopicPartition | None] = set()
     for place in places:
+        key = TopicPartition(place.topic, place.partition)
         found = _verify(place, is_compacted=is_compacted)
-        damaged += any(finding.severity is Severity.DAMAGE for finding in found)
+        found += [finding for about, finding in around if about == key]
         for finding in found:
-            _print(place, finding, as_json=args.json)
+            _print(key, finding, as_json=args.json)
+        if any(finding.severity is Severity.DAMAGE for finding in found):
+            damaged.add(key)
         if not args.json and not found:
-            print(f"{place.topic}-{place.partition}: nothing found")
+            print(f"{key}: sound")
+    checked = {TopicPartition(place.topic, place.partition) for place in places}
+    for about, finding in around:
+        if about not in checked:
+            _print(about, finding, as_json=args.json)
+            if finding.severity is Severity.DAMAGE:
+                damaged.add(about)
     if not args.json:
-        print(f"{len(places):,} partitions, {damaged:,} damaged")
-    return int(damaged > 0)
+        print(f"{counted(len(places), 'partition')}, {len(damaged):,} damaged")
+    return int(bool(damaged))
+
+
+def _around(places: list[Place], directory: str, topics: Sequence[str]) -> list[Located]:
+    """Check what the data directory says of what was chosen: of everything, if nothing was."""
+    data_dir = os.path.dirname(places[0].path)
+    is_whole = os.path.abspath(directory) == data_dir
+    chosen = {TopicPartition(place.topic, place.partition) for place in places}
+
+    def is_asked_for(key: TopicPartition | None) -> bool:
+        if key is None or key in chosen:
+            return True
+        return is_whole and (not topics or key.topic in topics)
+
+    return [each for each in check_directory(SYSTEM_FILES, data_dir) if is_asked_for(each.key)]
 
 
 def _verify(place: Place, *, is_compacted: bool) -> list[Finding]:
@@ -53,9 +82,10 @@ def _verify(place: Place, *, is_compacted: bool) -> list[Finding]:
         return list(verifier.findings())
 
 
-def _print(place: Place, finding: Finding, *, as_json: bool) -> None:
+def _print(key: TopicPartition | None, finding: Finding, *, as_json: bool) -> None:
     if as_json:
-        row = {"topic": place.topic, "partition": place.partition, **finding.as_json()}
+        topic, partition = (None, None) if key is None else key
+        row = {"topic": topic, "partition": partition, **finding.as_json()}
         print(json.dumps(row))
         return
     where = finding.path if finding.byte is None else f"{finding.path} byte {finding.byte:,}"

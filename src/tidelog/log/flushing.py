@@ -84,7 +84,12 @@ def roll_locked(state: LogState, expected_next_offset: int | None = None) -> Log
         if snapshot is not None:
             with state.context.guard.watch("flushing a producer snapshot", is_sync=True):
                 state.producers.snapshots.sync(snapshot)
+        is_flushed = state.offsets.recovery_point >= new_base
         flush_up_to(state, new_base)
+        if is_flushed and new_base:
+            # The records are durable, but not that the indexes were cut to their entries.
+            with state.context.guard.watch("flushing", is_sync=True):
+                _flush_files(state, new_base - 1, new_base)
 
     state.context.scheduler.schedule("flush-log", sync_and_flush)
     return segment

@@ -12,7 +12,7 @@ def test_a_sound_log_is_said_to_be_so(topic: Cli) -> None:
     """One line a partition without findings, and a sum; exit code 0."""
     topic.append("a")
 
-    assert topic.on("verify") == (0, "t-0: nothing found\n1 partitions, 0 damaged\n", "")
+    assert topic.on("verify") == (0, "t-0: sound\n1 partition, 0 damaged\n", "")
 
 
 def test_a_finding_has_its_place_and_a_remedy(topic: Cli) -> None:
@@ -41,3 +41,20 @@ def test_verify_changes_nothing(topic: Cli) -> None:
     topic.on("verify")
 
     assert before == {path: path.read_bytes() for path in topic.data.rglob("*") if path.is_file()}
+
+
+def test_what_the_data_directory_says_is_checked_too(topic: Cli) -> None:
+    """A line of a partition that is gone, and one that is wrong about one that is there."""
+    topic.append("a")
+    (topic.data / "replication-offset-checkpoint").write_text("0\n2\nt 0 9\ngone 3 5\n")
+
+    told, rows = topic.on("verify"), topic.on("verify", "--json").rows
+
+    assert told.code == 1
+    assert "1 partition, 1 damaged" in told.out
+    assert [(row["topic"], row["partition"], row["severity"]) for row in rows] == [
+        ("t", 0, "damage"),
+        ("gone", 3, "unusual"),
+    ]
+    assert "the log ends at 1" in rows[0]["what"]
+    assert topic.on("verify", "t", "--json").rows == rows[:1]
