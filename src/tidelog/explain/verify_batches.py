@@ -15,6 +15,7 @@ from tidelog.explain.findings import CUT, Finding, damage, unusual
 from tidelog.records.batch import BATCH_PREFIX, LOG_OVERHEAD, MIN_RECORD_LENGTH
 from tidelog.records.columns import decode_groups
 from tidelog.records.file_records import FileRecords
+from tidelog.segment.offset_rules import GREATEST_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,6 +52,10 @@ class BatchChecks:
         yield from self._check_offsets(batches)
         spans = batches.last_offset - batches.base_offset
         yield from self._told(batches, spans < 0, "a batch ends below its first offset")
+        yield from self._told(batches, batches.base_offset < 0, "a batch has a negative offset")
+        is_beyond = batches.last_offset > GREATEST_OFFSET
+        what = "a batch has the greatest number for an offset: no log can go on behind it"
+        yield from self._told(batches, is_beyond, what)
         is_v2 = batches.magic >= _MAGIC_V2
         is_over = is_v2 & ((batches.records_count < 0) | (batches.records_count > spans + 1))
         yield from self._told(batches, is_over, "a batch says it has more records than offsets")
@@ -59,7 +64,8 @@ class BatchChecks:
     def _check_offsets(self, batches: BatchColumns) -> Iterator[Finding]:
         # Old batches tell their first offset only when they are decoded.
         is_v2 = batches.magic >= _MAGIC_V2
-        before = np.concatenate(([self.next_offset], batches.last_offset[:-1] + 1))
+        ends = np.minimum(batches.last_offset[:-1], GREATEST_OFFSET) + 1
+        before = np.concatenate(([self.next_offset], ends))
         is_low = batches.base_offset < before
         yield from self._told(batches, is_low, "a batch begins below the end of the one before it")
         if self._end_offset is not None:
@@ -70,7 +76,8 @@ class BatchChecks:
         if holes.any() and self.first_gap is None:
             self.first_gap = int(batches.position[int((holes > 0).argmax())])
         self.gaps += int(holes.sum())
-        self.next_offset = max(self.next_offset, int(batches.last_offset[-1]) + 1)
+        last_offset = min(int(batches.last_offset[-1]), GREATEST_OFFSET)
+        self.next_offset = max(self.next_offset, last_offset + 1)
 
     def _check_records(self, piece: Piece) -> Iterator[Finding]:
         batches = piece.batches_in_data
