@@ -1,177 +1,129 @@
-"""What does reading a log cost Spark, against the same rows that lie in memory already?
+"""How fast does Spark read a log directory, against its own Kafka source and against Parquet?
 
-Both go through a Python data source into Spark's ``noop`` sink: one is ``tidelog`` over a log of
-100-byte values in the page cache, the other hands over Arrow tables of the same rows, made before.
-What is left is Spark's own work on the rows. Goal: at least 0.6 times the rows/s from memory.
-Rounds are interleaved; the best of each counts.
+Apache Kafka writes two topics of 4 partitions: keys of 16 bytes, values of 100 and of 1000, no
+codec. Then Spark reads them into its ``noop`` sink: by its Kafka source from the broker, by
+``tidelog`` from the broker's directory, and from a Parquet copy; as streams, too. All run in turn,
+in one session of two cores, which the broker shares. Ratios are of median wall times. It needs
+Kafka's jars and Spark's connector: `make peer`.
 
-    .venv/bin/python benchmarks/spark_read.py [ROWS]
+    .venv/bin/python benchmarks/spark_read.py [--rows N] [--large-rows N] [--rounds N]
+        [--directory DIR] [--parts prepare,small,large,stream,latency]
+
+The defaults are for a quick look; docs/performance.md has the figures of 10 M and 1 M rows. With
+``--directory`` topics and copies are kept and found again, so parts can run one at a time.
 """
 
 from __future__ import annotations
 
-import platform
-import random
+import argparse
 import sys
 import tempfile
-import time
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import NamedTuple
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from kafka_broker import Broker, is_installed
+from measure import heading
+from spark_side import CONNECTOR, Judge, Side, in_rounds, tell, to_noop
+from spark_streams import TICKS, available_now, latency
 
-import tidelog
-from tidelog.records.builder import build_batch
-from tidelog.records.validate import AppendOrigin
-from tidelog.spark import session
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
-
-SEED = 20130101
-VALUE_BYTES = 100
-BATCH_BYTES = 16 << 10
 PARTITIONS = 4
-TABLE_ROWS = 10_000
-ROUNDS = 5
-KEPT_TABLE = "tidelog_benchmark_table"
-"""Where a worker keeps the table between tasks: this file's own globals come anew with each."""
-GOAL = 0.6
+FULL_GOAL, TWO_GOAL, PARQUET_GOAL, COLUMN_GOAL = 3.0, 6.0, 0.5, 0.6
+PARTS = ("prepare", "small", "large", "stream", "latency")
 
 
-def batch(rng: random.Random) -> tuple[bytes, int]:
-    """Make one 16 KB batch of random keys and values; return it and its number of records."""
-    count = BATCH_BYTES // (VALUE_BYTES + 27)
-    now = 1_700_000_000_000
-    records = [(now + n, rng.randbytes(16), rng.randbytes(VALUE_BYTES), ()) for n in range(count)]
-    return build_batch(records), count
+class Topic(NamedTuple):
+    """A topic to be read."""
+
+    name: str
+    rows: int
+    value_bytes: int
 
 
-def write_log(path: str, rows: int) -> int:
-    """Fill the topic ``bench``; return the rows written."""
-    rng = random.Random(SEED)
-    made = [batch(rng) for _ in range(64)]
-    megabyte, per_append = b"".join(data for data, _ in made), sum(count for _, count in made)
-    written = 0
-    with tidelog.open(path) as directory:
-        directory.create_topic("bench", PARTITIONS)
-        while written < rows:
-            for partition in directory.partitions("bench"):
-                partition.append(megabyte, AppendOrigin.STAGED)
-                written += per_append
-    return written
+def prepare(side: Side, topics: list[Topic]) -> None:
+    """Fill the topics and make their copies, as far as they are not there."""
+    for topic in [*topics, Topic(TICKS, 0, 0)]:
+        if not (side.broker.directory / f"{topic.name}-0").exists():
+            side.broker.create(topic.name, PARTITIONS if topic.rows else 1)
+            if topic.rows:
+                side.broker.fill(topic.name, topic.rows, topic.value_bytes)
+        copy = copy_of(side, topic)
+        if topic.rows and not (copy / "_SUCCESS").exists():
+            side.kafka(topic.name).load().write.mode("overwrite").parquet(str(copy))
 
 
-class MemoryReader(DataSourceReader):
-    """Yields one table over and over."""
-
-    def __init__(self, rows: int) -> None:
-        self._rows = rows
-
-    def partitions(self) -> list[InputPartition]:
-        """Return one input partition for each of the log's."""
-        return [InputPartition(self._rows // PARTITIONS) for _ in range(PARTITIONS)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield tables until the partition's rows are through."""
-        import pyspark
-
-        made = getattr(pyspark, KEPT_TABLE, None)
-        if made is None:
-            made = table()
-            setattr(pyspark, KEPT_TABLE, made)
-        left = partition.value
-        while left > 0:
-            yield made[: min(left, made.num_rows)]
-            left -= made.num_rows
+def copy_of(side: Side, topic: Topic) -> Path:
+    """Return where the Parquet copy of a topic lies."""
+    return side.broker.folder / f"{topic.name}.parquet"
 
 
-def table() -> pa.RecordBatch:
-    """Make the table that the memory source repeats."""
-    from random import Random
-
-    import pyarrow as pa
-
-    from tidelog.arrow.schema import SCHEMA
-
-    rng, count = Random(20130101), 10_000
-    columns = [
-        pa.array([rng.randbytes(16) for _ in range(count)], pa.binary()),
-        pa.array([rng.randbytes(100) for _ in range(count)], pa.binary()),
-        pa.array(["bench"] * count, pa.string()),
-        pa.array([0] * count, pa.int32()),
-        pa.array(range(count), pa.int64()),
-        pa.array([1_700_000_000_000_000] * count, SCHEMA.field("timestamp").type),
-        pa.array([0] * count, pa.int32()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
-
-
-class MemorySource(DataSource):
-    """The same columns as the log's, from memory."""
-
-    @classmethod
-    def name(cls) -> str:
-        """Return the format's name."""
-        return "memory_rows"
-
-    def schema(self) -> str:
-        """Return the log's columns."""
-        from tidelog.spark.source import COLUMNS_DDL
-
-        return COLUMNS_DDL
-
-    def reader(self, schema: StructType) -> MemoryReader:  # noqa: ARG002 - Spark's signature
-        """Return the reader."""
-        return MemoryReader(int(self.options["rows"]))
-
-
-def seconds(frame: DataFrame) -> float:
-    """Return how long Spark takes to go through all rows."""
-    begun = time.perf_counter()
-    frame.write.format("noop").mode("overwrite").save()
-    return time.perf_counter() - begun
-
-
-def measure(spark: SparkSession, path: str, rows: int) -> float:
-    """Print both rates; return their ratio."""
-    spark.dataSource.register(MemorySource)
-    log = spark.read.format("tidelog").option("subscribe", "bench")
-    frames: dict[str, Callable[[], DataFrame]] = {
-        "log, all columns": lambda: log.load(path),
-        "memory, all columns": lambda: spark.read.format("memory_rows").options(rows=rows).load(),
-        "log, offset and key": lambda: (
-            spark.read.format("tidelog")
-            .option("subscribe", "bench")
-            .schema("offset long, key binary")
-            .load(path)
-        ),
+def scan(side: Side, topic: Topic, rounds: int, judge: Judge) -> None:
+    """Compare scans of all columns, of two and of one."""
+    name, parquet = topic.name, str(copy_of(side, topic))
+    rows = side.ours(name).count()
+    copied = side.spark.read.parquet(parquet).count()
+    if not rows == copied >= topic.rows:
+        raise SystemExit(f"{topic}: {rows} rows here, {copied} in the copy")
+    works = {
+        "kafka, all": lambda: to_noop(side.kafka(name).load()),
+        "tidelog, all": lambda: to_noop(side.ours(name)),
+        "parquet, all": lambda: to_noop(side.spark.read.parquet(parquet)),
+        "kafka, offset and key": lambda: to_noop(side.kafka(name).load().select("offset", "key")),
+        "tidelog, offset and key": lambda: to_noop(side.ours(name, "offset long, key binary")),
+        "tidelog, value": lambda: to_noop(side.ours(name, "value binary")),
+        "parquet, value": lambda: to_noop(side.spark.read.parquet(parquet).select("value")),
     }
-    taken: dict[str, list[float]] = {name: [] for name in frames}
-    for _ in range(ROUNDS):
-        for name, frame in frames.items():
-            taken[name].append(seconds(frame()))
-    for name, times in taken.items():
-        print(f"  {name:22} {rows / min(times) / 1e6:5.2f} M rows/s ({min(times):.2f} s)")
-    return min(taken["memory, all columns"]) / min(taken["log, all columns"])
+    taken = in_rounds(side, works, rounds)
+    print(f"{rows:,} rows of {topic.value_bytes} B, {rounds} rounds:")
+    two, value = "tidelog, offset and key", "tidelog, value"
+    kafka = taken["kafka, all"]
+    judge.at_least(FULL_GOAL, "all columns, Kafka source", taken["tidelog, all"], kafka)
+    judge.at_least(TWO_GOAL, "two columns, Kafka source", taken[two], taken[f"kafka{two[7:]}"])
+    judge.at_least(
+        PARQUET_GOAL, "all columns, Parquet", taken["tidelog, all"], taken["parquet, all"]
+    )
+    judge.at_least(COLUMN_GOAL, "one column, Parquet", taken[value], taken["parquet, value"])
+    tell(taken, rows)
+
+
+def run(side: Side, given: argparse.Namespace) -> int:
+    """Run the parts that were asked for; return 1 if a goal was missed."""
+    small, large = Topic("small", given.rows, 100), Topic("large", given.large_rows, 1000)
+    prepare(side, [small, large])
+    judge = Judge()
+    if "small" in given.parts:
+        scan(side, small, given.rounds, judge)
+    if "large" in given.parts:
+        scan(side, large, given.rounds, judge)
+    if "stream" in given.parts:
+        available_now(side, small.name, given.rounds, judge)
+    if "latency" in given.parts:
+        latency(side, given.rounds, judge)
+    return judge.status
 
 
 def main() -> int:
-    """Write a log, read it with Spark; return 1 if the goal is missed."""
-    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 4_000_000
-    print(f"{platform.machine()}, Python {platform.python_version()}, seed {SEED}")
-    spark = session()
-    print(f"Spark {spark.version} on {spark.conf.get('spark.tidelog.java')}")
-    with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as path:
-        rows = write_log(path, wanted)
-        print(f"{rows:,} rows of {VALUE_BYTES} B values, {PARTITIONS} partitions")
-        ratio = measure(spark, path, rows)
-    spark.stop()
-    print(f"ratio {ratio:.2f} (goal {GOAL}){' MISSED' if ratio < GOAL else ''}")
-    return int(ratio < GOAL)
+    """Read the arguments, start broker and Spark, run the parts."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of 100 bytes")
+    parser.add_argument("--large-rows", type=int, default=100_000, help="of 1 KB")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--directory", type=Path, help="where topics and copies are kept")
+    parser.add_argument("--parts", default=",".join(PARTS), help="some of the parts, by commas")
+    given = parser.parse_args()
+    given.parts = given.parts.split(",")
+    heading(__doc__.splitlines()[0], 0)
+    if not is_installed() or not CONNECTOR.is_dir():
+        print("no Apache Kafka to compare with: `make peer` first")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as temporary:
+        broker = Broker((given.directory or Path(temporary)).absolute())
+        with broker.running() as pid:
+            side = Side(broker, pid)
+            print(f"Spark {side.spark.version} on {side.spark.conf.get('spark.tidelog.java')}")
+            try:
+                return run(side, given)
+            finally:
+                side.spark.stop()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,178 @@
+"""What does reading a log cost Spark, against the same rows that lie in memory already?
+
+Both go through a Python data source into Spark's ``noop`` sink: one is ``tidelog`` over a log of
+100-byte values in the page cache, the other hands over Arrow tables of the same rows, made before.
+What is left is Spark's own work on the rows. Goal: at least 0.6 times the rows/s from memory.
+Rounds are interleaved; the best of each counts.
+
+    .venv/bin/python benchmarks/spark_floor.py [ROWS]
+"""
+
+from __future__ import annotations
+
+import platform
+import random
+import sys
+import tempfile
+import time
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+import tidelog
+from tidelog.records.builder import build_batch
+from tidelog.records.validate import AppendOrigin
+from tidelog.spark import session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+SEED = 20130101
+VALUE_BYTES = 100
+BATCH_BYTES = 16 << 10
+PARTITIONS = 4
+TABLE_ROWS = 10_000
+ROUNDS = 5
+KEPT_TABLE = "tidelog_benchmark_table"
+"""Where a worker keeps the table between tasks: this file's own globals come anew with each."""
+GOAL = 0.6
+
+
+def batch(rng: random.Random) -> tuple[bytes, int]:
+    """Make one 16 KB batch of random keys and values; return it and its number of records."""
+    count = BATCH_BYTES // (VALUE_BYTES + 27)
+    now = 1_700_000_000_000
+    records = [(now + n, rng.randbytes(16), rng.randbytes(VALUE_BYTES), ()) for n in range(count)]
+    return build_batch(records), count
+
+
+def write_log(path: str, rows: int) -> int:
+    """Fill the topic ``bench``; return the rows written."""
+    rng = random.Random(SEED)
+    made = [batch(rng) for _ in range(64)]
+    megabyte, per_append = b"".join(data for data, _ in made), sum(count for _, count in made)
+    written = 0
+    with tidelog.open(path) as directory:
+        directory.create_topic("bench", PARTITIONS)
+        while written < rows:
+            for partition in directory.partitions("bench"):
+                partition.append(megabyte, AppendOrigin.STAGED)
+                written += per_append
+    return written
+
+
+class MemoryReader(DataSourceReader):
+    """Yields one table over and over."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+
+    def partitions(self) -> list[InputPartition]:
+        """Return one input partition for each of the log's."""
+        return [InputPartition(self._rows // PARTITIONS) for _ in range(PARTITIONS)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield tables until the partition's rows are through."""
+        import pyspark
+
+        made = getattr(pyspark, KEPT_TABLE, None)
+        if made is None:
+            made = table()
+            setattr(pyspark, KEPT_TABLE, made)
+        left = partition.value
+        while left > 0:
+            yield made[: min(left, made.num_rows)]
+            left -= made.num_rows
+
+
+def table() -> pa.RecordBatch:
+    """Make the table that the memory source repeats."""
+    from random import Random
+
+    import pyarrow as pa
+
+    from tidelog.arrow.schema import SCHEMA
+
+    rng, count = Random(20130101), 10_000
+    columns = [
+        pa.array([rng.randbytes(16) for _ in range(count)], pa.binary()),
+        pa.array([rng.randbytes(100) for _ in range(count)], pa.binary()),
+        pa.array(["bench"] * count, pa.string()),
+        pa.array([0] * count, pa.int32()),
+        pa.array(range(count), pa.int64()),
+        pa.array([1_700_000_000_000_000] * count, SCHEMA.field("timestamp").type),
+        pa.array([0] * count, pa.int32()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+class MemorySource(DataSource):
+    """The same columns as the log's, from memory."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return "memory_rows"
+
+    def schema(self) -> str:
+        """Return the log's columns."""
+        from tidelog.spark.source import COLUMNS_DDL
+
+        return COLUMNS_DDL
+
+    def reader(self, schema: StructType) -> MemoryReader:  # noqa: ARG002 - Spark's signature
+        """Return the reader."""
+        return MemoryReader(int(self.options["rows"]))
+
+
+def seconds(frame: DataFrame) -> float:
+    """Return how long Spark takes to go through all rows."""
+    begun = time.perf_counter()
+    frame.write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - begun
+
+
+def measure(spark: SparkSession, path: str, rows: int) -> float:
+    """Print both rates; return their ratio."""
+    spark.dataSource.register(MemorySource)
+    log = spark.read.format("tidelog").option("subscribe", "bench")
+    frames: dict[str, Callable[[], DataFrame]] = {
+        "log, all columns": lambda: log.load(path),
+        "memory, all columns": lambda: spark.read.format("memory_rows").options(rows=rows).load(),
+        "log, offset and key": lambda: (
+            spark.read.format("tidelog")
+            .option("subscribe", "bench")
+            .schema("offset long, key binary")
+            .load(path)
+        ),
+    }
+    taken: dict[str, list[float]] = {name: [] for name in frames}
+    for _ in range(ROUNDS):
+        for name, frame in frames.items():
+            taken[name].append(seconds(frame()))
+    for name, times in taken.items():
+        print(f"  {name:22} {rows / min(times) / 1e6:5.2f} M rows/s ({min(times):.2f} s)")
+    return min(taken["memory, all columns"]) / min(taken["log, all columns"])
+
+
+def main() -> int:
+    """Write a log, read it with Spark; return 1 if the goal is missed."""
+    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 4_000_000
+    print(f"{platform.machine()}, Python {platform.python_version()}, seed {SEED}")
+    spark = session()
+    print(f"Spark {spark.version} on {spark.conf.get('spark.tidelog.java')}")
+    with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as path:
+        rows = write_log(path, wanted)
+        print(f"{rows:,} rows of {VALUE_BYTES} B values, {PARTITIONS} partitions")
+        ratio = measure(spark, path, rows)
+    spark.stop()
+    print(f"ratio {ratio:.2f} (goal {GOAL}){' MISSED' if ratio < GOAL else ''}")
+    return int(ratio < GOAL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
