@@ -25,6 +25,16 @@ SOCKET_FOLDER: Final = "spark.python.unix.domain.socket.dir"
 MAX_SOCKET_FOLDER: Final = 60
 """Longest folder in bytes: macOS takes paths of 103 bytes, and Spark's names have 42."""
 
+UNCHECKED: Final = (
+    "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+)
+"""Lets Spark read Arrow's columns without a check of each access, for it has asked before."""
+
+COLLECTOR: Final = "-XX:+UseParallelGC"
+"""Java's usual collector has work at each write of a reference, and a scan is full of them."""
+
+_JAVA_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+
 JAVA: Final = "spark.tidelog.java"
 """The setting under which a session says which Java it took."""
 
@@ -51,6 +61,7 @@ def local_conf() -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "4",  # the default, 200, is meant for clusters
         "spark.log.level": "WARN",
+        "spark.driver.extraJavaOptions": _java_options(),
     }
     if SOCKETS in conf:
         conf |= _socket_settings()
@@ -93,6 +104,12 @@ def _prepare_environment(master: str) -> dict[str, str]:
     os.environ["JAVA_HOME"] = java.home
     _log.info("spark-java: %s", java)
     return {JAVA: str(java)}
+
+
+def _java_options() -> str:
+    """Return options of the JVM; without the collector if the environment chooses one already."""
+    chosen = any("GC" in os.environ.get(name, "") for name in _JAVA_VARIABLES)
+    return UNCHECKED if chosen else f"{COLLECTOR} {UNCHECKED}"
 
 
 def _socket_settings() -> dict[str, str]:

@@ -9,9 +9,11 @@ import pytest
 
 import tidelog.spark
 from tidelog.spark.settings import (
+    COLLECTOR,
     MAX_SOCKET_FOLDER,
     SOCKET_FOLDER,
     SOCKETS,
+    UNCHECKED,
     local_conf,
     session_conf,
 )
@@ -35,6 +37,20 @@ def test_workers_talk_over_sockets_in_a_private_folder() -> None:
     folder = conf[SOCKET_FOLDER]
     assert len(os.fsencode(folder)) <= MAX_SOCKET_FOLDER
     assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+
+
+def test_a_collector_that_the_environment_chooses_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Java starts with one collector only: ours goes where another one was chosen."""
+    monkeypatch.delenv("JAVA_TOOL_OPTIONS", raising=False)
+    monkeypatch.delenv("JDK_JAVA_OPTIONS", raising=False)
+
+    assert COLLECTOR in local_conf()["spark.driver.extraJavaOptions"]
+
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:+UseZGC")
+
+    assert local_conf()["spark.driver.extraJavaOptions"] == UNCHECKED
 
 
 def test_the_door_says_what_it_does_not_have() -> None:
