@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tidelog.testing import PowerCut
 from tidelog.testing.cleaning import CleanerHome, kept, last_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.testing.disk import Kept
 
 SETTINGS = {"internal_segment_bytes": 300, "file_delete_delay_ms": 0}
 
@@ -100,3 +110,52 @@ def test_a_crash_of_the_crash_recovery_loses_nothing() -> None:
             home.power_cut()
 
         assert seen(home)[:4] == (values, end, sequence, [])
+
+
+def contents(home: CleanerHome) -> str:
+    """Digest all files of the log, so that a state is looked at once."""
+    found = sha256()
+    for name in home.files():
+        found.update(f"{name}:".encode() + home.read(name) + b";")
+    return found.hexdigest()
+
+
+def crashed(seeds: int) -> Iterator[CleanerHome]:
+    """Yield what a crash at each moment leaves: all, nothing, or parts of what was not synced.
+
+    "any" keeps some of the unsynced renames and deletions and loses others, whichever came first;
+    "prefix" keeps those before some moment.
+    """
+    ways: list[tuple[Kept, int]] = [("all", 0), ("none", 0)]
+    ways += [(kind, seed) for seed in range(seeds) for kind in ("prefix", "any")]
+    for operations in range(count_operations() + 1):
+        for left, seed in ways:
+            home = filled(seed)
+            home.fs.crash_after(operations)
+            with suppress(PowerCut):
+                clean(home)
+            home.power_cut(left)
+            yield home
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_every_state_a_crash_may_leave_of_a_swap_is_recovered_from(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Each state that differs from those before is opened; the number of states is printed."""
+    values, end, sequence, _, all_records = seen(filled(0))
+    states: set[str] = set()
+    crashes = 0
+    for home in crashed(seeds=6):
+        crashes += 1
+        state = contents(home)
+        if state not in states:
+            states.add(state)
+            found = seen(home)
+            assert found[:4] == (values, end, sequence, [])
+            assert set(found[4]) <= set(all_records)
+
+    with capsys.disabled():
+        sys.stdout.write(f"\n{len(states)} different states of {crashes} crashes\n")
+    assert len(states) > 150

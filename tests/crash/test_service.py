@@ -188,3 +188,25 @@ def test_a_damaged_log_keeps_no_other_from_being_cleaned(tmp_path: Path) -> None
     with tidelog.open(tmp_path) as logs:
         for topic in ("damaged", "healthy"):
             assert len(list(logs.read(topic))) < 20
+
+
+def test_several_cleaners_share_the_logs(tmp_path: Path) -> None:
+    """Three clean six logs at the same time, each log once, and all keep their last values."""
+    settings = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+    topics = [f"t{number}" for number in range(6)]
+    with tidelog.open(tmp_path) as logs:
+        for topic in topics:
+            logs.create_topic(topic, 1, {**settings, "internal.segment.bytes": "2000"})
+            for number in range(60):
+                logs.append(topic, b"%d" % number, key=b"%d" % (number % 3))
+    given = ("-o", "log.cleaner.threads=3", "-o", "log.cleaner.dedupe.buffer.size=9000000")
+    with service("-d", tmp_path, *given) as process:
+        lines = [read_until(process, "log-cleaned") for _ in topics]
+        process.terminate()
+        process.wait(20)
+
+    assert sorted(topic for topic in topics for line in lines if f"/{topic}-0 " in line) == topics
+    with tidelog.open(tmp_path) as logs:
+        for topic in topics:
+            last = {record.key: record.value for record in logs.read(topic)}
+            assert last == {b"0": b"57", b"1": b"58", b"2": b"59"}
