@@ -122,6 +122,26 @@ def _create(commands: Commands) -> None:
     _settings(parser)
 
 
+def _move(commands: Commands) -> None:
+    parser = _command(
+        commands,
+        "move",
+        "move partitions of a topic to another data directory",
+        "A service that runs on the directory does it itself, while records come and go.",
+    )
+    parser.add_argument("topic", metavar="TOPIC")
+    _directory(parser)
+    parser.add_argument(
+        "--to",
+        required=True,
+        type=directory_name,
+        metavar="DIR",
+        dest="target",
+        help="data directory to which they go; a service must have it among its own",
+    )
+    parser.add_argument("-p", "--partition", type=not_negative, metavar="N", help="this one only")
+
+
 def _delete(commands: Commands) -> None:
     parser = _command(commands, "delete", "delete topics with all their records")
     parser.add_argument("topics", metavar="TOPIC", nargs="+")
@@ -435,6 +455,7 @@ _COMMANDS: Final = (
     _create,
     _delete,
     _alter,
+    _move,
     _append,
     _cat,
     _offsets,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tidelog.cleaner.log_cleaner import LogCleaner
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.producer_state import ProducerStateConfig
-from tidelog.manager import creation, deletion, failing, settling, truncation
+from tidelog.manager import creation, deletion, failing, moving, settling, truncation
 from tidelog.manager.closing import close_directories
 from tidelog.manager.disk_room import DiskReserve
 from tidelog.manager.doomed import DoomedLogs
@@ -289,8 +289,13 @@ class LogManager:
         return topic
 
     def update_config(self, config: BrokerConfig) -> None:
-        """Take other broker settings; those of open logs follow, and so does the cleaner."""
+        """Take other broker settings; those of open logs follow, and so does the cleaner.
+
+        Raises InvalidConfig, with nothing changed, for a number of cleaners out of reach.
+        """
         parts = self._parts
+        if parts.cleaner is not None:
+            parts.cleaner.check_settings(config)
         with parts.creation:
             parts.config = config
             parts.topics.defaults = config.log_defaults
@@ -301,6 +306,14 @@ class LogManager:
                 self._apply_config(name)
         if parts.cleaner is not None:
             parts.cleaner.reconfigure(config)
+
+    def move_partition(self, topic: str, partition: int, path: str) -> bool:
+        """Begin to move a partition to the data directory ``path``; see ``moving.move``.
+
+        Appends and reads go on meanwhile. Raises UnknownTopicOrPartition, too.
+        """
+        self.partition(topic, partition)
+        return moving.move(self._parts, TopicPartition(topic, partition), path)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic; its files go after ``file.delete.delay.ms``. See ``deletion``."""

@@ -7,9 +7,11 @@ done. Kafka has no such object: a program there is a client of a broker.
 from __future__ import annotations
 
 import itertools
+import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.compression import Codec
+from tidelog.errors import KafkaStorageError
 from tidelog.log.reading import FetchIsolation
 from tidelog.manager import staged
 from tidelog.manager.topic_writer import TopicWriter
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from tidelog.records.record import Header, Record
     from tidelog.staging.staged_file import StagedFile
 
+MOVE_LOOK_MS: Final = 50
 LOOK_AGAIN_MS: Final = 1000
 """How long a reader that follows waits at most before it looks again."""
 
@@ -87,6 +90,25 @@ class Logs:
     def delete_topic(self, name: str) -> None:
         """Delete a topic; its files go after ``file.delete.delay.ms``."""
         self.manager.delete_topic(name)
+
+    def move_partition(
+        self, topic: str, partition: int, path: str | os.PathLike[str], *, wait: bool = True
+    ) -> None:
+        """Move a partition to another of the directories; appends and reads go on meanwhile.
+
+        Without ``wait`` it is only begun, and also goes on after the next start.
+
+        Raises:
+            UnknownTopicOrPartition, LogDirNotFound, InvalidReplicaAssignment: nothing was begun.
+            KafkaStorageError: a directory is offline, or the move failed and was given up.
+        """
+        target = os.path.abspath(path)
+        self.manager.move_partition(topic, partition, target)
+        bell = self.manager.parts.bell
+        while wait and self.manager.get_log(topic, partition, is_future=True) is not None:
+            bell.wait(bell.rings, MOVE_LOOK_MS)
+        if wait and os.path.dirname(self.partition(topic, partition).log.directory) != target:
+            raise KafkaStorageError(f"{topic}-{partition} was not moved to {target}")
 
     def partition(self, topic: str, partition: int) -> Partition:
         """Return one partition, for batches and for what is not offered here."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.errors import KafkaStorageError
 from tidelog.log.failures import NO_SPACE
+from tidelog.manager import move_requests
 from tidelog.manager.disk_room import retain_by_percent
 from tidelog.manager.disposal import sweep_staged
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _NS_PER_MS = 1_000_000
 _RESERVE_MS = 1000
+_REQUESTS_MS = 1000
 
 
 class ManagerTasks:
@@ -57,6 +59,7 @@ class ManagerTasks:
             ),
             ("kafka-log-start-offset-checkpoint", self.checkpoint_log_starts, delay_ms, start_ms),
             ("tidelog-disk-reserve", self._parts.reserve.look, 0, _RESERVE_MS),
+            ("tidelog-move-requests", self.answer_move_requests, 0, _REQUESTS_MS),
             ("highwatermark-checkpoint", self.checkpoint_high_watermarks, 0, watermark_ms),
         ):
             handle = self._parts.machine.scheduler.schedule(
@@ -115,6 +118,10 @@ class ManagerTasks:
             logs = self._parts.logs.in_directory(home.path).values()
             deleted += retain_by_percent(home, logs, free_bytes, percent, now_ms)
         return deleted
+
+    def answer_move_requests(self) -> None:
+        """Begin the moves that other processes ask for."""
+        move_requests.answer(self._parts)
 
     def sweep_staged(self) -> None:
         """Remove the staged files of writers that are gone."""

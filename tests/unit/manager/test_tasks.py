@@ -14,11 +14,12 @@ RETENTION_MS = 300_000
 
 
 def test_tasks_have_kafkas_names() -> None:
-    """And the one for the high watermarks runs first."""
+    """Those for the high watermarks and for requests run at once, the others later."""
     home = ManagerHome()
     with home.open():
         assert home.scheduler.pending() == [
             "tidelog-disk-reserve",
+            "tidelog-move-requests",
             "highwatermark-checkpoint",
             "kafka-log-retention",
             "kafka-log-flusher",

@@ -1,0 +1,62 @@
+"""``tidelog move``: from one disk to another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tidelog
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+
+def test_all_partitions_of_a_topic_move(cli: Cli) -> None:
+    """With all records; what stays of the source is no partition of it."""
+    target = cli.data.parent / "target"
+    cli.on("create", "t", "-p", "2")
+    cli.append("a", "b", "c")
+    before = sorted(cli.values("cat", "t", "-d", cli.data), key=str)
+
+    answer = cli.on("move", "t", "--to", target)
+
+    assert (answer.code, answer.out.count("moved to")) == (0, 2)
+    assert sorted(cli.values("cat", "t", "-d", target), key=str) == before
+    assert not list(cli.data.glob("t-[01]"))
+
+
+def test_a_service_is_asked_to_move(cli: Cli) -> None:
+    """It has the directories locked, and goes on serving the partition."""
+    target = cli.data.parent / "target"
+    with tidelog.open(cli.data, {}, target) as logs:
+        home_id = logs.manager.parts.dirs.get(str(cli.data)).directory_id  # type: ignore[union-attr]  # it is online
+        logs.manager.get_or_create_log(
+            "t", 0, is_new=True, topic_id=home_id, target_directory_id=home_id
+        )
+        logs.append("t", b"a")
+        answer = cli.on("move", "t", "--to", target)
+        logs.append("t", b"b")
+        directory = logs.partition("t", 0).log.directory
+        values = [record.value for record in logs.read("t")]
+
+    assert (answer.code, answer.err) == (0, "")
+    assert directory == str(target / "t-0")
+    assert values == [b"a", b"b"]
+
+
+def test_a_service_says_why_it_does_not_move(cli: Cli) -> None:
+    """As for a directory that is none of its own; the request is gone."""
+    with tidelog.open(cli.data) as logs:
+        logs.create_topic("t")
+        answer = cli.on("move", "t", "--to", cli.data.parent / "elsewhere")
+
+    assert answer.code != 0
+    assert "no data directory" in answer.err
+    assert not list(cli.data.glob("tidelog.*.move*"))
+
+
+def test_a_topic_that_is_not_there_is_told(cli: Cli) -> None:
+    """Nothing is made in the target."""
+    cli.on("create", "t")
+
+    assert cli.on("move", "other", "--to", cli.data.parent / "target").code == 2
+    assert not (cli.data.parent / "target").exists()
