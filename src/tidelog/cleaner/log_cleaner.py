@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
 from tidelog.cleaner.cleaner_manager import LogCleanerManager
 from tidelog.cleaner.pace import Pace, Throttle
-from tidelog.errors import CleaningAborted
+from tidelog.errors import CleaningAborted, InvalidConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,8 +115,21 @@ class LogCleaner:
         while self._running and clock.monotonic_ns() < until_ns:
             self._machine.sleep_ms(POLL_MS)
 
+    def check_settings(self, config: BrokerConfig) -> None:
+        """Raise InvalidConfig if a running cleaner does not take these settings.
+
+        The number of threads may at most double or halve at once. Source: Kafka
+        LogCleaner.validateReconfiguration.
+        """
+        now, wanted = self._config.log_cleaner_threads, config.log_cleaner_threads
+        if wanted < 1 or not now // 2 <= wanted <= now * 2:
+            least, most = max(now // 2, 1), now * 2
+            reason = f"log.cleaner.threads: {now} can become {least} to {most} at once"
+            raise InvalidConfig((reason,))
+
     def reconfigure(self, config: BrokerConfig) -> None:
         """Go on with other settings: the cleaners are stopped and started again."""
+        self.check_settings(config)
         self.shutdown()
         self._config = config
         self.throttle.bytes_per_second = config.log_cleaner_io_max_bytes_per_second

@@ -9,6 +9,7 @@ import pytest
 
 from tidelog.cleaner.log_cleaner import LogCleaner, Machine
 from tidelog.config.broker import BrokerConfig
+from tidelog.errors import InvalidConfig
 from tidelog.testing.cleaning import CleanerHome, kept
 
 if TYPE_CHECKING:
@@ -98,6 +99,22 @@ def test_other_settings_restart_the_cleaners(place: Place) -> None:
     assert place.cleaner.throttle.bytes_per_second == 1e6
     assert place.cleaner.metrics().cleaner_recopy_percent > 0
     assert "kafka-log-cleaner-thread-0" in place.home.scheduler.pending()
+
+
+@pytest.mark.parametrize(("now", "taken"), [(1, (1, 2)), (4, (2, 8)), (5, (2, 10))])
+def test_the_number_of_cleaners_at_most_doubles_or_halves(now: int, taken: tuple[int, int]) -> None:
+    """A slip of the pen must not start a thousand threads; what is refused changes nothing."""
+    place = Place(log_cleaner_threads=now)
+    cleaner = place.cleaner
+
+    for threads in taken:
+        cleaner.check_settings(BrokerConfig(log_cleaner_threads=threads))
+    for threads in (taken[0] - 1, taken[1] + 1):
+        with pytest.raises(InvalidConfig, match=r"log\.cleaner\.threads"):
+            cleaner.reconfigure(BrokerConfig(log_cleaner_threads=threads))
+
+    assert cleaner._config.log_cleaner_threads == now
+    place.log.close()
 
 
 def test_new_settings_while_a_log_is_cleaned_leave_as_many_cleaners_as_before() -> None:
