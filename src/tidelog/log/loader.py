@@ -6,6 +6,7 @@ Owns the order of the steps. Must not know appends or readers. Kafka: ``LogLoade
 from __future__ import annotations
 
 import logging
+from contextlib import ExitStack
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -90,6 +91,7 @@ class LogLoader:
         self._context = context
         self._fs = context.fs
         self._names = names
+        self._without_index: set[int] = set()
         self._found_names: frozenset[str] = frozenset()
         self._found_bytes = 0
         self._epochs = epochs
@@ -187,17 +189,19 @@ class LogLoader:
             return
         self._names = None
         swaps = self._remove_temporary_files(names)
-        opened = [
-            self._context.open_segment(offset_from_file_name(name), suffix=SWAP_SUFFIX)
-            for name in swaps
-            if is_log_file(name.removesuffix(SWAP_SUFFIX))
-        ]
-        if opened:
-            first = min(segment.base_offset for segment in opened)
-            end = max(segment.read_next_offset() for segment in opened)
-            self._delete_replaced(first, end)
-        for segment in opened:
-            segment.close()
+        with ExitStack() as held:
+            opened = []
+            for name in swaps:
+                if is_log_file(name.removesuffix(SWAP_SUFFIX)):
+                    offset = offset_from_file_name(name)
+                    opened.append(self._context.open_segment(offset, suffix=SWAP_SUFFIX))
+                    held.callback(opened[-1].close_handlers)
+            if opened:
+                first = min(segment.base_offset for segment in opened)
+                end = max(segment.read_next_offset() for segment in opened)
+                self._delete_replaced(first, end)
+            for segment in opened:
+                segment.close()
         for name in self._fs.list(self._context.directory):
             if not name.endswith(SWAP_SUFFIX):
                 continue
@@ -221,10 +225,11 @@ class LogLoader:
         cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
         swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
         incomplete_from = min(map(offset_from_file_name, cleaned), default=None)
+        offsets = [offset_from_file_name(name) for name in swaps]
         complete = [
             name
-            for name in swaps
-            if incomplete_from is None or offset_from_file_name(name) < incomplete_from
+            for name, offset in zip(swaps, offsets, strict=True)
+            if incomplete_from is None or offset < incomplete_from
         ]
         gone = [
             name
@@ -296,15 +301,18 @@ class LogLoader:
     ) -> None:
         """Open a segment, and recover it if it needs that and would not be recovered anyway.
 
-        Those past the recovery point wait for their turn: the segment before one of them may end in
-        bytes that never reached the disk, and then this one has to go.
+        Those past the recovery point wait for their turn, so that they are read only once: the
+        segment before one of them may end in bytes that never reached the disk, and then it goes.
         """
         segment = self._context.open_segment(base_offset, names=names)
         self._found_bytes += segment.size_bytes
         try:
-            if self._reason_to_recover(segment, names) and not will_be_recovered:
-                self._names = None
-                self._recovery.recover(segment)
+            if self._reason_to_recover(segment, names):
+                if will_be_recovered:
+                    self._without_index.add(base_offset)
+                else:
+                    self._names = None
+                    self._recovery.recover(segment)
         except BaseException:
             segment.close_handlers()
             raise
@@ -359,7 +367,10 @@ class LogLoader:
         if not checkpoints.is_clean:
             self._names = None
         if not checkpoints.is_clean and segments.all:
-            self._remove(self._recovery.recover_from(checkpoints.recovery_point), "recovery")
+            behind = self._recovery.recover_from(
+                checkpoints.recovery_point, keeping_behind=self._without_index
+            )
+            self._remove(behind, "recovery")
         end = self._checked_end()
         start = checkpoints.log_start_offset
         if end is not None and end < start:

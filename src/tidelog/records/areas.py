@@ -113,11 +113,15 @@ def _decode_whole_plain(view: memoryview, area: list[int]) -> tuple[Ints, int, s
 
 
 def decode_before_damage(data: Bytes, area: Ints) -> Ints:
-    """Decode the records of one area up to the first that does not read."""
+    """Decode the records of one area up to the first that does not read.
+
+    Where bytes are left over behind the last record it is that one, as in Kafka.
+    """
     found: list[tuple[int, ...]] = []
     with suppress(InvalidRecord):
         found.extend(_decode_area(byte_view(data), 0, area[:, 0].tolist()))
-    return np.array(found, np.int64).reshape(-1, rows.RECORD_COLUMNS).T.copy()
+    readable = found[: max(int(area[rows.AREA_COUNT, 0]) - 1, 0)]
+    return np.array(readable, np.int64).reshape(-1, rows.RECORD_COLUMNS).T.copy()
 
 
 def _decode_plain(view: memoryview, areas: Ints, batch_positions: Ints) -> Ints:

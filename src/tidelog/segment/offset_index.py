@@ -74,7 +74,7 @@ class OffsetIndex(IndexFile):
         at = _search(entries.filled_keys, relative, "right") - 1
         if at < 0:
             return OffsetPosition(self.base_offset, 0)
-        # No byte of a file has a negative number: that is garbage, and the search begins at the start.
+        # No byte has a negative number: that is garbage, and the search begins at the start.
         position = max(int(entries.values[at]), 0)
         return OffsetPosition(self.base_offset + int(entries.keys[at]), position)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.errors import InvalidTxnState, KafkaStorageError
+from tidelog.errors import InvalidArgument, InvalidTxnState, KafkaStorageError
 from tidelog.log.load_watch import LoadWatcher, Loss, RecoveryProgress
 from tidelog.testing import build_batch
 from tidelog.testing.logs import LogHome, all_values
@@ -108,6 +108,17 @@ def test_behind_a_bad_batch_nothing_counts() -> None:
     assert "00000000000000000004.log.deleted" in home.files()
 
 
+def test_behind_a_bad_batch_of_a_segment_without_index_the_log_goes_on() -> None:
+    """Such a segment is recovered for its index's sake; no later one goes, as in Kafka."""
+    home = home_of(close=False)
+    damaged = bytearray(home.read(f"{FIRST}.log"))
+    damaged[SIZE + 70] ^= 1
+    home.write(f"{FIRST}.log", damaged)
+    home.fs.delete(f"{home.directory}/{FIRST}.index")
+
+    assert values_of(home) == [b"0", b"2", b"3", b"4"]
+
+
 def test_below_the_recovery_point_nothing_is_looked_at() -> None:
     """What was flushed is believed."""
     home = home_of(close=False)
@@ -188,6 +199,17 @@ def test_an_incomplete_swap_is_undone() -> None:
 
     assert values_of(home) == VALUES
     assert home.files(".swap") + home.files(".cleaned") == []
+
+
+def test_a_swap_file_of_no_offset_is_refused() -> None:
+    """Kafka does not start on it; nothing is renamed."""
+    home = home_of()
+    home.write("notes.swap", b"")
+
+    with pytest.raises(InvalidArgument):
+        home.open()
+
+    assert home.files(".swap") == ["notes.swap"]
 
 
 def test_a_segment_half_renamed_to_swap_is_undone() -> None:
