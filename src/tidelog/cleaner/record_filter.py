@@ -118,18 +118,10 @@ class RecordFilter:
 
     def _rewrite(self, run: Run) -> Rewriting:
         """Write what is left of ``run`` behind what is there."""
-        table = self._table
-        judged = table.rows[:, : table.count]
-        if run.legacy is None and table.with_kernels and run.is_plain:
+        if run.is_plain and self._table.with_kernels:
             written = self._rewrite_by_kernel(run)
         else:
-            if run.legacy is not None:
-                written = rewrite_old(run.legacy, run.marks, judged, self._horizon_ms)
-            elif table.with_kernels:
-                written = packed_again(run, self._rewrite_by_kernel(run))
-            else:
-                written = rewrite_plainly(run, judged, self._horizon_ms)
-                written = written if run.is_plain else packed_again(run, written)
+            written = self._rewrite_elsewhere(run)
             self._reserve(len(written.data))
             self._out[self.filled_bytes :][: len(written.data)] = written.data
         if len(written.batches):
@@ -137,7 +129,19 @@ class RecordFilter:
             self.filled_bytes += len(written.data)
         return written
 
+    def _rewrite_elsewhere(self, run: Run) -> Rewriting:
+        """Return what is left of old or compressed batches, or of any in plain code."""
+        judged = self._table.rows[:, : self._table.count]
+        if run.legacy is not None:
+            return rewrite_old(run.legacy, run.marks, judged, self._horizon_ms)
+        if self._table.with_kernels:
+            written = self._rewrite_by_kernel(run)
+        else:
+            written = rewrite_plainly(run, judged, self._horizon_ms)
+        return written if run.is_plain else packed_again(run, written)
+
     def _rewrite_by_kernel(self, run: Run) -> Rewriting:
+        """Write what is left of ``run``, uncompressed, into the room behind what is there."""
         from tidelog.kernels.key_rewrite import rewrite_batches  # noqa: PLC0415 - compiles when imported
 
         table, count = self._table, len(run.batches)
