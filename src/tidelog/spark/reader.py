@@ -110,7 +110,7 @@ def _tables(
 
     from tidelog.arrow.decode import ArrowDecoder
     from tidelog.arrow.schema import select
-    from tidelog.records.columns import decode_groups
+    from tidelog.records.streamed import decode_bounded
     from tidelog.spark.pieces import RangeReader
 
     if not ranges:
@@ -121,7 +121,7 @@ def _tables(
     for part in ranges:
         decoder = ArrowDecoder(schema, part.topic, part.partition)
         for piece in reader.pieces(part):
-            for group in decode_groups(piece.data, piece.batches_in_data):
+            for group in decode_bounded(piece.data, piece.batches_in_data):
                 yield from decoder.tables(group, part.start_offset, part.end_offset)
 
 

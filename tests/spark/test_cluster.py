@@ -1,0 +1,154 @@
+"""A cluster of a master and two workers, on loopback addresses, with the installed wheel only."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import threading
+import zipfile
+from contextlib import ExitStack, contextmanager
+from importlib.metadata import distribution, requires
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from packaging.requirements import Requirement
+
+from tidelog.spark import find_java
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+
+ROOT = Path(__file__).parents[2]
+WORKERS = ("127.0.0.2", "127.0.0.3")
+PATIENCE_S = 300
+MASTER = "org.apache.spark.deploy.master.Master"
+WORKER = "org.apache.spark.deploy.worker.Worker"
+READY = re.compile(r"(?:Starting Spark|registered with) master (?:at )?(spark://\S+)")
+
+JOB = """
+import os, sys
+import tidelog
+from pyspark.sql import SparkSession
+from tidelog.spark import session_conf
+
+master, path = sys.argv[1:]
+with tidelog.open(path) as logs:
+    logs.create_topic("t", 4)
+    for number in range(4):
+        for first in range(0, 5000, 500):
+            logs.partition("t", number).append_records(
+                [(-1, b"%d" % n, bytes(100), ()) for n in range(first, first + 500)])
+conf = session_conf() | {"spark.ui.enabled": "false", "spark.executor.memory": "512m",
+                         "spark.driver.host": "127.0.0.1", "spark.sql.shuffle.partitions": "4"}
+builder = SparkSession.builder.master(master)
+for name, value in conf.items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
+given = {"subscribe": "t", "startingOffsets": "earliest", "maxSplitBytes": "200000"}
+read = spark.read.format("tidelog").options(**given).load(path)
+where = spark.sparkContext.parallelize(range(64), 64).map(
+    lambda _: (os.environ["SPARK_LOCAL_IP"], __import__("tidelog").__file__)).distinct().collect()
+rows = spark.readStream.format("tidelog").options(**given, maxOffsetsPerTrigger=7000).load(path)
+query = rows.writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
+query.awaitTermination()
+print("rows", read.count(), read.rdd.getNumPartitions(),
+      spark.table("seen").select("partition", "offset").distinct().count(),
+      len([each for each in query.recentProgress if each["numInputRows"]]))
+read.select("key", "value").write.format("tidelog").option("topic", "copy").mode("append").save(path)
+print("copied", spark.read.format("tidelog").option("subscribe", "copy").load(path).count())
+for address, file in sorted(where):
+    print("worker", address, file)
+spark.stop()
+"""
+
+
+def needed_for(name: str, extra: str = "") -> set[str]:
+    """Name the packages that ``name`` needs, and those that they need."""
+    found = set()
+    for text in requires(name) or ():
+        wanted = Requirement(text)
+        if wanted.marker is None or wanted.marker.evaluate({"extra": extra}):
+            found |= {wanted.name, *needed_for(wanted.name)}
+    return found
+
+
+def make_python(folder: Path) -> tuple[str, Path]:
+    """Make a Python that has the wheel and what it needs, and nothing else; tell its packages."""
+    build = [sys.executable, "-m", "build", "-q", "--wheel", "--no-isolation", "-o", folder, ROOT]
+    subprocess.run(build, check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+    paths = {"base": str(folder / "venv"), "platbase": str(folder / "venv")}
+    packages = Path(sysconfig.get_path("purelib", "venv", paths))
+    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+        wheel.extractall(packages)
+    for name in needed_for("tidelog", "spark"):
+        installed = distribution(name)
+        for top in {path.parts[0] for path in installed.files or ()} - {"..", "__pycache__"}:
+            if not (packages / top).exists():
+                (packages / top).symlink_to(str(installed.locate_file(top)))
+    return str(folder / "venv" / "bin" / "python"), packages
+
+
+@contextmanager
+def daemon(home: Path, address: str, *words: str) -> Iterator[str]:
+    """Run a process of Spark while the block runs; give the address of the master it names."""
+    environ = os.environ | {
+        "JAVA_HOME": find_java().home,
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": address,
+        "SPARK_DAEMON_MEMORY": "256m",
+    }
+    command = [str(home / "bin" / "spark-class"), *words]
+    command += ["--host", address, "--port", "0", "--webui-port", "0"]
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(command, env=environ, cwd=home.parent, **output) as process:
+        assert process.stdout is not None
+        said = []
+        for line in process.stdout:
+            said.append(line)
+            if named := READY.search(line):
+                break
+        else:
+            pytest.fail("".join(said[-30:]))
+        threading.Thread(target=list, args=[process.stdout], daemon=True).start()
+        try:
+            yield named[1]
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def test_a_cluster_with_the_wheel_reads_streams_and_writes(tmp_path: Path) -> None:
+    """With the settings of ``session_conf`` only; tasks run on both workers, from the wheel."""
+    python, packages = make_python(tmp_path)
+    home = packages / "pyspark"
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environ |= {"JAVA_HOME": find_java().home, "PYSPARK_PYTHON": python, "SPARK_HOME": str(home)}
+    with ExitStack() as daemons:
+        master = daemons.enter_context(daemon(home, "127.0.0.1", MASTER))
+        for address in WORKERS:
+            work = ["--cores", "1", "--memory", "600m", "-d", str(tmp_path / address), master]
+            daemons.enter_context(daemon(home, address, WORKER, *work))
+        done = subprocess.run(
+            [python, "-W", "ignore", "-c", JOB, master, str(tmp_path / "data")],
+            env=environ | {"SPARK_LOCAL_IP": "127.0.0.1"},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = [line.split() for line in done.stdout.splitlines()]
+    told = {words[0]: words[1:] for words in lines if words[0] != "worker"}
+    assert told == {"rows": ["20000", told["rows"][1], "20000", "3"], "copied": ["20000"]}
+    assert int(told["rows"][1]) > 4
+    file = str(packages / "tidelog" / "__init__.py")
+    assert [words[1:] for words in lines if words[0] == "worker"] == [[at, file] for at in WORKERS]
