@@ -231,3 +231,27 @@ def test_a_plan_names_the_records_that_a_cleaning_drops(steps: list[Any]) -> Non
         assert sum(planned.tally.gone.values()) >= len(named)
         assert planned.tally.bytes_written == cleaned.tally.bytes_written
     history.home.clock.advance(60_000)
+
+
+@settings(
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(steps=STEPS)
+def test_kernels_and_plain_code_leave_the_same_files(steps: list[Any]) -> None:
+    """Of any history every file of the log is the same, byte by byte."""
+    left = []
+    for with_kernels in (True, False):
+        gate.force(with_kernels)
+        history = History()
+        with history.log:
+            for step in steps:
+                history.play(step)
+            history.clean(keys=3)
+            history.clean(keys=100)
+        home = history.home
+        home.clock.advance(60_000)
+        left.append({name: home.read(name) for name in home.files()})
+
+    assert left[0] == left[1]
