@@ -352,7 +352,8 @@ class DirectoryLocked(TidelogError):
 
     def __str__(self) -> str:
         holder = f"process {self.pid}" if self.pid else "another process"
-        return f"{self.path} is in use by {holder}; only one writer may hold a data directory"
+        directory = self.path.removesuffix("/.lock")
+        return f"{directory} is in use by {holder}; one process at a time may write, any may read"
 
 
 class UnsupportedPlatform(TidelogError):

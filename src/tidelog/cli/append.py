@@ -39,13 +39,14 @@ if TYPE_CHECKING:
 class BadLine(TidelogError):
     """A line of the input is no record, or none the topic takes; those before it are appended."""
 
-    def __init__(self, number: int, reason: str) -> None:
-        super().__init__(number, reason)
+    def __init__(self, number: int, reason: str, path: str = "") -> None:
+        super().__init__(number, reason, path)
         self.number = number
         self.reason = reason
+        self.path = path
 
     def __str__(self) -> str:
-        return f"line {self.number}: {self.reason}"
+        return f"{self.path}{', ' * bool(self.path)}line {self.number}: {self.reason}"
 
 
 def run(args: Namespace) -> int:
@@ -98,7 +99,8 @@ def _append(writer: TopicWriter, lines: Iterator[bytes], args: Namespace) -> Non
         except KafkaStorageError:
             raise
         except (InvalidArgument, KafkaError) as error:
-            raise BadLine(number, str(error)) from error
+            path = "" if _is_standard_input(args.file) else args.file
+            raise BadLine(number, str(error), path) from error
 
 
 def _with_format(lines: Iterator[bytes], format_name: str) -> tuple[bool, Iterator[bytes]]:

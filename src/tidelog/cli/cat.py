@@ -46,7 +46,7 @@ def _print(place: Place, log: ReadOnlyLog, args: Namespace, next_offset: int | N
     """Print records from ``next_offset`` (None: where the user said) on; return where to go on."""
     end = log.end_offset(ReadUpTo(args.up_to))
     if not args.follow:
-        _tell_what_is_above(log, end)
+        _tell_what_is_left_out(log, end, args.start_offset)
     if args.isolation == READ_COMMITTED:
         end = log.last_stable_offset(ReadUpTo(args.up_to))
     first = args.start_offset or 0 if next_offset is None else next_offset
@@ -75,12 +75,23 @@ def _chosen(log: ReadOnlyLog, first: int, end: int, args: Namespace) -> Iterator
                 return
 
 
-def _tell_what_is_above(log: ReadOnlyLog, end: int) -> None:
+def _tell_what_is_left_out(log: ReadOnlyLog, end: int, start: int | None) -> None:
+    """Say on stderr why there may be fewer records than the user expects."""
+    name = f"{log.topic}-{log.partition}"
     above = log.log_end_offset - end
     if above:
-        name = f"{log.topic}-{log.partition}"
-        print(
-            f"tidelog cat: {name} holds {above} offsets above its high watermark {end};"
-            " --up-to logEnd shows them",
-            file=sys.stderr,
+        _tell(
+            f"{name} holds {above} offsets above its high watermark {end};"
+            " --up-to logEnd shows them"
         )
+    if start is None:
+        return
+    if start > log.log_end_offset:
+        _tell(f"{name} ends at {log.log_end_offset}: there is nothing from {start} on")
+    elif start < log.log_start_offset:
+        _tell(f"{name} begins at {log.log_start_offset}: offsets from {start} on were deleted")
+
+
+def _tell(text: str) -> None:
+    sys.stdout.flush()
+    print(f"tidelog cat: {text}", file=sys.stderr)

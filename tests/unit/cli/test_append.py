@@ -141,6 +141,16 @@ def test_a_bad_line_stops_there(topic: Cli, line: str, why: str) -> None:
     assert raw_values(topic) == [b"a"]
 
 
+def test_a_bad_line_of_a_file_is_told_with_the_file(topic: Cli, tmp_path: Path) -> None:
+    """As compilers do."""
+    path = tmp_path / "input"
+    path.write_text('{"value": 5}\n')
+
+    outcome = topic.on("append", "t", path)
+
+    assert outcome.err == f"tidelog append: {path}, line 1: the value is neither text nor null\n"
+
+
 def test_a_record_the_topic_refuses_is_a_bad_line(cli: Cli) -> None:
     """As one without a key for a compacted topic."""
     cli.on("create", "t", "-o", "cleanup.policy=compact")

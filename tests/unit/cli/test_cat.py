@@ -165,6 +165,19 @@ def test_records_above_the_high_watermark_are_counted(topic: Cli) -> None:
     assert topic.on("cat", "t", "--up-to", "logEnd").err == ""
 
 
+def test_a_start_outside_the_log_is_told(topic: Cli) -> None:
+    """On stderr, with where the log ends or begins; it is no error."""
+    topic.append("a", "b", "c")
+    topic.on("delete-records", "t", "--before", 1)
+
+    behind, before = (topic.on("cat", "t", "--from", start) for start in (9, 0))
+
+    assert behind == (0, "", "tidelog cat: t-0 ends at 3: there is nothing from 9 on\n")
+    assert before.err == "tidelog cat: t-0 begins at 1: offsets from 0 on were deleted\n"
+    assert [row["value"] for row in before.rows] == ["b", "c"]
+    assert topic.on("cat", "t").err == ""
+
+
 def test_damage_is_told_after_the_records_before_it(topic: Cli) -> None:
     """Exit code 1, with file and byte."""
     for value in ("a", "b", "c"):
