@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,15 @@ def run(args: Namespace) -> int:
         print(text, end="")
         return 0
     for name, tags, value in parse_prometheus(text):
-        print(json.dumps({"name": name, "tags": tags, "value": value}))
+        print(json.dumps({"name": name, "tags": tags, "value": _number(value)}))
     return 0
+
+
+def _number(value: float) -> float | None:
+    """Return a whole number without its point; null for what JSON has no number for."""
+    if value.is_integer():
+        return int(value)
+    return value if math.isfinite(value) else None
 
 
 def _metrics_of_files(directory: str) -> list[Metric]:

@@ -21,16 +21,18 @@ def test_logs_that_lie_still_have_their_gauges(cli: Cli) -> None:
 
 
 def test_json_has_names_tags_and_values(cli: Cli) -> None:
-    """One line a number."""
+    """One line a number; a whole one has no point."""
     cli.on("create", "t")
     cli.append("a")
-    rows = {row["name"]: row for row in cli.on("metrics", "--json").rows}
+    answer = cli.on("metrics", "--json")
+    rows = {row["name"]: row for row in answer.rows}
 
     assert rows["kafka_log_log_num_log_segments"] == {
         "name": "kafka_log_log_num_log_segments",
         "tags": {"topic": "t", "partition": "0"},
-        "value": 1.0,
+        "value": 1,
     }
+    assert ".0}" not in answer.out
 
 
 def test_a_running_service_tells_more(cli: Cli) -> None:
