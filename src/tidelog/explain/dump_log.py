@@ -6,12 +6,15 @@ are.
 
 from __future__ import annotations
 
+import os
+from contextlib import closing
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from tidelog.codec.compression import Codec
 from tidelog.codec.layout import byte_view
-from tidelog.errors import CorruptMessage, TidelogError
+from tidelog.errors import CorruptMessage, InvalidArgument, TidelogError
+from tidelog.log.read_only_segment import ReadOnlySegment, position_for
 from tidelog.records.batch import INT64_MAX, BatchFlags, TimestampType
 from tidelog.records.columns import decode
 from tidelog.records.control import CONTROL_KEY, ControlType, control_type, parse_marker
@@ -20,6 +23,7 @@ from tidelog.records.json_form import Encoding, bytes_as_text, headers_as_text
 from tidelog.records.kraft import parse_kraft
 from tidelog.records.legacy import expand
 from tidelog.records.scan import crc_matches
+from tidelog.segment.filenames import is_log_file, offset_from_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,13 +48,15 @@ def dump_log(
 ) -> Iterator[Row]:
     """Yield a row per batch that holds offsets of ``[start, end)``, and after it its records there.
 
+    What lies before the range is not looked at, as far as the offset index leads past it.
+
     Raises:
         CorruptMessage: after everything before it, bytes that are no batch, with file and byte.
         NotText: a record is no text in ``encoding``.
     """
     end = INT64_MAX if end_offset is None else end_offset
     with FileRecords.open(fs, path) as file:
-        for piece in file.pieces():
+        for piece in file.pieces(start=_position_for(fs, path, start_offset)):
             in_data = piece.batches_in_data
             for index, position in enumerate(piece.batches.position.tolist()):
                 batch = in_data.slice(index, index + 1)
@@ -65,6 +71,20 @@ def dump_log(
         if file.trailing_bytes:
             reason = f"the last {file.trailing_bytes} bytes are no whole batch"
             raise CorruptMessage(reason, file.next_position, path)
+
+
+def _position_for(fs: FileSystem, path: str, start_offset: int) -> int:
+    """Return the byte to begin at: by the offset index beside the file, where that says more."""
+    name = os.path.basename(path)
+    if start_offset <= 0 or not is_log_file(name):
+        return 0
+    try:
+        base_offset = offset_from_file_name(name)
+    except InvalidArgument:
+        return 0
+    hints = ReadOnlySegment(os.path.dirname(path), base_offset, 0).hints(fs)
+    with closing(fs.open(path)) as file:
+        return position_for(file, hints, start_offset)
 
 
 def _rows(

@@ -41,6 +41,19 @@ def test_of_a_batch_at_the_edge_only_the_records_in_the_range_are_printed(topic:
     assert [row.get("lastOffset", row.get("value")) for row in rows] == [3, "b", "c"]
 
 
+def test_a_range_is_found_by_the_index(cli: Cli) -> None:
+    """What lies before it is not read: damage there does not matter."""
+    cli.on("create", "t", "-o", "index.interval.bytes=1", "-o", "max.message.bytes=100")
+    cli.append(*"abcd")
+    path = cli.log_file()
+    path.write_bytes(b"\xff" * 69 + path.read_bytes()[69:])
+
+    whole, later = (cli("dump", path, *words) for words in ([], ["--from", 2]))
+
+    assert (whole.code, later.code) == (1, 0)
+    assert [row["baseOffset"] for row in later.rows] == [2, 3]
+
+
 @pytest.mark.parametrize("words", [["--records"], ["--from", 0], ["--to", 5]])
 def test_a_range_of_a_file_without_records_is_wrong_usage(topic: Cli, words: list[object]) -> None:
     """It is not passed over in silence."""
