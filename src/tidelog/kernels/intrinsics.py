@@ -272,7 +272,7 @@ def prefetch(builder: Any, address: Any) -> Any:
     call_llvm(builder, "llvm.prefetch.p0", llvm_void(), [pointer, *hints])
 
 
-HAVE_X86_CRC: Final = cpu_has("sse4.2")
+HAVE_X86_CRC: Final = cpu_has("crc32")  # LLVM's name for it; part of SSE4.2
 HAVE_ARM_CRC: Final = cpu_has("crc")
 HAVE_CRC_INSTRUCTION: Final = HAVE_X86_CRC or HAVE_ARM_CRC
 """Whether ``crc_word`` and ``crc_byte`` are one instruction; if not, kernels use tables."""
