@@ -7,6 +7,7 @@ and one conformance suite runs against both. Must not know any implementation. P
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -143,3 +144,22 @@ class FileSystem(Protocol):
 
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and deletions in this directory durable; EIO if that fails."""
+
+
+class WholeFiles:
+    """What a file system can do with whole files once it can open them."""
+
+    def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
+        """Open a file; as ``FileSystem``."""
+        raise NotImplementedError
+
+    def read(self, path: str) -> bytes:
+        """Return all bytes of a file."""
+        with closing(self.open(path)) as file:
+            return file.pread(file.size(), 0)
+
+    def write(self, path: str, data: Buffer) -> None:
+        """Create the file or replace its bytes; neither atomic nor durable."""
+        with closing(self.open(path, "w")) as file:
+            file.truncate(0)
+            file.pwrite(data, 0)

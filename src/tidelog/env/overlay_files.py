@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.env.files import FileStat
+from tidelog.env.files import FileStat, WholeFiles
 from tidelog.errors import DirectoryLocked
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class OverlayLock:
             self._path = None
 
 
-class OverlayFiles:
+class OverlayFiles(WholeFiles):
     """Reads ``below`` and keeps every change in memory; ``_lock`` guards all of it.
 
     A file counts as it was when it was first opened here. Locks hold within this object only, so a
@@ -211,23 +211,6 @@ class OverlayFiles:
                 below = self._below.open(node.below_path)
             self._nodes[path] = node
             return OverlayFile(node, path, below, self._lock, is_writable=mode != "r")
-
-    def read(self, path: str) -> bytes:
-        """Return all bytes of a file."""
-        file = self.open(path)
-        try:
-            return file.pread(file.size(), 0)
-        finally:
-            file.close()
-
-    def write(self, path: str, data: Buffer) -> None:
-        """Create the file or replace its bytes."""
-        file = self.open(path, "w")
-        try:
-            file.truncate(0)
-            file.pwrite(data, 0)
-        finally:
-            file.close()
 
     def rename(self, source: str, target: str) -> None:
         """Give ``source`` the name ``target`` in one step, replacing a file of that name."""

@@ -16,7 +16,7 @@ import threading
 import warnings
 from typing import TYPE_CHECKING, Final
 
-from tidelog.env.files import FileStat
+from tidelog.env.files import FileStat, WholeFiles
 from tidelog.env.locks import HAVE_LOCKS, ProcessLock, keep_if_locked
 from tidelog.errors import UnsupportedPlatform
 
@@ -181,7 +181,7 @@ class SeekingFile(SystemFile):
         return len(data)
 
 
-class SystemFiles:
+class SystemFiles(WholeFiles):
     """The machine's file system.
 
     ``has_posix`` False gives what Windows gets: reading, and ``UnsupportedPlatform`` for the rest.
@@ -203,23 +203,6 @@ class SystemFiles:
             os.close(descriptor)
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         return self._file(path, descriptor)
-
-    def read(self, path: str) -> bytes:
-        """Return all bytes of a file."""
-        file = self.open(path)
-        try:
-            return file.pread(file.size(), 0)
-        finally:
-            file.close()
-
-    def write(self, path: str, data: Buffer) -> None:
-        """Create the file or replace its bytes; neither atomic nor durable."""
-        file = self.open(path, "w")
-        try:
-            file.truncate(0)
-            file.pwrite(data, 0)
-        finally:
-            file.close()
 
     def rename(self, source: str, target: str) -> None:
         """Give ``source`` the name ``target`` in one step, replacing a file of that name."""
