@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidelog
+from tidelog.cli.main import main
 from tidelog.codec.compression import Codec
 from tidelog.errors import DirectoryLocked
+from tidelog.records.builder import build_batch
+from tidelog.records.control import build_marker
+from tidelog.records.validate import AppendOrigin
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Kafka, Written
+    from tidelog.log.log import Log
 
 pytestmark = pytest.mark.compat
 
@@ -90,3 +95,55 @@ def test_a_broker_goes_on_where_we_appended_in_its_directory(kafka: Kafka) -> No
     ]
     assert list(range(25)) == [record[0] for record in consumed]
     assert consumed == read_here(kafka.directory / "flights-0")
+
+
+def test_a_broker_serves_a_topic_that_we_compacted(kafka: Kafka) -> None:
+    """Its own records and ours, of all codecs and of transactions; only the last of each key stays.
+
+    Between, the directory is ours: all of its logs are loaded, and all are left for the broker.
+    """
+    settings = "cleanup.policy=compact,segment.bytes=1048576,min.cleanable.dirty.ratio=0.99"
+    with kafka.running():
+        kafka.ask(f"create table {settings}", "create other")
+        kafka.ask("produce table gzip 10", "produce table none 10", "produce other zstd 10")
+
+    ours = {"cleanup.policy": "compact", "internal.segment.bytes": "2000"}
+    no_cleaner = {"log.cleaner.enable": "false"}
+    with tidelog.open(kafka.directory, no_cleaner, overrides=ours) as opened:
+        append_table(opened.partition("table", 0).log)
+    words = [word for key, value in ours.items() for word in ("-o", f"{key}={value}")]
+    assert main(["compact", "table", "-d", str(kafka.directory), *words]) == 0
+
+    with kafka.running():
+        served, other = kafka.consume("table"), kafka.consume("other")
+        committed = kafka.consume("table", "read_committed")
+        kafka.ask("produce table lz4 10")
+        grown = kafka.consume("table")
+
+    keys = [record[2] for record in committed[:-1]]
+    assert len(served) < 10 + 10 + 5 * 20
+    assert len(set(keys)) == len(keys)
+    assert all(record in served for record in committed)
+    assert (len(other), len(grown)) == (10, len(served) + 10)
+    assert grown == read_here(kafka.directory / "table-0")
+    with tidelog.open_read_only(kafka.directory / "table-0") as log:
+        read = [each.offset for each in log.records(committed=True)]
+    assert read[: len(committed)] == [each[0] for each in committed]
+
+
+def append_table(log: Log) -> None:
+    """Append the same few keys in batches of every codec, one in a transaction that is aborted."""
+    now_ms = 1_700_000_001_000
+    for number in range(20):
+        for codec in Codec:
+            records = [(now_ms + number, b"ours-%d" % (number % 4), b"%d" % number * 50, ())]
+            log.append_as_leader(build_batch(records, codec=codec))
+    producer = {"producer_id": 5, "producer_epoch": 0}
+    guard = log.start_verification(5, 0, 0, supports_epoch_bump=False)
+    batch = build_batch(
+        [(now_ms, b"ours-0", b"aborted", ())], **producer, base_sequence=0, transactional=True
+    )
+    log.append_as_leader(batch, verification_guard=guard)
+    marker = build_marker(**producer, coordinator_epoch=1, is_commit=False, timestamp=now_ms)
+    log.append_as_leader(marker, origin=AppendOrigin.COORDINATOR, transaction_version=1)
+    log.append_as_leader(build_batch([(now_ms, b"last", b"", ())]))

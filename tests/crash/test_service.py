@@ -114,6 +114,73 @@ def test_a_directory_that_is_removed_leaves_the_others(tmp_path: Path) -> None:
     assert code == 0
 
 
+def test_a_directory_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
+    """As when a disk is mounted over it; here a plain file is in its place."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    with tidelog.open(first, {}, second) as logs:
+        logs.create_topic("t", 2)
+    fast = ("-o", "replica.high.watermark.checkpoint.interval.ms=100")
+    with service("-d", first, "-d", second, *fast) as process:
+        second.rename(tmp_path / "gone")
+        second.write_bytes(b"")
+        line = read_until(process, "log-dir-failed")
+        read = tidelog_command("describe", "-d", first)
+        process.terminate()
+        code = process.wait(20)
+
+    assert str(second) in line
+    assert (read.returncode, code) == (0, 0)
+
+
+FULL_DISK = """
+import errno, pathlib, sys, time, tidelog
+from tidelog.errors import KafkaStorageError
+from tidelog.manager.metrics import collect
+
+def shown(logs, name):
+    return [int(one.value) for one in collect(logs.manager) if one.name == name]
+
+small, roomy = sys.argv[1:]
+with tidelog.open(small, {}, roomy, segment_index_bytes=4096) as logs:
+    logs.create_topic("t", 2)
+    homes = {logs.partition("t", n).log.directory.rpartition("/")[0]: n for n in (0, 1)}
+    full, other = homes[small], homes[roomy]
+    taken = 0
+    try:
+        while True:
+            logs.append("t", b"v" * 50_000, partition=full)
+            taken += 1
+    except KafkaStorageError as error:
+        assert error.__cause__.errno == errno.ENOSPC, error
+    logs.append("t", b"other", partition=other)
+    print(shown(logs, "LogDirectoryFull"), shown(logs, "OfflineLogDirectoryCount"))
+    assert sum(1 for _ in logs.read("t", full)) == taken > 10
+    (pathlib.Path(small) / "ballast").unlink()
+    while shown(logs, "LogDirectoryFull") != [0, 0]:
+        time.sleep(0.1)
+    logs.append("t", b"again", partition=full)
+    print("appended again")
+"""
+
+
+def test_a_full_disk_takes_no_appends_and_says_so_until_it_has_space(tmp_path: Path) -> None:
+    """The directory stays online, its records are read, and the other directory goes on."""
+    small, roomy = tmp_path / "small", tmp_path / "roomy"
+    small.mkdir()
+    ballast = f"head -c 5000000 /dev/zero > {small}/ballast"
+    mounted = f"mount -t tmpfs -o size=8m none {small} && {ballast}"
+    shell = ["unshare", "-rm", "sh", "-c"]
+    if sys.platform != "linux" or subprocess.run([*shell, mounted], check=False).returncode:
+        pytest.skip("a small disk of its own needs Linux with user namespaces")
+    (tmp_path / "full.py").write_text(FULL_DISK, "utf-8")
+    script = f"{mounted} && exec {sys.executable} {tmp_path}/full.py {small} {roomy}"
+
+    done = subprocess.run([*shell, script], capture_output=True, text=True, check=False)
+
+    assert done.stdout.splitlines() == ["[1, 0] [0]", "appended again"], done.stderr
+    assert f"disk-full directory={small}" in done.stderr
+
+
 def test_without_any_directory_the_service_ends(tmp_path: Path) -> None:
     """With exit code 1: what was here is not here any more."""
     data = tmp_path / "a"

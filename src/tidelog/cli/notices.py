@@ -29,6 +29,7 @@ SENTENCES: Final = {
     "cleaner-failures-unreadable": "{path} did not read and is passed over: {reason}",
     "cleaning-failed": "{topic}-{partition} was not cleaned: {error}",
     "directory-full": "{directory}: less than {reserve_bytes:,} bytes are free; no appends",
+    "disk-full": "{directory}: the disk is full",
     "duplicates-dropped": "a list names something twice: {given} is taken as {kept}",
     "empty-segment-replaced": "the empty segment {base_offset:,} was made anew",
     "index-corrupt": "{path} was damaged and is built anew: {reason}",

@@ -42,6 +42,11 @@ def _flush_up_to(state: LogState, end_offset: int, recovery_point: int) -> None:
             cuts, before = state.cuts, state.offsets
             _flush_files(state, before.recovery_point, end_offset)
             flushed_to = min(recovery_point, before.log_end_offset)
+            _log.debug(
+                "log-flushed directory=%s end_offset=%d flushed_before=%d log_end_offset=%d",
+                *(state.context.directory, end_offset, before.recovery_point),
+                before.log_end_offset,
+            )
             with state.lock:
                 is_done = state.cuts == cuts
                 if is_done and flushed_to > state.offsets.recovery_point:

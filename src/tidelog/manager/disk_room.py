@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import DirectoryFull, KafkaStorageError
 from tidelog.manager.log_set import parent_of
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tidelog.manager.live_dirs import LiveDir, LiveDirs
 
 _log = logging.getLogger(__name__)
+
+_SOME_BYTES: Final = 1 << 20
 
 
 class DiskReserve:
@@ -39,6 +41,8 @@ class DiskReserve:
         self._free_bytes = free_bytes
         self._reserve_bytes = reserve_bytes
         self.full: frozenset[str] = frozenset()
+        self.out_of_space: frozenset[str] = frozenset()
+        """Directories whose disk did not take an append, as long as it has next to no space."""
 
     def check(self, log: Log) -> None:
         """Raise DirectoryFull if the log's directory takes no appends now."""
@@ -48,8 +52,27 @@ class DiskReserve:
                 f" {self._reserve_bytes():,}, free"
             )
 
+    def note_full(self, log: Log) -> None:
+        """Take note that the disk did not take an append; said once, till there is space again."""
+        path = parent_of(log)
+        if path not in self.out_of_space:
+            self.out_of_space |= {path}
+            _log.warning("disk-full directory=%s", path)
+
+    def _look_for_space(self) -> None:
+        for path in self.out_of_space:
+            home = self._dirs.get(path)
+            try:
+                if home is not None and self._free_bytes(path) < _SOME_BYTES:
+                    continue
+            except OSError as error:
+                self._dirs.take_offline(path, error)
+            self.out_of_space -= {path}
+            _log.info("disk-has-space directory=%s", path)
+
     def look(self) -> None:
         """Look at all disks; a task does this each second where there is a reserve."""
+        self._look_for_space()
         reserve = self._reserve_bytes()
         full = set()
         for home in self._dirs if reserve else ():

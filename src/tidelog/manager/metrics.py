@@ -68,6 +68,9 @@ def _manager_metrics(manager: LogManager) -> Iterator[Metric]:
         yield Metric("kafka.log", "LogManager", "LogDirectoryOffline", tags, int(is_offline))
         is_cordoned = path in cordoned
         yield Metric("kafka.log", "LogManager", "LogDirectoryCordoned", tags, int(is_cordoned))
+        reserve = manager.parts.reserve
+        is_full = path in reserve.full or path in reserve.out_of_space
+        yield Metric("tidelog", "LogManager", "LogDirectoryFull", tags, int(is_full))
         if (progress := manager.progress) is not None:
             dir_tags = (("dir", path),)
             left = progress.remaining_logs(path)

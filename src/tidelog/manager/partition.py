@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.codec.compression import Codec
 from tidelog.errors import KafkaError
+from tidelog.log.failures import NO_SPACE
 from tidelog.records.validate import AppendOrigin
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ class Partition:
     """A log of this process, with the offsets its readers see.
 
     ``lock`` guards ``log`` and makes an append and what it does to the high watermark one step.
-    ``counters`` are told of appends; ``check_room`` raises if the disk has none.
+    ``counters`` are told of appends; ``check_room`` raises if the disk has none, and ``on_full`` is
+    told that one did not take an append.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Partition:
         *,
         counters: Counters | None = None,
         check_room: Callable[[Log], None] | None = None,
+        on_full: Callable[[Log], None] | None = None,
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -47,6 +50,7 @@ class Partition:
         self._log = log
         self._counters = counters
         self._check_room = check_room
+        self._on_full = on_full
         self._end: KafkaError | None = None
         log.update_high_watermark(log.log_end_offset)
 
@@ -120,6 +124,9 @@ class Partition:
         try:
             yield told
         except KafkaError as error:
+            cause = error.__cause__
+            if self._on_full and isinstance(cause, OSError) and cause.errno in NO_SPACE:
+                self._on_full(log)
             if counters is not None:
                 is_compacted = log.config.is_compacted
                 counters.refused(self.topic, error, size_bytes, is_compacted=is_compacted)

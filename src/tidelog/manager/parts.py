@@ -69,7 +69,14 @@ class Parts:
 
     def serve(self, key: TopicPartition, log: Log) -> Partition:
         """Make ``log`` the partition's, and let its readers see all of it."""
-        partition = Partition(*key, log, counters=self.counters, check_room=self.reserve.check)
+        reserve = self.reserve
+        partition = Partition(
+            *key,
+            log,
+            counters=self.counters,
+            check_room=reserve.check,
+            on_full=reserve.note_full,
+        )
         self.logs.add(partition)
         self.watch(log)
         return partition

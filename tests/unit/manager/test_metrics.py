@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from errno import ENOSPC
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tidelog.errors import KafkaStorageError
 from tidelog.manager.loading import LoadProgress
 from tidelog.manager.metrics import collect
 from tidelog.segment.filenames import TopicPartition
@@ -165,3 +167,20 @@ def test_a_transaction_that_is_open_for_too_long_counts() -> None:
         home.clock.advance(manager.config.transaction_max_timeout_ms + 6 * 60 * 1000)
 
         assert (before, value_of(manager, name)) == (0, 1)
+
+
+def test_a_disk_that_did_not_take_an_append_is_full_until_it_has_space() -> None:
+    """The number of its directory says so; the directory is not offline."""
+    home = ManagerHome()
+    name = f"tidelog:type=LogManager,name=LogDirectoryFull{_DIR}"
+    with home.open() as manager:
+        manager.create_topic("t")
+        before = value_of(manager, name)
+        home.fs.fail("pwrite", ".log", OSError(ENOSPC, "no space"))
+        with pytest.raises(KafkaStorageError):
+            fill(manager, "t", 0, 1)
+        during = value_of(manager, name)
+        manager.parts.reserve.look()
+
+        assert (before, during, value_of(manager, name)) == (0, 1, 0)
+        assert manager.live_dirs == ["/data"]

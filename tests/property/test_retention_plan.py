@@ -1,0 +1,111 @@
+"""What a plan of retention says is what retention then does, whatever the logs."""
+
+from __future__ import annotations
+
+import io
+import json
+import tempfile
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidelog.cli.main import main
+from tidelog.manager.open import open_data_directory
+
+NOW_MS = 1_700_000_000_000
+HOUR_MS = 3_600_000
+
+
+class Case(NamedTuple):
+    """Logs and when they are looked at; ages in hours, before ``NOW_MS``."""
+
+    config: dict[str, str]
+    ages: list[list[int]]
+    """Of the records of each partition, in the order of their offsets."""
+    start: int
+    """Records below it were deleted, where there are so many."""
+    later: int
+    """Hours after ``NOW_MS``."""
+
+
+CASES = st.builds(
+    Case,
+    st.fixed_dictionaries(
+        {
+            "internal.segment.bytes": st.sampled_from(["80", "160", "400"]),
+            "retention.bytes": st.sampled_from(["-1", "0", "100", "300"]),
+            "retention.ms": st.sampled_from(["-1", "0", str(5 * HOUR_MS), str(50 * HOUR_MS)]),
+            "cleanup.policy": st.sampled_from(["delete", "delete", "compact,delete", "compact"]),
+            "segment.ms": st.sampled_from([str(HOUR_MS), str(10**12)]),
+        }
+    ),
+    st.lists(st.lists(st.integers(0, 99), max_size=12), min_size=1, max_size=3),
+    st.integers(0, 8),
+    st.integers(0, 60),
+)
+
+
+def make(path: str, case: Case) -> None:
+    """Write the logs."""
+    with open_data_directory(path) as opened:
+        opened.create_topic("t", len(case.ages), case.config)
+        for number, ages in enumerate(case.ages):
+            partition = opened.partition("t", number)
+            for age in ages:
+                partition.append_records([(NOW_MS - age * HOUR_MS, b"k", b"v" * 9, ())])
+            if case.config["cleanup.policy"] != "compact" and case.start <= len(ages):
+                partition.log.maybe_increment_log_start_offset(case.start)
+
+
+def run(*words: object) -> list[Any]:
+    """Run a command and return its lines of JSON."""
+    out, err = io.TextIOWrapper(io.BytesIO()), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main([str(word) for word in words])
+    assert code == 0, err.getvalue()
+    out.flush()
+    return [json.loads(line) for line in out.buffer.getvalue().splitlines()]  # type: ignore[attr-defined]  # it is a BytesIO
+
+
+def logs_in(path: str) -> set[str]:
+    """Name all .log files, those that wait for deletion too."""
+    return {str(file.relative_to(path)) for file in Path(path).glob("t-*/*.log*")}
+
+
+def offsets_in(path: str) -> set[tuple[int, int]]:
+    """Return partition and offset of every record that readers see."""
+    return {(row["partition"], row["offset"]) for row in run("cat", "t", "-d", path)}
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None)
+@given(case=CASES)
+def test_retention_deletes_the_files_and_records_that_its_plan_names(case: Case) -> None:
+    """At the same time; and when the command ends, the disk is free of them."""
+    with tempfile.TemporaryDirectory() as path:
+        make(path, case)
+        words = ("-d", path, "--now", NOW_MS + case.later * HOUR_MS, "--json")
+        files, records = logs_in(path), offsets_in(path)
+
+        plan = run("plan", "retention", *words)
+        kept = logs_in(path), offsets_in(path)
+        done = run("retain", *words)
+
+        gone = {
+            (row["partition"], segment["baseOffset"], segment["endOffset"])
+            for row in plan
+            for segment in row["deleted"]
+        }
+        starts = {row["partition"]: row["logStartOffset"] for row in plan}
+        assert kept == (files, records)
+        assert done == plan
+        assert logs_in(path) == files - {f"t-{n}/{base:020}.log" for n, base, _ in gone} | {
+            f"t-{row['partition']}/{row['logEndOffset']:020}.log"
+            for row in plan
+            if row["deleted"] and not row["kept"]
+        }
+        assert offsets_in(path) == {(n, offset) for n, offset in records if offset >= starts[n]}

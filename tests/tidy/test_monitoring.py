@@ -1,0 +1,75 @@
+"""docs/monitoring.md names log lines and metrics that the code has."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Source
+
+CODE = re.compile(r"`([^`]+)`")
+EVENT = re.compile(r"[a-z]+(?:-[a-z]+)+")
+
+
+@pytest.fixture(scope="module")
+def page(root: Path) -> str:
+    """The page, without its example."""
+    whole = (root / "docs" / "monitoring.md").read_text("utf-8")
+    return re.sub("```.*?```", "", whole, flags=re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def texts(shipped: list[Source]) -> list[str]:
+    """Every text in the code, values in it written as an ellipsis."""
+    return [
+        re.sub(r"%[sd]", "…", node.value)
+        for source in shipped
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+
+
+def rows(page: str) -> list[tuple[str, str]]:
+    """Return what Kafka says, and what is said here, of each row of the table of messages."""
+    table = page.partition("| Kafka's message |")[2].partition("\n\n")[0]
+    cells = [line.split(" | ") for line in table.splitlines()[2:]]
+    return [(cell[0], cell[1]) for cell in cells]
+
+
+def test_messages_that_are_the_same_are_in_the_code(page: str, texts: list[str]) -> None:
+    """Word for word, but for the values."""
+    same = [kafka for kafka, here in rows(page) if here.startswith("the same")]
+    # What a line says, and the words between two values of it.
+    said = [words for kafka in same for words in re.split("[…']", "…".join(CODE.findall(kafka)))]
+
+    assert len(same) > 10
+    for words in said:
+        assert any(words.strip() in text for text in texts), words
+
+
+def test_events_that_the_page_names_are_in_the_code(page: str, texts: list[str]) -> None:
+    """Those of the table, and those to wait for."""
+    lines = page.partition("## Metrics")[0]
+    events = {name for code in CODE.findall(lines) for name in re.split("[ =]", code)[:1]}
+    events = {name for name in events if EVENT.fullmatch(name)}
+    known = {text.partition(" ")[0] for text in texts}
+
+    assert len(events) > 10
+    assert events - known == set()
+
+
+def test_metrics_that_the_page_names_are_in_the_code(page: str, shipped: list[Source]) -> None:
+    """And no metric of the code is missing there."""
+    table = page.partition("| Metric |")[2].partition("\n\n")[0]
+    cells = [line.split(" | ")[0] for line in table.splitlines()[2:]]
+    named = {code for cell in cells for code in CODE.findall(cell)[1:]}
+    code = "".join(one.text for one in shipped if one.name.endswith(("metrics.py", "counters.py")))
+
+    assert len(named) > 30
+    assert {name for name in named if f'"{name}"' not in code} == set()
