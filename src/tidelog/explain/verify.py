@@ -30,9 +30,9 @@ from tidelog.explain.verify_indexes import IndexPlace, OffsetIndexCheck, TimeInd
 from tidelog.explain.verify_producers import EpochChecks, ProducerChecks, check_txn_index
 from tidelog.log.leader_epoch import LEADER_EPOCH_FILE
 from tidelog.log.read_only_segment import ends_here
+from tidelog.records.batch import INT64_MAX
 from tidelog.records.file_records import FileRecords
 from tidelog.segment.filenames import (
-    INT64_MAX,
     log_file,
     offset_index_file,
     parse_topic_partition,

@@ -27,11 +27,10 @@ from tidelog.log.producer_append import UNKNOWN_TRANSACTION_VERSION
 from tidelog.log.replay import complete, producer_batches
 from tidelog.records.accept import Accepted, accept
 from tidelog.records.analyze import analyze
-from tidelog.records.batch import INT32_MAX, MAGIC_V2, NO_TIMESTAMP, UNKNOWN_OFFSET
+from tidelog.records.batch import INT32_MAX, INT64_MAX, MAGIC_V2, NO_TIMESTAMP, UNKNOWN_OFFSET
 from tidelog.records.memory import survey
 from tidelog.records.validate import AppendOrigin, validate_for_leader
 from tidelog.segment.offset_metadata import LogOffsetMetadata
-from tidelog.segment.offset_rules import INT64_MAX
 from tidelog.segment.roll import RollParams
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from tidelog.log.rebuild import rebuild_producer_state
 from tidelog.log.recovery import SegmentRecovery
 from tidelog.log.segments import LogSegments
 from tidelog.log.split import split_overflowed_segment
+from tidelog.records.batch import INT64_MAX
 from tidelog.segment.filenames import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -40,7 +41,6 @@ from tidelog.segment.filenames import (
     replace_suffix,
 )
 from tidelog.segment.offset_metadata import LogOffsetMetadata
-from tidelog.segment.offset_rules import INT64_MAX
 from tidelog.segment.tail import tail_end
 
 if TYPE_CHECKING:

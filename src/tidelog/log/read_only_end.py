@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.errors import CorruptMessage
 from tidelog.log.read_only_files import SegmentGone
 from tidelog.log.read_only_segment import ends_here, position_for, walk_segment
-from tidelog.segment.filenames import INT64_MAX
+from tidelog.records.batch import INT64_MAX
 
 if TYPE_CHECKING:
     from tidelog.log.read_only_files import ReadOnlyFiles

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.log.read_only_segment import Hints, ReadOnlySegment
-from tidelog.segment.filenames import INT64_MAX, is_log_file, offset_from_file_name
+from tidelog.records.batch import INT64_MAX
+from tidelog.segment.filenames import is_log_file, offset_from_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -30,6 +30,7 @@ from tidelog.log.txn_replay import (
     newest_snapshot,
     replay_transactions,
 )
+from tidelog.records.batch import INT64_MAX
 from tidelog.segment.filenames import (
     log_directory_name,
     parse_topic_partition,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
 HIGH_WATERMARK_FILE: Final = "replication-offset-checkpoint"
 LOG_START_OFFSET_FILE: Final = "log-start-offset-checkpoint"
-INT64_MAX: Final = 2**63 - 1
 
 
 class ReadUpTo(StrEnum):

@@ -10,7 +10,7 @@ import re
 from typing import Final, NamedTuple
 
 from tidelog.errors import InvalidArgument, InvalidTopic
-from tidelog.records.batch import INT32_MAX
+from tidelog.records.batch import INT32_MAX, INT64_MAX
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
@@ -39,7 +39,6 @@ REMOTE_INDEX_CACHE: Final = "remote-log-index-cache"
 MAX_TOPIC_LENGTH: Final = 249
 MAX_NAME_LENGTH: Final = 255
 _OFFSET_DIGITS: Final = 20
-INT64_MAX: Final = 2**63 - 1
 INT64_MIN: Final = -(2**63)
 
 _INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)

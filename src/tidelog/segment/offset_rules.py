@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tidelog.records.batch import INT32_MAX
+from tidelog.records.batch import INT32_MAX, INT64_MAX
 from tidelog.records.table import every, increases
 
 if TYPE_CHECKING:
     from tidelog.records.memory import BatchColumns
-
-INT64_MAX: Final = 2**63 - 1
 
 GREATEST_OFFSET: Final = INT64_MAX - 1
 """The last record of a log may have it: the log end behind it is the last number there is."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.codec.layout import byte_view
 from tidelog.errors import InvalidArgument, SegmentOffsetOverflow, TidelogError
 from tidelog.kernels import columns as rows
-from tidelog.records.batch import INT32_MAX
+from tidelog.records.batch import INT32_MAX, INT64_MAX
 from tidelog.segment import recovery, roll
 from tidelog.segment.indexing import IndexState, plan_entries, plan_one
 from tidelog.segment.reading import (
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 NO_FIRST_TIMESTAMP: Final = 2**63 - 1
 """``first_batch_timestamp`` of a segment whose first batch has none."""
 
-INT64_MAX: Final = 2**63 - 1
 _log = logging.getLogger(__name__)
 
 
