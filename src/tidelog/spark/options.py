@@ -201,13 +201,13 @@ def is_of_catalogue(options: Mapping[str, str]) -> bool:
 class WriteOptions:
     """How one ``save()`` writes; ``topic`` None takes each row's own, from its column ``topic``.
 
-    ``compression`` None leaves the codec to the topic's setting. ``num_partitions`` and
-    ``topic_config`` (settings under Kafka's names) are for topics that do not exist yet.
+    ``compression`` None leaves the codec to the topic's setting. ``num_partitions`` (None: not
+    given) and ``topic_config`` (settings under Kafka's names) are for topics that do not exist yet.
     """
 
     path: str
     topic: str | None = None
-    num_partitions: int = 1
+    num_partitions: int | None = None
     topic_config: Mapping[str, str] = field(default_factory=dict)
     compression: str | None = None
     compression_level: int | None = None
@@ -223,7 +223,7 @@ class WriteOptions:
         return cls(
             path=given.path(),
             topic=given.text("topic"),
-            num_partitions=given.number("numPartitions", 1, least=1),
+            num_partitions=given.optional_number("numPartitions", least=1),
             topic_config=settings,
             compression=given.text("compression"),
             compression_level=given.optional_number("compressionLevel"),

@@ -77,8 +77,13 @@ def session(**conf: str | float | bool) -> SparkSession:
 
     Raises:
         JavaNotFound: no Java is fit for Spark.
+        ModuleNotFoundError: PySpark is not installed.
     """
-    from pyspark.sql import SparkSession
+    try:
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError as error:
+        hint = f"{error.name} is not installed: `pip install tidelog[spark]` brings all of it"
+        raise ModuleNotFoundError(hint, name=error.name) from error
 
     running = SparkSession.getActiveSession()
     given = {name: _text(value) for name, value in conf.items()}

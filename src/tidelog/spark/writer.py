@@ -9,6 +9,7 @@ appends that part twice. Spark: ``KafkaWriter``.
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import uuid
@@ -22,6 +23,7 @@ from tidelog.codec.compression import Codec
 from tidelog.config.log import LogConfig
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import InvalidArgument
 from tidelog.manager.catalogue import read_catalogue
 from tidelog.manager.open import open_data_directory
 from tidelog.records.validate import LeaderPolicy
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
 
     from tidelog.spark.options import WriteOptions
     from tidelog.staging.staged_file import StagedFile
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -61,7 +66,9 @@ class LogWriter(DataSourceArrowWriter):
             check_topic_name(options.topic)
         _make_directory(options.path)
         self._topics = _known_topics(options)
-        self._new_topic = plan_topic(options, options.num_partitions, options.topic_config)
+        self._count = options.num_partitions or 1
+        self._new_topic = plan_topic(options, self._count, options.topic_config)
+        _check_known(options, self._topics)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedFiles:
         """Stage the rows of one task; runs in a worker, for each attempt anew."""
@@ -90,9 +97,7 @@ class LogWriter(DataSourceArrowWriter):
             wanted.add(self._options.topic)
         with open_data_directory(self._options.path) as directory:
             for topic in sorted(wanted - set(directory.topics())):
-                directory.create_topic(
-                    topic, self._options.num_partitions, self._options.topic_config
-                )
+                directory.create_topic(topic, self._count, self._options.topic_config)
             directory.commit_staged(staged)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -136,6 +141,25 @@ def _known_topics(options: WriteOptions) -> dict[str, TopicPlan]:
         for topic, count in counts.items()
         if options.topic in (None, topic)
     }
+
+
+def _check_known(options: WriteOptions, topics: Mapping[str, TopicPlan]) -> None:
+    """Tell of options for a new topic where the topic is there.
+
+    Raises:
+        InvalidArgument: another number of partitions is asked for than the topic has.
+    """
+    known = topics.get(options.topic or "")
+    if known is None:
+        return
+    if options.num_partitions not in (None, known.partitions):
+        raise InvalidArgument(
+            f"topic {options.topic} has {known.partitions} partitions, and a write does not change "
+            f"that: leave numPartitions={options.num_partitions} away"
+        )
+    if options.topic_config:
+        names = ", ".join(f"topic.{name}" for name in options.topic_config)
+        _log.warning("options-passed-over: %s: topic %s is there", names, options.topic)
 
 
 def plan_topic(options: WriteOptions, partitions: int, settings: Mapping[str, str]) -> TopicPlan:

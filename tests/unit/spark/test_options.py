@@ -235,7 +235,7 @@ def test_a_write_takes_what_the_topic_says_unless_told() -> None:
     """Without options a write takes topics from its rows and the codec from the topic."""
     options = WriteOptions.parse({"path": "/data"})
 
-    assert (options.topic, options.num_partitions, options.compression) == (None, 1, None)
+    assert (options.topic, options.num_partitions, options.compression) == (None, None, None)
 
 
 def test_a_write_takes_numbers() -> None:
