@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import IO, TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from tidelog.errors import (
     TidelogError,
     UnknownTopicOrPartition,
 )
+from tidelog.log.reader import Checkpoints
 from tidelog.manager.open import open_data_directory
 from tidelog.records.json_form import (
     Encoding,
@@ -59,6 +60,7 @@ def run(args: Namespace) -> int:
         open_data_directory(args.directory, overrides=settings) as directory,
     ):
         writer = _writer(directory, args)
+        _settle_new_partitions(directory, args)
         try:
             arriving = LingeringLines(lines, writer.flush, SYSTEM_CLOCK)
             _append(writer, _bytes_of(arriving, args.file), args)
@@ -76,6 +78,22 @@ def _writer(directory: DataDirectory, args: Namespace) -> TopicWriter:
     if args.partition is not None and args.partition not in partitions:
         raise UnknownTopicOrPartition(f"topic {args.topic} has no partition {args.partition}")
     return directory.writer(args.topic, codec=Codec.named(args.compression))
+
+
+def _settle_new_partitions(directory: DataDirectory, args: Namespace) -> None:
+    """Write down a high watermark for each partition that has none yet.
+
+    Readers take a log without one to its end. So what a killed append left would be seen in a
+    partition that was new to it, and in the others not before somebody opens them for writing.
+    """
+    known = Checkpoints.read(directory.path, fs=SYSTEM_FILES).high_watermarks
+    numbers = directory.topic(args.topic).partitions if args.partition is None else [args.partition]
+    new = [number for number in numbers if (args.topic, number) not in known]
+    for number in new:
+        with suppress(UnknownTopicOrPartition):  # it lies in another data directory
+            directory.partition(args.topic, number)
+    if new:
+        directory.flush()
 
 
 def _hint(args: Namespace) -> str:

@@ -319,3 +319,14 @@ def test_records_of_a_slow_pipe_are_soon_seen(topic: Cli, monkeypatch: pytest.Mo
         code = main(["append", "t", "-d", str(topic.data)])
 
     assert (code, seen) == (0, ["t", "0", "1"])
+
+
+def test_a_killed_append_is_seen_in_no_partition_beyond_what_was_settled(cli: Cli) -> None:
+    """Also in one that had no records before: its high watermark is written down first."""
+    cli.on("create", "t", "-p", 3)
+    cli.on("append", "t", "-p", 1, stdin="a\n")
+    cli.on("append", "t", stdin="b\n")
+
+    lines = (cli.data / "replication-offset-checkpoint").read_text().splitlines()[2:]
+
+    assert sorted(lines) == ["t 0 1", "t 1 1", "t 2 0"]
