@@ -79,7 +79,7 @@ def write_history(directory: Path, rng: Random) -> None:
             )
             for _ in range(count)
         ]
-        codec = rng.choice([Codec.NONE, Codec.NONE, Codec.GZIP, Codec.ZSTD])
+        codec = rng.choice([Codec.NONE, Codec.NONE, *Codec])
         return build_batch(records, codec=codec, **fields)
 
     with open_log(directory) as log:
