@@ -147,9 +147,18 @@ class ThreadScheduler:
             if self._stopped:
                 _LOGGER.info("task-ignored name=%s reason=shutdown", name)
             else:
-                heapq.heappush(self._queue, entry)
-                self._wake.notify()
+                self._push(entry)
         return entry
+
+    def _push(self, entry: _Task) -> None:
+        """Queue a task, and wake a thread if it is due before all others.
+
+        One idle thread at least waits for the first task of the queue, whoever takes that wakes
+        the next one: so a task that is due later need not wake anybody now.
+        """
+        heapq.heappush(self._queue, entry)
+        if self._queue[0] is entry:
+            self._wake.notify()
 
     def run_all(self, name: str, tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
         """Run all tasks on a pool that lives as long as this call; one thread is the caller's."""
@@ -173,7 +182,10 @@ class ThreadScheduler:
                     heapq.heappop(self._queue)
                 now_ns = time.monotonic_ns()
                 if self._queue and self._queue[0].due_ns <= now_ns:
-                    return heapq.heappop(self._queue)
+                    taken = heapq.heappop(self._queue)
+                    if self._queue:
+                        self._wake.notify()
+                    return taken
                 if self._stopped:
                     return None
                 wait_ns = self._queue[0].due_ns - now_ns if self._queue else None
@@ -187,8 +199,7 @@ class ThreadScheduler:
                 return
             late_ns = max(time.monotonic_ns() - entry.due_ns, 0)
             entry.due_ns += (late_ns // period_ns + 1) * period_ns
-            heapq.heappush(self._queue, entry)
-            self._wake.notify()
+            self._push(entry)
 
 
 class InlineScheduler:

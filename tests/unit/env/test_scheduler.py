@@ -301,3 +301,21 @@ def test_inline_never_runs_periodic_tasks() -> None:
     scheduler.close()
 
     assert ran == []
+
+
+def test_a_task_behind_one_that_runs_long_finds_another_thread() -> None:
+    """Though its scheduling woke nobody, since another task was due before it."""
+    second, outcome = threading.Event(), []
+    done = threading.Event()
+
+    def first() -> None:
+        outcome.append(second.wait(SOON_S))
+        done.set()
+
+    with running(2) as scheduler:
+        scheduler.schedule("far", fail, delay_ms=FAR_MS)
+        scheduler.schedule("first", first, delay_ms=10)
+        scheduler.schedule("second", second.set, delay_ms=20)
+        done.wait(SOON_S)
+
+    assert outcome == [True]
