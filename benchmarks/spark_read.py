@@ -7,7 +7,7 @@ in one session of two cores, which the broker shares. Ratios are of median wall 
 Kafka's jars and Spark's connector: `make peer`.
 
     .venv/bin/python benchmarks/spark_read.py [--rows N] [--large-rows N] [--rounds N]
-        [--directory DIR] [--parts prepare,small,large,stream,latency]
+        [--warm-up N] [--directory DIR] [--parts prepare,small,large,stream,latency]
 
 The defaults are for a quick look; docs/performance.md has the figures of 10 M and 1 M rows. With
 ``--directory`` topics and copies are kept and found again, so parts can run one at a time.
@@ -16,6 +16,7 @@ The defaults are for a quick look; docs/performance.md has the figures of 10 M a
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -27,6 +28,9 @@ from spark_side import CONNECTOR, Judge, Side, in_rounds, tell, to_noop
 from spark_streams import TICKS, available_now, latency
 
 PARTITIONS = 4
+SEED = 20130101
+"""That of ``KeyedProducer.java``."""
+
 FULL_GOAL, TWO_GOAL, PARQUET_GOAL, COLUMN_GOAL = 3.0, 6.0, 0.5, 0.6
 PARTS = ("prepare", "small", "large", "stream", "latency")
 
@@ -107,18 +111,20 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=1_000_000, help="of 100 bytes")
     parser.add_argument("--large-rows", type=int, default=100_000, help="of 1 KB")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--warm-up", type=int, default=2, help="rounds that do not count")
     parser.add_argument("--directory", type=Path, help="where topics and copies are kept")
     parser.add_argument("--parts", default=",".join(PARTS), help="some of the parts, by commas")
     given = parser.parse_args()
     given.parts = given.parts.split(",")
-    heading(__doc__.splitlines()[0], 0)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a broker must not outlive a time-out
+    heading(__doc__.splitlines()[0], SEED)
     if not is_installed() or not CONNECTOR.is_dir():
         print("no Apache Kafka to compare with: `make peer` first")
         return 0
     with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as temporary:
         broker = Broker((given.directory or Path(temporary)).absolute())
         with broker.running() as pid:
-            side = Side(broker, pid)
+            side = Side(broker, pid, given.warm_up)
             print(f"Spark {side.spark.version} on {side.spark.conf.get('spark.tidelog.java')}")
             try:
                 return run(side, given)

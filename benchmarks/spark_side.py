@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql.readwriter import DataFrameReader
 
 CONNECTOR = Path(__file__).parents[1] / ".peer" / "spark-connector"
-WARM_UP = 2
-"""Rounds that do not count: the JVM compiles what it runs often."""
 
 
 class Took(NamedTuple):
@@ -34,13 +32,18 @@ class Took(NamedTuple):
 
 
 class Side:
-    """A Spark session beside a running broker, with the CPU that both take."""
+    """A Spark session beside a running broker, with the CPU that both take.
 
-    def __init__(self, broker: Broker, broker_pid: int) -> None:
+    ``warm_up`` rounds do not count: the JVM compiles what it runs often.
+    """
+
+    def __init__(self, broker: Broker, broker_pid: int, warm_up: int) -> None:
         self.broker = broker
+        self.warm_up = warm_up
         self._broker_pid = broker_pid
         jars = ",".join(str(path) for path in sorted(CONNECTOR.glob("*.jar")))
         conf = {"spark.master": "local[2]", "spark.driver.memory": "3g", "spark.jars": jars}
+        conf["spark.log.level"] = "ERROR"
         self.spark: SparkSession = session(**conf)
         handle = self.spark.sparkContext._jvm.java.lang.ProcessHandle  # noqa: SLF001 - py4j's door
         self._jvm_pid = int(handle.current().pid())
@@ -98,9 +101,9 @@ def to_noop(frame: DataFrame) -> None:
 def in_rounds(
     side: Side, works: Mapping[str, Callable[[], object]], rounds: int
 ) -> dict[str, list[Took]]:
-    """Do the works in turn, ``rounds`` times each after ``WARM_UP`` that do not count."""
+    """Do the works in turn, ``rounds`` times each after those that do not count."""
     taken: dict[str, list[Took]] = {name: [] for name in works}
-    for number in range(-WARM_UP, rounds):
+    for number in range(-side.warm_up, rounds):
         for name, work in works.items():
             took = side.timed(work)
             if number >= 0:
