@@ -79,19 +79,22 @@ class LogState:
     def look(self, doing: str, question: Callable[[LogView], T]) -> T:
         """Ask the log as it is now, without the lock; ``doing`` names that in errors.
 
-        If it changes meanwhile so that the answer fails (a segment was deleted or cut), it is asked
-        again. A closed log raises KafkaStorageError.
+        If it changes meanwhile so that the answer fails (a segment was deleted or cut, the
+        directory renamed), it is asked again. A closed log raises KafkaStorageError.
         """
         with self.context.guard.watch(doing):
             while True:
-                view = self.view
+                view, directory = self.view, self.context.directory
                 try:
                     return question(view)
                 except (OSError, CorruptMessage) as error:
                     if self.is_closed:
                         closed = f"{self.context.directory} is closed"
                         raise KafkaStorageError(closed) from error
-                    if view == self.view:
+                    if isinstance(error, FileNotFoundError):
+                        with self.lock:  # a renaming of the directory that is under way ends first
+                            pass
+                    if view == self.view and directory == self.context.directory:
                         raise
 
     def move(self, offsets: LogOffsets) -> None:

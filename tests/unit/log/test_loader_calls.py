@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tidelog.log.load_watch import LoadWatcher
 from tidelog.testing import build_batch
 from tidelog.testing.logs import LogHome, all_values
+
+if TYPE_CHECKING:
+    from tidelog.env.files import OpenFile, OpenMode
 
 NOW_MS = 1_700_000_000_000
 VALUES = [b"0", b"1", b"2", b"3", b"4"]
@@ -93,3 +98,24 @@ def test_a_watcher_hears_how_many_segments_are_left() -> None:
     home.open(clean=False, recovery_point=2, watcher=told)
 
     assert told.left == [2, 1]
+
+
+def test_a_file_is_found_by_a_reader_whose_directory_is_renamed_meanwhile() -> None:
+    """A partition that moves or goes is renamed; a file not opened before has another path then.
+
+    The renaming comes as late as it can: when the reader has the old path in its hands.
+    """
+    home = home_of()
+    log = home.open()
+    renamed = iter([True])
+    plain_open = home.fs.open
+
+    def open_late(path: str, mode: OpenMode = "r") -> OpenFile:
+        if path.endswith("0.log") and next(renamed, False):
+            log.rename_directory("flights-0.00000000000000000000000000000000-delete")
+        return plain_open(path, mode)
+
+    home.fs.open = open_late  # type: ignore[method-assign]  # the moment cannot be had otherwise
+    values = [value for _, value in all_values(log)]
+
+    assert (values, home.failures) == (VALUES, [])
