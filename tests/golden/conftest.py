@@ -159,9 +159,22 @@ def find_partitions() -> list[Partition]:
     return sorted(found, key=str)
 
 
-def each_partition(chosen: Callable[[Partition], object]) -> Any:
+def find_recovered() -> list[Partition]:
+    """Return each partition that Kafka recovered and then served to a read_committed consumer."""
+    listings = DATA.glob("*crash*/**/after/expected/*.committed.jsonl")
+    found = [
+        Partition(path.parents[1].relative_to(DATA).as_posix(), path.name.split(".")[0])
+        for path in listings
+    ]
+    return sorted(found, key=str)
+
+
+def each_partition(
+    chosen: Callable[[Partition], object],
+    find: Callable[[], list[Partition]] = find_partitions,
+) -> Any:
     """Make a fixture that gives the chosen partitions, one after the other."""
-    params = [partition for partition in find_partitions() if chosen(partition)]
+    params = [partition for partition in find() if chosen(partition)]
 
     @pytest.fixture(scope="session", params=params, ids=str)
     def golden_partition(request: pytest.FixtureRequest) -> Partition:
@@ -183,9 +196,18 @@ indexed = each_partition(lambda found: not found.is_log_files_only)
 controlled = each_partition(lambda found: found.control)
 transactional = each_partition(lambda found: found.has_committed)
 adopted = each_partition(lambda found: found.case.startswith(ADOPTED))
+committed = each_partition(
+    lambda found: found.has_committed, lambda: find_partitions() + find_recovered()
+)
 
 
 @pytest.fixture(scope="session")
 def partitions() -> list[Partition]:
     """All partitions of the golden data at once."""
     return find_partitions()
+
+
+@pytest.fixture(scope="session")
+def recovered() -> list[Partition]:
+    """All partitions that Kafka recovered and whose committed records are listed."""
+    return find_recovered()

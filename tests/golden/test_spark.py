@@ -40,10 +40,14 @@ def is_timely(partition: Partition) -> bool:
 
 
 @pytest.fixture(scope="module")
-def data_dir(partitions: list[Partition], tmp_path_factory: pytest.TempPathFactory) -> str:
+def data_dir(
+    partitions: list[Partition],
+    recovered: list[Partition],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> str:
     """Return one data directory of all partitions, each with a topic of its own."""
     directory = tmp_path_factory.mktemp("data")
-    link_all(partitions, directory)
+    link_all(partitions + recovered, directory)
     return str(directory)
 
 
@@ -69,11 +73,12 @@ def rows_by_partition(
 
 @pytest.fixture(scope="module")
 def committed_by_partition(
-    spark: SparkSession, partitions: list[Partition], data_dir: str
+    spark: SparkSession, partitions: list[Partition], recovered: list[Partition], data_dir: str
 ) -> dict[str, Rows]:
     """Read committed records of every partition that has a listing of them."""
+    listed_ones = [found for found in partitions + recovered if found.has_committed]
     frame = (
-        reader_of(spark, [found for found in partitions if found.has_committed])
+        reader_of(spark, listed_ones)
         .option("includeHeaders", "true")
         .option("kafka.isolation.level", "read_committed")
         .load(data_dir)
@@ -153,10 +158,10 @@ def test_spark_gives_the_records_that_kafka_gives(
 
 
 def test_spark_gives_the_committed_records_that_kafka_gives(
-    transactional: Partition, committed_by_partition: dict[str, Rows]
+    committed: Partition, committed_by_partition: dict[str, Rows]
 ) -> None:
     """With isolation read_committed, rows are what such a Java consumer received."""
-    rows = committed_by_partition.get(topic_of(transactional), [])
+    rows = committed_by_partition.get(topic_of(committed), [])
 
-    expected = without(transactional.committed, "leaderEpoch")
+    expected = without(committed.committed, "leaderEpoch")
     assert expected == sorted(rows, key=lambda row: row["offset"])
