@@ -362,14 +362,15 @@ WANTED: dict[str, Callable[[Outcome], bool]] = {
         "has magic" in line for line in outcome.events
     ),
     "an index larger than its greatest size stops Kafka": refused("newPosition > limit"),
-    "zeros behind the entries of an index are room": has_damaged("zeros", "zero ", ".swap"),
+    "zeros behind the entries of an index are room": has_damaged("zeros", "zero ", "swap"),
     "the last stable offset stays within the log, and where it was asked for": only(
         "lastStableOffset", "checkpointedStableOffset"
     ),
     "damaged batches are opened in another order by a lookup": both(only("found"), meets_damage),
     "an append that fails leaves nothing in the file": both(only("file "), append_fails),
-    "an index that is garbage leads lookups elsewhere": both(
-        only("found"), has_damaged("index", "swap")
+    "a transaction index of an unknown version stops Kafka": refused("Unexpected aborted"),
+    "an index that is garbage leads lookups, and readers of committed records, elsewhere": both(
+        only("found", "committed"), has_damaged("index", "swap")
     ),
 }
 """What may differ from Kafka, each as ``docs/differences.md`` says and gives the reason for."""

@@ -14,7 +14,7 @@ from tidelog.codec.layout import Layout, Wire, byte_view
 from tidelog.errors import InvalidArgument, InvalidRecord
 from tidelog.records.batch import NO_LEADER_EPOCH
 from tidelog.records.builder import build_batch
-from tidelog.records.columns import decode
+from tidelog.records.columns import decode_to_damage
 from tidelog.records.memory import BatchColumns
 from tidelog.records.scan import batch_row, whole_batch_size
 
@@ -96,14 +96,16 @@ def parse_marker(key: bytes | None, value: bytes | None) -> EndTxnMarker:
 def first_record(data: Buffer, position: int) -> Record | None:
     """Return the first record of the batch at byte ``position`` of ``data``, None if it is empty.
 
-    Raises InvalidRecord or CorruptMessage if the batch does not decode.
+    Raises InvalidRecord or CorruptMessage if the batch does not decode up to there; what follows
+    is not looked at, as in Kafka.
     """
     view = byte_view(data)
     size = whole_batch_size(view, position, len(view), in_memory=True)
     if not size:
         raise InvalidRecord("a batch is cut short", position)
-    columns = decode(view, BatchColumns.of_rows([batch_row(view, position, size)]))
-    return next(columns.records(), None)
+    batch = BatchColumns.of_rows([batch_row(view, position, size)])
+    groups = decode_to_damage(view, batch)
+    return next((record for group in groups for record in group.records()), None)
 
 
 def read_marker(data: Buffer, position: int) -> tuple[int, EndTxnMarker]:

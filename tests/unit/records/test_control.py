@@ -7,7 +7,7 @@ import pytest
 from tidelog.codec.compression import Codec
 from tidelog.errors import InvalidArgument, InvalidRecord
 from tidelog.records.batch import BATCH_HEADER
-from tidelog.records.builder import build_batch, empty_batch
+from tidelog.records.builder import build_batch, empty_batch, pack_batch
 from tidelog.records.control import (
     ControlType,
     EndTxnMarker,
@@ -41,6 +41,16 @@ def test_a_marker_is_kafkas_to_the_byte() -> None:
 def test_a_marker_reads_as_it_was_written() -> None:
     """Timestamp, kind and coordinator epoch come back from any place in a buffer."""
     assert read_marker(b"xxx" + COMMIT, 3) == (1000, EndTxnMarker(True, 9))
+
+
+def test_a_marker_is_read_whatever_follows_it() -> None:
+    """Kafka's iterator stops at the first record; a batch that states two has a marker, too."""
+    header = BATCH_HEADER.unpack(COMMIT)._replace(records_count=2)
+
+    assert read_marker(pack_batch(header, COMMIT[BATCH_HEADER.size :]), 0) == (
+        1000,
+        EndTxnMarker(True, 9),
+    )
 
 
 def test_a_compressed_marker_is_read_too() -> None:
