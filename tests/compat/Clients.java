@@ -18,7 +18,7 @@ import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** What tests ask of Kafka's own clients, one command an argument: create, produce, produce-for, delete-records, consume. */
+/** What tests ask of Kafka's own clients, one command an argument: create, produce, transact, delete-records, consume. */
 public class Clients {
     private static String servers;
 
@@ -27,14 +27,19 @@ public class Clients {
         for (int at = 1; at < args.length; at++) {
             String[] words = args[at].split(" ");
             switch (words[0]) {
-                case "create" -> create(words[1], words.length > 2 ? words[2] : "");
-                case "produce" -> produce(words[1], words[2], Integer.parseInt(words[3]));
+                case "create" -> create(words[1], words.length > 2 ? words[2] : "", number(words, 3));
+                case "produce" -> produce(words[1], words[2], Integer.parseInt(words[3]), number(words, 4));
                 case "produce-for" -> produceFor(Integer.parseInt(words[1]), words[2].split(","), words[3]);
+                case "transact" -> transact(words[1], Integer.parseInt(words[2]));
                 case "delete-records" -> deleteRecords(words[1], Long.parseLong(words[2]));
                 case "consume" -> consume(words[1], words[2]);
                 default -> throw new IllegalArgumentException(args[at]);
             }
         }
+    }
+
+    private static int number(String[] words, int at) {
+        return words.length > at ? Integer.parseInt(words[at]) : 1;
     }
 
     private static Properties properties(String... more) {
@@ -46,13 +51,13 @@ public class Clients {
         return properties;
     }
 
-    private static void create(String topic, String settings) throws Exception {
+    private static void create(String topic, String settings, int partitions) throws Exception {
         Map<String, String> config = new HashMap<>();
         for (String pair : settings.isEmpty() ? new String[0] : settings.split(",")) {
             config.put(pair.split("=")[0], pair.split("=")[1]);
         }
         try (Admin admin = Admin.create(properties())) {
-            admin.createTopics(List.of(new NewTopic(topic, 1, (short) 1).configs(config))).all().get();
+            admin.createTopics(List.of(new NewTopic(topic, partitions, (short) 1).configs(config))).all().get();
         }
     }
 
@@ -63,22 +68,53 @@ public class Clients {
         }
     }
 
-    private static void produce(String topic, String codec, int count) throws Exception {
+    private static void produce(String topic, String codec, int count, int partitions) throws Exception {
         Properties properties = properties("compression.type", codec, "linger.ms", "20");
         var bytes = new ByteArraySerializer();
         try (var producer = new KafkaProducer<>(properties, bytes, bytes)) {
             for (int number = 0; number < count; number++) {
-                producer.send(record(topic, "java-", number));
+                producer.send(record(topic, number % partitions, "java-", number));
             }
         }
     }
 
     /** A record whose time and value follow from the number in its key. */
-    private static ProducerRecord<byte[], byte[]> record(String topic, String prefix, int number) {
+    private static ProducerRecord<byte[], byte[]> record(String topic, int partition, String prefix, int number) {
         byte[] key = (prefix + number).getBytes(StandardCharsets.UTF_8);
         byte[] value = new byte[number % 100];
         Arrays.fill(value, (byte) number);
-        return new ProducerRecord<>(topic, 0, 1_700_000_000_000L + number, key, value);
+        return new ProducerRecord<>(topic, partition, 1_700_000_000_000L + number, key, value);
+    }
+
+    /** Transactions, each third one aborted; the last one stays open for as long as Kafka lets it. */
+    private static void transact(String topic, int count) {
+        String longest = "900000";
+        Properties properties = properties("transactional.id", topic, "transaction.timeout.ms", longest);
+        var bytes = new ByteArraySerializer();
+        var producer = new KafkaProducer<>(properties, bytes, bytes);
+        producer.initTransactions();
+        int committed = 0;
+        for (int number = 0; number < count; number++) {
+            committed += transaction(producer, topic, number % 3 == 0, committed);
+        }
+        producer.beginTransaction();
+        producer.send(record(topic, 0, "open-", 0));
+        producer.flush();
+        Runtime.getRuntime().halt(0); // closing would abort it
+    }
+
+    /** Fifty records; returns how many of them were committed. */
+    private static int transaction(KafkaProducer<byte[], byte[]> producer, String topic, boolean isAborted, int first) {
+        producer.beginTransaction();
+        for (int at = 0; at < 50; at++) {
+            producer.send(record(topic, 0, isAborted ? "aborted-" : "java-", first + at));
+        }
+        if (isAborted) {
+            producer.abortTransaction();
+            return 0;
+        }
+        producer.commitTransaction();
+        return 50;
     }
 
     /** Round after round of 5,000 records to each topic, and 20 transactions; tells how many. */
@@ -93,20 +129,10 @@ public class Clients {
             producer.initTransactions();
             while (System.nanoTime() < end) {
                 for (String topic : topics) {
-                    produce(topic, codecs[rounds % codecs.length], 5000);
+                    produce(topic, codecs[rounds % codecs.length], 5000, 1);
                 }
                 for (int number = 0; number < 20; number++) {
-                    boolean isAborted = number % 3 == 0;
-                    producer.beginTransaction();
-                    for (int at = 0; at < 50; at++) {
-                        producer.send(record(transacted, isAborted ? "aborted-" : "java-", committed + at));
-                    }
-                    if (isAborted) {
-                        producer.abortTransaction();
-                    } else {
-                        producer.commitTransaction();
-                        committed += 50;
-                    }
+                    committed += transaction(producer, transacted, number % 3 == 0, committed);
                 }
                 rounds++;
             }
