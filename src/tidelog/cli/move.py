@@ -41,12 +41,13 @@ def run(args: Namespace) -> int:
 
 
 def _move_here(places: list[Place], source: str, target: str) -> None:
-    """Move them with the directories locked by this process."""
-    # Without threads the cleaner cleans nothing, but takes its checkpoint along.
-    config = replace(broker_config({"log.dirs": f"{source},{target}"}), log_cleaner_threads=0)
+    """Move them with the directories locked by this process; what they leave goes at once."""
+    settings = {"log.dirs": f"{source},{target}", "log.segment.delete.delay.ms": "0"}
+    config = replace(broker_config(settings), log_cleaner_enable=False)
     with start_logs(config) as logs:
         for place in places:
             logs.move_partition(place.topic, place.partition, target)
+        logs.manager.parts.doomed.delete_due()
 
 
 def _ask_service(place: Place, source: str, target: str) -> None:

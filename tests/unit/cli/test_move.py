@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def test_all_partitions_of_a_topic_move(cli: Cli) -> None:
-    """With all records; what stays of the source is no partition of it."""
+    """With all records; the space that they took is free when the command ends."""
     target = cli.data.parent / "target"
     cli.on("create", "t", "-p", "2")
     cli.append("a", "b", "c")
@@ -19,9 +19,9 @@ def test_all_partitions_of_a_topic_move(cli: Cli) -> None:
 
     answer = cli.on("move", "t", "--to", target)
 
-    assert (answer.code, answer.out.count("moved to")) == (0, 2)
+    assert (answer.code, answer.out.count("moved to"), answer.err) == (0, 2, "")
     assert sorted(cli.values("cat", "t", "-d", target), key=str) == before
-    assert not list(cli.data.glob("t-[01]"))
+    assert not list(cli.data.glob("t-*"))
 
 
 def test_a_service_is_asked_to_move(cli: Cli) -> None:
