@@ -26,8 +26,8 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.kernels import gate
 from tidelog.log.log import Log
 from tidelog.records.memory import walk
+from tidelog.records.origin import AppendOrigin
 from tidelog.records.stamp import stamp_offsets
-from tidelog.records.validate import AppendOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

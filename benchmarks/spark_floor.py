@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 import tidelog
 from tidelog.records.builder import build_batch
-from tidelog.records.validate import AppendOrigin
+from tidelog.records.origin import AppendOrigin
 from tidelog.spark import session
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from tidelog.records.builder import build_batch
 from tidelog.records.columns import iterate
 from tidelog.records.control import build_marker
 from tidelog.records.memory import walk
-from tidelog.records.validate import AppendOrigin
+from tidelog.records.origin import AppendOrigin
 from tidelog.testing.long_varints import with_long_key_lengths
 
 if TYPE_CHECKING:

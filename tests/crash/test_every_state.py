@@ -22,7 +22,7 @@ from tidelog.codec.checkpoint_file import (
 )
 from tidelog.log.reading import FetchIsolation
 from tidelog.records.control import build_marker
-from tidelog.records.validate import AppendOrigin
+from tidelog.records.origin import AppendOrigin
 from tidelog.testing import PowerCut, build_batch
 from tidelog.testing.logs import LogHome, all_values
 

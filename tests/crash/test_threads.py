@@ -19,7 +19,7 @@ from tidelog.errors import OffsetOutOfRange
 from tidelog.log.log import Log
 from tidelog.log.reading import FetchIsolation
 from tidelog.records.control import build_marker
-from tidelog.records.validate import AppendOrigin
+from tidelog.records.origin import AppendOrigin
 from tidelog.testing import ManualClock, build_batch
 from tidelog.testing.logs import LogHome
 

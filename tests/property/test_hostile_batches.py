@@ -20,7 +20,8 @@ from tidelog.records.columns import decode, decode_groups
 from tidelog.records.control import build_marker
 from tidelog.records.file_records import FileRecords
 from tidelog.records.memory import walk
-from tidelog.records.validate import AppendOrigin, LeaderPolicy, validate_for_leader
+from tidelog.records.origin import AppendOrigin
+from tidelog.records.validate import LeaderPolicy, validate_for_leader
 from tidelog.testing import CrashFileSystem
 from tidelog.testing.old_batches import build_old
 

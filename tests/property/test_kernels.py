@@ -24,8 +24,9 @@ from tidelog.records.areas import areas_of
 from tidelog.records.builder import BatchSpec, build_batch
 from tidelog.records.columns import decode
 from tidelog.records.memory import BatchColumns, survey, walk
+from tidelog.records.origin import AppendOrigin
 from tidelog.records.record import scan_record
-from tidelog.records.validate import AppendOrigin, LeaderPolicy, validate_for_leader
+from tidelog.records.validate import LeaderPolicy, validate_for_leader
 from tidelog.segment.indexing import IndexState, plan_entries
 from tidelog.testing.strategies import batches, produced_specs, records, stored_specs
 

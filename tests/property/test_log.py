@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 from tidelog.errors import InvalidTxnState, OutOfOrderSequenceNumber
 from tidelog.log.reading import FetchIsolation
 from tidelog.records.control import build_marker
-from tidelog.records.validate import AppendOrigin
+from tidelog.records.origin import AppendOrigin
 from tidelog.testing import build_batch, seeds
 from tidelog.testing.logs import LogHome, all_values
 

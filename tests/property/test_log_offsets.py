@@ -14,7 +14,7 @@ from tidelog.codec.compression import Codec
 from tidelog.codec.crc32c import crc32c
 from tidelog.errors import InvalidArgument
 from tidelog.kernels import gate
-from tidelog.records.validate import AppendOrigin
+from tidelog.records.origin import AppendOrigin
 from tidelog.segment.filenames import filename_prefix_from_offset
 from tidelog.testing import build_batch
 from tidelog.testing.logs import LogHome, all_values

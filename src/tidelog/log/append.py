@@ -29,7 +29,8 @@ from tidelog.records.accept import Accepted, accept
 from tidelog.records.analyze import analyze
 from tidelog.records.batch import INT32_MAX, INT64_MAX, MAGIC_V2, NO_TIMESTAMP, UNKNOWN_OFFSET
 from tidelog.records.memory import survey
-from tidelog.records.validate import AppendOrigin, validate_for_leader
+from tidelog.records.origin import AppendOrigin
+from tidelog.records.validate import validate_for_leader
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.segment.roll import RollParams
 
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 NO_GUARD: Final = 0
 _NEAR_THE_END: Final = 1 << 62
 """No append takes as many offsets as lie between this and the greatest."""
-_BRINGS_OFFSETS: Final = frozenset({AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER})
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class AppendRequest(NamedTuple):
     @property
     def assigns_offsets(self) -> bool:
         """Whether the log gives the offsets; a replica and the KRaft leader bring theirs."""
-        return self.origin not in _BRINGS_OFFSETS
+        return not self.origin.brings_offsets
 
 
 class _Batches(NamedTuple):

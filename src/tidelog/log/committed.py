@@ -6,16 +6,22 @@ Owns the rule by which aborted transactions are skipped. Kafka: the consumer's
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidelog.log.reading import AbortedTransaction
     from tidelog.records.memory import BatchColumns
     from tidelog.records.table import Bools
+
+
+class AbortedTransaction(NamedTuple):
+    """A transaction whose records a reader of committed records skips, by its first offset."""
+
+    producer_id: int
+    first_offset: int
 
 
 class AbortedFilter:

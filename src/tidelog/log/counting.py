@@ -16,7 +16,7 @@ from tidelog.records.columns import decode_groups
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tidelog.log.reading import AbortedTransaction
+    from tidelog.log.committed import AbortedTransaction
     from tidelog.records.file_records import Piece
     from tidelog.records.table import Ints
 

@@ -26,7 +26,7 @@ from tidelog.log.split import open_cleaned_segment, split_overflowed_segment
 from tidelog.log.state import LogState
 from tidelog.log.topic_id import TopicIdFile
 from tidelog.records.builder import build_batch
-from tidelog.records.validate import AppendOrigin
+from tidelog.records.origin import AppendOrigin
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:

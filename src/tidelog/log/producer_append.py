@@ -27,7 +27,7 @@ from tidelog.log.producer_entry import (
     advance_sequence,
 )
 from tidelog.records.batch import INT32_MAX, NO_SEQUENCE
-from tidelog.records.validate import AppendOrigin
+from tidelog.records.origin import AppendOrigin
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:

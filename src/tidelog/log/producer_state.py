@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.log.producer_entry import CompletedTxn
-    from tidelog.records.validate import AppendOrigin
+    from tidelog.records.origin import AppendOrigin
 
 GUARD_SENTINEL: Final = 0
 """The guard of a transaction that is open already; it verifies nothing."""

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.errors import OffsetOutOfRange
-from tidelog.log.committed import without_aborted
+from tidelog.log.committed import AbortedTransaction, without_aborted
 from tidelog.log.counting import count_records
 from tidelog.log.segments import segments_from
 from tidelog.records.columns import iterate as iterate_records
@@ -36,13 +36,6 @@ class FetchIsolation(Enum):
     LOG_END = "log end"
     HIGH_WATERMARK = "high watermark"
     TXN_COMMITTED = "committed transactions"
-
-
-class AbortedTransaction(NamedTuple):
-    """A transaction whose records a reader of committed records skips, by its first offset."""
-
-    producer_id: int
-    first_offset: int
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from tidelog.log.producer_append import ProducerBatch
 from tidelog.log.producer_entry import BATCHES_TO_RETAIN
 from tidelog.records.batch import MAGIC_V2
 from tidelog.records.control import read_marker
+from tidelog.records.origin import AppendOrigin
 from tidelog.records.table import greatest
-from tidelog.records.validate import AppendOrigin
 from tidelog.segment.txn_index import AbortedTxn
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tidelog.errors import InvalidArgument
-from tidelog.log.reading import AbortedTransaction
+from tidelog.log.committed import AbortedTransaction
 from tidelog.records.control import read_marker
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tidelog.codec.compression import Codec
 from tidelog.errors import KafkaError
 from tidelog.log.failures import NO_SPACE
-from tidelog.records.validate import AppendOrigin
+from tidelog.records.origin import AppendOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -15,9 +15,9 @@ from tidelog.errors import CorruptMessage, InvalidRecord, MessageTooLarge, Offse
 from tidelog.kernels import columns as rows
 from tidelog.records.batch import MAGIC_V2, NO_LEADER_EPOCH, NO_TIMESTAMP, UNKNOWN_OFFSET
 from tidelog.records.memory import BatchColumns, survey, walk
+from tidelog.records.origin import AppendOrigin
 from tidelog.records.rejection import Rejection, ignore_rejections
 from tidelog.records.scan import batch_row, whole_batch_size
-from tidelog.records.validate import AppendOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,7 +7,6 @@ producer state; ``analyze`` has checked lengths and CRCs before. Kafka: ``LogVal
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.compression import Codec
@@ -21,6 +20,7 @@ from tidelog.records.builder import BatchSpec
 from tidelog.records.bulk import rebuild
 from tidelog.records.columns import RecordColumns, decode
 from tidelog.records.memory import BatchColumns, walk
+from tidelog.records.origin import AppendOrigin
 from tidelog.records.record_rules import RecordRules, check_area, check_legacy, time_limits
 from tidelog.records.rejection import Rejection, ignore_rejections
 from tidelog.records.stamp import stamp_append_time, stamp_in_place, stamp_offsets
@@ -34,21 +34,6 @@ if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
     from tidelog.config.log import LogConfig
     from tidelog.records.analyze import Analyzed
-
-
-class AppendOrigin(Enum):
-    """Who appends; it selects what is checked. Source: Kafka AppendOrigin.
-
-    STAGED is tidelog's own: batches that were validated when they were staged. Several may come in
-    one append, and their records are not looked at again. A bytearray with nothing behind the
-    batches is the log's from then on: they get their offsets where they lie.
-    """
-
-    CLIENT = "client"
-    COORDINATOR = "coordinator"
-    REPLICATION = "replication"
-    RAFT_LEADER = "raft leader"
-    STAGED = "staged"
 
 
 _CONTROL: Final = int(BatchFlags.CONTROL)
@@ -142,7 +127,7 @@ def validate_for_leader(
     Unlike Kafka, an uncompressed client batch whose offset deltas are not 0, 1, 2 … is built anew
     too, as compressed ones are: a log never holds an offset twice.
     """
-    if origin in _BRINGS_OFFSETS or not len(analyzed.batches):
+    if origin.brings_offsets or not len(analyzed.batches):
         raise InvalidArgument(f"no offsets to assign for {origin.value}")
     policy = config if isinstance(config, LeaderPolicy) else LeaderPolicy.of(config)
     append = _Append(data, analyzed, policy, first_offset, leader_epoch, now_ms, origin)
@@ -154,9 +139,6 @@ def validate_for_leader(
     if first[rows.MAGIC] < 2:
         return append.convert(on_rejected)
     return append.take(first, on_rejected)
-
-
-_BRINGS_OFFSETS: Final = (AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER)
 
 
 class _Append(NamedTuple):

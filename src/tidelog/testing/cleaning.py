@@ -14,7 +14,7 @@ from tidelog.log.producer_state import ProducerStateConfig
 from tidelog.log.reading import FetchIsolation
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
-from tidelog.records.validate import AppendOrigin
+from tidelog.records.origin import AppendOrigin
 from tidelog.testing.logs import LogHome, all_records
 
 if TYPE_CHECKING:

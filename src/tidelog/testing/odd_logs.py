@@ -16,7 +16,7 @@ from tidelog.errors import KafkaError
 from tidelog.records.batch import BATCH_HEADER, TimestampType
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
-from tidelog.records.validate import AppendOrigin
+from tidelog.records.origin import AppendOrigin
 from tidelog.testing.logs import LogHome
 from tidelog.testing.old_batches import build_old
 

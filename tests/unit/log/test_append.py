@@ -25,7 +25,7 @@ from tidelog.kernels import gate
 from tidelog.log.leader_epoch import EpochEntry
 from tidelog.log.reading import FetchIsolation
 from tidelog.records.control import build_marker
-from tidelog.records.validate import AppendOrigin
+from tidelog.records.origin import AppendOrigin
 from tidelog.testing import ManualClock, build_batch
 from tidelog.testing.logs import LogHome, all_values
 

@@ -12,7 +12,7 @@ from tidelog.log.reading import FetchIsolation
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import pack_batch
 from tidelog.records.control import build_marker
-from tidelog.records.validate import AppendOrigin
+from tidelog.records.origin import AppendOrigin
 from tidelog.testing import build_batch
 from tidelog.testing.logs import LogHome, all_values
 

@@ -24,7 +24,7 @@ from tidelog.log.producer_entry import (
 )
 from tidelog.records.batch import INT32_MAX
 from tidelog.records.control import EndTxnMarker
-from tidelog.records.validate import AppendOrigin
+from tidelog.records.origin import AppendOrigin
 
 CLIENT, REPLICATION = AppendOrigin.CLIENT, AppendOrigin.REPLICATION
 UNKNOWN = ProducerStateEntry(1)

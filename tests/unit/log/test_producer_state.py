@@ -12,7 +12,7 @@ from tidelog.log.producer_state import (
     ProducerStateManager,
 )
 from tidelog.records.control import EndTxnMarker
-from tidelog.records.validate import AppendOrigin
+from tidelog.records.origin import AppendOrigin
 from tidelog.testing.logs import LogHome
 
 NOW_MS = 1_700_000_000_000

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.errors import OffsetOutOfRange
-from tidelog.log.reading import AbortedTransaction, FetchIsolation
+from tidelog.log.committed import AbortedTransaction
+from tidelog.log.reading import FetchIsolation
 from tidelog.records.control import build_marker
-from tidelog.records.validate import AppendOrigin
+from tidelog.records.origin import AppendOrigin
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.testing import build_batch
 from tidelog.testing.logs import LogHome, all_values

@@ -10,7 +10,7 @@ from tidelog.log.producer_state import ProducerStateConfig, ProducerStateManager
 from tidelog.log.replay import epoch_changes, producer_batches, replay_producers
 from tidelog.records.control import build_marker
 from tidelog.records.memory import walk
-from tidelog.records.validate import AppendOrigin
+from tidelog.records.origin import AppendOrigin
 from tidelog.testing import build_batch
 from tidelog.testing.logs import LogHome
 from tidelog.testing.old_batches import build_old

@@ -13,7 +13,8 @@ from tidelog.records.accept import accept
 from tidelog.records.analyze import analyze
 from tidelog.records.batch import TimestampType
 from tidelog.records.builder import build_batch
-from tidelog.records.validate import AppendOrigin, LeaderPolicy, validate_for_leader
+from tidelog.records.origin import AppendOrigin
+from tidelog.records.validate import LeaderPolicy, validate_for_leader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,8 +17,8 @@ from tidelog.errors import (
 from tidelog.records.analyze import Analyzed, analyze
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import build_batch, pack_batch
+from tidelog.records.origin import AppendOrigin
 from tidelog.records.rejection import Rejection
-from tidelog.records.validate import AppendOrigin
 from tidelog.testing.old_batches import build_old
 
 RECORDS = [(1000, b"k", b"v", ()), (1002, b"k", b"v", ())]

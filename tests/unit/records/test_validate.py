@@ -21,14 +21,10 @@ from tidelog.records.builder import build_batch, pack_batch
 from tidelog.records.columns import iterate
 from tidelog.records.control import build_marker, read_marker
 from tidelog.records.memory import walk
+from tidelog.records.origin import AppendOrigin
 from tidelog.records.record import Record, write_record
 from tidelog.records.rejection import Rejection
-from tidelog.records.validate import (
-    AppendOrigin,
-    LeaderPolicy,
-    ValidatedRecords,
-    validate_for_leader,
-)
+from tidelog.records.validate import LeaderPolicy, ValidatedRecords, validate_for_leader
 from tidelog.testing.old_batches import build_entry, build_old
 
 NOW = 1_700_000_000_000
