@@ -93,7 +93,8 @@ def _batch_at(chunk: bytes, at: int, position: int, limit: int, path: str) -> Ba
         return None
     if prefix.magic in {0, 1}:
         return BatchPosition(prefix.offset, prefix.offset, position, size, prefix.magic)
-    if prefix.magic != 2 or size < BATCH_HEADER.size or len(chunk) - at < BATCH_HEADER.size:
+    # A magic above 2 is taken for 2 here, as in Kafka: one flipped bit must not hide what follows.
+    if prefix.magic < 0 or size < BATCH_HEADER.size or len(chunk) - at < BATCH_HEADER.size:
         raise CorruptMessage("a batch header is damaged", position, path)
     last_offset = prefix.offset + BATCH_HEADER.unpack(chunk, at).last_offset_delta
     return BatchPosition(prefix.offset, last_offset, position, size, prefix.magic)

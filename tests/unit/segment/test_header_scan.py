@@ -64,14 +64,25 @@ def test_zeros_are_damage(room: Room) -> None:
     assert (caught.value.position, caught.value.path) == (len(first), room.path("x.log"))
 
 
-@pytest.mark.parametrize("magic", [3, 127, 255])
-def test_an_unknown_magic_is_damage(room: Room, magic: int) -> None:
+def test_a_negative_magic_is_damage(room: Room) -> None:
     """No reader would know what follows."""
     bad = bytearray(room.batch([3]))
-    bad[16] = magic
+    bad[16] = 255
 
     with pytest.raises(CorruptMessage):
         found(room, 3, room.batch([1, 2]), bytes(bad))
+
+
+@pytest.mark.parametrize("magic", [3, 127])
+def test_a_later_magic_is_passed_like_magic_2(room: Room, magic: int) -> None:
+    """As in Kafka, whose logs open with it; whoever reads the batch itself meets the damage."""
+    bad = bytearray(room.batch([3]))
+    bad[16] = magic
+
+    position = found(room, 4, room.batch([1, 2]), bytes(bad), room.batch([4]))
+
+    assert position is not None
+    assert position.base_offset == 4
 
 
 def test_damage_behind_the_batch_is_not_met(room: Room) -> None:
