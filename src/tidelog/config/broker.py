@@ -72,7 +72,7 @@ class BrokerConfig:
         "num.recovery.threads.per.data.dir",
         2,
         at_least(1),
-        "Threads for each directory that load its logs at start and close them at the end.",
+        "At most so many threads for each directory load its logs at start, and close them.",
     )
     log_retention_check_interval_ms: int = option(
         "log.retention.check.interval.ms",

@@ -40,6 +40,10 @@ REMOTE_INDEX_CACHE: Final = "remote-log-index-cache"
 """A directory of Kafka's tiered storage, which is no partition."""
 _NS_PER_MS: Final = 1_000_000
 
+_PARALLEL_LOG_BYTES: Final = 16 << 20
+"""Bytes to check in an average log from which a second thread pays. Of logs of 3 MB two threads
+load fewer a second than one: measured with ``benchmarks/start_up.py``."""
+
 
 class Found(NamedTuple):
     """A log as it was found: the partition, where, and opened."""
@@ -136,7 +140,11 @@ class _Watcher(LoadWatcher):
 
 
 class LogLoading:
-    """Loads the logs of all directories, each directory on ``threads`` threads of its own."""
+    """Loads the logs of all directories, each directory on up to ``threads`` threads of its own.
+
+    Kernels check bytes beside each other; what goes around them is Python, which does not. So one
+    thread loads a directory of small logs, or of logs that need no check.
+    """
 
     def __init__(
         self,
@@ -203,7 +211,9 @@ class LogLoading:
         for thread in free:
             self.progress.segments_left(one.path, thread, 0)
         jobs = [self._log_job(one, name, sizes.get(name, 0), free) for name in names]
-        self._scheduler.run_all(f"log-recovery-{one.path}", jobs, self._threads)
+        is_worth_it = sum(sizes.values()) >= len(names) * _PARALLEL_LOG_BYTES
+        threads = self._threads if is_worth_it else 1
+        self._scheduler.run_all(f"log-recovery-{one.path}", jobs, threads)
         one.has_loaded = True
 
     def _log_job(
