@@ -18,15 +18,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COMMAND = [sys.executable, "-c", "import sys; from tidelog.cli.main import main; sys.exit(main())"]
+LOADED = "Loaded "
+"""Said before the cleaner starts, which may be done with a log before the service is ready."""
+
 pytestmark = pytest.mark.slow
 
 
 @contextmanager
-def service(*words: object) -> Iterator[subprocess.Popen[str]]:
-    """Run the service until its log says that it is ready; end it afterwards."""
+def service(*words: object, until: str = "ready ") -> Iterator[subprocess.Popen[str]]:
+    """Run the service until its log says that it is ready, or another word; end it afterwards."""
     given = [*COMMAND, "run", *map(str, words)]
     with subprocess.Popen(given, stderr=subprocess.PIPE, text=True) as process:
-        read_until(process, "ready ")
+        read_until(process, until)
         try:
             yield process
         finally:
@@ -228,7 +231,7 @@ def test_a_damaged_log_keeps_no_other_from_being_cleaned(tmp_path: Path) -> None
     fast = ("-o", "log.cleaner.backoff.ms=100", "-o", "tidelog.metrics.interval.ms=100")
     fast += ("-o", "log.cleaner.dedupe.buffer.size=4000000")
 
-    with service("-d", tmp_path, *fast) as process:
+    with service("-d", tmp_path, *fast, until=LOADED) as process:
         said: list[str] = []
         while not {"cleaning-failed", "log-cleaned"} <= {
             word for line in said for word in line.split()
@@ -241,7 +244,7 @@ def test_a_damaged_log_keeps_no_other_from_being_cleaned(tmp_path: Path) -> None
         process.wait(20)
     status = tidelog_command("cleaner", "status", "-d", tmp_path)
     path.write_bytes(whole)
-    with service("-d", tmp_path, *fast) as process:
+    with service("-d", tmp_path, *fast, until=LOADED) as process:
         read_until(process, "log-cleaned")
         process.terminate()
         process.wait(20)
@@ -267,7 +270,7 @@ def test_several_cleaners_share_the_logs(tmp_path: Path) -> None:
             for number in range(60):
                 logs.append(topic, b"%d" % number, key=b"%d" % (number % 3))
     given = ("-o", "log.cleaner.threads=3", "-o", "log.cleaner.dedupe.buffer.size=9000000")
-    with service("-d", tmp_path, *given) as process:
+    with service("-d", tmp_path, *given, until=LOADED) as process:
         lines = [read_until(process, "log-cleaned") for _ in topics]
         process.terminate()
         process.wait(20)
