@@ -28,6 +28,15 @@ from random import Random
 from typing import NamedTuple
 
 import numpy as np
+from kafka_broker import (
+    JARS,
+    READY,
+    cpu_seconds,
+    format_storage,
+    free_ports,
+    run_class,
+    server_properties,
+)
 
 from tidelog.cleaner.cleaner import Cleanable, Cleaner, CleanerSettings
 from tidelog.cleaner.pace import Pace
@@ -47,21 +56,12 @@ SEGMENT_BYTES = 256 << 20
 MAP_BYTES = 512 << 20
 PIECE_BYTES = 1 << 20
 MANY = 100_000
-JARS = Path(__file__).parents[1] / ".peer" / "kafka"
-PROPERTIES = """\
-process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:19193
-listeners=PLAINTEXT://127.0.0.1:19192,CONTROLLER://127.0.0.1:19193
-advertised.listeners=PLAINTEXT://127.0.0.1:19192
-controller.listener.names=CONTROLLER
-log.dirs={data}
-offsets.topic.replication.factor=1
-log.cleaner.threads=1
-log.cleaner.backoff.ms=500
-log.cleaner.dedupe.buffer.size={map_bytes}
-log.initial.task.delay.ms=0
-"""
+SETTINGS = {
+    "log.cleaner.threads": "1",
+    "log.cleaner.backoff.ms": "500",
+    "log.cleaner.dedupe.buffer.size": str(MAP_BYTES),
+    "log.initial.task.delay.ms": "0",
+}
 CLEANED = re.compile(
     rb"cleaned log t-0 .*?([\d,.]+) MB of log processed in ([\d,.]+) seconds", re.DOTALL
 )
@@ -156,11 +156,6 @@ def clean_here(source: Path, work: Path) -> Figures:
     return figures
 
 
-def java(*args: str, **options: object) -> subprocess.CompletedProcess[bytes]:
-    command = ["java", "-cp", f"{JARS}/*", *args]
-    return subprocess.run(command, check=True, capture_output=True, **options)  # type: ignore[call-overload,no-any-return]  # options of run
-
-
 class Broker:
     """A Kafka broker on one data directory; what it logs goes to a file."""
 
@@ -169,7 +164,7 @@ class Broker:
         command = ["java", "-Xmx2g", "-cp", f"{JARS}/*", "kafka.Kafka", str(properties)]
         with self._log.open("wb") as out:
             self._process = subprocess.Popen(command, stdout=out, stderr=out)
-        self.wait_for(re.compile(rb"Kafka Server started"), 60)
+        self.wait_for(re.compile(READY.encode()), 60)
 
     def wait_for(self, pattern: re.Pattern[bytes], seconds: float) -> re.Match[bytes]:
         """Return the first match in what the broker logs."""
@@ -183,14 +178,8 @@ class Broker:
         raise SystemExit(f"Kafka did not say {pattern.pattern!r}: see {self._log}")
 
     def cpu_seconds(self) -> float:
-        """Return the CPU seconds of the process so far; 0 where the machine does not tell."""
-        try:
-            fields = (
-                Path(f"/proc/{self._process.pid}/stat").read_text("ascii").rsplit(")", 1)[1].split()
-            )
-        except OSError:
-            return 0.0
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Return the CPU seconds of the process so far."""
+        return cpu_seconds(self._process.pid)
 
     def stop(self) -> None:
         """Stop it cleanly."""
@@ -203,9 +192,9 @@ def clean_by_kafka(source: Path, work: Path) -> Figures:
     shutil.rmtree(work, ignore_errors=True)
     data, properties = work / "data", work / "server.properties"
     data.mkdir(parents=True)
-    properties.write_text(PROPERTIES.format(data=data, map_bytes=MAP_BYTES), "utf-8")
-    cluster = java("kafka.tools.StorageTool", "random-uuid").stdout.decode().split()[-1]
-    java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties))
+    ports = free_ports()
+    properties.write_text(server_properties(data, ports, SETTINGS), "utf-8")
+    format_storage(properties)
     broker = Broker(work, properties)
     settings = {
         "cleanup.policy": "compact",
@@ -213,9 +202,9 @@ def clean_by_kafka(source: Path, work: Path) -> Figures:
         "min.cleanable.dirty.ratio": "0.01",
     }
     flags = [part for key, value in settings.items() for part in ("--config", f"{key}={value}")]
-    server = ["--bootstrap-server", "127.0.0.1:19192"]
+    server = ["--bootstrap-server", f"127.0.0.1:{ports[0]}"]
     topic = ["--create", "--topic", "t", "--partitions", "1", "--replication-factor", "1"]
-    java("org.apache.kafka.tools.TopicCommand", *server, *topic, *flags)
+    run_class("org.apache.kafka.tools.TopicCommand", *server, *topic, *flags)
     broker.stop()
     for path in (data / "t-0").iterdir():
         if path.name != "partition.metadata":

@@ -1,4 +1,4 @@
-"""A broker of Apache Kafka over a directory that is kept, for benchmarks that compare with it.
+"""A broker of Apache Kafka, for benchmarks that compare with it: its settings, ports, CPU seconds.
 
 It needs Kafka's jars: `make peer`. Other benchmarks import it: ``from kafka_broker import Broker``.
 """
@@ -29,15 +29,14 @@ advertised.listeners=PLAINTEXT://127.0.0.1:{broker}
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 log.dirs={directory}
-log.retention.ms=-1
 offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 """
 
-OPTIONS = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
+START = ("java", "-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
            "-XX:InitiatingHeapOccupancyPercent=35")  # fmt: skip
-"""Those of Kafka's own start script."""
+"""How Kafka's own script starts its broker."""
 
 
 def is_installed() -> bool:
@@ -45,9 +44,42 @@ def is_installed() -> bool:
     return JARS.is_dir() and shutil.which("java") is not None
 
 
+def free_ports() -> tuple[int, int]:
+    """Return two ports of the loopback that nobody listens to."""
+    with socket.socket() as first, socket.socket() as second:
+        first.bind(("127.0.0.1", 0))
+        second.bind(("127.0.0.1", 0))
+        return first.getsockname()[1], second.getsockname()[1]
+
+
+def server_properties(directory: Path, ports: tuple[int, int], settings: dict[str, str]) -> str:
+    """Return the settings of one node, broker and controller, with one data directory."""
+    base = PROPERTIES.format(broker=ports[0], controller=ports[1], directory=directory)
+    return base + "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+def run_class(*words: str) -> str:
+    """Run a class of Kafka's jars, or a source file with them; return what it printed."""
+    command = ["java", "-cp", f"{JARS}/*", *words]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-3000:])
+    return done.stdout
+
+
+def format_storage(properties: Path) -> None:
+    """Make the data directory that the settings name one of a new cluster."""
+    tool = "kafka.tools.StorageTool"
+    cluster = run_class(tool, "random-uuid").strip().splitlines()[-1]
+    run_class(tool, "format", "-t", cluster, "-c", str(properties))
+
+
 def cpu_seconds(pid: int) -> float:
-    """Return the CPU time that a process has taken, all its threads together."""
-    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    """Return the CPU time that a process has taken; 0 where the machine does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
@@ -58,18 +90,14 @@ class Broker:
         self.folder = folder
         self.directory = folder / "kafka"
         self.properties = folder / "server.properties"
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            second.bind(("127.0.0.1", 0))
-            self.port, controller = first.getsockname()[1], second.getsockname()[1]
+        ports = free_ports()
+        self.port = ports[0]
         folder.mkdir(parents=True, exist_ok=True)
         self.properties.write_text(
-            PROPERTIES.format(broker=self.port, controller=controller, directory=self.directory)
+            server_properties(self.directory, ports, {"log.retention.ms": "-1"})
         )
         if not self.directory.exists():
-            tool = "kafka.tools.StorageTool"
-            cluster = self._run(tool, "random-uuid").strip().splitlines()[-1]
-            self._run(tool, "format", "-t", cluster, "-c", str(self.properties))
+            format_storage(self.properties)
 
     @property
     def server(self) -> str:
@@ -81,7 +109,7 @@ class Broker:
         """Start it; give its process id; stop it cleanly at the end of the block."""
         told = self.folder / "broker.log"  # a pipe would fill up, and then the broker waits
         with told.open("w") as output:
-            command = ["java", *OPTIONS, "-cp", f"{JARS}/*", "kafka.Kafka", str(self.properties)]
+            command = [*START, "-cp", f"{JARS}/*", "kafka.Kafka", str(self.properties)]
             process = subprocess.Popen(command, stdout=output, stderr=output)
         try:
             while READY not in told.read_text():
@@ -96,16 +124,8 @@ class Broker:
     def create(self, topic: str, partitions: int) -> None:
         """Create a topic with default settings; the broker runs."""
         words = ["--bootstrap-server", self.server, "--create", "--topic", topic]
-        self._run("org.apache.kafka.tools.TopicCommand", *words, "--partitions", str(partitions))
+        run_class("org.apache.kafka.tools.TopicCommand", *words, "--partitions", str(partitions))
 
     def fill(self, topic: str, records: int, value_bytes: int) -> None:
         """Let Kafka's producer write records with keys of 16 bytes, in batches of 16 KB."""
-        self._run(str(PRODUCER), self.server, topic, str(records), str(value_bytes))
-
-    @staticmethod
-    def _run(*words: str) -> str:
-        command = ["java", "-cp", f"{JARS}/*", *words]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(done.stderr[-3000:])
-        return done.stdout
+        run_class(str(PRODUCER), self.server, topic, str(records), str(value_bytes))

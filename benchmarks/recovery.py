@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
@@ -32,6 +31,17 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from kafka_broker import (
+    JARS,
+    READY,
+    START,
+    cpu_seconds,
+    format_storage,
+    free_ports,
+    is_installed,
+    run_class,
+    server_properties,
+)
 from measure import heading
 
 from tidelog.codec.compression import Codec
@@ -50,31 +60,11 @@ SEED = 20130101
 GIGABYTES = 7.0
 ROUNDS = 5
 SEGMENT_BYTES = 1 << 30
-JAVA = (
-    *("java", "-server", "-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
-    "-XX:InitiatingHeapOccupancyPercent=35",
-)
-"""As Kafka's own script starts its broker."""
-JARS = Path(__file__).parents[1] / ".peer" / "kafka"
 KINDS = {"small": (100, Codec.NONE), "large": (1000, Codec.NONE), "zstd": (100, Codec.ZSTD)}
 BUFFER = bytearray(1 << 20)
 CPU_GOAL, WALL_GOAL, TWO_GOAL = 4.0, 2.5, 1.6
 
-PROPERTIES = """\
-process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{broker}
-controller.listener.names=CONTROLLER
-inter.broker.listener.name=PLAINTEXT
-log.dirs={directory}
-log.retention.ms=-1
-num.recovery.threads.per.data.dir=1
-offsets.topic.replication.factor=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-"""
+SETTINGS = {"log.retention.ms": "-1", "num.recovery.threads.per.data.dir": "1"}
 
 
 class Took(NamedTuple):
@@ -177,24 +167,16 @@ class Kafka:
     def __init__(self, directory: Path, names: list[str]) -> None:
         self.source, self.names = directory, names
         self.directory, self.properties = directory / "kafka", directory / "server.properties"
-        ports = []
-        for _ in range(2):
-            with socket.socket() as found:
-                found.bind(("127.0.0.1", 0))
-                ports.append(found.getsockname()[1])
-        self.properties.write_text(
-            PROPERTIES.format(broker=ports[0], controller=ports[1], directory=self.directory)
-        )
-        tool = "kafka.tools.StorageTool"
-        cluster = self._run(tool, "random-uuid").strip().splitlines()[-1]
-        self._run(tool, "format", "-t", cluster, "-c", str(self.properties))
+        ports = free_ports()
+        self.properties.write_text(server_properties(self.directory, ports, SETTINGS))
+        format_storage(self.properties)
         server = f"127.0.0.1:{ports[0]}"
         with self._started() as broker:
             for line in broker.stdout:
-                if "Kafka Server started" in line:
+                if READY in line:
                     break
             for name in names:
-                self._run(
+                run_class(
                     *("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", server),
                     *("--create", "--topic", name, "--partitions", "1"),
                 )
@@ -218,7 +200,7 @@ class Kafka:
 
     @contextmanager
     def _started(self) -> Iterator[subprocess.Popen[str]]:
-        command = [*JAVA, "-cp", f"{JARS}/*", "kafka.Kafka", str(self.properties)]
+        command = [*START, "-cp", f"{JARS}/*", "kafka.Kafka", str(self.properties)]
         pipe = subprocess.PIPE
         broker = subprocess.Popen(command, stdout=pipe, stderr=subprocess.STDOUT, text=True)
         try:
@@ -226,17 +208,6 @@ class Kafka:
         finally:
             broker.terminate()
             broker.communicate()
-
-    @staticmethod
-    def _run(*words: str) -> str:
-        command = ["java", "-cp", f"{JARS}/*", *words]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU time that a process has taken, all its threads together."""
-    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Speed(NamedTuple):
@@ -280,7 +251,7 @@ def compare(directory: Path, total_bytes: int) -> int:
     keep_indexes(directory, names)
     sizes = {n: sum(p.stat().st_size for p in (directory / n).glob("*.log")) for n in names}
     print(f"{sum(sizes.values()) / 1e9:.1f} GB in {names}; best of {ROUNDS} rounds in turn:")
-    kafka = Kafka(directory, names) if JARS.is_dir() and shutil.which("java") else None
+    kafka = Kafka(directory, names) if is_installed() else None
     runs = {f"ours, {n}": (lambda n=n: recover(directory, [n], 1)) for n in names}
     runs |= {
         "ours, all": lambda: recover(directory, names, 1),

@@ -14,7 +14,6 @@ import re
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import kafka_broker
+from kafka_broker import JARS, cpu_seconds, format_storage, free_ports, server_properties
 from measure import heading
 
 from tidelog.manager.open import open_data_directory
@@ -31,40 +32,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
-JARS = ROOT / ".peer" / "kafka"
 LOADED = re.compile(r"Loaded (\d+) logs in (\d+)ms")
-READY = {"kafka": "Kafka Server started", "tidelog": " ready "}
+READY = {"kafka": kafka_broker.READY, "tidelog": " ready "}
 SEED = 5
 TOPIC = "start"
-SERVER = """\
-process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{broker}
-controller.listener.names=CONTROLLER
-inter.broker.listener.name=PLAINTEXT
-log.dirs={directory}
-offsets.topic.replication.factor=1
-log.retention.ms=-1
-log.cleaner.enable=false
-"""
-
-
-def free_ports() -> tuple[int, int]:
-    """Return two ports that nobody listens to."""
-    with socket.socket() as first, socket.socket() as second:
-        first.bind(("127.0.0.1", 0))
-        second.bind(("127.0.0.1", 0))
-        return first.getsockname()[1], second.getsockname()[1]
-
-
+SETTINGS = {"log.retention.ms": "-1", "log.cleaner.enable": "false"}
 PORTS = free_ports()
 
 
 def server(directory: Path) -> str:
     """Return the settings of a Kafka with one data directory."""
-    return SERVER.format(directory=directory, broker=PORTS[0], controller=PORTS[1])
+    return server_properties(directory, PORTS, SETTINGS)
 
 
 class Start(NamedTuple):
@@ -118,12 +96,6 @@ def start(program: str, directory: Path, stop: signal.Signals) -> Start:
     return Start(loading, ready, cpu)
 
 
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU seconds that a process has taken so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def environment(directory: Path) -> dict[str, str]:
     """Return an environment that lets Python keep its modules compiled, as pip installs them."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -140,12 +112,7 @@ def make(directory: Path, partitions: int) -> None:
     """Let Kafka create the topic, and fill its logs with random records."""
     text = server(directory)
     (directory.parent / "server.properties").write_text(text)
-    properties = str(directory.parent / "server.properties")
-    cluster = subprocess.check_output([*java("kafka.tools.StorageTool"), "random-uuid"], text=True)
-    cluster_id = cluster.strip().splitlines()[-1]
-    format_words = ["format", "-t", cluster_id, "-c", properties]
-    subprocess.run([*java("kafka.tools.StorageTool"), *format_words], check=True,
-                   stdout=subprocess.DEVNULL)  # fmt: skip
+    format_storage(directory.parent / "server.properties")
     create_topic(directory, partitions)
     batch = build_batch([(int(time.time() * 1000), None, os.urandom(1000), ())] * 16)
     overrides = {"segment.bytes": str(1 << 20), "retention.ms": "-1"}
