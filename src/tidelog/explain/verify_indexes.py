@@ -105,12 +105,13 @@ class OffsetIndexCheck:
             (self._is_low, "names an offset below the batch it points at"),
         ):
             yield from _told(place, is_bad, size, what)
-        if is_beyond.any() and place.is_rebuilt:
-            first = int(is_beyond.argmax())
-            what = f"{int(is_beyond.sum()):,} entries point behind the end of the records"
-            yield unusual(place.path, first * size, what, REBUILT)
-        else:
-            yield from _told(place, is_beyond, size, "points behind the end of the records")
+        yield from _beyond(
+            place,
+            is_beyond,
+            size,
+            "points behind the end of the records",
+            "point behind the end of the records",
+        )
 
 
 class TimeIndexCheck:
@@ -158,12 +159,13 @@ class TimeIndexCheck:
             (self._is_early & ~is_falling, "has a timestamp that no batch up to its offset has"),
         ):
             yield from _told(place, is_bad, size, what)
-        if is_beyond.any() and place.is_rebuilt:
-            first = int(is_beyond.argmax())
-            what = f"{int(is_beyond.sum()):,} entries name offsets behind the end of the records"
-            yield unusual(place.path, first * size, what, REBUILT)
-        else:
-            yield from _told(place, is_beyond, size, "names an offset behind the records")
+        yield from _beyond(
+            place,
+            is_beyond,
+            size,
+            "names an offset behind the records",
+            "name offsets behind the end of the records",
+        )
         known = int(self._timestamps[-1]) if len(self._timestamps) else -1
         if known < self._greatest and not place.is_active and not place.is_rebuilt:
             what = f"ends at timestamp {known}, the records at {self._greatest}: lookups miss them"
@@ -177,3 +179,18 @@ def _told(place: IndexPlace, is_bad: NDArray[Any], size: int, what: str) -> Iter
         first = int(is_bad.argmax())
         others = f", and {count - 1:,} others likewise" if count > 1 else ""
         yield damage(place.path, first * size, f"entry {first:,} {what}{others}", place.remedy)
+
+
+def _beyond(
+    place: IndexPlace, is_beyond: NDArray[Any], size: int, one: str, many: str
+) -> Iterator[Finding]:
+    """Yield a finding for entries behind the records' end, which are no damage in a rebuilt index.
+
+    ``one`` says it of an entry, ``many`` of several.
+    """
+    if is_beyond.any() and place.is_rebuilt:
+        first = int(is_beyond.argmax())
+        what = f"{int(is_beyond.sum()):,} entries {many}"
+        yield unusual(place.path, first * size, what, REBUILT)
+    else:
+        yield from _told(place, is_beyond, size, one)
