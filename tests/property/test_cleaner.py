@@ -23,6 +23,11 @@ VALUES = st.none() | st.binary(max_size=30)
 RECORDS = st.lists(st.tuples(KEYS, VALUES), min_size=1, max_size=4)
 CODECS = st.sampled_from([Codec.NONE, Codec.NONE, Codec.ZSTD, Codec.LZ4])
 PRODUCERS = st.integers(1, 3)
+HISTORIES = settings(
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("plain"), RECORDS, CODECS),
@@ -118,11 +123,7 @@ def test_a_cleaning_changes_nothing_a_reader_ends_up_with(steps: list[Any]) -> N
     history.home.clock.advance(60_000)
 
 
-@settings(
-    max_examples=50,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@HISTORIES
 @given(steps=STEPS)
 def test_a_cleaned_log_recovers_to_the_same_state(steps: list[Any]) -> None:
     """Without snapshots and indexes, a cleaned log gives the same producers and records."""
@@ -157,11 +158,7 @@ def test_a_cleaned_log_recovers_to_the_same_state(steps: list[Any]) -> None:
     }
 
 
-@settings(
-    max_examples=50,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@HISTORIES
 @given(steps=STEPS)
 def test_cleaning_again_at_the_same_time_changes_no_record(steps: list[Any]) -> None:
     """A second cleaning drops nothing more, and a third one not even a header."""
@@ -186,11 +183,7 @@ def kept_bytes(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
     return [(r.offset, r.key, r.value) for r in log.records()]
 
 
-@settings(
-    max_examples=50,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@HISTORIES
 @given(steps=STEPS)
 def test_a_plan_names_the_records_that_a_cleaning_drops(steps: list[Any]) -> None:
     """The offsets told of by the plan are those missing afterwards; the plan writes nothing."""
@@ -233,11 +226,7 @@ def test_a_plan_names_the_records_that_a_cleaning_drops(steps: list[Any]) -> Non
     history.home.clock.advance(60_000)
 
 
-@settings(
-    max_examples=50,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@HISTORIES
 @given(steps=STEPS)
 def test_kernels_and_plain_code_leave_the_same_files(steps: list[Any]) -> None:
     """Of any history every file of the log is the same, byte by byte."""
