@@ -7,6 +7,7 @@ and one conformance suite runs against both. Must not know any implementation. P
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from contextlib import closing
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
@@ -146,12 +147,12 @@ class FileSystem(Protocol):
         """Make creations, renames and deletions in this directory durable; EIO if that fails."""
 
 
-class WholeFiles:
+class WholeFiles(ABC):
     """What a file system can do with whole files once it can open them."""
 
+    @abstractmethod
     def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
         """Open a file; as ``FileSystem``."""
-        raise NotImplementedError
 
     def read(self, path: str) -> bytes:
         """Return all bytes of a file."""
