@@ -26,6 +26,13 @@ class FileStat(NamedTuple):
     is_directory: bool
 
 
+class NativeReads(NamedTuple):
+    """What compiled code reads a file with: the address of C's ``pread``, and the descriptor."""
+
+    pread: int
+    descriptor: int
+
+
 class OpenFile(Protocol):
     """An open file, shared by its holders; the descriptor closes with the last of them.
 
@@ -46,6 +53,13 @@ class OpenFile(Protocol):
 
     def fileno(self) -> int:
         """Return the descriptor, for ``sendfile``; valid only while it is held."""
+
+    def native_reads(self) -> NativeReads | None:
+        """Return what compiled code may read with while it holds the file; None: only Python can.
+
+        Bytes read so are those that ``pread`` gives. Of an error only the fact is known: the
+        caller asks ``pread`` for it.
+        """
 
     def size(self) -> int:
         """Return the present size in bytes."""

@@ -106,6 +106,9 @@ class OverlayFile:
         """Raise: there is no descriptor."""
         raise io.UnsupportedOperation(f"{self.path} lies in memory")
 
+    def native_reads(self) -> None:
+        """Return None: there is no descriptor."""
+
     def size(self) -> int:
         """Return the present size in bytes."""
         self._check()

@@ -6,6 +6,7 @@ locks, fsync and rename (Windows) reading works and everything else raises ``Uns
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import mmap
 import os
@@ -14,9 +15,10 @@ import stat
 import sys
 import threading
 import warnings
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from tidelog.env.files import FileStat, WholeFiles
+from tidelog.env.files import FileStat, NativeReads, WholeFiles
 from tidelog.env.locks import HAVE_LOCKS, ProcessLock, keep_if_locked
 from tidelog.errors import UnsupportedPlatform
 
@@ -79,6 +81,11 @@ class SystemFile:
         """Return the descriptor; valid only while the file is held."""
         self._check_open()
         return self._descriptor
+
+    def native_reads(self) -> NativeReads | None:
+        """Return what compiled code may read with while it holds the file; None if it cannot."""
+        pread = _address_of_pread()
+        return NativeReads(pread, self.fileno()) if pread else None
 
     def size(self) -> int:
         """Return the present size in bytes."""
@@ -165,6 +172,9 @@ class SeekingFile(SystemFile):
     def __init__(self, path: str, descriptor: int) -> None:
         super().__init__(path, descriptor)
         self._seek_lock = threading.Lock()
+
+    def native_reads(self) -> None:
+        """Return None: reading moves the file's one position."""
 
     def _read_at(self, size: int, position: int) -> bytes:
         with self._seek_lock:
@@ -269,6 +279,15 @@ class SystemFiles(WholeFiles):
     def _need_posix(self, what: str) -> None:
         if not self._has_posix:
             raise UnsupportedPlatform(f"{what} needs Linux or macOS; here tidelog only reads")
+
+
+@cache
+def _address_of_pread() -> int:
+    """Return the address of C's ``pread`` with a position of 64 bits; 0 if there is none."""
+    if not _HAVE_PREAD or sys.maxsize < 1 << 32:
+        return 0
+    pread = getattr(ctypes.CDLL(None), "pread", None)
+    return 0 if pread is None else ctypes.cast(pread, ctypes.c_void_p).value or 0
 
 
 def _sync(descriptor: int) -> None:

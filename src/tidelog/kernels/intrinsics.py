@@ -11,6 +11,7 @@ import ctypes
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.kernels.jit import (
+    call_address,
     call_llvm,
     cpu_has,
     llvm_constant,
@@ -258,6 +259,21 @@ def copy_exact(builder: Any, target: Any, source: Any, size: Any) -> None:
     memcpy = builder.module.declare_intrinsic("llvm.memcpy", [pointer, pointer, llvm_type(64)])
     to, from_ = builder.inttoptr(target, pointer), builder.inttoptr(source, pointer)
     builder.call(memcpy, [to, from_, size, llvm_constant(1, 0)])
+
+
+def _plain_pread(function: int, descriptor: int, target: int, size: int, position: int) -> int:
+    words = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64)
+    pread = ctypes.CFUNCTYPE(ctypes.c_ssize_t, *words)(function)
+    return int(pread(descriptor, target, size, position))
+
+
+@native("int64", _plain_pread)
+def call_pread(
+    builder: Any, function: Any, descriptor: Any, target: Any, size: Any, position: Any
+) -> Any:
+    """Call C's ``pread``, which is at the address ``function``; return the bytes read, or -1."""
+    values = [builder.trunc(descriptor, llvm_type(32)), target, size, position]
+    return call_address(builder, function, llvm_type(64), values)
 
 
 def _plain_prefetch(address: int) -> None:

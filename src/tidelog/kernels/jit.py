@@ -155,6 +155,12 @@ def call_llvm(builder: Any, name: str, result: Any, values: list[Any]) -> Any:  
     return builder.call(builder.module.declare_intrinsic(name, fnty=kind), values)
 
 
+def call_address(builder: Any, address: Any, result: Any, values: list[Any]) -> Any:  # noqa: ANN401 - llvmlite's own types
+    """Emit a call of the C function at an address, an int64; its numbers are integers."""
+    kind = ir.FunctionType(result, [value.type for value in values])
+    return builder.call(builder.inttoptr(address, kind.as_pointer()), values)
+
+
 def llvm_constant(bits: int, value: int) -> Any:  # noqa: ANN401 - llvmlite's own types
     """Return an LLVM integer constant."""
     return ir.Constant(ir.IntType(bits), value)

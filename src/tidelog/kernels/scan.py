@@ -1,4 +1,4 @@
-"""Batch headers in a piece of a log: found, checked and laid out as columns.
+"""Batch headers in a piece of a log, or in its file: found, checked and laid out as columns.
 
 Owns the walk over record batches of magic 2. Must not know records, and leaves batches of magic 0
 and 1 to plain code. Kafka: ``ByteBufferLogInputStream``.
@@ -18,6 +18,7 @@ from tidelog.kernels.columns import (
     BASE_SEQUENCE,
     BASE_TIMESTAMP,
     BATCH_COLUMNS,
+    CONTROL_BIT,
     CRC,
     CRC_FROM,
     FULL,
@@ -41,12 +42,14 @@ from tidelog.kernels.crc import crc_between
 from tidelog.kernels.intrinsics import (
     add64,
     address_of,
+    call_pread,
+    copy_exact,
     load8,
     load16_be,
     load32_be,
     load64_be,
 )
-from tidelog.kernels.jit import BYTES, WRITABLE_TABLE, inlined, kernel
+from tidelog.kernels.jit import BYTES, WRITABLE_BYTES, WRITABLE_TABLE, called, inlined, kernel
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,6 +84,51 @@ def _stored_crc(address: int) -> int:
     return load32_be(address + 17) & 0xFFFF_FFFF
 
 
+@called
+def _walk(
+    first: int,
+    start: int,
+    end: int,
+    shift: int,
+    check_crc: bool,  # noqa: FBT001 - numba takes arguments by position
+    out: npt.NDArray[np.int64],
+    count: int,
+) -> tuple[int, int, int]:
+    """Fill the columns of ``out`` from ``count`` on, as ``walk_batches`` does.
+
+    The bytes begin at address ``first``; positions in ``out`` are those in them and ``shift``.
+    Returns the number of columns filled by now, the position in the bytes, and the status.
+    """
+    at = start
+    while True:
+        address = first + at
+        size, status = _whole_batch(address, end - at)
+        if size == 0:
+            return count, at, status
+        if count == out.shape[1]:
+            return count, at, FULL
+        crc = _stored_crc(address)
+        if check_crc and crc != crc_between(address + CRC_FROM, address + size):
+            return count, at, BAD_CRC
+        base_offset = load64_be(address)
+        out[POSITION, count] = at + shift
+        out[SIZE, count] = size
+        out[BASE_OFFSET, count] = base_offset
+        out[LAST_OFFSET, count] = add64(base_offset, load32_be(address + 23))
+        out[LEADER_EPOCH, count] = load32_be(address + 12)
+        out[MAGIC, count] = 2
+        out[ATTRIBUTES, count] = load16_be(address + 21)
+        out[BASE_TIMESTAMP, count] = load64_be(address + 27)
+        out[MAX_TIMESTAMP, count] = load64_be(address + 35)
+        out[PRODUCER_ID, count] = load64_be(address + 43)
+        out[PRODUCER_EPOCH, count] = load16_be(address + 51)
+        out[BASE_SEQUENCE, count] = load32_be(address + 53)
+        out[RECORDS_COUNT, count] = load32_be(address + 57)
+        out[CRC, count] = crc
+        count += 1
+        at += size
+
+
 @kernel(f"UniTuple(int64, 3)({BYTES}, int64, int64, boolean, {WRITABLE_TABLE})")
 def walk_batches(
     data: npt.NDArray[np.uint8],
@@ -97,33 +145,59 @@ def walk_batches(
     """
     if start < 0 or end < start or end > data.size or out.shape[0] < BATCH_COLUMNS:
         return 0, start, BAD_ARGUMENT
-    first = address_of(data)
-    at = start
-    count = 0
-    while True:
-        address = first + at
-        size, status = _whole_batch(address, end - at)
-        if size == 0:
-            return count, at, status
-        if count == out.shape[1]:
-            return count, at, FULL
-        crc = _stored_crc(address)
-        if check_crc and crc != crc_between(address + CRC_FROM, address + size):
-            return count, at, BAD_CRC
-        base_offset = load64_be(address)
-        out[POSITION, count] = at
-        out[SIZE, count] = size
-        out[BASE_OFFSET, count] = base_offset
-        out[LAST_OFFSET, count] = add64(base_offset, load32_be(address + 23))
-        out[LEADER_EPOCH, count] = load32_be(address + 12)
-        out[MAGIC, count] = 2
-        out[ATTRIBUTES, count] = load16_be(address + 21)
-        out[BASE_TIMESTAMP, count] = load64_be(address + 27)
-        out[MAX_TIMESTAMP, count] = load64_be(address + 35)
-        out[PRODUCER_ID, count] = load64_be(address + 43)
-        out[PRODUCER_EPOCH, count] = load16_be(address + 51)
-        out[BASE_SEQUENCE, count] = load32_be(address + 53)
-        out[RECORDS_COUNT, count] = load32_be(address + 57)
-        out[CRC, count] = crc
-        count += 1
-        at += size
+    return _walk(address_of(data), start, end, 0, check_crc, out, 0)
+
+
+@kernel(
+    f"UniTuple(int64, 3)(int64, int64, int64, int64, {WRITABLE_BYTES}, {WRITABLE_BYTES},"
+    f" {WRITABLE_TABLE})"
+)
+def walk_file(
+    pread: int,
+    descriptor: int,
+    start: int,
+    end: int,
+    buffer: npt.NDArray[np.uint8],
+    controls: npt.NDArray[np.uint8],
+    out: npt.NDArray[np.int64],
+) -> tuple[int, int, int]:
+    """Fill one column of ``out`` for each whole batch in bytes ``[start, end)`` of a file.
+
+    Reads them by itself, so that the interpreter is not asked for as long as all is well, and
+    checks every CRC.
+
+    Args:
+        pread: the address of C's function.
+        descriptor: the file's; open, and nobody closes it meanwhile.
+        start: the first byte of a batch.
+        end: byte after the last.
+        buffer: to read into, time and again.
+        controls: gets the bytes of the control batches, one behind the other.
+        out: gets positions in the file.
+
+    Returns the number of batches, the position in the file behind the last of them, and the bytes
+    used of ``controls``. It stops at whatever is not a good batch of magic 2 that fits the buffer,
+    at an error of the disk, and when ``out`` or ``controls`` is full: the caller goes on in another
+    way, and learns the reason then.
+    """
+    position, count, used = start, 0, 0
+    if buffer.size == 0 or out.shape[0] < BATCH_COLUMNS:
+        return 0, start, 0
+    first = address_of(buffer)
+    while position < end:
+        filled = call_pread(pread, descriptor, first, min(buffer.size, end - position), position)
+        known = count
+        count, stop, status = _walk(first, 0, filled, position, True, out, known)
+        for index in range(known, count):
+            if out[ATTRIBUTES, index] & CONTROL_BIT == 0:
+                continue
+            size = out[SIZE, index]
+            at = out[POSITION, index]
+            if used + size > controls.size:
+                return index, at, used
+            copy_exact(address_of(controls) + used, first + at - position, size)
+            used += size
+        position += stop
+        if stop == 0 or status != OK:
+            break
+    return count, position, used

@@ -22,6 +22,7 @@ from tidelog.kernels import columns as rows
 from tidelog.records.batch import BATCH_HEADER, INT32_MAX, LOG_OVERHEAD
 from tidelog.records.file_records import FileRecords, piece_buffer
 from tidelog.records.memory import BatchColumns, walk
+from tidelog.records.native_walk import walk_natively
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from tidelog.records.file_records import Piece
     from tidelog.records.table import Bytes, Ints
 
-PIECE_BYTES: Final = 4 << 20
-"""Bytes read and walked at a time: smaller ones stay in the cache, but cost more calls."""
+PIECE_BYTES: Final = (1 << 20) + (1 << 16)
+"""Bytes read and walked at a time: as many as stay in a processor's cache, and most batches."""
 
 PART_BYTES: Final = 16 << 20
 """Bytes that a thread checks before their batches are handed on, at first: the headers of as many
@@ -41,9 +42,12 @@ batches as may fit are held in memory. Where batches are large, it becomes up to
 times that, for each part costs its reader some Python."""
 
 _MOST_PARTS: Final = 16
+_SHARES: Final = 4
+"""Parts for each thread at a time, where they come to as many bytes as the next number."""
+_SHARE_BYTES: Final = 16 << 20
 _HELD_BATCHES: Final = 1 << 15
 
-LEAST_PART_BYTES: Final = PIECE_BYTES
+LEAST_PART_BYTES: Final = 4 << 20
 """Below that a second thread does not pay."""
 
 _SEARCH_BYTES: Final = 64 << 10
@@ -69,6 +73,13 @@ class CheckedBatches(NamedTuple):
     batches: BatchColumns
     in_data: BatchColumns
     data: Bytes
+
+
+class _Kept(NamedTuple):
+    """Some good batches, and the bytes of the control batches among them."""
+
+    batches: BatchColumns
+    controls: list[Bytes]
 
 
 class _Part(NamedTuple):
@@ -133,14 +144,18 @@ class BatchChecker:
         left = self._end - start
         helpers = self._helpers
         threads = 1 if helpers is None else helpers.threads
-        if helpers is None or left < threads * min(LEAST_PART_BYTES, self._part_bytes):
+        is_small = left < threads * min(LEAST_PART_BYTES, self._part_bytes)
+        if helpers is None or threads < 2 or is_small:
             return [self._check_part(0, start, min(start + part_bytes, self._end))]
-        while len(self._buffers) < threads:
+        window = min(left, threads * part_bytes)
+        # The more parts, the less a thread waits for the other one at the end.
+        count = threads * max(min(window // threads // _SHARE_BYTES, _SHARES), 1)
+        while len(self._buffers) < count:
             self._buffers.append(piece_buffer(PIECE_BYTES))
-        size = min(left // threads, part_bytes)
+        size = window // count
         tasks = [
             partial(self._check_part, number, start + number * size, start + (number + 1) * size)
-            for number in range(threads)
+            for number in range(count)
         ]
         joined: list[_Part] = []
         for part in helpers.scheduler.run_all("segment-recovery", tasks, helpers.threads):
@@ -164,10 +179,7 @@ class BatchChecker:
             start = self._find_batch(start, stop, buffer)
             if start < 0:
                 return _Part(-1, -1, _of_part([]), None, is_last=False)
-        records = FileRecords(self._file, start, stop)
-        pieces = records.pieces(PIECE_BYTES, check_crc=True, buffer=buffer)
-        found = [_without_data(piece) for piece in pieces]
-        position, error = records.next_position, records.error
+        found, position, error = self._check_bytes(start, stop, buffer)
         if error is not None or position == stop:
             is_last = position == self._end
             return _Part(start, position, _of_part(found), error, is_last)
@@ -179,6 +191,29 @@ class BatchChecker:
         found.append(_without_data(piece._replace(batches=piece.batches.slice(0, 1))))
         position += int(piece.batches.size[0])
         return _Part(start, position, _of_part(found), None, is_last=position == self._end)
+
+    def _check_bytes(
+        self, start: int, stop: int, buffer: Bytes
+    ) -> tuple[list[_Kept], int, CorruptMessage | None]:
+        """Return the good batches in ``[start, stop)``, the byte behind them, what is wrong there.
+
+        What makes compiled code stop, if only the end of the bytes, is looked at by plain code.
+        """
+        found: list[_Kept] = []
+        position = start
+        while position < stop:
+            native = walk_natively(self._file, position, stop, buffer)
+            if native.next_position > position:
+                found.append(_Kept(native.batches, native.controls))
+            records = FileRecords(self._file, native.next_position, stop)
+            pieces = records.pieces(PIECE_BYTES, check_crc=True, buffer=buffer)
+            piece = next(pieces, None)
+            if piece is not None:
+                found.append(_without_data(piece))
+            position = records.next_position
+            if piece is None or records.error is not None:
+                return found, position, records.error
+        return found, position, None
 
     def _find_batch(self, start: int, stop: int, buffer: Bytes) -> int:
         """Return the first byte in ``[start, stop)`` at which a good batch begins; -1 for none."""
@@ -212,29 +247,28 @@ def _int32_at(data: Bytes, places: Ints) -> Ints:
     return found
 
 
-def _without_data(piece: Piece) -> tuple[BatchColumns, list[Bytes]]:
+def _without_data(piece: Piece) -> _Kept:
     """Keep of a piece's bytes, which the next one overwrites, those of the control batches."""
     is_control = piece.batches.is_control
     if not is_control.any():
-        return piece.batches, []
+        return _Kept(piece.batches, [])
     controls = piece.batches.select(is_control)
     starts = controls.position - piece.data_position
-    return piece.batches, [
-        piece.data[start:end].copy()
-        for start, end in zip(starts.tolist(), (starts + controls.size).tolist(), strict=True)
-    ]
+    pairs = zip(starts.tolist(), (starts + controls.size).tolist(), strict=True)
+    return _Kept(piece.batches, [piece.data[start:end].copy() for start, end in pairs])
 
 
-def _of_part(found: list[tuple[BatchColumns, list[Bytes]]]) -> CheckedBatches:
+def _of_part(found: list[_Kept]) -> CheckedBatches:
     """Put what was kept of the pieces of a part behind each other."""
-    batches = BatchColumns.joined([columns for columns, _ in found])
-    data = [part for _, parts in found for part in parts]
+    batches = BatchColumns.joined([kept.batches for kept in found])
+    data = [part for kept in found for part in kept.controls]
     if not data:
         return CheckedBatches(batches, batches, _NO_BYTES)
     array = batches.array.copy()
     array[rows.POSITION] = -1
     is_control = batches.is_control
-    array[rows.POSITION, is_control] = np.cumsum([0, *map(len, data)])[:-1]
+    ends = np.cumsum(batches.size[is_control])
+    array[rows.POSITION, is_control] = ends - batches.size[is_control]
     return CheckedBatches(batches, BatchColumns(array), np.concatenate(data))
 
 

@@ -71,6 +71,9 @@ class CrashFile:
         """Raise: there is no descriptor."""
         raise io.UnsupportedOperation(f"{self.path} lies in memory")
 
+    def native_reads(self) -> None:
+        """Return None: there is no descriptor."""
+
     def size(self) -> int:
         """Return the present size in bytes."""
         with self._use("size"):

@@ -139,3 +139,12 @@ def test_writing_is_refused_without_posix(
         getattr(READER, call)(str(tmp_path / "f"), *arguments)
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_file_gives_compiled_code_nothing_to_read_with(tmp_path: Path) -> None:
+    """Its descriptor may be another file's by now."""
+    file = SYSTEM_FILES.open(str(tmp_path / "f"), "w")
+    file.close()
+
+    with pytest.raises(OSError, match="file is closed"):
+        file.native_reads()

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING
+
 import numba
 import numpy as np
 import pytest
 
+from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.kernels import intrinsics
 from tidelog.kernels.intrinsics import (
     add64,
     address_of,
+    call_pread,
     copy32,
     copy_exact,
     crc_byte,
@@ -32,6 +38,9 @@ from tidelog.kernels.intrinsics import (
     store64_be,
     subtract64,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 INT64S = (0, 1, -1, 7, 127, 128, 2**31, -(2**31), 2**63 - 1, -(2**63), -(2**63) + 1)
 
@@ -75,9 +84,13 @@ def crcs(crc: int, value: int) -> tuple[int, int]:
     return crc_word(crc, value), crc_byte(crc, value & 0xFF)
 
 
+def reads(pread: int, descriptor: int, out: np.ndarray, position: int) -> int:
+    return call_pread(pread, descriptor, address_of(out) + 1, 4, position)
+
+
 @pytest.fixture(scope="module")
 def compiled() -> dict[str, object]:
-    return {f.__name__: numba.njit(f) for f in (numbers, loads, stores, crcs)}
+    return {f.__name__: numba.njit(f) for f in (numbers, loads, stores, crcs, reads)}
 
 
 def test_arithmetic_wraps_as_java_does(compiled: dict[str, object]) -> None:
@@ -120,3 +133,30 @@ def test_crc_steps_are_the_instruction(compiled: dict[str, object], value: int) 
     assert [crcs(c, value) for c in (0, 1, 2**32 - 1)] == [
         compiled["crcs"](c, value) for c in (0, 1, 2**32 - 1)
     ]
+
+
+@pytest.mark.parametrize(
+    ("position", "count", "found"), [(0, 4, b"\0abcd\0"), (3, 2, b"\0de\0\0\0")]
+)
+def test_a_call_of_pread_reads_from_a_place(
+    compiled: dict[str, object], tmp_path: Path, position: int, count: int, found: bytes
+) -> None:
+    """Bytes of the file go where they are wanted, and nowhere else; their number comes back."""
+    path = tmp_path / "file"
+    path.write_bytes(b"abcde")
+    with closing(SYSTEM_FILES.open(str(path))) as file:
+        native = file.native_reads()
+        assert native is not None
+        for read in (reads, compiled["reads"]):
+            out = np.zeros(6, np.uint8)
+            assert read(*native, out, position) == count
+            assert out.tobytes() == found
+
+
+def test_a_call_of_pread_that_fails_gives_minus_one(compiled: dict[str, object]) -> None:
+    """As in C; a descriptor of -1 is never open."""
+    with closing(SYSTEM_FILES.open(os.devnull)) as file:
+        native = file.native_reads()
+    assert native is not None
+    for read in (reads, compiled["reads"]):
+        assert read(native.pread, -1, np.zeros(6, np.uint8), 0) == -1

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.kernels import columns as rows
-from tidelog.kernels.scan import walk_batches
+from tidelog.kernels.scan import walk_batches, walk_file
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import BatchSpec, build_batch
+from tidelog.records.control import build_marker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 RECORD = (1_000, b"key", b"value", ())
 
@@ -157,3 +160,161 @@ def test_an_array_with_too_few_rows_is_refused(run: Callable[[Any], Any]) -> Non
     found = run(walk_batches)(data, 0, data.size, True, np.zeros((13, 4), np.int64))
 
     assert found == (0, 0, rows.BAD_ARGUMENT)
+
+
+class InFile:
+    """What ``walk_file`` finds in the bytes of a file."""
+
+    def __init__(self, path: Path, data: bytes) -> None:
+        path.write_bytes(data)
+        self.file = SYSTEM_FILES.open(str(path))
+        self.size = len(data)
+        self.controls = np.full(200, 99, np.uint8)
+
+    def walk(
+        self, walk: Callable[..., Any], *, start: int = 0, buffer: int = 150, capacity: int = 16
+    ) -> tuple[list[list[int]], int, bytes]:
+        """Return the batches, where the walk ended, and the bytes of the control batches."""
+        reads = self.file.native_reads()
+        assert reads is not None
+        out = np.full((rows.BATCH_COLUMNS, capacity), -99, np.int64)
+        space = np.zeros(buffer, np.uint8)
+        count, position, used = walk(*reads, start, self.size, space, self.controls, out)
+        assert (self.controls[used:] == 99).all()
+        return out[:, :count].T.tolist(), position, self.controls[:used].tobytes()
+
+
+@pytest.fixture
+def in_file(tmp_path: Path) -> Iterator[Callable[[bytes], InFile]]:
+    """Put bytes into a file; all are closed at the end."""
+    opened: list[InFile] = []
+
+    def make(data: bytes) -> InFile:
+        opened.append(InFile(tmp_path / str(len(opened)), data))
+        return opened[-1]
+
+    yield make
+    for one in opened:
+        one.file.close()
+
+
+def marker(offset: int) -> bytes:
+    return build_marker(
+        producer_id=7,
+        producer_epoch=0,
+        coordinator_epoch=1,
+        is_commit=False,
+        timestamp=0,
+        base_offset=offset,
+    )
+
+
+@pytest.mark.parametrize("buffer", [91, 150, 200, 4_096])
+def test_a_file_is_walked_as_its_bytes_are(
+    run: Callable[[Any], Any], in_file: Callable[[bytes], InFile], buffer: int
+) -> None:
+    """However little is read at a time, as long as a batch fits; positions are the file's."""
+    data = b"".join(batch(2 * i) for i in range(12))
+    assert len(batch()) == 91
+
+    found = in_file(data).walk(run(walk_file), buffer=buffer)
+
+    assert walked(walk_batches, data, capacity=16)[:2] == found[:2]
+
+
+def test_a_walk_through_a_file_begins_anywhere(
+    run: Callable[[Any], Any], in_file: Callable[[bytes], InFile]
+) -> None:
+    """At the first byte of a batch."""
+    data = b"".join(batch(2 * i) for i in range(5))
+    start = 3 * len(batch())
+
+    found, position, _ = in_file(data).walk(run(walk_file), start=start)
+
+    assert [row[rows.POSITION] for row in found] == [start, start + len(batch())]
+    assert position == len(data)
+
+
+@pytest.mark.parametrize(
+    ("at", "bytes_"), [(8, b"\xff"), (16, b"\x03"), (16, b"\x00"), (30, b"\xaa")]
+)
+def test_whatever_is_no_good_batch_ends_the_walk_through_a_file(
+    run: Callable[[Any], Any], in_file: Callable[[bytes], InFile], at: int, bytes_: bytes
+) -> None:
+    """Bad lengths, magics and CRCs, and old formats: it says where they begin."""
+    good, bad = batch(), bytearray(batch(2))
+    bad[at : at + 1] = bytes_
+
+    found, position, _ = in_file(good + bytes(bad) + batch(4)).walk(run(walk_file))
+
+    assert (1, len(good)) == (len(found), position)
+
+
+def test_a_batch_larger_than_the_buffer_ends_the_walk_through_a_file(
+    run: Callable[[Any], Any], in_file: Callable[[bytes], InFile]
+) -> None:
+    """The caller reads it in another way."""
+    data = batch() + batch(2, count=40) + batch(42)
+
+    found, position, _ = in_file(data).walk(run(walk_file))
+
+    assert (1, len(batch())) == (len(found), position)
+
+
+def test_the_bytes_of_control_batches_are_kept_as_far_as_there_is_room(
+    run: Callable[[Any], Any], in_file: Callable[[bytes], InFile]
+) -> None:
+    """The walk ends before the first that finds no room, to go on from there."""
+    data = batch() + marker(2) + marker(3) + batch(4) + marker(6) + batch(7)
+    file = in_file(data)
+    assert 2 * len(marker(2)) < len(file.controls) < 3 * len(marker(2))
+
+    found, position, controls = file.walk(run(walk_file))
+    file.controls[:] = 99
+    rest, end, more = file.walk(run(walk_file), start=position)
+
+    assert controls == marker(2) + marker(3)
+    assert more == marker(6)
+    assert [row[rows.BASE_OFFSET] for row in found + rest] == [0, 2, 3, 4, 6, 7]
+    assert end == len(data)
+
+
+def test_full_columns_end_the_walk_through_a_file(
+    run: Callable[[Any], Any], in_file: Callable[[bytes], InFile]
+) -> None:
+    """To go on from there."""
+    data = b"".join(batch(2 * i) for i in range(5))
+
+    found, position, _ = in_file(data).walk(run(walk_file), capacity=3)
+
+    assert (3, 3 * len(batch())) == (len(found), position)
+
+
+def test_a_file_that_cannot_be_read_ends_the_walk_where_it_begins(
+    run: Callable[[Any], Any], in_file: Callable[[bytes], InFile]
+) -> None:
+    """What is wrong, the caller learns when it reads there."""
+    file = in_file(batch() + batch(2))
+    reads = file.file.native_reads()
+    assert reads is not None
+    out = np.zeros((rows.BATCH_COLUMNS, 4), np.int64)
+    space = np.zeros(150, np.uint8)
+
+    end = run(walk_file)(reads.pread, -1, 0, file.size, space, file.controls, out)
+
+    assert end == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("buffer", "shape"), [(0, rows.BATCH_COLUMNS), (150, 3)])
+def test_a_walk_without_room_finds_nothing(
+    run: Callable[[Any], Any], in_file: Callable[[bytes], InFile], buffer: int, shape: int
+) -> None:
+    """Neither bytes nor columns are written where there are none."""
+    file = in_file(batch())
+    reads = file.file.native_reads()
+    assert reads is not None
+    out, space = np.zeros((shape, 4), np.int64), np.zeros(buffer, np.uint8)
+
+    end = run(walk_file)(*reads, 0, file.size, space, file.controls, out)
+
+    assert end == (0, 0, 0)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.kernels import gate
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.control import build_marker
 from tidelog.records.memory import walk
@@ -15,7 +17,8 @@ from tidelog.segment.checked_batches import BatchChecker, CheckedBatches, Helper
 from tidelog.testing import CrashFileSystem, ManualClock, ManualScheduler, build_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tidelog.env.files import OpenFile
 
@@ -33,10 +36,36 @@ def file_of(data: bytes) -> OpenFile:
     return fs.open(PATH)
 
 
-def checked(data: bytes, threads: int, part_bytes: int) -> tuple[list[CheckedBatches], str]:
+@pytest.fixture(params=["memory", "disk"])
+def file_with(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Callable[[bytes], OpenFile]]:
+    """Make files that only Python reads, or such that compiled code reads by itself."""
+    if request.param == "memory":
+        yield file_of
+        return
+    opened: list[OpenFile] = []
+
+    def make(data: bytes) -> OpenFile:
+        path = tmp_path / str(len(opened))
+        path.write_bytes(data)
+        opened.append(SYSTEM_FILES.open(str(path)))
+        return opened[-1]
+
+    gate.force(True)
+    yield make
+    gate.force(None)
+    for file in opened:
+        file.close()
+
+
+def checked(
+    data: bytes, threads: int, part_bytes: int, file: OpenFile | None = None
+) -> tuple[list[CheckedBatches], str]:
     """Return what was found, and the reason why the bytes behind it are bad."""
     helpers = Helpers(ManualScheduler(ManualClock()), threads)
-    checker = BatchChecker(file_of(data), len(data), FIRST_OFFSET, helpers, part_bytes=part_bytes)
+    file = file or file_of(data)
+    checker = BatchChecker(file, len(data), FIRST_OFFSET, helpers, part_bytes=part_bytes)
     found = list(checker.pieces())
     return found, "" if checker.error is None else checker.error.reason
 
@@ -81,7 +110,9 @@ DAMAGE: dict[str, Callable[[bytes, int], bytes]] = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_parts_hold_what_one_walk_over_all_finds(damage: str, threads: int) -> None:
+def test_parts_hold_what_one_walk_over_all_finds(
+    file_with: Callable[[bytes], OpenFile], damage: str, threads: int
+) -> None:
     """Wherever parts begin, on whatever thread, and whatever is wrong wherever."""
     rng = Random(f"{damage}{threads}")
     for _ in range(12):
@@ -89,17 +120,19 @@ def test_parts_hold_what_one_walk_over_all_finds(damage: str, threads: int) -> N
         data = DAMAGE[damage](whole, rng.randrange(1, len(whole)))
         part_bytes = rng.randint(200, 4_000)
 
-        found, reason = checked(data, threads, part_bytes)
+        found, reason = checked(data, threads, part_bytes, file_with(data))
 
         assert walked(data) == (headers(found), reason)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_the_bytes_of_control_batches_come_along(threads: int) -> None:
+def test_the_bytes_of_control_batches_come_along(
+    file_with: Callable[[bytes], OpenFile], threads: int
+) -> None:
     """Though the buffers are used again; of other batches no bytes are there."""
     data = log_of(50, Random(1))
 
-    found, _ = checked(data, threads, 2_000)
+    found, _ = checked(data, threads, 2_000, file_with(data))
 
     markers = 0
     for piece in found:
@@ -147,3 +180,16 @@ def test_a_small_file_is_left_to_one_thread() -> None:
 
     assert sum(len(piece.batches) for piece in checker.pieces()) == 20
     assert len(data) > 20 * BATCH_HEADER.size
+
+
+def test_a_large_window_has_several_parts_for_each_thread(
+    monkeypatch: pytest.MonkeyPatch, file_with: Callable[[bytes], OpenFile]
+) -> None:
+    """They join up as two parts do."""
+    monkeypatch.setattr("tidelog.segment.checked_batches._SHARE_BYTES", 1_000)
+    data = log_of(200, Random(3))
+
+    found, reason = checked(data, 2, 8_000, file_with(data))
+
+    assert walked(data) == (headers(found), reason)
+    assert len(found) > len(data) // 8_000

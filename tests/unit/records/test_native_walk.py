@@ -1,0 +1,113 @@
+"""Batches found by compiled code that reads the file by itself."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.env.system_files import SYSTEM_FILES, SystemFiles
+from tidelog.kernels import gate
+from tidelog.records.control import build_marker
+from tidelog.records.file_records import piece_buffer
+from tidelog.records.memory import walk
+from tidelog.records.native_walk import NativeWalk, walk_natively
+from tidelog.testing import CrashFileSystem, build_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tidelog.env.files import FileSystem
+
+
+@pytest.fixture(autouse=True)
+def kernels() -> Iterator[None]:
+    """Use compiled code for files of any size."""
+    gate.force(True)
+    yield
+    gate.force(None)
+
+
+def batch(offset: int, size: int = 100) -> bytes:
+    return build_batch([(0, None, bytes(size), ())], base_offset=offset)
+
+
+def marker(offset: int) -> bytes:
+    return build_marker(
+        producer_id=7,
+        producer_epoch=0,
+        coordinator_epoch=1,
+        is_commit=True,
+        timestamp=0,
+        base_offset=offset,
+    )
+
+
+def found_in(fs: FileSystem, path: str, start: int, end: int, buffer: int = 5_000) -> NativeWalk:
+    with closing(fs.open(path)) as file:
+        return walk_natively(file, start, end, piece_buffer(buffer))
+
+
+def test_batches_are_those_of_a_walk_over_the_bytes(tmp_path: Path) -> None:
+    """With positions in the file, up to the first that does not end in the range."""
+    data = b"".join(batch(offset, 10 + offset) for offset in range(300))
+    path = tmp_path / "log"
+    path.write_bytes(data)
+
+    found = found_in(SYSTEM_FILES, str(path), 0, len(data) - 1)
+
+    expected = walk(data, 0, len(data) - 1, check_crc=True)
+    assert found.batches.array.tolist() == expected.batches.array.tolist()
+    assert found.next_position == expected.next_position
+    assert found.controls == []
+
+
+def test_more_batches_than_there_is_room_for_at_a_time(tmp_path: Path) -> None:
+    """Small batches and markers fill columns and buffers several times."""
+    data = b"".join(marker(n) if n % 2 else batch(n, 1) for n in range(3_000))
+    path = tmp_path / "log"
+    path.write_bytes(data)
+
+    found = found_in(SYSTEM_FILES, str(path), 0, len(data))
+
+    assert found.batches.base_offset.tolist() == list(range(3_000))
+    assert found.next_position == len(data)
+    assert b"".join(part.tobytes() for part in found.controls) == b"".join(
+        marker(n) for n in range(1, 3_000, 2)
+    )
+
+
+def test_a_walk_ends_before_what_is_no_good_batch(tmp_path: Path) -> None:
+    """The good ones before it are found."""
+    data = batch(0) + batch(1)[:-1] + b"x" + batch(2)
+    path = tmp_path / "log"
+    path.write_bytes(data)
+
+    found = found_in(SYSTEM_FILES, str(path), 0, len(data))
+
+    assert (found.batches.count, found.next_position) == (1, len(batch(0)))
+
+
+def test_nothing_is_found_where_compiled_code_cannot_read(tmp_path: Path) -> None:
+    """In memory, and where a read moves the file's position: the range is left as it is."""
+    memory = CrashFileSystem()
+    memory.write("/log", batch(0))
+    path = tmp_path / "log"
+    path.write_bytes(batch(0))
+
+    for fs, name in ((memory, "/log"), (SystemFiles(has_posix=False), str(path))):
+        found = found_in(fs, name, 0, len(batch(0)))
+        assert (found.batches.count, found.next_position) == (0, 0)
+
+
+def test_little_work_does_not_load_the_compiler(tmp_path: Path) -> None:
+    """As everywhere: a short command never waits for it."""
+    gate.force(False)
+    path = tmp_path / "log"
+    path.write_bytes(batch(0))
+
+    found = found_in(SYSTEM_FILES, str(path), 0, len(batch(0)))
+
+    assert (found.batches.count, found.next_position) == (0, 0)
