@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -45,3 +48,15 @@ def test_the_golden_batch_has_the_checksum_it_states() -> None:
     )
 
     assert crc32c(batch[21:]) == 0xD70A9A39
+
+
+def test_a_checksum_loads_the_compiled_module_alone() -> None:
+    """A short command sums one batch: it does not wait for a package's command line and version."""
+    code = (
+        "import sys; from tidelog.codec.crc32c import crc32c; print(crc32c(b'123456789'),"
+        "[name for name in ('crc32c', 'importlib.metadata', 'argparse') if name in sys.modules])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert f"{0xE3069283} []" == done.stdout.strip()
