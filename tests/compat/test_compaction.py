@@ -170,7 +170,8 @@ def clean_here(log: Log, end: int, now_ms: int) -> None:
     """Clean all below ``end``."""
     settings = CleanerSettings(128 << 20, 0.9)
     pace = Pace(1 << 20, lambda: None)
-    cleaner = Cleaner(settings, clock=SYSTEM_CLOCK, rng=Random(0), pace=pace)
+    scheduler = InlineScheduler()
+    cleaner = Cleaner(settings, clock=SYSTEM_CLOCK, scheduler=scheduler, rng=Random(0), pace=pace)
     cleaner.clean(log, Cleanable(0, end), now_ms)
 
 

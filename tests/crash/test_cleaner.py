@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tidelog.env.scheduler import InlineScheduler
 from tidelog.testing import PowerCut
 from tidelog.testing.cleaning import CleanerHome, kept, last_values
 
@@ -38,20 +39,25 @@ def filled(seed: int) -> CleanerHome:
     return home
 
 
-def clean(home: CleanerHome) -> None:
-    """Open as after a crash, clean twice with a small map, delete what was replaced."""
+def clean(home: CleanerHome, writes: str = "late") -> None:
+    """Open as after a crash, clean twice with a small map, delete what was replaced.
+
+    ``writes``: a new segment is written, synced and swapped in "at once", or as "late" as helping
+    threads may: when the next one is filled.
+    """
     log = home.open(clean=False)
-    first = home.clean(log, map_bytes=24 * 4)
+    scheduler = InlineScheduler() if writes == "at once" else home.scheduler
+    first = home.clean(log, map_bytes=24 * 4, scheduler=scheduler)
     home.clock.advance(0)
-    home.clean(log, first_dirty=first.end_offset)
+    home.clean(log, first_dirty=first.end_offset, scheduler=scheduler)
     home.clock.advance(0)
     log.close()
 
 
-def count_operations() -> int:
+def count_operations(writes: str = "late") -> int:
     home = filled(0)
     before = len(home.fs.operations)
-    clean(home)
+    clean(home, writes)
     return len(home.fs.operations) - before
 
 
@@ -66,7 +72,10 @@ def seen(home: CleanerHome) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])
 @pytest.mark.parametrize("how", ["power cut", "kill"])
-def test_a_crash_after_any_operation_of_a_cleaning_loses_nothing(seed: int, how: str) -> None:
+@pytest.mark.parametrize("writes", ["late", "at once"])
+def test_a_crash_after_any_operation_of_a_cleaning_loses_nothing(
+    seed: int, how: str, writes: str
+) -> None:
     """At every point the log opens by itself; what readers end up with is what it was.
 
     Each changing operation is the last one once, the renames of the swap among them; of those not
@@ -76,11 +85,11 @@ def test_a_crash_after_any_operation_of_a_cleaning_loses_nothing(seed: int, how:
     """
     values, end, sequence, left, all_records = seen(filled(0))
     assert left == []
-    for operations in range(count_operations()):
+    for operations in range(count_operations(writes)):
         home = filled(seed)
         home.fs.crash_after(operations)
         with pytest.raises(PowerCut):
-            clean(home)
+            clean(home, writes)
         if how == "kill":
             home.fs._faults.reset()  # the process ends, the machine goes on
             home.restart()
@@ -120,7 +129,7 @@ def contents(home: CleanerHome) -> str:
     return found.hexdigest()
 
 
-def crashed(seeds: int) -> Iterator[CleanerHome]:
+def crashed(seeds: int, writes: str) -> Iterator[CleanerHome]:
     """Yield what a crash at each moment leaves: all, nothing, or parts of what was not synced.
 
     "any" keeps some of the unsynced renames and deletions and loses others, whichever came first;
@@ -128,26 +137,27 @@ def crashed(seeds: int) -> Iterator[CleanerHome]:
     """
     ways: list[tuple[Kept, int]] = [("all", 0), ("none", 0)]
     ways += [(kind, seed) for seed in range(seeds) for kind in ("prefix", "any")]
-    for operations in range(count_operations() + 1):
+    for operations in range(count_operations(writes) + 1):
         for left, seed in ways:
             home = filled(seed)
             home.fs.crash_after(operations)
             with suppress(PowerCut):
-                clean(home)
+                clean(home, writes)
             home.power_cut(left)
             yield home
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
+@pytest.mark.parametrize("writes", ["late", "at once"])
 def test_every_state_a_crash_may_leave_of_a_swap_is_recovered_from(
-    capsys: pytest.CaptureFixture[str],
+    writes: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each state that differs from those before is opened; the number of states is printed."""
     values, end, sequence, _, all_records = seen(filled(0))
     states: set[str] = set()
     crashes = 0
-    for home in crashed(seeds=6):
+    for home in crashed(6, writes):
         crashes += 1
         state = contents(home)
         if state not in states:

@@ -11,6 +11,7 @@ import pytest
 
 from tidelog.cleaner.cleaner import Cleanable, Cleaner, CleanerSettings
 from tidelog.cleaner.pace import Pace
+from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.kernels import gate
 from tidelog.log.log import Log
@@ -103,6 +104,7 @@ def clean(log: Log, first_dirty: int, end: int, now_ms: int) -> int:
     cleaner = Cleaner(
         CleanerSettings(1 << 20, 0.9),
         clock=ManualClock(now_ms),
+        scheduler=InlineScheduler(),
         rng=Random(2),
         pace=Pace(1 << 16, lambda: None),
     )

@@ -9,12 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tidelog.codec.compression import Codec
+from tidelog.env.scheduler import InlineScheduler, ThreadScheduler
 from tidelog.kernels import gate
 from tidelog.testing.cleaning import CleanerHome, batch_headers, last_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tidelog.env.scheduler import Scheduler
     from tidelog.log.log import Log
 
 RETENTION_MS = 1000
@@ -55,7 +57,8 @@ pytestmark = pytest.mark.usefixtures("_gate")
 class History:
     """Plays steps on a log, cleans when told to, and compares what readers see."""
 
-    def __init__(self) -> None:
+    def __init__(self, scheduler: Scheduler | None = None) -> None:
+        self.scheduler = scheduler
         self.home = CleanerHome(delete_retention_ms=RETENTION_MS, internal_segment_bytes=600)
         self.log = self.home.open()
         self.dirty = 0
@@ -94,6 +97,7 @@ class History:
             first_dirty=found.cleanable.first_dirty_offset,
             end=found.cleanable.first_uncleanable_offset,
             map_bytes=24 * keys,
+            scheduler=self.scheduler,
         )
         self.dirty = cleaned.end_offset
         assert before == self.seen()
@@ -233,14 +237,32 @@ def test_kernels_and_plain_code_leave_the_same_files(steps: list[Any]) -> None:
     left = []
     for with_kernels in (True, False):
         gate.force(with_kernels)
-        history = History()
-        with history.log:
-            for step in steps:
-                history.play(step)
-            history.clean(keys=3)
-            history.clean(keys=100)
-        home = history.home
-        home.clock.advance(60_000)
-        left.append({name: home.read(name) for name in home.files()})
+        left.append(files_left_by(History(), steps))
 
     assert left[0] == left[1]
+
+
+@HISTORIES
+@given(steps=STEPS)
+def test_whoever_writes_the_files_are_the_same(steps: list[Any]) -> None:
+    """Helping threads, the cleaning itself as it goes, or only at last: same bytes, same names."""
+    threads = ThreadScheduler(2)
+    threads.start()
+    try:
+        left = [files_left_by(History(how), steps) for how in (None, InlineScheduler(), threads)]
+    finally:
+        threads.shutdown()
+
+    assert left[0] == left[1] == left[2]
+
+
+def files_left_by(history: History, steps: list[Any]) -> dict[str, bytes]:
+    """Play the steps, clean at last; return all files with their bytes."""
+    with history.log:
+        for step in steps:
+            history.play(step)
+        history.clean(keys=3)
+        history.clean(keys=100)
+    home = history.home
+    home.clock.advance(60_000)
+    return {name: home.read(name) for name in home.files()}

@@ -46,6 +46,7 @@ def test_a_cleaning_stays_within_its_memory(tmp_path: Path) -> None:
             cleaner = Cleaner(
                 CleanerSettings(map_bytes, 0.9),
                 clock=SYSTEM_CLOCK,
+                scheduler=scheduler,
                 rng=Random(0),
                 pace=Pace(PIECE_BYTES, lambda: None),
             )

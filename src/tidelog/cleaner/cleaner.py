@@ -6,15 +6,15 @@ cleaned, other logs, or checkpoints. Kafka: ``Cleaner``.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.cleaner.aside import Aside
 from tidelog.cleaner.cleanable import GroupLimits, group_by_size, sizes_of
 from tidelog.cleaner.copy import Copier, Round
 from tidelog.cleaner.key_map import KeyMapBuilder
 from tidelog.cleaner.offset_map import OffsetMap
+from tidelog.cleaner.swap import Swaps, behind
 from tidelog.cleaner.tally import Tally
-from tidelog.errors import CleaningAborted, SegmentOffsetOverflow
 from tidelog.kernels.gate import use_kernels
 
 if TYPE_CHECKING:
@@ -25,11 +25,10 @@ if TYPE_CHECKING:
     from tidelog.cleaner.pace import Pace
     from tidelog.cleaner.record_filter import Filtered
     from tidelog.env.clock import Clock
+    from tidelog.env.scheduler import Scheduler
     from tidelog.log.log import Log
     from tidelog.segment.segment import LogSegment
     from tidelog.segment.txn_index import AbortedTxn
-
-_log = logging.getLogger(__name__)
 
 
 class CleanerSettings(NamedTuple):
@@ -65,17 +64,26 @@ class Cleaned(NamedTuple):
 class Cleaner:
     """Cleans one log at a time. Source: Kafka Cleaner."""
 
-    def __init__(self, settings: CleanerSettings, *, clock: Clock, rng: Random, pace: Pace) -> None:
+    def __init__(
+        self,
+        settings: CleanerSettings,
+        *,
+        clock: Clock,
+        scheduler: Scheduler,
+        rng: Random,
+        pace: Pace,
+    ) -> None:
         self._settings: Final = settings
         self._clock: Final = clock
+        self._scheduler: Final = scheduler
         self._rng: Final = rng
         self._pace: Final = pace
 
     def clean(self, log: Log, cleanable: Cleanable, now_ms: int) -> Cleaned:
         """Compact ``log`` up to where the map is full, or to where its cleanable part ends.
 
-        Each group of segments is durable and in place before the next one begins; after an abort
-        or an error those done stay.
+        Each group of segments is made durable and put in place while the next one is cleaned, no
+        later; after an abort or an error those done stay.
 
         Raises:
             CleaningAborted: the check between two pieces asked for it, or a segment with offsets
@@ -92,8 +100,14 @@ class Cleaner:
         mapped = self._clock.monotonic_ns()
         tally.map_ns = mapped - started
         copier = Copier(plan, tally, self._pace)
-        for group in _groups(log, end_offset, cleanable):
-            _Swap(log, self._pace).clean(copier, group)
+        aside = Aside(self._scheduler)
+        swaps = Swaps(log, copier, self._pace, aside)
+        try:
+            for group in _groups(log, end_offset, cleanable):
+                swaps.clean(group)
+        finally:
+            swaps.settle()
+            aside.forget_ended()
         tally.copy_ns = self._clock.monotonic_ns() - mapped
         return Cleaned(end_offset, tally)
 
@@ -111,7 +125,7 @@ class Cleaner:
         plan, end_offset = self._map(log, cleanable, now_ms, tally)
         copier = Copier(plan._replace(on_dropped=on_dropped), tally, self._pace)
         for group in _groups(log, end_offset, cleanable):
-            copier.copy(group, _behind(log, group), log.producers.producers, _Nowhere())
+            copier.copy(group, behind(log, group), log.producers.producers, _Nowhere())
         return Cleaned(end_offset, tally)
 
     def _map(self, log: Log, cleanable: Cleanable, now_ms: int, tally: Tally) -> tuple[Round, int]:
@@ -151,10 +165,6 @@ def _groups(log: Log, end_offset: int, cleanable: Cleanable) -> list[list[LogSeg
     return [[next(remaining) for _ in group] for group in group_by_size(sizes, limits)]
 
 
-def _behind(log: Log, group: Sequence[LogSegment]) -> tuple[LogSegment, ...]:
-    return tuple(s for s in log.segments if s.base_offset > group[-1].base_offset)
-
-
 class _Nowhere:
     """Takes what would be written, and forgets it."""
 
@@ -163,54 +173,3 @@ class _Nowhere:
 
     def name_aborted(self, aborted: Sequence[AbortedTxn]) -> None:
         pass
-
-
-class _Swap:
-    """Copies one group into a new segment, and puts that into the group's place."""
-
-    def __init__(self, log: Log, pace: Pace) -> None:
-        self._log = log
-        self._pace = pace
-
-    def clean(self, copier: Copier, group: Sequence[LogSegment]) -> None:
-        """Copy, make durable, swap. On an abort or an error the new segment is deleted."""
-        log = self._log
-        new = log.new_cleaned_segment(group[0].base_offset)
-        try:
-            self._fill(copier, group, new)
-        except SegmentOffsetOverflow as overflow:
-            new.delete()
-            overflowed = [segment for segment in group if segment.has_overflow()]
-            if not overflowed:  # an offset in the middle of a segment is damaged
-                raise
-            for segment in overflowed:
-                _log.warning("segment-split path=%s reason=%s", segment.path, overflow)
-                log.split_segment(segment)
-            raise CleaningAborted(f"a segment of {log.directory} was split") from overflow
-        except BaseException:
-            new.delete()
-            raise
-        log.replace_segments([new], group)
-
-    def _fill(self, copier: Copier, group: Sequence[LogSegment], new: LogSegment) -> None:
-        log = self._log
-        with log.watch("cleaning"):
-            copier.copy(group, _behind(log, group), log.producers.producers, _SegmentTarget(new))
-            self._pace.check()
-            new.become_inactive()
-            new.flush()
-            new.set_modified_ms(group[-1].modified_ms)
-
-
-class _SegmentTarget:
-    """A segment that batches are appended to."""
-
-    def __init__(self, segment: LogSegment) -> None:
-        self._segment = segment
-
-    def append(self, filtered: Filtered) -> None:
-        batches = filtered.batches
-        self._segment.append(int(batches.last_offset[-1]), filtered.data, batches)
-
-    def name_aborted(self, aborted: Sequence[AbortedTxn]) -> None:
-        self._segment.update_txn_index(aborted)

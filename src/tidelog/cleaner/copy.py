@@ -32,7 +32,7 @@ class Target(Protocol):
     """Where the batches that are left go: a new segment, or nowhere."""
 
     def append(self, filtered: Filtered) -> None:
-        """Take batches, in order; they are overwritten afterwards."""
+        """Take batches, in order; those taken before are overwritten afterwards, but not these."""
 
     def name_aborted(self, aborted: Sequence[AbortedTxn]) -> None:
         """Take note of aborted transactions that still have records."""

@@ -221,7 +221,13 @@ class LogCleaner:
 
         piece_bytes = max(2 * config.log_cleaner_io_buffer_size // threads, LEAST_PIECE_BYTES)
         pace = Pace(piece_bytes, check, self.throttle)
-        return Cleaner(settings, clock=machine.clock, rng=machine.rng, pace=pace)
+        return Cleaner(
+            settings,
+            clock=machine.clock,
+            scheduler=machine.scheduler,
+            rng=machine.rng,
+            pace=pace,
+        )
 
     # What it has done
 

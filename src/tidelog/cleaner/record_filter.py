@@ -35,7 +35,7 @@ GROWTH_BYTES: Final = 10
 
 
 class Filtered(NamedTuple):
-    """Batches that are left, in one buffer that the next ones overwrite, and their headers."""
+    """Batches that are left, in one of two buffers, and their headers."""
 
     data: Bytes
     batches: BatchColumns
@@ -68,6 +68,7 @@ class RecordFilter:
         self._on_dropped = on_dropped
         self._table = KeyTable(with_kernels=offset_map.with_kernels)
         self._out: Bytes = np.empty(0, np.uint8)
+        self._taken: Bytes = np.empty(0, np.uint8)
         self._batches: list[BatchColumns] = []
         self.filled_bytes = 0
 
@@ -109,10 +110,14 @@ class RecordFilter:
                 outcome.name(run, self._table, self._tally, self._on_dropped)
 
     def take(self) -> Filtered | None:
-        """Return all that is left and was not taken yet, None for nothing."""
+        """Return all that is left and was not taken yet, None for nothing.
+
+        It stays as it is until something is added after the next time.
+        """
         if not self._batches:
             return None
         filtered = Filtered(self._out[: self.filled_bytes], BatchColumns.joined(self._batches))
+        self._out, self._taken = self._taken, self._out
         self._batches, self.filled_bytes = [], 0
         return filtered
 

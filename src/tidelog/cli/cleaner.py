@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tidelog.cli.acting import ClockAt, open_to_act
 from tidelog.cli.compact import facts_as_json
 from tidelog.env.overlay_files import OverlayFiles
+from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.explain.compaction import Compaction
 from tidelog.explain.picture import format_bytes
@@ -27,6 +28,7 @@ def run(args: Namespace) -> int:
             acting.directory,
             now_ms=acting.now_ms,
             clock=ClockAt(acting.now_ms),
+            scheduler=InlineScheduler(),
             rng=random.SystemRandom(),
             is_plan=True,
         )

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.cleaner.aside import HANDS
 from tidelog.cli.acting import ClockAt, open_to_act
 from tidelog.env.overlay_files import OverlayFiles
+from tidelog.env.scheduler import ThreadScheduler
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.explain.compaction import Compaction
 from tidelog.explain.picture import format_bytes
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterator
 
     from tidelog.env.files import FileSystem
+    from tidelog.env.scheduler import Scheduler
     from tidelog.explain.compaction import CompactionFacts
 
 _NOT_COMPACTED: Final = "not compacted (cleanup.policy has no compact; give one with -o)"
@@ -29,11 +34,12 @@ def run(args: Namespace) -> int:
 def apply_compaction(args: Namespace, *, is_plan: bool) -> int:
     """Do it, or say what would be done; the same code does both."""
     fs: FileSystem = OverlayFiles(SYSTEM_FILES) if is_plan else SYSTEM_FILES
-    with open_to_act(args, fs, args.topics) as acting:
+    with _writers() as scheduler, open_to_act(args, fs, args.topics) as acting:
         compaction = Compaction(
             acting.directory,
             now_ms=acting.now_ms,
             clock=ClockAt(acting.now_ms),
+            scheduler=scheduler,
             rng=random.SystemRandom(),
             is_plan=is_plan,
         )
@@ -49,6 +55,17 @@ def apply_compaction(args: Namespace, *, is_plan: bool) -> int:
             else:
                 _print(facts, "would drop" if is_plan else "dropped")
     return 0
+
+
+@contextmanager
+def _writers() -> Iterator[Scheduler]:
+    """Start threads that write what is cleaned, and make it durable, while more is read."""
+    scheduler = ThreadScheduler(HANDS, "tidelog-compact")
+    scheduler.start()
+    try:
+        yield scheduler
+    finally:
+        scheduler.shutdown()
 
 
 def facts_as_json(facts: CompactionFacts) -> dict[str, Any]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tidelog.cleaner.pick import LogToClean
     from tidelog.cleaner.tally import Tally
     from tidelog.env.clock import Clock
+    from tidelog.env.scheduler import Scheduler
     from tidelog.manager.data_directory import DataDirectory
 
 PIECE_BYTES: Final = 1 << 20
@@ -77,6 +78,7 @@ class Compaction:
         *,
         now_ms: int,
         clock: Clock,
+        scheduler: Scheduler,
         rng: Random,
         is_plan: bool,
         on_dropped: Callable[[Dropped], None] = lambda _: None,
@@ -91,7 +93,7 @@ class Compaction:
             config.log_cleaner_dedupe_buffer_size, config.log_cleaner_io_buffer_load_factor
         )
         pace = Pace(PIECE_BYTES, lambda: None)
-        self._cleaner = Cleaner(settings, clock=clock, rng=rng, pace=pace)
+        self._cleaner = Cleaner(settings, clock=clock, scheduler=scheduler, rng=rng, pace=pace)
 
     def examine(self, topic: str, partition: int) -> CompactionFacts:
         """Say how a log stands, without looking at its keys."""

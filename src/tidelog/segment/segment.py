@@ -372,10 +372,14 @@ class LogSegment(SegmentReader):
 
         May run on any thread; OSError if the segment is closed or deleted meanwhile.
         """
-        self._files.log.sync()
+        self.flush_records()
         with self._files_lock:
             if not self._is_closed:
                 self._files.sync_indexes()
+
+    def flush_records(self) -> None:
+        """Make the batches durable that are appended by now, but not the indexes; as ``flush``."""
+        self._files.log.sync()
 
     def close(self) -> None:
         """Note the greatest timestamp, trim all files, make them durable and let go of them.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tidelog.cleaner.cleaner import Cleaned
+    from tidelog.env.scheduler import Scheduler
     from tidelog.log.log import Log
     from tidelog.records.batch import BatchHeader
     from tidelog.records.record import Record
@@ -80,11 +81,22 @@ class CleanerHome(LogHome):
         map_bytes: int = 24 * 1000,
         load_factor: float = 0.9,
         check: Callable[[], None] = lambda: None,
+        scheduler: Scheduler | None = None,
     ) -> Cleaner:
-        """Return a cleaner whose map has room for 900 keys."""
+        """Return a cleaner whose map has room for 900 keys.
+
+        Without a ``scheduler`` it takes the home's, which runs nothing while the cleaning does:
+        so whatever may be written later is written as late as it can be.
+        """
         settings = CleanerSettings(map_bytes, load_factor)
         pace = Pace(512, check)
-        return Cleaner(settings, clock=self.clock, rng=Random(0), pace=pace)
+        return Cleaner(
+            settings,
+            clock=self.clock,
+            scheduler=scheduler or self.scheduler,
+            rng=Random(0),
+            pace=pace,
+        )
 
     def clean(
         self,

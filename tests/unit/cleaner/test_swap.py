@@ -1,0 +1,131 @@
+"""When a cleaned segment takes its place, and what happens if it cannot be written."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.env.scheduler import InlineScheduler
+from tidelog.errors import CleaningAborted, KafkaStorageError
+from tidelog.testing.cleaning import CleanerHome, kept
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.env.scheduler import Scheduler
+    from tidelog.log.log import Log
+
+GROUPS = 3
+EIO, ENOSPC = (OSError(code, "as planned") for code in (errno.EIO, errno.ENOSPC))
+
+
+@pytest.fixture(params=["at once", "late"])
+def how(request: pytest.FixtureRequest) -> str:
+    """Have everything written at once, or only when somebody waits for it."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def home() -> CleanerHome:
+    """A log whose segments stay apart: each is a group of its own."""
+    return CleanerHome(internal_segment_bytes=400)
+
+
+@pytest.fixture
+def log(home: CleanerHome) -> Iterator[Log]:
+    """Three segments, in each a record that goes and one that stays."""
+    log = home.open()
+    for number in range(GROUPS):
+        home.append(log, ("same", number), (f"key {number}", "v" * 250))
+        log.roll()
+    yield log
+    if not home.failures:
+        log.close()
+
+
+def scheduler(home: CleanerHome, how: str) -> Scheduler:
+    return InlineScheduler() if how == "at once" else home.scheduler
+
+
+def cleaned_offsets(log: Log) -> list[int]:
+    return [offset for offset, _, _ in kept(log)]
+
+
+def test_nothing_is_swapped_in_before_it_is_durable(home: CleanerHome, log: Log, how: str) -> None:
+    """Of each new segment the bytes are synced, then it is renamed, in the order of the log."""
+    before = len(home.fs.operations)
+
+    home.clean(log, scheduler=scheduler(home, how))
+
+    seen = [
+        (operation.name, operation.path[-len("0.log.cleaned") :])
+        for operation in home.fs.operations[before:]
+        if operation.path.endswith(".log.cleaned") and operation.name in {"sync", "rename"}
+    ]
+    assert seen == [
+        (name, f"{2 * number}.log.cleaned")
+        for number in range(GROUPS)
+        for name in ("sync", "rename")
+    ]
+
+
+@pytest.mark.parametrize("number", range(GROUPS))
+def test_a_failed_sync_swaps_nothing_in_and_takes_the_directory_offline(
+    home: CleanerHome, log: Log, how: str, number: int
+) -> None:
+    """Nobody knows what the disk holds then; the segments before are in place, and stay."""
+    home.fs.fail("sync", f"{2 * number:020}.log.cleaned", EIO)
+
+    with pytest.raises(KafkaStorageError):
+        home.clean(log, scheduler=scheduler(home, how))
+
+    assert home.failures != []
+    assert home.files(".cleaned") == []
+    with pytest.raises(KafkaStorageError):
+        home.clean(log, scheduler=scheduler(home, how))
+
+
+@pytest.mark.parametrize("number", range(GROUPS))
+def test_a_full_disk_ends_the_cleaning_and_leaves_the_log_online(
+    home: CleanerHome, log: Log, how: str, number: int
+) -> None:
+    """The groups before are cleaned, that one and those behind are as they were."""
+    home.fs.fail("pwrite", f"{2 * number:020}.log.cleaned", ENOSPC)
+
+    with pytest.raises(KafkaStorageError):
+        home.clean(log, scheduler=scheduler(home, how))
+
+    assert home.failures == []
+    assert home.files(".cleaned") == []
+    left = [offset for offset in range(2 * GROUPS) if offset % 2 or offset >= 2 * number]
+    assert cleaned_offsets(log) == left
+
+    home.clean(log, scheduler=scheduler(home, how))
+
+    assert cleaned_offsets(log) == [1, 3, 4, 5]
+
+
+def test_what_is_on_its_way_at_an_abort_gets_there(home: CleanerHome, log: Log, how: str) -> None:
+    """The group before is cleaned already and takes its place; of the next nothing is left."""
+    steps: list[int] = []
+
+    def check() -> None:
+        steps.append(1)
+        if len(steps) == GROUPS + 3:  # each was read for the map; one is copied, and checked again
+            raise CleaningAborted("told to")
+
+    with pytest.raises(CleaningAborted):
+        home.clean(log, check=check, scheduler=scheduler(home, how))
+
+    assert cleaned_offsets(log) == [1, 2, 3, 4, 5]
+    assert home.files(".cleaned") == []
+
+
+def test_nothing_is_left_with_the_scheduler(home: CleanerHome, log: Log) -> None:
+    """A cleaning that has ended has nothing left to do but the deletions it scheduled."""
+    home.clean(log)
+
+    assert {name for name in home.scheduler.pending() if "cleaner" in name} == set()
