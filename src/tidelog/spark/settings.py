@@ -12,7 +12,9 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Final
 
-from tidelog.spark.java import find_java, temporary_folder
+from tidelog.spark.interpreter import worker_python
+from tidelog.spark.java import find_java
+from tidelog.spark.scripts import temporary_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +34,14 @@ UNCHECKED: Final = (
 
 COLLECTOR: Final = "-XX:+UseParallelGC"
 """Java's usual collector has work at each write of a reference, and a scan is full of them."""
+
+CHECKPOINT_FILES: Final = "spark.hadoop.fs.AbstractFileSystem.file.impl"
+"""What writes the files of a stream's checkpoint to a local disk."""
+
+WITHOUT_CHECKSUM_FILES: Final = "org.apache.hadoop.fs.local.RawLocalFs"
+"""Spark asks for checkpoint files without checksum files, and Hadoop's usual class makes them all
+the same. It starts a process for each look at a link and each change of permissions: sixteen for a
+micro-batch, and half of them for checksum files."""
 
 _JAVA_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 
@@ -62,6 +72,7 @@ def local_conf() -> dict[str, str]:
         "spark.sql.shuffle.partitions": "4",  # the default, 200, is meant for clusters
         "spark.log.level": "WARN",
         "spark.driver.extraJavaOptions": _java_options(),
+        CHECKPOINT_FILES: WITHOUT_CHECKSUM_FILES,
     }
     if SOCKETS in conf:
         conf |= _socket_settings()
@@ -101,10 +112,12 @@ def session(**conf: str | float | bool) -> SparkSession:
 
 def _prepare_environment(master: str) -> dict[str, str]:
     """Point Spark at this interpreter and at a fit Java; return the settings that say so."""
+    python = sys.executable
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else need reach this session
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers run the first python3 on the PATH
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        python = worker_python()
+    os.environ["PYSPARK_PYTHON"] = python  # else workers run the first python3 on the PATH
+    os.environ["PYSPARK_DRIVER_PYTHON"] = python  # what runs a data source found by its name
     java = find_java()
     os.environ["JAVA_HOME"] = java.home
     _log.info("spark-java: %s", java)
