@@ -97,8 +97,12 @@ class MarkRules:
         ``data`` holds the batches, at their positions; ``glance`` is one at them.
         """
         marks = np.full(len(batches), keys.JUDGE, np.int64)
-        marks[batches.last_offset + 1 == self.end_offset] |= keys.RETAIN_EMPTY
-        marks[self.last_batches.find(batches)] |= keys.RETAIN_EMPTY
+        is_at_end = batches.last_offset == self.end_offset - 1
+        if is_at_end.any():
+            marks[is_at_end] |= keys.RETAIN_EMPTY
+        last = self.last_batches.find(batches)
+        if last:
+            marks[last] |= keys.RETAIN_EMPTY
         aborted: list[AbortedTxn] = []
         for index in _special_ones(batches, glance):
             row = batches.row(index)
