@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -169,6 +170,26 @@ def open_log(path: str, threads: int, scheduler: ThreadScheduler) -> Log:
     )
 
 
+def only_read(directory: Path, threads: int) -> float:
+    """Return the seconds in which so many threads read a log from the page cache, and no more."""
+    files = [os.open(path, os.O_RDONLY) for path in sorted(directory.glob("*.log"))]
+
+    def read(number: int) -> None:
+        for file in files:
+            share = os.fstat(file).st_size // threads
+            for position in range(number * share, (number + 1) * share, len(BUFFER)):
+                os.preadv(file, [buffers[number]], position)
+
+    buffers = [bytearray(len(BUFFER)) for _ in range(threads)]
+    began = time.perf_counter()
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(read, range(threads)))
+    took = time.perf_counter() - began
+    for file in files:
+        os.close(file)
+    return took
+
+
 class Kafka:
     """A broker of one node, with one topic for each log."""
 
@@ -269,14 +290,19 @@ def compare(directory: Path, total_bytes: int) -> int:
     if kafka is not None:
         runs["Kafka, all"] = kafka.recover
     found: dict[str, list[Took]] = {name: [] for name in runs}
+    reads: dict[int, list[float]] = {1: [], 2: []}
     for _ in range(ROUNDS):
         for name, run in runs.items():
             found[name].append(run())
+        for threads, took in reads.items():
+            took.append(only_read(directory / "small", threads))
     speeds = {name: Speed.of(took) for name, took in found.items()}
     for name, speed in speeds.items():
         print(speed.told(name, sum(sizes[n] for n in names if n in name) or sum(sizes.values())))
     one, two = speeds["ours, small"], speeds["ours, small, 2 threads"]
     status = judge("two threads on one log", two, one, "wall", TWO_GOAL)
+    gain, median = (of(reads[1]) / of(reads[2]) for of in (min, statistics.median))
+    print(f"  two threads that only read it: {gain:.2f} times (of the medians {median:.2f})")
     if kafka is not None:
         pair = speeds["ours, all"], speeds["Kafka, all"]
         status |= judge("per CPU second, against Kafka", *pair, "cpu", CPU_GOAL)

@@ -6,7 +6,7 @@ and 1 to plain code. Kafka: ``ByteBufferLogInputStream``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidelog.kernels.columns import (
     ATTRIBUTES,
@@ -54,6 +54,10 @@ from tidelog.kernels.jit import BYTES, WRITABLE_BYTES, WRITABLE_TABLE, called, i
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+
+BEHIND_BYTES: Final = 64 << 10
+"""Bytes read for a batch that begins in a range and ends behind it."""
 
 
 @inlined
@@ -149,19 +153,20 @@ def walk_batches(
 
 
 @kernel(
-    f"UniTuple(int64, 3)(int64, int64, int64, int64, {WRITABLE_BYTES}, {WRITABLE_BYTES},"
+    f"UniTuple(int64, 3)(int64, int64, int64, int64, int64, {WRITABLE_BYTES}, {WRITABLE_BYTES},"
     f" {WRITABLE_TABLE})"
 )
 def walk_file(
     pread: int,
     descriptor: int,
     start: int,
+    stop: int,
     end: int,
     buffer: npt.NDArray[np.uint8],
     controls: npt.NDArray[np.uint8],
     out: npt.NDArray[np.int64],
 ) -> tuple[int, int, int]:
-    """Fill one column of ``out`` for each whole batch in bytes ``[start, end)`` of a file.
+    """Fill one column of ``out`` for each batch that begins in bytes ``[start, stop)`` of a file.
 
     Reads them by itself, so that the interpreter is not asked for as long as all is well, and
     checks every CRC.
@@ -170,7 +175,8 @@ def walk_file(
         pread: the address of C's function.
         descriptor: the file's; open, and nobody closes it meanwhile.
         start: the first byte of a batch.
-        end: byte after the last.
+        stop: no batch that begins there or behind it is wanted.
+        end: byte after the last that may be read.
         buffer: to read into, time and again.
         controls: gets the bytes of the control batches, one behind the other.
         out: gets positions in the file.
@@ -184,10 +190,14 @@ def walk_file(
     if buffer.size == 0 or out.shape[0] < BATCH_COLUMNS:
         return 0, start, 0
     first = address_of(buffer)
-    while position < end:
-        filled = call_pread(pread, descriptor, first, min(buffer.size, end - position), position)
+    while position < stop:
+        wanted = min(buffer.size, end - position, stop - position + BEHIND_BYTES)
+        filled = call_pread(pread, descriptor, first, wanted, position)
         known = count
-        count, stop, status = _walk(first, 0, filled, position, True, out, known)
+        count, walked, status = _walk(first, 0, filled, position, True, out, known)
+        while count > known and out[POSITION, count - 1] >= stop:
+            count -= 1
+            walked = out[POSITION, count] - position
         for index in range(known, count):
             if out[ATTRIBUTES, index] & CONTROL_BIT == 0:
                 continue
@@ -197,7 +207,7 @@ def walk_file(
                 return index, at, used
             copy_exact(address_of(controls) + used, first + at - position, size)
             used += size
-        position += stop
-        if stop == 0 or status != OK:
+        position += walked
+        if walked == 0 or status != OK:
             break
     return count, position, used

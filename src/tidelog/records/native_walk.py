@@ -36,30 +36,31 @@ class NativeWalk(NamedTuple):
     next_position: int
 
 
-def walk_natively(file: OpenFile, start: int, end: int, buffer: Bytes) -> NativeWalk:
-    """Find the batches of magic 2 in bytes ``[start, end)``, each CRC checked, as far as it goes.
+def walk_natively(file: OpenFile, start: int, stop: int, end: int, buffer: Bytes) -> NativeWalk:
+    """Find the batches of magic 2 that begin in bytes ``[start, stop)``, each CRC checked.
 
     Args:
         file: held by the caller.
         start: first byte of a batch.
-        end: byte after the last.
+        stop: the last batch begins before it, and may end behind it.
+        end: byte after the last that may be read.
         buffer: to read into; a batch that does not fit it ends the walk.
 
     Finds nothing where compiled code cannot read the file, or need not be loaded for this.
     """
     reads = file.native_reads()
-    work = end - start
+    work = stop - start
     batches: list[BatchColumns] = []
     controls: list[Bytes] = []
     position = start
     if reads is not None and use_kernels(work if work >= LOADING_PAYS_BYTES else 0):
         from tidelog.kernels.scan import walk_file  # noqa: PLC0415 - compiles when imported
 
-        while position < end:
-            capacity = min((end - position) // _USUAL_BATCH + 2, _MOST_BATCHES)
+        while position < stop:
+            capacity = min((stop - position) // _USUAL_BATCH + 2, _MOST_BATCHES)
             out = np.empty((rows.BATCH_COLUMNS, capacity), np.int64)
             data = np.empty(_CONTROLS_BYTES, np.uint8)
-            count, position, used = walk_file(*reads, position, end, buffer, data, out)
+            count, position, used = walk_file(*reads, position, stop, end, buffer, data, out)
             if count:
                 batches.append(BatchColumns(out[:, :count].copy()))
             if used:

@@ -179,8 +179,8 @@ class BatchChecker:
             start = self._find_batch(start, stop, buffer)
             if start < 0:
                 return _Part(-1, -1, _of_part([]), None, is_last=False)
-        found, position, error = self._check_bytes(start, stop, buffer)
-        if error is not None or position == stop:
+        found, position, error = self._check_bytes(start, stop, limit, buffer)
+        if error is not None or position >= stop:
             is_last = position == self._end
             return _Part(start, position, _of_part(found), error, is_last)
         records = FileRecords(self._file, position, limit)
@@ -193,18 +193,21 @@ class BatchChecker:
         return _Part(start, position, _of_part(found), None, is_last=position == self._end)
 
     def _check_bytes(
-        self, start: int, stop: int, buffer: Bytes
+        self, start: int, stop: int, limit: int, buffer: Bytes
     ) -> tuple[list[_Kept], int, CorruptMessage | None]:
-        """Return the good batches in ``[start, stop)``, the byte behind them, what is wrong there.
+        """Return good batches from ``start`` on, the byte behind them, and what is wrong there.
 
-        What makes compiled code stop, if only the end of the bytes, is looked at by plain code.
+        All that lie in ``[start, stop)`` are found, and perhaps the one that ends behind it, below
+        ``limit``. What makes compiled code stop is looked at by plain code.
         """
         found: list[_Kept] = []
         position = start
         while position < stop:
-            native = walk_natively(self._file, position, stop, buffer)
+            native = walk_natively(self._file, position, stop, limit, buffer)
             if native.next_position > position:
                 found.append(_Kept(native.batches, native.controls))
+            if native.next_position >= stop:
+                return found, native.next_position, None
             records = FileRecords(self._file, native.next_position, stop)
             pieces = records.pieces(PIECE_BYTES, check_crc=True, buffer=buffer)
             piece = next(pieces, None)

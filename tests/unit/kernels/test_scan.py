@@ -172,14 +172,21 @@ class InFile:
         self.controls = np.full(200, 99, np.uint8)
 
     def walk(
-        self, walk: Callable[..., Any], *, start: int = 0, buffer: int = 150, capacity: int = 16
+        self,
+        walk: Callable[..., Any],
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        buffer: int = 150,
+        capacity: int = 16,
     ) -> tuple[list[list[int]], int, bytes]:
         """Return the batches, where the walk ended, and the bytes of the control batches."""
         reads = self.file.native_reads()
         assert reads is not None
         out = np.full((rows.BATCH_COLUMNS, capacity), -99, np.int64)
         space = np.zeros(buffer, np.uint8)
-        count, position, used = walk(*reads, start, self.size, space, self.controls, out)
+        bounds = start, self.size if stop is None else stop, self.size
+        count, position, used = walk(*reads, *bounds, space, self.controls, out)
         assert (self.controls[used:] == 99).all()
         return out[:, :count].T.tolist(), position, self.controls[:used].tobytes()
 
@@ -233,6 +240,18 @@ def test_a_walk_through_a_file_begins_anywhere(
 
     assert [row[rows.POSITION] for row in found] == [start, start + len(batch())]
     assert position == len(data)
+
+
+@pytest.mark.parametrize(("stop", "count"), [(1, 1), (91, 1), (92, 2), (181, 2), (182, 2)])
+def test_a_batch_that_begins_in_the_range_may_end_behind_it(
+    run: Callable[[Any], Any], in_file: Callable[[bytes], InFile], stop: int, count: int
+) -> None:
+    """The walk ends behind it, or at ``stop``, however much lies in the buffer."""
+    data = b"".join(batch(2 * i) for i in range(5))
+
+    found, position, _ = in_file(data).walk(run(walk_file), stop=stop, buffer=400)
+
+    assert (count, 91 * count) == (len(found), position)
 
 
 @pytest.mark.parametrize(
@@ -300,7 +319,7 @@ def test_a_file_that_cannot_be_read_ends_the_walk_where_it_begins(
     out = np.zeros((rows.BATCH_COLUMNS, 4), np.int64)
     space = np.zeros(150, np.uint8)
 
-    end = run(walk_file)(reads.pread, -1, 0, file.size, space, file.controls, out)
+    end = run(walk_file)(reads.pread, -1, 0, 1, file.size, space, file.controls, out)
 
     assert end == (0, 0, 0)
 
@@ -315,6 +334,6 @@ def test_a_walk_without_room_finds_nothing(
     assert reads is not None
     out, space = np.zeros((shape, 4), np.int64), np.zeros(buffer, np.uint8)
 
-    end = run(walk_file)(*reads, 0, file.size, space, file.controls, out)
+    end = run(walk_file)(*reads, 0, 1, file.size, space, file.controls, out)
 
     assert end == (0, 0, 0)

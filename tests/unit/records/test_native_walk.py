@@ -47,7 +47,7 @@ def marker(offset: int) -> bytes:
 
 def found_in(fs: FileSystem, path: str, start: int, end: int, buffer: int = 5_000) -> NativeWalk:
     with closing(fs.open(path)) as file:
-        return walk_natively(file, start, end, piece_buffer(buffer))
+        return walk_natively(file, start, end, end, piece_buffer(buffer))
 
 
 def test_batches_are_those_of_a_walk_over_the_bytes(tmp_path: Path) -> None:
