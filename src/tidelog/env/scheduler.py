@@ -11,12 +11,14 @@ import itertools
 import logging
 import threading
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 
@@ -52,6 +54,19 @@ class Scheduler(Protocol):
 
         Raises:
             BaseException: the error of the first task in order that raised one; all have ended.
+        """
+
+    def run_ahead(
+        self, name: str, tasks: Iterable[Callable[[], T]], threads: int
+    ) -> Generator[T, None, None]:
+        """Run tasks on at most ``threads`` threads while their results are taken, in order.
+
+        A task is asked for only when one may soon run: at most ``threads + 1`` are on their way
+        between ``tasks`` and whoever takes results. Closing the iterator waits for those that run
+        and takes no more; the caller has to close it.
+
+        Raises:
+            BaseException: the error of a task, in the place of its result; no more follow.
         """
 
 
@@ -168,6 +183,22 @@ class ThreadScheduler:
         with ThreadPoolExecutor(workers, thread_name_prefix=name) as pool:
             return _results(list(pool.map(_outcome, tasks)))
 
+    def run_ahead(
+        self, name: str, tasks: Iterable[Callable[[], T]], threads: int
+    ) -> Generator[T, None, None]:
+        """Run tasks on a pool that lives as long as the iterator."""
+        pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        running: deque[Future[T]] = deque()
+        try:
+            for task in tasks:
+                running.append(pool.submit(task))
+                if len(running) > threads:
+                    yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
     def _work(self) -> None:
         while (entry := self._take()) is not None:
             entry.run()
@@ -235,6 +266,13 @@ class InlineScheduler:
         """Run all tasks one after the other on the calling thread."""
         del name, threads
         return _results([_outcome(task) for task in tasks])
+
+    def run_ahead(
+        self, name: str, tasks: Iterable[Callable[[], T]], threads: int
+    ) -> Generator[T, None, None]:
+        """Run each task when its result is taken, on the calling thread."""
+        del name, threads
+        yield from (task() for task in tasks)
 
     def run_pending(self) -> int:
         """Run all delayed tasks now, shortest delay first; return how many ran."""

@@ -6,13 +6,15 @@ mean. Kafka checks a segment on one thread.
 Nothing in the file says where batches begin, and recovery has no index to ask. So each thread but
 the first looks for a batch that begins in its part and has the right CRC. A record may itself
 hold the bytes of a batch; therefore what a thread found counts only if the thread before it,
-walking from batch to batch, ends just there. Else the rest is checked again from where that one
+walking from batch to batch, ends just there. Else one thread checks the rest, from where that one
 ended.
 """
 
 from __future__ import annotations
 
+from contextlib import closing
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -25,7 +27,7 @@ from tidelog.records.memory import BatchColumns, walk
 from tidelog.records.native_walk import walk_natively
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from tidelog.env.files import OpenFile
     from tidelog.env.scheduler import Scheduler
@@ -37,15 +39,15 @@ PIECE_BYTES: Final = (1 << 20) + (1 << 16)
 """Bytes read and walked at a time: as many as stay in a processor's cache, and most batches."""
 
 PART_BYTES: Final = 16 << 20
-"""Bytes that a thread checks before their batches are handed on, at first: the headers of as many
-batches as may fit are held in memory. Where batches are large, it becomes up to ``_MOST_PARTS``
-times that, for each part costs its reader some Python."""
+"""Bytes whose batches are handed on together, at first: the headers of as many batches as may fit
+are held in memory. Where batches are large, it becomes up to ``_MOST_PARTS`` times that, for each
+part costs its reader some Python."""
 
 _MOST_PARTS: Final = 16
-_SHARES: Final = 4
-"""Parts for each thread at a time, where they come to as many bytes as the next number."""
-_SHARE_BYTES: Final = 16 << 20
 _HELD_BATCHES: Final = 1 << 15
+_SHARES: Final = 2
+"""A part is at most this part of a thread's share of what is left, so that none works alone for
+long at the end."""
 
 LEAST_PART_BYTES: Final = 4 << 20
 """Below that a second thread does not pay."""
@@ -116,55 +118,64 @@ class BatchChecker:
         self._file = file
         self._end = end
         self._base_offset = base_offset
-        self._helpers = helpers
-        self._part_bytes = part_bytes
-        self._buffers: list[Bytes] = []
+        self._helpers = helpers if helpers is None or helpers.threads > 1 else None
+        self._first_bytes = self._part_bytes = part_bytes
+        self._least_bytes = min(LEAST_PART_BYTES, part_bytes)
+        self._buffers = [piece_buffer(min(PIECE_BYTES, end))]
 
     def pieces(self) -> Iterator[CheckedBatches]:
         """Yield the batches, some at a time; raises OSError."""
-        position, part_bytes = 0, self._part_bytes
-        self._buffers = [piece_buffer(min(PIECE_BYTES, self._end))]
-        while position < self._end:
-            parts = self._check_window(position, part_bytes)
-            yield from (part.found for part in parts if len(part.found.batches))
-            last = parts[-1]
-            part_bytes = self._next_part_bytes(parts, last.next_position - position)
-            position, self.error = last.next_position, last.error
-            if last.error is not None or last.is_last:
+        position = yield from self._checked_by_threads()
+        while self.error is None and position < self._end:
+            part = self._check_part(0, position, min(position + self._part_bytes, self._end))
+            self._take_note(part, position)
+            if len(part.found.batches):
+                yield part.found
+            position = part.next_position
+            if part.is_last:
                 return
 
-    def _next_part_bytes(self, parts: list[_Part], checked_bytes: int) -> int:
-        """Let the headers of a part be neither too few for its reader nor too many for memory."""
-        count = sum(len(part.found.batches) for part in parts)
-        wanted = _HELD_BATCHES * checked_bytes // max(count, 1)
-        return min(max(wanted, self._part_bytes), _MOST_PARTS * self._part_bytes)
+    def _checked_by_threads(self) -> Generator[CheckedBatches, None, int]:
+        """Yield batches as long as parts that threads checked join up; return the byte behind."""
+        helpers, position = self._helpers, 0
+        if helpers is None or self._end < helpers.threads * self._least_bytes:
+            return position
+        self._buffers = [piece_buffer(PIECE_BYTES) for _ in range(helpers.threads + 1)]
+        tasks = self._tasks(helpers.threads)
+        parts = helpers.scheduler.run_ahead("segment-recovery", tasks, helpers.threads)
+        with closing(parts):
+            for part in parts:
+                if part.start != position:
+                    break
+                self._take_note(part, position)
+                if len(part.found.batches):
+                    yield part.found
+                position = part.next_position
+                if part.error is not None or part.is_last:
+                    return self._end
+        return position
 
-    def _check_window(self, start: int, part_bytes: int) -> list[_Part]:
-        """Check the bytes from ``start`` on with all threads; return the parts that join up."""
-        left = self._end - start
-        helpers = self._helpers
-        threads = 1 if helpers is None else helpers.threads
-        is_small = left < threads * min(LEAST_PART_BYTES, self._part_bytes)
-        if helpers is None or threads < 2 or is_small:
-            return [self._check_part(0, start, min(start + part_bytes, self._end))]
-        window = min(left, threads * part_bytes)
-        # The more parts, the less a thread waits for the other one at the end.
-        count = threads * max(min(window // threads // _SHARE_BYTES, _SHARES), 1)
-        while len(self._buffers) < count:
-            self._buffers.append(piece_buffer(PIECE_BYTES))
-        size = window // count
-        tasks = [
-            partial(self._check_part, number, start + number * size, start + (number + 1) * size)
-            for number in range(count)
-        ]
-        joined: list[_Part] = []
-        for part in helpers.scheduler.run_all("segment-recovery", tasks, helpers.threads):
-            if joined and part.start != joined[-1].next_position:
-                break
-            joined.append(part)
-            if part.error is not None or part.is_last:
-                break
-        return joined
+    def _tasks(self, threads: int) -> Iterator[Callable[[], _Part]]:
+        """Cut the file into parts, each when somebody is free to check it."""
+        position = 0
+        for number in count():
+            left = self._end - position
+            share = max(left // (threads * _SHARES), self._least_bytes)
+            size = min(share, self._part_bytes, left)
+            if not size:
+                return
+            yield partial(self._check_part, number, position, position + size)
+            position += size
+
+    def _take_note(self, part: _Part, position: int) -> None:
+        """Keep what is wrong behind a part, and let the next be of a size that suits.
+
+        Their headers should be neither too few for the reader nor too many for memory.
+        """
+        self.error = part.error
+        number = max(len(part.found.batches), 1)
+        wanted = _HELD_BATCHES * (part.next_position - position) // number
+        self._part_bytes = min(max(wanted, self._first_bytes), _MOST_PARTS * self._first_bytes)
 
     def _check_part(self, number: int, start: int, stop: int) -> _Part:
         """Check the batches that begin in ``[start, stop)``; part 0 begins with a batch.
@@ -172,10 +183,10 @@ class BatchChecker:
         The last of them may end in the next part. A part whose beginning was only found takes that
         one if it is of usual size: what is found may be no batch of this file.
         """
-        buffer = self._buffers[number]
+        buffer = self._buffers[number % len(self._buffers)]
         limit = self._end
         if number:
-            limit = min(stop + self._part_bytes, self._end)
+            limit = min(stop + self._first_bytes, self._end)
             start = self._find_batch(start, stop, buffer)
             if start < 0:
                 return _Part(-1, -1, _of_part([]), None, is_last=False)
@@ -225,7 +236,7 @@ class BatchChecker:
             room = min(_SEARCH_BYTES + BATCH_HEADER.size, self._end - position)
             filled = self._file.pread_into(view[:room], position)
             for at, size in self._candidates(buffer[:filled]):
-                if position + at + size <= min(stop + self._part_bytes, self._end):
+                if position + at + size <= min(stop + self._first_bytes, self._end):
                     data = self._file.pread(size, position + at)
                     if len(walk(data, check_crc=True).batches) == 1:
                         return position + at

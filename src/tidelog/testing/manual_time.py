@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from tidelog.env.scheduler import Handle
 
@@ -136,6 +137,18 @@ class ManualScheduler:
         if first_error is not None:
             raise first_error
         return results
+
+    def run_ahead(
+        self, name: str, tasks: Iterable[Callable[[], T]], threads: int
+    ) -> Generator[T, None, None]:
+        """Ask for tasks ahead, as many as threads would; run each when its result is due."""
+        del name
+        waiting: deque[Callable[[], T]] = deque()
+        for task in tasks:
+            waiting.append(task)
+            if len(waiting) > threads:
+                yield waiting.popleft()()
+        yield from (task() for task in waiting)
 
     def pending(self) -> list[str]:
         """Return the names of the tasks that wait, in the order in which they will run."""

@@ -90,6 +90,59 @@ def test_run_all_names_its_threads() -> None:
     assert sorted(names) == ["log-recovery_0", "log-recovery_1"]
 
 
+@pytest.mark.parametrize("threads", [1, 2, 9])
+def test_run_ahead_gives_results_in_order(scheduler: Scheduler, threads: int) -> None:
+    """Results come in the order of the tasks, whichever ended first."""
+    found = scheduler.run_ahead("t", (constant(n) for n in range(20)), threads)
+
+    assert list(found) == list(range(20))
+    assert list(scheduler.run_ahead("t", [], threads)) == []
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_run_ahead_asks_for_few_tasks(scheduler: Scheduler, threads: int) -> None:
+    """At most one more than there are threads is on its way, so that tasks may follow results."""
+    asked: list[int] = []
+
+    def tasks() -> Iterator[Callable[[], int]]:
+        for number in range(20):
+            asked.append(number)
+            yield constant(number)
+
+    for number in scheduler.run_ahead("t", tasks(), threads):
+        assert len(asked) <= number + threads + 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_run_ahead_raises_an_error_in_its_place(scheduler: Scheduler, threads: int) -> None:
+    """Results before it are given first."""
+    found = scheduler.run_ahead("t", [constant(0), constant(1), fail, constant(3)], threads)
+
+    assert [next(found), next(found)] == [0, 1]
+    with pytest.raises(RuntimeError, match="on purpose"):
+        next(found)
+    assert list(found) == []
+
+
+def test_run_ahead_works_at_the_same_time() -> None:
+    """With two threads two tasks can wait for each other."""
+    meeting = threading.Barrier(2, timeout=SOON_S)
+
+    found = ThreadScheduler(1).run_ahead("t", [meeting.wait] * 2, 2)
+
+    assert sorted(found) == [0, 1]
+
+
+def test_run_ahead_ends_its_threads_when_it_is_closed() -> None:
+    """It waits for the tasks that run; those that wait never do."""
+    found = ThreadScheduler(1).run_ahead("left-early", (constant(n) for n in range(20)), 2)
+    assert next(found) == 0
+
+    found.close()
+
+    assert not [t for t in threading.enumerate() if t.name.startswith("left-early")]
+
+
 def test_a_task_runs_on_a_thread_of_the_scheduler() -> None:
     """A task without delay runs soon, on a daemon thread."""
     ran = threading.Event()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from tidelog.records.control import build_marker
 from tidelog.records.memory import walk
 from tidelog.segment.checked_batches import BatchChecker, CheckedBatches, Helpers
 from tidelog.testing import CrashFileSystem, ManualClock, ManualScheduler, build_batch
+from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -170,7 +171,7 @@ def test_a_small_file_is_left_to_one_thread() -> None:
     """Threads would cost more than they save."""
 
     class Refusing(ManualScheduler):
-        def run_all(self, name: str, tasks: object, threads: int) -> list[object]:
+        def run_ahead(self, name: str, tasks: object, threads: int) -> Any:
             raise AssertionError((name, tasks, threads))
 
     data = log_of(20, Random(2))
@@ -182,14 +183,34 @@ def test_a_small_file_is_left_to_one_thread() -> None:
     assert len(data) > 20 * BATCH_HEADER.size
 
 
-def test_a_large_window_has_several_parts_for_each_thread(
-    monkeypatch: pytest.MonkeyPatch, file_with: Callable[[bytes], OpenFile]
-) -> None:
-    """They join up as two parts do."""
-    monkeypatch.setattr("tidelog.segment.checked_batches._SHARE_BYTES", 1_000)
-    data = log_of(200, Random(3))
+def test_what_threads_cannot_cut_into_parts_is_checked_by_one() -> None:
+    """Batches of old formats are not looked for: the first part ends where one thread goes on."""
+    old = build_old(1, [(0, b"k", b"v" * 50)] * 40, base_offset=FIRST_OFFSET + 1)
+    data = batch(FIRST_OFFSET, b"x") + old
 
-    found, reason = checked(data, 2, 8_000, file_with(data))
+    found, reason = checked(data, 2, 500)
 
     assert walked(data) == (headers(found), reason)
-    assert len(found) > len(data) // 8_000
+
+
+def test_threads_that_are_not_needed_any_more_are_let_go() -> None:
+    """Whoever stops at some batches leaves nobody behind who reads the file."""
+    ended: list[str] = []
+
+    class Watching(ManualScheduler):
+        def run_ahead(self, name: str, tasks: Any, threads: int) -> Any:
+            try:
+                yield from super().run_ahead(name, tasks, threads)
+            finally:
+                ended.append(name)
+
+    data = log_of(300, Random(4))
+    helpers = Helpers(Watching(ManualClock()), 2)
+    pieces = BatchChecker(
+        file_of(data), len(data), FIRST_OFFSET, helpers, part_bytes=2_000
+    ).pieces()
+    assert len(next(pieces).batches)
+
+    pieces.close()
+
+    assert ended == ["segment-recovery"]

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tidelog.errors import InvalidArgument
 from tidelog.testing import ManualClock, ManualScheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 
 def test_time_stands_still() -> None:
@@ -144,3 +150,18 @@ def test_run_all_ends_every_task_before_it_raises() -> None:
 
     assert ran == ["t"]
     assert scheduler.run_all("t", [lambda: 1, lambda: 2], 2) == [1, 2]
+
+
+def test_run_ahead_asks_for_tasks_as_early_as_threads_would() -> None:
+    """Each runs when its result is due, after some more were asked for."""
+    events: list[str] = []
+
+    def tasks() -> Iterator[Callable[[], None]]:
+        for number in range(4):
+            events.append(f"asked {number}")
+            yield partial(events.append, f"ran {number}")
+
+    list(ManualScheduler(ManualClock()).run_ahead("t", tasks(), 1))
+
+    asked_first = ["asked 0", "asked 1", "ran 0", "asked 2", "ran 1", "asked 3", "ran 2"]
+    assert events == [*asked_first, "ran 3"]
