@@ -17,7 +17,7 @@ import tempfile
 import time
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from spark_memory import TASKS, on_workers_path, register
 
 import tidelog
 from tidelog.records.builder import build_batch
@@ -25,20 +25,15 @@ from tidelog.records.origin import AppendOrigin
 from tidelog.spark import session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 SEED = 20130101
 VALUE_BYTES = 100
 BATCH_BYTES = 16 << 10
-PARTITIONS = 4
-TABLE_ROWS = 10_000
+PARTITIONS = TASKS
 ROUNDS = 5
-KEPT_TABLE = "tidelog_benchmark_table"
-"""Where a worker keeps the table between tasks: this file's own globals come anew with each."""
 GOAL = 0.6
 
 
@@ -65,70 +60,6 @@ def write_log(path: str, rows: int) -> int:
     return written
 
 
-class MemoryReader(DataSourceReader):
-    """Yields one table over and over."""
-
-    def __init__(self, rows: int) -> None:
-        self._rows = rows
-
-    def partitions(self) -> list[InputPartition]:
-        """Return one input partition for each of the log's."""
-        return [InputPartition(self._rows // PARTITIONS) for _ in range(PARTITIONS)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield tables until the partition's rows are through."""
-        import pyspark
-
-        made = getattr(pyspark, KEPT_TABLE, None)
-        if made is None:
-            made = table()
-            setattr(pyspark, KEPT_TABLE, made)
-        left = partition.value
-        while left > 0:
-            yield made[: min(left, made.num_rows)]
-            left -= made.num_rows
-
-
-def table() -> pa.RecordBatch:
-    """Make the table that the memory source repeats."""
-    from random import Random
-
-    import pyarrow as pa
-
-    from tidelog.arrow.schema import SCHEMA
-
-    rng, count = Random(20130101), 10_000
-    columns = [
-        pa.array([rng.randbytes(16) for _ in range(count)], pa.binary()),
-        pa.array([rng.randbytes(100) for _ in range(count)], pa.binary()),
-        pa.array(["bench"] * count, pa.string()),
-        pa.array([0] * count, pa.int32()),
-        pa.array(range(count), pa.int64()),
-        pa.array([1_700_000_000_000_000] * count, SCHEMA.field("timestamp").type),
-        pa.array([0] * count, pa.int32()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
-
-
-class MemorySource(DataSource):
-    """The same columns as the log's, from memory."""
-
-    @classmethod
-    def name(cls) -> str:
-        """Return the format's name."""
-        return "memory_rows"
-
-    def schema(self) -> str:
-        """Return the log's columns."""
-        from tidelog.spark.source import COLUMNS_DDL
-
-        return COLUMNS_DDL
-
-    def reader(self, schema: StructType) -> MemoryReader:  # noqa: ARG002 - Spark's signature
-        """Return the reader."""
-        return MemoryReader(int(self.options["rows"]))
-
-
 def seconds(frame: DataFrame) -> float:
     """Return how long Spark takes to go through all rows."""
     begun = time.perf_counter()
@@ -138,7 +69,6 @@ def seconds(frame: DataFrame) -> float:
 
 def measure(spark: SparkSession, path: str, rows: int) -> float:
     """Print both rates; return their ratio."""
-    spark.dataSource.register(MemorySource)
     log = spark.read.format("tidelog").option("subscribe", "bench")
     frames: dict[str, Callable[[], DataFrame]] = {
         "log, all columns": lambda: log.load(path),
@@ -163,7 +93,9 @@ def main() -> int:
     """Write a log, read it with Spark; return 1 if the goal is missed."""
     wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 4_000_000
     print(f"{platform.machine()}, Python {platform.python_version()}, seed {SEED}")
+    on_workers_path()
     spark = session()
+    register(spark, sys.executable)
     print(f"Spark {spark.version} on {spark.conf.get('spark.tidelog.java')}")
     with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as path:
         rows = write_log(path, wanted)

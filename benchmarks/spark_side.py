@@ -6,11 +6,13 @@ CPU seconds are those of Spark (its JVM and all Python processes under it) and o
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_broker import Broker, cpu_seconds
+from spark_memory import on_workers_path, register
 
 from tidelog.spark import session
 
@@ -44,7 +46,9 @@ class Side:
         jars = ",".join(str(path) for path in sorted(CONNECTOR.glob("*.jar")))
         conf = {"spark.master": "local[2]", "spark.driver.memory": "3g", "spark.jars": jars}
         conf["spark.log.level"] = "ERROR"
+        on_workers_path()
         self.spark: SparkSession = session(**conf)
+        register(self.spark, sys.executable)
         handle = self.spark.sparkContext._jvm.java.lang.ProcessHandle  # noqa: SLF001 - py4j's door
         self._jvm_pid = int(handle.current().pid())
 
