@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tidelog.segment.segment import LogSegment
     from tidelog.segment.txn_index import AbortedTxn
 
-SYNC_BYTES: Final = 64 << 20
+SYNC_BYTES: Final = 128 << 20
 """So the last sync of a large segment, which all has to wait for, finds little left to do."""
 
 _log = logging.getLogger(__name__)
