@@ -40,7 +40,7 @@ CHECKPOINT_FILES: Final = "spark.hadoop.fs.AbstractFileSystem.file.impl"
 
 WITHOUT_CHECKSUM_FILES: Final = "org.apache.hadoop.fs.local.RawLocalFs"
 """Spark asks for checkpoint files without checksum files, and Hadoop's usual class makes them all
-the same. It starts a process for each look at a link and each change of permissions: sixteen for a
+the same. It starts a process for each look at a link and each change of permissions: twenty for a
 micro-batch, and half of them for checksum files."""
 
 _JAVA_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
