@@ -124,10 +124,10 @@ class FileRecords:
             buffer = np.empty(0, np.uint8)
         while self.error is None and self.next_position < self.end:
             position = self.next_position
-            filled = min(needed, self.end - position)
-            if len(buffer) < filled + SLACK_BYTES:
-                buffer = piece_buffer(filled)
-            filled = self._file.pread_into(byte_view(buffer)[:filled], position)
+            wanted = min(needed, self.end - position)
+            if len(buffer) < wanted + SLACK_BYTES:
+                buffer = piece_buffer(wanted)
+            filled = self._file.pread_into(byte_view(buffer)[:wanted], position)
             found = walk(buffer, 0, filled, check_crc=check_crc, in_memory=False)
             self.next_position = position + found.next_position
             self.error = self._located(found.error)
@@ -138,7 +138,8 @@ class FileRecords:
                 yield Piece(buffer[:filled], found.batches, position)
             elif self.error is None:
                 needed = self._size_of_next(buffer, filled)
-                if not filled < needed <= self.end - position:
+                # Once is enough: a file that was cut meanwhile does not give more.
+                if not wanted < needed <= self.end - position:
                     return
 
     def _located(self, error: CorruptMessage | None) -> CorruptMessage | None:

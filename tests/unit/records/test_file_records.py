@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from tidelog.records.builder import build_batch
@@ -141,3 +143,17 @@ def test_a_slice_keeps_its_file_open(fs: CrashFileSystem) -> None:
     part.close()  # a second time: nothing happens
     with pytest.raises(OSError, match=r"."):
         part.read()
+
+
+@pytest.mark.parametrize("left", [0, 10, 100, 3_000])
+def test_a_file_that_is_cut_while_it_is_read_ends_there(fs: CrashFileSystem, left: int) -> None:
+    """What it had when it was opened is not waited for; the batches before the cut are found."""
+    fs.write(PATH, SMALL[0] + LARGE)
+    with closing(fs.open(PATH, "w")) as file:
+        records = FileRecords(file)
+        file.truncate(len(SMALL[0]) + left)
+
+        found = [piece.batches.count for piece in records.pieces(100)]
+
+    assert found == [1]
+    assert (records.error, records.next_position) == (None, len(SMALL[0]))
