@@ -154,8 +154,9 @@ CRC_FROM: Final = 21
 SMALLEST_LENGTH: Final = 14
 """Least ``length`` of a batch of any magic."""
 CODEC_BITS: Final = 0x07
-CONTROL_BIT: Final = 0x20
 """The attribute bits that say the codec."""
+CONTROL_BIT: Final = 0x20
+"""The attribute bit of a control batch."""
 LOG_APPEND_TIME: Final = 0x08
 """The attribute bit by which all records have the batch's greatest timestamp."""
 UNUSUAL_FLAGS: Final = 0x2F

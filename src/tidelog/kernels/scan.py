@@ -187,7 +187,7 @@ def walk_file(
     way, and learns the reason then.
     """
     position, count, used = start, 0, 0
-    if buffer.size == 0 or out.shape[0] < BATCH_COLUMNS:
+    if start < 0 or stop > end or buffer.size == 0 or out.shape[0] < BATCH_COLUMNS:
         return 0, start, 0
     first = address_of(buffer)
     while position < stop:

@@ -16,7 +16,7 @@ from tidelog.kernels.gate import LOADING_PAYS_BYTES, use_kernels
 from tidelog.records.memory import BatchColumns
 
 if TYPE_CHECKING:
-    from tidelog.env.files import OpenFile
+    from tidelog.env.files import NativeReads, OpenFile
     from tidelog.records.table import Bytes
 
 _USUAL_BATCH: Final = 1 << 13
@@ -36,28 +36,31 @@ class NativeWalk(NamedTuple):
     next_position: int
 
 
-def walk_natively(file: OpenFile, start: int, stop: int, end: int, buffer: Bytes) -> NativeWalk:
+def walk_natively(
+    file: OpenFile, start: int, stop: int, end: int, buffer: Bytes, *, most: int
+) -> NativeWalk:
     """Find the batches of magic 2 that begin in bytes ``[start, stop)``, each CRC checked.
 
     Args:
-        file: held by the caller.
+        file: held meanwhile, so that its descriptor stays its own.
         start: first byte of a batch.
         stop: the last batch begins before it, and may end behind it.
         end: byte after the last that may be read.
         buffer: to read into; a batch that does not fit it ends the walk.
+        most: batches after which it ends too, for their headers are held in memory.
 
     Finds nothing where compiled code cannot read the file, or need not be loaded for this.
     """
-    reads = file.native_reads()
-    work = stop - start
     batches: list[BatchColumns] = []
     controls: list[Bytes] = []
-    position = start
-    if reads is not None and use_kernels(work if work >= LOADING_PAYS_BYTES else 0):
-        from tidelog.kernels.scan import walk_file  # noqa: PLC0415 - compiles when imported
+    position, usual = start, _USUAL_BATCH
+    held = file.hold()
+    try:
+        reads = _reads_if_it_pays(held, stop - start)
+        while reads is not None and position < stop and most > 0:
+            from tidelog.kernels.scan import walk_file  # noqa: PLC0415 - compiles when imported
 
-        while position < stop:
-            capacity = min((stop - position) // _USUAL_BATCH + 2, _MOST_BATCHES)
+            capacity = min((stop - position) // usual + 2, _MOST_BATCHES, most)
             out = np.empty((rows.BATCH_COLUMNS, capacity), np.int64)
             data = np.empty(_CONTROLS_BYTES, np.uint8)
             count, position, used = walk_file(*reads, position, stop, end, buffer, data, out)
@@ -67,4 +70,14 @@ def walk_natively(file: OpenFile, start: int, stop: int, end: int, buffer: Bytes
                 controls.append(data[:used])
             if count < capacity and not used:
                 break
+            most -= count
+            usual = rows.HEADER_BYTES  # each call reads anew what found no column before
+    finally:
+        held.close()
     return NativeWalk(BatchColumns.joined(batches), controls, position)
+
+
+def _reads_if_it_pays(file: OpenFile, work_bytes: int) -> NativeReads | None:
+    reads = file.native_reads()
+    work_bytes = work_bytes if work_bytes >= LOADING_PAYS_BYTES else 0
+    return reads if reads is not None and use_kernels(work_bytes) else None

@@ -41,7 +41,7 @@ PIECE_BYTES: Final = (1 << 20) + (1 << 16)
 PART_BYTES: Final = 16 << 20
 """Bytes whose batches are handed on together, at first: the headers of as many batches as may fit
 are held in memory. Where batches are large, it becomes up to ``_MOST_PARTS`` times that, for each
-part costs its reader some Python."""
+part costs its reader some Python; such a part ends early if it holds more of them all the same."""
 
 _MOST_PARTS: Final = 16
 _HELD_BATCHES: Final = 1 << 15
@@ -121,6 +121,7 @@ class BatchChecker:
         self._helpers = helpers if helpers is None or helpers.threads > 1 else None
         self._first_bytes = self._part_bytes = part_bytes
         self._least_bytes = min(LEAST_PART_BYTES, part_bytes)
+        self._most_batches = part_bytes // BATCH_HEADER.size
         self._buffers = [piece_buffer(min(PIECE_BYTES, end))]
 
     def pieces(self) -> Iterator[CheckedBatches]:
@@ -208,35 +209,47 @@ class BatchChecker:
     ) -> tuple[list[_Kept], int, CorruptMessage | None]:
         """Return good batches from ``start`` on, the byte behind them, and what is wrong there.
 
-        All that lie in ``[start, stop)`` are found, and perhaps the one that ends behind it, below
-        ``limit``. What makes compiled code stop is looked at by plain code.
+        All that lie in ``[start, stop)`` are found, unless their headers take too much memory, and
+        perhaps the one that ends behind it, below ``limit``. What makes compiled code stop is
+        looked at by plain code.
         """
         found: list[_Kept] = []
-        position = start
-        while position < stop:
-            native = walk_natively(self._file, position, stop, limit, buffer)
+        position, room = start, self._most_batches
+        while position < stop and room > 0:
+            native = walk_natively(self._file, position, stop, limit, buffer, most=room)
+            room -= len(native.batches)
             if native.next_position > position:
                 found.append(_Kept(native.batches, native.controls))
-            if native.next_position >= stop:
+            if native.next_position >= stop or room <= 0:
                 return found, native.next_position, None
             records = FileRecords(self._file, native.next_position, stop)
             pieces = records.pieces(PIECE_BYTES, check_crc=True, buffer=buffer)
             piece = next(pieces, None)
             if piece is not None:
                 found.append(_without_data(piece))
+                room -= len(piece.batches)
             position = records.next_position
             if piece is None or records.error is not None:
                 return found, position, records.error
         return found, position, None
 
     def _find_batch(self, start: int, stop: int, buffer: Bytes) -> int:
-        """Return the first byte in ``[start, stop)`` at which a good batch begins; -1 for none."""
+        """Return the first byte in ``[start, stop)`` at which a good batch begins; -1 for none.
+
+        It also gives up when it has read as much as the part has for what was no batch: bytes in a
+        record may look like the beginnings of any number of large ones.
+        """
         view = byte_view(buffer)
+        limit = min(stop + self._first_bytes, self._end)
+        left = limit - start
         for position in range(start, stop, _SEARCH_BYTES):
             room = min(_SEARCH_BYTES + BATCH_HEADER.size, self._end - position)
             filled = self._file.pread_into(view[:room], position)
             for at, size in self._candidates(buffer[:filled]):
-                if position + at + size <= min(stop + self._first_bytes, self._end):
+                if position + at + size <= limit:
+                    left -= size
+                    if left < 0:
+                        return -1
                     data = self._file.pread(size, position + at)
                     if len(walk(data, check_crc=True).batches) == 1:
                         return position + at

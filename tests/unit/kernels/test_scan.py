@@ -324,6 +324,16 @@ def test_a_file_that_cannot_be_read_ends_the_walk_where_it_begins(
     assert end == (0, 0, 0)
 
 
+@pytest.mark.parametrize(("start", "stop"), [(-1, 90), (0, 92), (200, 300)])
+def test_a_walk_outside_of_what_may_be_read_finds_nothing(
+    run: Callable[[Any], Any], in_file: Callable[[bytes], InFile], start: int, stop: int
+) -> None:
+    """No size that is less than nothing, and so a huge one to C, is ever asked for."""
+    found, position, _ = in_file(batch()).walk(run(walk_file), start=start, stop=stop)
+
+    assert ([], start) == (found, position)
+
+
 @pytest.mark.parametrize(("buffer", "shape"), [(0, rows.BATCH_COLUMNS), (150, 3)])
 def test_a_walk_without_room_finds_nothing(
     run: Callable[[Any], Any], in_file: Callable[[bytes], InFile], buffer: int, shape: int

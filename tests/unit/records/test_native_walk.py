@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tidelog.env.files import NativeReads
 from tidelog.env.system_files import SYSTEM_FILES, SystemFiles
 from tidelog.kernels import gate
 from tidelog.records.control import build_marker
@@ -45,9 +46,9 @@ def marker(offset: int) -> bytes:
     )
 
 
-def found_in(fs: FileSystem, path: str, start: int, end: int, buffer: int = 5_000) -> NativeWalk:
+def found_in(fs: FileSystem, path: str, start: int, end: int, most: int = 10_000) -> NativeWalk:
     with closing(fs.open(path)) as file:
-        return walk_natively(file, start, end, end, piece_buffer(buffer))
+        return walk_natively(file, start, end, end, piece_buffer(5_000), most=most)
 
 
 def test_batches_are_those_of_a_walk_over_the_bytes(tmp_path: Path) -> None:
@@ -111,3 +112,58 @@ def test_little_work_does_not_load_the_compiler(tmp_path: Path) -> None:
     found = found_in(SYSTEM_FILES, str(path), 0, len(batch(0)))
 
     assert (found.batches.count, found.next_position) == (0, 0)
+
+
+def test_a_walk_ends_when_it_holds_as_many_batches_as_it_may(tmp_path: Path) -> None:
+    """Where they are small, their headers take more memory than their bytes."""
+    data = b"".join(batch(offset, 1) for offset in range(300))
+    path = tmp_path / "log"
+    path.write_bytes(data)
+
+    found = found_in(SYSTEM_FILES, str(path), 0, len(data), most=40)
+
+    assert (found.batches.count, found.next_position) == (40, 40 * len(batch(0, 1)))
+
+
+def test_small_batches_are_not_read_again_and_again(tmp_path: Path) -> None:
+    """Columns that are full end a call of the kernel; there are few such calls."""
+    data = b"".join(batch(offset, 1) for offset in range(9_000))
+    path = tmp_path / "log"
+    path.write_bytes(data)
+    calls: list[int] = []
+
+    class Watched(NativeReads):
+        __slots__ = ()
+
+        def __iter__(self) -> Iterator[int]:
+            calls.append(1)
+            return super().__iter__()
+
+    with closing(SYSTEM_FILES.open(str(path))) as file:
+        reads = file.native_reads()
+        assert reads is not None
+        file.native_reads = lambda: Watched(*reads)
+        found = walk_natively(file, 0, len(data), len(data), piece_buffer(1 << 20), most=10_000)
+
+    assert found.batches.count == 9_000
+    assert len(calls) == 2
+
+
+def test_a_file_is_held_while_it_is_walked(tmp_path: Path) -> None:
+    """Whoever else closes it meanwhile does not give its descriptor to another file."""
+    path = tmp_path / "log"
+    path.write_bytes(batch(0))
+    file = SYSTEM_FILES.open(str(path))
+    native_reads = file.native_reads
+
+    def closed_meanwhile() -> NativeReads | None:
+        reads = native_reads()
+        file.close()
+        return reads
+
+    file.native_reads = closed_meanwhile
+    found = walk_natively(file, 0, len(batch(0)), len(batch(0)), piece_buffer(500), most=10)
+
+    assert found.batches.count == 1
+    with pytest.raises(OSError, match="closed"):
+        file.hold()

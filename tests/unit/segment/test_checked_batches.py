@@ -13,7 +13,12 @@ from tidelog.kernels import gate
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.control import build_marker
 from tidelog.records.memory import walk
-from tidelog.segment.checked_batches import BatchChecker, CheckedBatches, Helpers
+from tidelog.segment.checked_batches import (
+    PIECE_BYTES,
+    BatchChecker,
+    CheckedBatches,
+    Helpers,
+)
 from tidelog.testing import CrashFileSystem, ManualClock, ManualScheduler, build_batch
 from tidelog.testing.old_batches import build_old
 
@@ -99,6 +104,25 @@ def log_of(count: int, rng: Random, least: int = 1, most: int = 900) -> bytes:
         else:
             parts.append(batch(offset, rng.randbytes(rng.randint(least, most))))
     return b"".join(parts)
+
+
+class CountingFile:
+    """Counts the bytes that are read of a file."""
+
+    def __init__(self, file: OpenFile) -> None:
+        self.file = file
+        self.read_bytes = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file, name)
+
+    def pread(self, size: int, position: int) -> bytes:
+        self.read_bytes += size
+        return self.file.pread(size, position)
+
+    def pread_into(self, buffer: Any, position: int) -> int:
+        self.read_bytes += len(buffer)
+        return self.file.pread_into(buffer, position)
 
 
 DAMAGE: dict[str, Callable[[bytes, int], bytes]] = {
@@ -214,3 +238,34 @@ def test_threads_that_are_not_needed_any_more_are_let_go() -> None:
     pieces.close()
 
     assert ended == ["segment-recovery"]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_headers_stay_within_memory_where_batches_become_small(
+    file_with: Callable[[bytes], OpenFile], threads: int
+) -> None:
+    """Parts grow while batches are large; what is held of one does not grow with that."""
+    offsets = iter(range(FIRST_OFFSET, FIRST_OFFSET + 40_000))
+    large = [batch(next(offsets), bytes(8_000)) for _ in range(300)]
+    data = b"".join([*large, *(batch(next(offsets), b"") for _ in range(30_000))])
+
+    file = file_with(data)
+    found, reason = checked(data, threads, 64_000, file)
+
+    assert walked(data) == (headers(found), reason)
+    read_at_once = 0 if file.native_reads() else PIECE_BYTES
+    held = (64_000 + read_at_once) // BATCH_HEADER.size
+    assert max(len(piece.batches) for piece in found) <= held + 1
+
+
+def test_bytes_that_look_like_many_batches_are_not_all_read() -> None:
+    """A client chooses a record's bytes: what is read stays a few times the file."""
+    false = bytearray(batch(FIRST_OFFSET, bytes(40_000))[: BATCH_HEADER.size])
+    false[17] ^= 1
+    data = b"".join(batch(FIRST_OFFSET + n, bytes(false) * 1_000) for n in range(10))
+    file = CountingFile(file_of(data))
+
+    found, reason = checked(data, 2, 100_000, file)
+
+    assert walked(data) == (headers(found), reason)
+    assert file.read_bytes < 6 * len(data)
