@@ -42,8 +42,8 @@ class Job:
         """Run it, unless somebody has begun to. Its error is kept for ``join``."""
         if not self._begun.acquire(blocking=False):
             return
-        task, self._task = self._task, None
         try:
+            task, self._task = self._task, None
             if task is not None:
                 task()
         except BaseException as error:  # noqa: BLE001 - raised again by join, where it is awaited

@@ -49,7 +49,7 @@ class Swaps:
         """
         log = self._log
         new = log.new_cleaned_segment(group[0].base_offset)
-        target = _SegmentTarget(new, self._aside, self._check_last)
+        target = _SegmentTarget(log, new, self._aside, self._check_last)
         try:
             with log.watch("cleaning"):
                 self._copier.copy(group, behind(log, group), log.producers.producers, target)
@@ -106,10 +106,14 @@ def behind(log: Log, group: Sequence[LogSegment]) -> tuple[LogSegment, ...]:
 class _SegmentTarget:
     """A segment that batches are appended to, one piece after the other, by helping threads.
 
-    Every ``SYNC_BYTES`` they begin to make durable what is there by then.
+    Every ``SYNC_BYTES`` they begin to make durable what is there by then. A disk that fails is
+    known to the log at once, though an abort may be all that the cleaning raises.
     """
 
-    def __init__(self, segment: LogSegment, aside: Aside, check: Callable[[], None]) -> None:
+    def __init__(
+        self, log: Log, segment: LogSegment, aside: Aside, check: Callable[[], None]
+    ) -> None:
+        self._log: Final = log
         self._segment: Final = segment
         self._aside: Final = aside
         self._check: Final = check
@@ -124,10 +128,7 @@ class _SegmentTarget:
         if self._unsynced_bytes >= SYNC_BYTES:
             self._sync_early()
         self._unsynced_bytes += len(filtered.data)
-        last_offset = int(filtered.batches.last_offset[-1])
-        self._append = self._aside.give(
-            lambda: self._segment.append(last_offset, filtered.data, filtered.batches)
-        )
+        self._append = self._aside.give(lambda: self._write(filtered))
 
     def name_aborted(self, aborted: Sequence[AbortedTxn]) -> None:
         """Write the index entries of transactions, behind the batches before."""
@@ -149,9 +150,18 @@ class _SegmentTarget:
     def _sync_early(self) -> None:
         if self._sync is None or self._sync.has_ended:
             self._join(self._sync)
-            self._sync = self._aside.offer(self._segment.flush_records)
+            self._sync = self._aside.offer(self._flush)
             if self._sync is not None:
                 self._unsynced_bytes = 0
+
+    def _write(self, filtered: Filtered) -> None:
+        last_offset = int(filtered.batches.last_offset[-1])
+        with self._log.watch("cleaning"):
+            self._segment.append(last_offset, filtered.data, filtered.batches)
+
+    def _flush(self) -> None:
+        with self._log.watch("cleaning"):
+            self._segment.flush_records()
 
     def _join(self, job: Job | None) -> None:
         if job is not None:

@@ -124,6 +124,23 @@ def test_what_is_on_its_way_at_an_abort_gets_there(home: CleanerHome, log: Log, 
     assert home.files(".cleaned") == []
 
 
+def test_an_abort_does_not_hide_a_disk_that_failed(home: CleanerHome, log: Log, how: str) -> None:
+    """The log knows of it, whoever was to be told, and takes its directory offline."""
+    home.fs.fail("pwrite", f"{0:020}.log.cleaned", EIO)
+    steps: list[int] = []
+
+    def check() -> None:
+        steps.append(1)
+        if len(steps) == GROUPS + 2:  # each was read for the map, one is copied, none is written
+            raise CleaningAborted("told to")
+
+    with pytest.raises(CleaningAborted):
+        home.clean(log, check=check, scheduler=scheduler(home, how))
+
+    assert home.failures != []
+    assert home.files(".cleaned") == []
+
+
 def test_nothing_is_left_with_the_scheduler(home: CleanerHome, log: Log) -> None:
     """A cleaning that has ended has nothing left to do but the deletions it scheduled."""
     home.clean(log)
