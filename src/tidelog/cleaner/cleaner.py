@@ -106,8 +106,10 @@ class Cleaner:
             for group in _groups(log, end_offset, cleanable):
                 swaps.clean(group)
         finally:
-            swaps.settle()
-            aside.forget_ended()
+            try:
+                swaps.settle()
+            finally:
+                aside.forget_ended()
         tally.copy_ns = self._clock.monotonic_ns() - mapped
         return Cleaned(end_offset, tally)
 

@@ -146,3 +146,16 @@ def test_nothing_is_left_with_the_scheduler(home: CleanerHome, log: Log) -> None
     home.clean(log)
 
     assert {name for name in home.scheduler.pending() if "cleaner" in name} == set()
+
+
+@pytest.mark.parametrize("number", range(GROUPS))
+def test_nothing_is_left_with_the_scheduler_after_an_error(
+    home: CleanerHome, log: Log, number: int
+) -> None:
+    """Nor has one that failed, in the last group too."""
+    home.fs.fail("sync", f"{2 * number:020}.log.cleaned", EIO)
+
+    with pytest.raises(KafkaStorageError):
+        home.clean(log)
+
+    assert {name for name in home.scheduler.pending() if "cleaner" in name} == set()
