@@ -60,6 +60,8 @@ class Swaps:
             target.wait()
             new.delete()
             if isinstance(error, SegmentOffsetOverflow):
+                # A .cleaned file left by a crash would call the split's .swap files incomplete.
+                self.settle()
                 self._split(group, error)
             raise
         self._last = self._aside.give(lambda: self._put_in_place(new, group))

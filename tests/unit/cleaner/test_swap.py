@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import CleaningAborted, KafkaStorageError
+from tidelog.testing import build_batch
 from tidelog.testing.cleaning import CleanerHome, kept
 
 if TYPE_CHECKING:
@@ -32,6 +34,29 @@ def how(request: pytest.FixtureRequest) -> str:
 def home() -> CleanerHome:
     """A log whose segments stay apart: each is a group of its own."""
     return CleanerHome(internal_segment_bytes=400)
+
+
+FAR = 2**31 + 5
+
+
+def add_segment_with_overflow(home: CleanerHome, log: Log) -> None:
+    """Let the last segment hold a batch too far from its base, as old versions of Kafka did."""
+    base = log.log_end_offset
+    for offset in (base, base + 1):
+        log.append_as_follower(
+            build_batch([(0, b"k", b"v", ())], base_offset=offset, leader_epoch=0), 0
+        )
+    first = log.segments.active
+    far = build_batch([(0, b"k", b"v", ())], base_offset=base + FAR, leader_epoch=0)
+    log.append_as_follower(far, 0)
+    log.roll()
+    with closing(home.fs.open(first.path, "w")) as file:
+        file.pwrite(far, first.size_bytes)
+    first._size_bytes += len(far)
+    second = log.segments.all[-2]
+    log.segments.remove(second.base_offset)
+    second.delete()
+    log.update_high_watermark(log.log_end_offset)
 
 
 @pytest.fixture
@@ -122,6 +147,29 @@ def test_what_is_on_its_way_at_an_abort_gets_there(home: CleanerHome, log: Log, 
 
     assert cleaned_offsets(log) == [1, 2, 3, 4, 5]
     assert home.files(".cleaned") == []
+
+
+def test_the_group_before_is_in_place_when_a_segment_is_split(
+    home: CleanerHome, log: Log, how: str
+) -> None:
+    """After a crash a ``.cleaned`` file says that the ``.swap`` files above it are not complete.
+
+    So with one left of the group before, those of the split would be deleted, and with them all
+    that the segment held.
+    """
+    add_segment_with_overflow(home, log)
+    before = len(home.fs.operations)
+
+    with pytest.raises(CleaningAborted, match="split"):
+        home.clean(log, scheduler=scheduler(home, how))
+
+    renamed = [
+        operation.path[-len("0.log.cleaned") :]
+        for operation in home.fs.operations[before:]
+        if operation.path.endswith(".log.cleaned") and operation.name == "rename"
+    ]
+    assert renamed[:GROUPS] == [f"{2 * number}.log.cleaned" for number in range(GROUPS)]
+    assert len(renamed) == GROUPS + 2
 
 
 def test_an_abort_does_not_hide_a_disk_that_failed(home: CleanerHome, log: Log, how: str) -> None:
