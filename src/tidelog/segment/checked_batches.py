@@ -25,6 +25,7 @@ from tidelog.records.batch import BATCH_HEADER, INT32_MAX, LOG_OVERHEAD
 from tidelog.records.file_records import FileRecords, piece_buffer
 from tidelog.records.memory import BatchColumns, walk
 from tidelog.records.native_walk import walk_natively
+from tidelog.records.unpacked import SLACK_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -51,6 +52,10 @@ long at the end."""
 
 LEAST_PART_BYTES: Final = 4 << 20
 """Below that a second thread does not pay."""
+
+_LARGE_BATCH_BYTES: Final = 4 << 20
+"""A buffer grows to some batches of up to that; larger ones are read one by one."""
+_BATCHES_A_PIECE: Final = 4
 
 _SEARCH_BYTES: Final = 64 << 10
 _MAGIC_AT: Final = 16
@@ -124,8 +129,8 @@ class BatchChecker:
         self._most_batches = part_bytes // BATCH_HEADER.size
         self._buffers = [piece_buffer(min(PIECE_BYTES, end))]
 
-    def pieces(self) -> Iterator[CheckedBatches]:
-        """Yield the batches, some at a time; raises OSError."""
+    def pieces(self) -> Generator[CheckedBatches, None, None]:
+        """Yield the batches, some at a time; to be closed by the caller. Raises OSError."""
         position = yield from self._checked_by_threads()
         while self.error is None and position < self._end:
             part = self._check_part(0, position, min(position + self._part_bytes, self._end))
@@ -184,14 +189,14 @@ class BatchChecker:
         The last of them may end in the next part. A part whose beginning was only found takes that
         one if it is of usual size: what is found may be no batch of this file.
         """
-        buffer = self._buffers[number % len(self._buffers)]
+        slot = number % len(self._buffers)
         limit = self._end
         if number:
             limit = min(stop + self._first_bytes, self._end)
-            start = self._find_batch(start, stop, buffer)
+            start = self._find_batch(start, stop, self._buffers[slot])
             if start < 0:
                 return _Part(-1, -1, _of_part([]), None, is_last=False)
-        found, position, error = self._check_bytes(start, stop, limit, buffer)
+        found, position, error = self._check_bytes(start, stop, limit, slot)
         if error is not None or position >= stop:
             is_last = position == self._end
             return _Part(start, position, _of_part(found), error, is_last)
@@ -205,7 +210,7 @@ class BatchChecker:
         return _Part(start, position, _of_part(found), None, is_last=position == self._end)
 
     def _check_bytes(
-        self, start: int, stop: int, limit: int, buffer: Bytes
+        self, start: int, stop: int, limit: int, slot: int
     ) -> tuple[list[_Kept], int, CorruptMessage | None]:
         """Return good batches from ``start`` on, the byte behind them, and what is wrong there.
 
@@ -216,6 +221,7 @@ class BatchChecker:
         found: list[_Kept] = []
         position, room = start, self._most_batches
         while position < stop and room > 0:
+            buffer = self._buffers[slot]
             native = walk_natively(self._file, position, stop, limit, buffer, most=room)
             room -= len(native.batches)
             if native.next_position > position:
@@ -228,10 +234,17 @@ class BatchChecker:
             if piece is not None:
                 found.append(_without_data(piece))
                 room -= len(piece.batches)
+                self._make_room(slot, int(piece.batches.size.max()))
             position = records.next_position
             if piece is None or records.error is not None:
                 return found, position, records.error
         return found, position, None
+
+    def _make_room(self, slot: int, batch_bytes: int) -> None:
+        """Let compiled code take the next batch that is as large as this one."""
+        is_too_small = len(self._buffers[slot]) < batch_bytes + SLACK_BYTES
+        if is_too_small and PIECE_BYTES < batch_bytes <= _LARGE_BATCH_BYTES:
+            self._buffers[slot] = piece_buffer(_BATCHES_A_PIECE * batch_bytes)
 
     def _find_batch(self, start: int, stop: int, buffer: Bytes) -> int:
         """Return the first byte in ``[start, stop)`` at which a good batch begins; -1 for none.

@@ -7,6 +7,7 @@ keeps. Kafka: ``LogSegment.recover``.
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -102,17 +103,18 @@ def check(
     entries: list[PlannedEntries] = []
     aborted: list[AbortedTxn] = []
     reason: CorruptMessage | InvalidRecord | None = None
-    for piece in checker.pieces():
-        possible, reason = _possible(piece, view, last_offset)
-        kept, refused = _observe(possible, observer, aborted)
-        reason = refused or reason
-        if len(kept):
-            plan = plan_entries(state, kept, valid_bytes, interval_bytes)
-            entries.append(plan)
-            state = plan.after
-            valid_bytes, last_offset = int(kept.end[-1]), int(kept.last_offset[-1])
-        if reason is not None:
-            break
+    with closing(checker.pieces()) as pieces:
+        for piece in pieces:
+            possible, reason = _possible(piece, view, last_offset)
+            kept, refused = _observe(possible, observer, aborted)
+            reason = refused or reason
+            if len(kept):
+                plan = plan_entries(state, kept, valid_bytes, interval_bytes)
+                entries.append(plan)
+                state = plan.after
+                valid_bytes, last_offset = int(kept.end[-1]), int(kept.last_offset[-1])
+            if reason is not None:
+                break
     reason = reason or checker.error
     if reason is not None:
         cut = view.file.path, valid_bytes

@@ -191,6 +191,19 @@ def test_a_batch_larger_than_a_part_is_read_whole(threads: int) -> None:
     assert not reason
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_batches_larger_than_a_buffer_are_found_between_small_ones(
+    file_with: Callable[[bytes], OpenFile], threads: int
+) -> None:
+    """Also after the buffer grew to them, and where it never does."""
+    sizes = [10, 1_300_000, 1_600_000, 10, 1_200_000, 5_000_000, 10, 1_300_000]
+    data = b"".join(batch(FIRST_OFFSET + n, bytes(size)) for n, size in enumerate(sizes))
+
+    found, reason = checked(data, threads, 2_000_000, file_with(data))
+
+    assert walked(data) == (headers(found), reason)
+
+
 def test_a_small_file_is_left_to_one_thread() -> None:
     """Threads would cost more than they save."""
 
