@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.arrow.buffers import bitmap, fixed, gather, new_array
+from tidelog.arrow.direct import Wanted, direct_columns
 from tidelog.arrow.schema import HEADER_TYPE, HEADERS_TYPE, TIMESTAMP_TYPE
 from tidelog.codec.layout import byte_view
 from tidelog.codec.varint import read_varint
@@ -21,6 +22,7 @@ from tidelog.kernels.gate import use_kernels
 from tidelog.records.batch import TimestampType
 from tidelog.records.columns import RecordColumns
 from tidelog.records.record import read_headers
+from tidelog.records.streamed import decode_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,9 +30,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidelog.arrow.buffers import Bytes, Gathered, Ints
+    from tidelog.records.memory import BatchColumns
 
 MAX_ROWS: Final = 1 << 16
 """Rows of one table: more gain nothing in Spark."""
+
+DIRECT_ROWS: Final = 1 << 17
+"""Rows of one table of plain batches, about: those that a piece of a log has, if not very small."""
 
 MAX_BYTES: Final = 4 << 20
 """Bytes of keys, values and headers of one table, where a record is not larger."""
@@ -68,6 +74,30 @@ class ArrowDecoder:
             "timestampType": self._timestamp_types,
             "headers": self._headers,
         }
+
+    def tables_of(
+        self, data: Bytes, batches: BatchColumns, start_offset: int, end_offset: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Decode ``batches``, whose positions are bytes in ``data``; yield as ``tables`` does.
+
+        Raises:
+            InvalidTimestamp: a timestamp does not fit into microseconds.
+            InvalidRecord, CorruptMessage, UnsupportedCompressionType, MessageTooLarge: as
+                ``decode_bounded``.
+        """
+        wanted = Wanted(self.schema.names, start_offset, end_offset)
+        for part in _parts(batches):
+            found = direct_columns(data, part, wanted)
+            if found is None:
+                for group in decode_bounded(data, part):
+                    yield from self.tables(group, start_offset, end_offset)
+                continue
+            length, made = found
+            arrays = [
+                made[name] if name in made else self._constants.made[name](length)
+                for name in self.schema.names
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def tables(
         self, columns: RecordColumns, start_offset: int = 0, end_offset: int | None = None
@@ -127,6 +157,12 @@ class _Constants:
         self._topic = pa.scalar(topic, pa.string())
         self._partition = pa.scalar(partition, pa.int32())
         self._arrays: dict[str, pa.Array] = {}
+        self.made: dict[str, Callable[[int], pa.Array]] = {
+            "topic": self.topic,
+            "partition": self.partition,
+            "timestampType": self.create_time,
+            "headers": self.no_headers,
+        }
 
     def topic(self, length: int) -> pa.Array:
         return self._repeated("topic", self._topic, length)
@@ -146,6 +182,15 @@ class _Constants:
             made = pa.repeat(value, length + length // 8)  # pieces differ a little
             self._arrays[name] = made
         return made[:length]
+
+
+def _parts(batches: BatchColumns) -> Iterator[BatchColumns]:
+    """Cut batches, in order, into such of about ``DIRECT_ROWS`` records."""
+    parts = np.cumsum(batches.records_count) // DIRECT_ROWS
+    start = 0
+    for end in [*(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(batches)]:
+        yield batches.slice(start, end)
+        start = end
 
 
 def _visible(columns: RecordColumns, start_offset: int, end_offset: int | None) -> RecordColumns:

@@ -23,6 +23,7 @@ KERNEL_MODULES: Final = (
     "scan",
     "decode",
     "gather",
+    "extract",
     "validate",
     "accept",
     "survey",

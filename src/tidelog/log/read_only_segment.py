@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 _ZERO_BLOCK: Final = 1 << 20
 _INDEX_BLOCK: Final = 4096
-_PIECE_BYTES: Final = 4 << 20
-"""Bytes read at a time: in a Spark worker, smaller pieces make half as much work again."""
+_PIECE_BYTES: Final = 8 << 20
+"""Bytes read at a time: in a Spark worker, what is done once a piece weighs more than caches."""
 
 
 class Hints(NamedTuple):

@@ -110,7 +110,6 @@ def _tables(
 
     from tidelog.arrow.decode import ArrowDecoder
     from tidelog.arrow.schema import select
-    from tidelog.records.streamed import decode_bounded
     from tidelog.spark.pieces import RangeReader
 
     if not ranges:
@@ -121,8 +120,8 @@ def _tables(
     for part in ranges:
         decoder = ArrowDecoder(schema, part.topic, part.partition)
         for piece in reader.pieces(part):
-            for group in decode_bounded(piece.data, piece.batches_in_data):
-                yield from decoder.tables(group, part.start_offset, part.end_offset)
+            batches = piece.batches_in_data
+            yield from decoder.tables_of(piece.data, batches, part.start_offset, part.end_offset)
 
 
 class _Worker:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.arrow.decode import MAX_ROWS, ArrowDecoder
+from tidelog.arrow.decode import DIRECT_ROWS, MAX_ROWS, ArrowDecoder
 from tidelog.arrow.schema import COLUMNS, SCHEMA, SCHEMA_WITH_HEADERS, select
 from tidelog.codec.compression import Codec
 from tidelog.errors import InvalidArgument, InvalidTimestamp
@@ -80,6 +81,44 @@ def test_tables_hold_what_the_records_hold(batches: list[list[NewRecord]], codec
         base_offset += len(records)
 
     assert expected_rows(data) == rows(data)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    batches=st.lists(RECORDS, min_size=1, max_size=3),
+    codec=st.sampled_from([Codec.NONE, Codec.NONE, Codec.LZ4]),
+    cut=st.integers(0, 25),
+)
+def test_batches_become_the_same_rows_however_they_are_walked(
+    batches: list[list[NewRecord]], codec: Codec, cut: int
+) -> None:
+    """Straight from the bytes come the rows that decoding gives, at the ends of a range too."""
+    data, base_offset = b"", 100
+    for records in batches:
+        data += build_batch(records, BatchSpec(base_offset=base_offset, codec=codec))
+        base_offset += len(records)
+    start, end = 100 + cut // 5, max(base_offset - cut % 5, 100)
+
+    for schema in (SCHEMA_WITH_HEADERS, SCHEMA, select(["offset", "key"]), select(["value"])):
+        decoder = ArrowDecoder(schema, "flights", 3)
+        source = np.frombuffer(data, np.uint8)
+        made = list(decoder.tables_of(source, walk(data).batches, start, end))
+        for table in made:
+            table.validate(full=True)
+        expected = tables(data, schema, start, end)
+        assert pa.Table.from_batches(made, schema).equals(pa.Table.from_batches(expected, schema))
+
+
+def test_many_small_records_become_several_tables() -> None:
+    """A piece of more records than a table takes is cut between batches; no row is lost."""
+    batch = build_batch([(1, b"k", b"", ())] * 30_000)
+    data = np.frombuffer(batch * 9, np.uint8)
+    decoder = ArrowDecoder(select(["key"]), "flights", 3)
+
+    made = list(decoder.tables_of(data, walk(data).batches, 0, 30_000))
+
+    assert sum(len(table) for table in made) == 270_000
+    assert max(len(table) for table in made) <= DIRECT_ROWS + 30_000
 
 
 def test_append_time_is_the_batches_time() -> None:
