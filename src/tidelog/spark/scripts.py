@@ -6,7 +6,7 @@ Owns where they may be written, and how. Must not know what a script does.
 from __future__ import annotations
 
 import atexit
-import contextlib
+import errno
 import hashlib
 import os
 import shutil
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 def place_script(name: str, text: str) -> str | None:
     """Write the script ``bin/<name>``; return the folder ``bin`` is in, None if none can be had."""
-    folder = f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    content = os.fsencode(text)  # a path in it may have bytes that are no text
+    folder = f"{name}-{hashlib.sha256(content).hexdigest()[:16]}"
     for parent in _parents():
         try:
-            return _write(parent / folder, name, text)
+            return _write(parent / folder, name, content)
         except OSError:
             continue
     return None
@@ -38,21 +39,33 @@ def temporary_folder(parent: str | None = None) -> str:
 
 
 def _parents() -> Iterator[Path]:
-    caches = "Library/Caches" if sys.platform == "darwin" else ".cache"
-    cache = os.environ.get("XDG_CACHE_HOME")
-    with contextlib.suppress(RuntimeError):  # no home folder can be told
-        yield (Path(cache) if cache else Path.home() / caches) / "tidelog"
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(cache):  # its specification says to ignore it then
+        below_home = "Library/Caches" if sys.platform == "darwin" else ".cache"
+        cache = os.path.join(os.path.expanduser("~"), below_home)
+    if os.path.isabs(cache):  # else no home folder can be told
+        yield Path(cache, "tidelog")
     yield Path(temporary_folder())
 
 
-def _write(home: Path, name: str, text: str) -> str:
+def _write(home: Path, name: str, content: bytes) -> str:
     script = home / "bin" / name
-    if not (script.is_file() and script.read_text() == text and os.access(script, os.X_OK)):
+    if not (script.is_file() and script.read_bytes() == content and os.access(script, os.X_OK)):
         script.parent.mkdir(parents=True, exist_ok=True)
-        # Another process may start Spark at the same moment: it sees no script or a whole one.
-        handle, unfinished = tempfile.mkstemp(dir=script.parent)
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
+        _replace(script, content)
+    if not os.access(script, os.X_OK):
+        raise PermissionError(errno.EACCES, "mounted so that nothing in it starts", str(script))
+    return str(home)
+
+
+def _replace(script: Path, content: bytes) -> None:
+    # Another process may start Spark at the same moment: it sees no script or a whole one.
+    handle, unfinished = tempfile.mkstemp(dir=script.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
         Path(unfinished).chmod(0o700)
         Path(unfinished).replace(script)
-    return str(home)
+    except BaseException:
+        Path(unfinished).unlink(missing_ok=True)
+        raise
