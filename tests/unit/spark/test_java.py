@@ -101,6 +101,21 @@ def test_the_script_drops_the_module_and_picks_the_collector(
     assert len(Path(home, "bin", "java").read_text().splitlines()) == 4
 
 
+def test_the_script_changes_no_variable_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job's own variables reach Java, and the workers it starts, whatever they are called."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("arg", "mine")
+    show = tmp_path / "show"
+    show.write_text('#!/bin/sh\necho "$arg"\n')
+    show.chmod(0o755)
+
+    home = make_shim(str(show))
+
+    assert run(f"{home}/bin/java", "-cp", "a") == ["mine"]
+
+
 def test_a_cache_that_cannot_be_written_is_no_obstacle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
