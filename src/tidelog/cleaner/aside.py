@@ -10,6 +10,8 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from tidelog.errors import CleaningAborted
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -23,39 +25,30 @@ HANDS: Final = 2
 class Job:
     """Something that is run once, by the first who comes to it.
 
-    ``_begun`` is taken by whoever runs it, ``_running`` is held until it has ended.
+    ``_running`` is held by whoever runs it, and guards the rest. An interrupt at any point leaves
+    it as not begun, or as ended with an error.
     """
 
     def __init__(self, task: Callable[[], object]) -> None:
         self._task: Callable[[], object] | None = task
-        self._error: BaseException | None = None
-        self._begun: Final = Lock()
+        self._error: BaseException | None = CleaningAborted("not run to its end")
         self._running: Final = Lock()
-        self._running.acquire()
+        self.handle: Handle | None = None
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has been run, with or without an error."""
-        return not self._running.locked()
+        """Whether nobody runs it, nor will: it was run, with or without an error, or dropped."""
+        return self._task is None and not self._running.locked()
 
     def run(self) -> None:
         """Run it, unless somebody has begun to. Its error is kept for ``join``."""
-        if not self._begun.acquire(blocking=False):
-            return
-        try:
-            task, self._task = self._task, None
-            if task is not None:
-                task()
-        except BaseException as error:  # noqa: BLE001 - raised again by join, where it is awaited
-            self._error = error
-        finally:
-            self._running.release()
+        if not self._running.locked():
+            self.wait()
 
     def wait(self) -> None:
         """Return when it has ended; run it here if nobody has begun to."""
-        self.run()
         with self._running:
-            pass
+            self._run_locked()
 
     def join(self) -> None:
         """Wait for its end; raise its error, every time."""
@@ -63,41 +56,60 @@ class Job:
         if self._error is not None:
             raise self._error
 
+    def drop(self) -> None:
+        """Let nobody begin it any more; if somebody has, wait for its end."""
+        with self._running:
+            self._task = None
+
+    def _run_locked(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            try:
+                task()
+                self._error = None
+            except BaseException as error:  # noqa: BLE001 - raised again by join
+                self._error = error
+
 
 class Aside:
     """Up to ``HANDS`` helping threads of the scheduler, as far as that has some free.
 
     A scheduler that runs tasks at once makes everything happen in the order in which it is given,
-    one that never runs them in the order in which it is awaited.
+    one that never runs them in the order in which it is awaited. Whoever gives a job holds it
+    already: so an interrupt between the two cannot leave one that nobody awaits.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler: Final = scheduler
-        self._given: list[tuple[Job, Handle]] = []
+        self._given: list[Job] = []
 
-    def give(self, task: Callable[[], object]) -> Job:
+    def give(self, job: Job) -> None:
         """Let a helping thread do it; while all have something to do, do it here."""
-        job = self.offer(task)
-        if job is None:
-            job = Job(task)
+        if not self.offer(job):
             job.run()
-        return job
 
-    def offer(self, task: Callable[[], object]) -> Job | None:
-        """Let a helping thread do it, but return None while all have something to do."""
+    def offer(self, job: Job) -> bool:
+        """Let a helping thread do it, but return False while all have something to do."""
         self.forget_ended()
         if len(self._given) == HANDS:
-            return None
-        job = Job(task)
-        self._given.append((job, self._scheduler.schedule(NAME, job.run)))
-        return job
+            return False
+        self._given.append(job)
+        job.handle = self._scheduler.schedule(NAME, job.run)
+        return True
 
     def forget_ended(self) -> None:
         """Leave nothing with the scheduler that was done without it."""
-        still: list[tuple[Job, Handle]] = []
-        for job, handle in self._given:
-            if job.has_ended:
-                handle.cancel()
-            else:
-                still.append((job, handle))
-        self._given = still
+        ended = [job for job in self._given if job.has_ended]
+        self._given = [job for job in self._given if job not in ended]
+        for job in ended:
+            if job.handle is not None:
+                job.handle.cancel()
+
+    def end(self) -> None:
+        """Wait for what was begun; drop the rest, also from the scheduler."""
+        for job in self._given:
+            if job.handle is not None:
+                job.handle.cancel()
+        for job in self._given:
+            job.drop()
+        self._given = []

@@ -109,7 +109,7 @@ class Cleaner:
             try:
                 swaps.settle()
             finally:
-                aside.forget_ended()
+                aside.end()
         tally.copy_ns = self._clock.monotonic_ns() - mapped
         return Cleaned(end_offset, tally)
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from tidelog.cleaner.aside import Job
 from tidelog.errors import CleaningAborted, SegmentOffsetOverflow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tidelog.cleaner.aside import Aside, Job
+    from tidelog.cleaner.aside import Aside
     from tidelog.cleaner.copy import Copier
     from tidelog.cleaner.pace import Pace
     from tidelog.cleaner.record_filter import Filtered
@@ -56,6 +57,7 @@ class Swaps:
                 self._pace.check()
                 target.join()
             self.settle()
+            self._last = Job(lambda: self._put_in_place(new, group))
         except BaseException as error:
             target.wait()
             new.delete()
@@ -64,13 +66,12 @@ class Swaps:
                 self.settle()
                 self._split(group, error)
             raise
-        self._last = self._aside.give(lambda: self._put_in_place(new, group))
+        self._aside.give(self._last)
 
     def settle(self) -> None:
         """Wait until the last group is in place."""
-        last, self._last = self._last, None
-        if last is not None:
-            last.join()
+        if self._last is not None:
+            self._last.join()
 
     def _check_last(self) -> None:
         """Raise what went wrong with the last group, as soon as that is known."""
@@ -130,7 +131,8 @@ class _SegmentTarget:
         if self._unsynced_bytes >= SYNC_BYTES:
             self._sync_early()
         self._unsynced_bytes += len(filtered.data)
-        self._append = self._aside.give(lambda: self._write(filtered))
+        self._append = Job(lambda: self._write(filtered))
+        self._aside.give(self._append)
 
     def name_aborted(self, aborted: Sequence[AbortedTxn]) -> None:
         """Write the index entries of transactions, behind the batches before."""
@@ -152,9 +154,11 @@ class _SegmentTarget:
     def _sync_early(self) -> None:
         if self._sync is None or self._sync.has_ended:
             self._join(self._sync)
-            self._sync = self._aside.offer(self._flush)
-            if self._sync is not None:
+            self._sync = Job(self._flush)
+            if self._aside.offer(self._sync):
                 self._unsynced_bytes = 0
+            else:
+                self._sync = None
 
     def _write(self, filtered: Filtered) -> None:
         last_offset = int(filtered.batches.last_offset[-1])

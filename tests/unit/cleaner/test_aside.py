@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidelog.cleaner.aside import HANDS, NAME, Aside
+from tidelog.cleaner.aside import HANDS, NAME, Aside, Job
 from tidelog.env.scheduler import InlineScheduler
+from tidelog.errors import CleaningAborted
 from tidelog.testing import ManualClock, ManualScheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+
+def give(aside: Aside, task: Callable[[], object]) -> Job:
+    """Give a job away; return it."""
+    job = Job(task)
+    aside.give(job)
+    return job
 
 
 def test_a_scheduler_that_runs_tasks_at_once_has_them_done_in_order() -> None:
@@ -16,7 +30,7 @@ def test_a_scheduler_that_runs_tasks_at_once_has_them_done_in_order() -> None:
     done: list[int] = []
     aside = Aside(InlineScheduler())
 
-    jobs = [aside.give(partial(done.append, n)) for n in range(4)]
+    jobs = [give(aside, partial(done.append, n)) for n in range(4)]
 
     assert done == [0, 1, 2, 3]
     assert all(job.has_ended for job in jobs)
@@ -27,7 +41,7 @@ def test_whoever_waits_for_a_job_that_nobody_began_does_it() -> None:
     clock, done = ManualClock(), list[int]()
     scheduler = ManualScheduler(clock)
     aside = Aside(scheduler)
-    first, second = aside.give(lambda: done.append(1)), aside.give(lambda: done.append(2))
+    first, second = (give(aside, partial(done.append, n)) for n in (1, 2))
     assert done == []
 
     second.join()
@@ -42,16 +56,16 @@ def test_while_all_hands_are_busy_a_job_is_done_here() -> None:
     done: list[int] = []
     aside = Aside(ManualScheduler(ManualClock()))
     for _ in range(HANDS):
-        aside.give(lambda: done.append(0))
+        give(aside, lambda: done.append(0))
 
-    assert aside.offer(lambda: done.append(1)) is None
-    assert aside.give(lambda: done.append(2)).has_ended
+    assert not aside.offer(Job(lambda: done.append(1)))
+    assert give(aside, lambda: done.append(2)).has_ended
     assert done == [2]
 
 
 def test_an_error_is_raised_where_the_job_is_awaited_each_time() -> None:
     """It ends nothing on the helping thread, and cannot be missed by waiting once."""
-    job = Aside(InlineScheduler()).give(list[int]().pop)
+    job = give(Aside(InlineScheduler()), list[int]().pop)
 
     job.wait()
     for _ in range(2):
@@ -59,14 +73,69 @@ def test_an_error_is_raised_where_the_job_is_awaited_each_time() -> None:
             job.join()
 
 
-def test_nothing_is_left_with_the_scheduler_at_the_end() -> None:
-    """What was done without the scheduler it need not run any more."""
-    clock = ManualClock()
-    scheduler = ManualScheduler(clock)
+def test_what_was_done_without_the_scheduler_is_taken_back() -> None:
+    """It need not run it any more, and may have other things to do."""
+    scheduler = ManualScheduler(ManualClock())
     aside = Aside(scheduler)
-    aside.give(lambda: None).join()
+    give(aside, lambda: None).join()
     assert scheduler.pending() == [NAME]
 
     aside.forget_ended()
 
     assert scheduler.pending() == []
+
+
+def test_nothing_is_begun_after_the_end() -> None:
+    """What nobody has begun by then is never done, and never passes for done."""
+    clock, done = ManualClock(), list[int]()
+    scheduler = ManualScheduler(clock)
+    aside = Aside(scheduler)
+    job = give(aside, lambda: done.append(1))
+
+    aside.end()
+    clock.advance(0)
+
+    assert scheduler.pending() == []
+    with pytest.raises(CleaningAborted):
+        job.join()
+    assert done == []
+
+
+def interrupt_at(line: int) -> Callable[[FrameType, str, object], Any]:
+    """Return a trace function that raises KeyboardInterrupt when ``line`` is come to first."""
+    pending = [line]
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        if frame.f_code is not Job._run_locked.__code__:
+            return None
+        if event == "line" and [frame.f_lineno] == pending:
+            pending.clear()
+            raise KeyboardInterrupt
+        return trace
+
+    return trace
+
+
+@pytest.mark.parametrize(
+    "line", sorted({line for _, _, line in Job._run_locked.__code__.co_lines() if line})
+)
+def test_an_interrupt_leaves_a_job_that_can_be_awaited(line: int) -> None:
+    """Wherever it comes: nobody waits forever, nothing runs twice or passes for done undone."""
+    done = list[int]()
+    job = Job(lambda: done.append(1))
+    before = sys.gettrace()
+
+    sys.settrace(interrupt_at(line))
+    try:
+        job.wait()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+
+    job.run()
+    assert job.has_ended
+    if not done:
+        with pytest.raises((KeyboardInterrupt, CleaningAborted)):
+            job.join()
+    assert len(done) <= 1

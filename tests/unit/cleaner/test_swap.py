@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import errno
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import CleaningAborted, KafkaStorageError
-from tidelog.testing import build_batch
+from tidelog.testing import ManualClock, ManualScheduler, build_batch
 from tidelog.testing.cleaning import CleanerHome, kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tidelog.env.scheduler import Scheduler
+    from tidelog.env.scheduler import Handle, Scheduler
     from tidelog.log.log import Log
 
 GROUPS = 3
@@ -207,3 +207,35 @@ def test_nothing_is_left_with_the_scheduler_after_an_error(
         home.clean(log)
 
     assert {name for name in home.scheduler.pending() if "cleaner" in name} == set()
+
+
+class Interrupted(ManualScheduler):
+    """A Ctrl-C comes after the task of such a number was taken, before whoever gave it knows."""
+
+    def __init__(self, clock: ManualClock, number: int) -> None:
+        super().__init__(clock)
+        self._until = number
+
+    def schedule(self, *task: Any, **when: Any) -> Handle:
+        handle = super().schedule(*task, **when)
+        self._until -= 1
+        if self._until == 0:
+            raise KeyboardInterrupt
+        return handle
+
+
+@pytest.mark.parametrize("number", range(1, 2 * GROUPS))
+def test_nothing_is_done_behind_an_interrupted_cleaning(
+    home: CleanerHome, log: Log, number: int
+) -> None:
+    """Neither written to a segment that is gone, nor swapped in beside whoever closes the log."""
+    scheduler = Interrupted(home.clock, number)
+
+    with pytest.raises(KeyboardInterrupt):
+        home.clean(log, scheduler=scheduler)
+    after, offsets = home.files(".log"), cleaned_offsets(log)
+    home.clock.advance(0)
+
+    assert home.files(".cleaned") == []
+    assert (home.files(".log"), cleaned_offsets(log)) == (after, offsets)
+    assert home.failures == []
