@@ -79,12 +79,22 @@ def local_conf() -> dict[str, str]:
     return conf
 
 
+def conf_for(master: str) -> dict[str, str]:
+    """Return the settings of a session with this master: ``local_conf`` if it is a local one."""
+    return local_conf() if _is_local(master) else session_conf()
+
+
+def _is_local(master: str) -> bool:
+    return master.startswith("local")
+
+
 def session(**conf: str | float | bool) -> SparkSession:
-    """Return the running session, or start one with ``local_conf``, ``conf`` and a fit Java.
+    """Return the running session, or start one with ``conf``, settings of ours and a fit Java.
 
     ``session(**{"spark.master": "local[2]", "spark.driver.memory": "4g"})``: names are Spark's, and
-    what is given goes before what we would set; the master is ``local[*]`` unless given. The Java
-    taken stands in the session's setting ``spark.tidelog.java``.
+    what is given goes before what we would set; the master is ``local[*]`` unless given. For a
+    local master we set ``local_conf``, for any other ``session_conf``. The Java taken stands in the
+    session's setting ``spark.tidelog.java``.
 
     Raises:
         JavaNotFound: no Java is fit for Spark.
@@ -99,8 +109,9 @@ def session(**conf: str | float | bool) -> SparkSession:
     running = SparkSession.getActiveSession()
     given = {name: _text(value) for name, value in conf.items()}
     if running is None:
-        given = {"spark.master": "local[*]", "spark.app.name": "tidelog"} | local_conf() | given
-        given |= _prepare_environment(given["spark.master"])
+        given = {"spark.master": "local[*]", "spark.app.name": "tidelog"} | given
+        master = given["spark.master"]
+        given = conf_for(master) | given | _prepare_environment(master)
     builder = SparkSession.builder
     for name, value in given.items():
         builder = builder.config(name, value)
@@ -113,7 +124,7 @@ def session(**conf: str | float | bool) -> SparkSession:
 def _prepare_environment(master: str) -> dict[str, str]:
     """Point Spark at this interpreter and at a fit Java; return the settings that say so."""
     python = sys.executable
-    if master.startswith("local"):
+    if _is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else need reach this session
         python = worker_python()
     os.environ["PYSPARK_PYTHON"] = python  # else workers run the first python3 on the PATH

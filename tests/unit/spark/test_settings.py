@@ -9,11 +9,14 @@ import pytest
 
 import tidelog.spark
 from tidelog.spark.settings import (
+    CHECKPOINT_FILES,
     COLLECTOR,
     MAX_SOCKET_FOLDER,
     SOCKET_FOLDER,
     SOCKETS,
     UNCHECKED,
+    WITHOUT_CHECKSUM_FILES,
+    conf_for,
     local_conf,
     session_conf,
 )
@@ -26,6 +29,21 @@ def test_settings_for_a_cluster_name_nothing_of_this_machine() -> None:
     assert conf["spark.sql.session.timeZone"] == "UTC"
     assert not any("/" in value for value in conf.values())
     assert tidelog.spark.session_conf() == conf
+
+
+@pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://https://host"])
+def test_a_session_on_a_cluster_gets_what_any_cluster_may_have(master: str) -> None:
+    """What suits one machine, above all its folders, is set for a local master only."""
+    assert session_conf() == conf_for(master)
+
+
+@pytest.mark.parametrize("master", ["local", "local[*]", "local-cluster[2,1,512]"])
+def test_a_local_session_keeps_checkpoints_without_checksum_files(master: str) -> None:
+    """Spark asks for checkpoint files without checksum files, and a local session makes them so."""
+    conf = conf_for(master)
+
+    assert conf[CHECKPOINT_FILES] == WITHOUT_CHECKSUM_FILES
+    assert conf.keys() == local_conf().keys()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="unix domain sockets")
