@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cleaner.aside import Job
 from tidelog.errors import CleaningAborted, SegmentOffsetOverflow
+from tidelog.segment.filenames import CLEANED_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,7 +61,7 @@ class Swaps:
             self._last = Job(lambda: self._put_in_place(new, group))
         except BaseException as error:
             target.wait()
-            new.delete()
+            log.delete_cleaned_segment(new)
             if isinstance(error, SegmentOffsetOverflow):
                 # A .cleaned file left by a crash would call the split's .swap files incomplete.
                 self.settle()
@@ -80,15 +81,21 @@ class Swaps:
 
     def _put_in_place(self, new: LogSegment, group: Sequence[LogSegment]) -> None:
         """Make a filled segment durable, then swap it in."""
+        log = self._log
         try:
-            with self._log.watch("cleaning"):
+            with log.watch("cleaning"):
                 new.become_inactive()
                 new.flush()
                 new.set_modified_ms(group[-1].modified_ms)
         except BaseException:
-            new.delete()
+            log.delete_cleaned_segment(new)
             raise
-        self._log.replace_segments([new], group)
+        try:
+            log.replace_segments([new], group)
+        except BaseException:
+            if new.has_suffix(CLEANED_SUFFIX):  # refused: the log was closed, or failed, meanwhile
+                new.close_handlers()
+            raise
 
     def _split(self, group: Sequence[LogSegment], overflow: SegmentOffsetOverflow) -> None:
         """Split the segments with offsets that do not fit; none: one in the middle is damaged."""

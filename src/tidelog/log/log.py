@@ -350,6 +350,17 @@ class Log(ReadableLog):
             self._state.check_open()
             return open_cleaned_segment(self._state.context, base_offset)
 
+    def delete_cleaned_segment(self, segment: LogSegment) -> None:
+        """Delete one that replaces nothing; call this after an error, which stays the one raised.
+
+        If that fails the log goes offline: a split beside the file that is left could lose, in a
+        crash, what it split. Opening the log anew deletes it.
+        """
+        try:
+            segment.delete()
+        except OSError as error:
+            self._state.context.guard.take_offline(error)
+
     def split_segment(self, segment: LogSegment) -> None:
         """Put segments whose offsets fit in the place of one whose offsets do not."""
         with self.watch("splitting a segment"), self._state.lock:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tidelog.cleaner.swap import Swaps
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import CleaningAborted, KafkaStorageError
 from tidelog.testing import ManualClock, ManualScheduler, build_batch
@@ -239,3 +240,37 @@ def test_nothing_is_done_behind_an_interrupted_cleaning(
     assert home.files(".cleaned") == []
     assert (home.files(".log"), cleaned_offsets(log)) == (after, offsets)
     assert home.failures == []
+
+
+@pytest.mark.parametrize(
+    ("operation", "first", "second"), [("pwrite", ENOSPC, EIO), ("sync", EIO, ENOSPC)]
+)
+def test_a_deletion_that_fails_hides_no_error_and_takes_the_log_offline(
+    home: CleanerHome, log: Log, how: str, operation: str, first: OSError, second: OSError
+) -> None:
+    """A split beside the ``.cleaned`` file that is left could lose, in a crash, what it split."""
+    path = f"{0:020}.log.cleaned"
+    home.fs.fail(operation, path, first)
+    home.fs.fail("delete", path, second, skipped=1)  # the first one looks for an earlier try
+
+    with pytest.raises(KafkaStorageError, match=rf"cleaning failed .*\[Errno {first.errno}\]"):
+        home.clean(log, scheduler=scheduler(home, how))
+
+    assert home.files(".log.cleaned") == [path]
+    assert home.failures[-1].errno == second.errno
+    with pytest.raises(KafkaStorageError, match="offline"):
+        home.append(log, ("key", "value"))
+
+
+def test_a_segment_that_is_refused_is_let_go_of(log: Log) -> None:
+    """Its files, which are left to the next start, are not held open by the process."""
+    unused: Any = None
+    swaps = Swaps(log, unused, unused, unused)
+    new = log.new_cleaned_segment(0)
+    group = log.segments.all[:1]
+    log.close()
+
+    with pytest.raises(KafkaStorageError, match="closed"):
+        swaps._put_in_place(new, group)
+
+    assert new._is_closed
