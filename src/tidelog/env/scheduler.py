@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 _LOGGER: Final = logging.getLogger(__name__)
 _NS_PER_MS: Final = 1_000_000
+_FEW: Final = 16
+"""So many tasks may be kept, cancelled or not, before it pays to look for cancelled ones."""
 
 
 class Handle(Protocol):
@@ -111,7 +113,8 @@ class ThreadScheduler:
     """Runs tasks on daemon threads of its own. Source: Kafka KafkaScheduler.
 
     ``_wake`` guards the queue and the flags. A periodic task keeps its rate: a run that took longer
-    than the period skips the moments it missed.
+    than the period skips the moments it missed. Cancelled tasks are dropped each time there are
+    twice as many as were left the last time, so that they do not pile up while no thread is free.
     """
 
     def __init__(self, threads: int, name: str = "tidelog-scheduler") -> None:
@@ -119,6 +122,7 @@ class ThreadScheduler:
         self._name = name
         self._numbers = itertools.count()
         self._queue: list[_Task] = []
+        self._full_at = _FEW
         self._wake = threading.Condition()
         self._threads: list[threading.Thread] = []
         self._stopped = False
@@ -171,6 +175,10 @@ class ThreadScheduler:
         One idle thread at least waits for the first task of the queue, whoever takes that wakes
         the next one: so a task that is due later need not wake anybody now.
         """
+        if len(self._queue) >= self._full_at:
+            self._queue = [task for task in self._queue if not task.cancelled]
+            heapq.heapify(self._queue)
+            self._full_at = max(2 * len(self._queue), _FEW)
         heapq.heappush(self._queue, entry)
         if self._queue[0] is entry:
             self._wake.notify()

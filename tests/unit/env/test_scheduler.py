@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 SOON_S = 30.0  # far longer than any test takes; a broken one fails then
 FAR_MS = 3_600_000
+MANY = 50
 
 
 @contextmanager
@@ -228,6 +230,26 @@ def test_a_cancelled_task_does_not_run() -> None:
         blocker.set()
 
     assert ran == ["after"]
+
+
+def test_cancelled_tasks_do_not_pile_up() -> None:
+    """While no thread is free to drop them, those that wait stay the larger part."""
+    ran: list[int] = []
+    scheduler = ThreadScheduler(1)
+    waiting = [scheduler.schedule("t", partial(ran.append, n)) for n in range(MANY)]
+    for number in range(20 * MANY):
+        scheduler.schedule("t", partial(ran.append, -number)).cancel()
+
+    assert len(scheduler._queue) <= 2 * MANY
+    for handle in waiting[1:]:
+        handle.cancel()
+    for number in range(20 * MANY):
+        scheduler.schedule("t", partial(ran.append, -number)).cancel()
+
+    assert len(scheduler._queue) <= 2 * MANY
+    scheduler.start()
+    scheduler.shutdown()
+    assert ran == [0]
 
 
 def test_a_periodic_task_can_cancel_itself() -> None:
