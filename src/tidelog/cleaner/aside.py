@@ -71,16 +71,39 @@ class Job:
                 self._error = error
 
 
+class Hands:
+    """How many jobs helping threads may have at once, of all who share this.
+
+    ``limit`` may change at any time. ``_lock`` guards ``_busy``.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._lock: Final = Lock()
+        self._busy: list[Job] = []
+
+    def take(self, job: Job) -> bool:
+        """Say whether there is one for a job, which has it until it has ended."""
+        with self._lock:
+            self._busy = [other for other in self._busy if not other.has_ended]
+            if len(self._busy) >= self.limit:
+                return False
+            self._busy.append(job)
+            return True
+
+
 class Aside:
     """Up to ``HANDS`` helping threads of the scheduler, as far as that has some free.
 
+    ``hands`` is shared by those who may have only so many together; None: nobody else.
     A scheduler that runs tasks at once makes everything happen in the order in which it is given,
     one that never runs them in the order in which it is awaited. Whoever gives a job holds it
     already: so an interrupt between the two cannot leave one that nobody awaits.
     """
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, hands: Hands | None = None) -> None:
         self._scheduler: Final = scheduler
+        self._hands: Final = hands or Hands(HANDS)
         self._given: list[Job] = []
 
     def give(self, job: Job) -> None:
@@ -91,7 +114,7 @@ class Aside:
     def offer(self, job: Job) -> bool:
         """Let a helping thread do it, but return False while all have something to do."""
         self.forget_ended()
-        if len(self._given) == HANDS:
+        if len(self._given) == HANDS or not self._hands.take(job):
             return False
         self._given.append(job)
         job.handle = self._scheduler.schedule(NAME, job.run)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from random import Random
 
+    from tidelog.cleaner.aside import Hands
     from tidelog.cleaner.outcome import Dropped
     from tidelog.cleaner.pace import Pace
     from tidelog.cleaner.record_filter import Filtered
@@ -62,7 +63,10 @@ class Cleaned(NamedTuple):
 
 
 class Cleaner:
-    """Cleans one log at a time. Source: Kafka Cleaner."""
+    """Cleans one log at a time. Source: Kafka Cleaner.
+
+    ``hands``: the threads that may help it and others, as in ``Aside``.
+    """
 
     def __init__(
         self,
@@ -72,12 +76,14 @@ class Cleaner:
         scheduler: Scheduler,
         rng: Random,
         pace: Pace,
+        hands: Hands | None = None,
     ) -> None:
         self._settings: Final = settings
         self._clock: Final = clock
         self._scheduler: Final = scheduler
         self._rng: Final = rng
         self._pace: Final = pace
+        self._hands: Final = hands
 
     def clean(self, log: Log, cleanable: Cleanable, now_ms: int) -> Cleaned:
         """Compact ``log`` up to where the map is full, or to where its cleanable part ends.
@@ -100,7 +106,7 @@ class Cleaner:
         mapped = self._clock.monotonic_ns()
         tally.map_ns = mapped - started
         copier = Copier(plan, tally, self._pace)
-        aside = Aside(self._scheduler)
+        aside = Aside(self._scheduler, self._hands)
         swaps = Swaps(log, copier, self._pace, aside)
         try:
             for group in _groups(log, end_offset, cleanable):

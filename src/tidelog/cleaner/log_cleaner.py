@@ -11,6 +11,7 @@ import logging
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.cleaner.aside import Hands
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
 from tidelog.cleaner.cleaner_manager import LogCleanerManager
 from tidelog.cleaner.pace import Pace, Throttle
@@ -84,6 +85,7 @@ class LogCleaner:
         self._running = 0
         self.dead_thread_count = 0
         rate = config.log_cleaner_io_max_bytes_per_second
+        self.hands: Final = Hands(_helpers(config))
         self.throttle: Final = Throttle(rate, machine.clock, machine.sleep_ms)
         self.manager: Final = LogCleanerManager(
             logs, fs=machine.fs, clock=machine.clock, sleep_ms=machine.sleep_ms
@@ -132,6 +134,7 @@ class LogCleaner:
         self.check_settings(config)
         self.shutdown()
         self._config = config
+        self.hands.limit = _helpers(config)
         self.throttle.bytes_per_second = config.log_cleaner_io_max_bytes_per_second
         self.startup()
 
@@ -227,6 +230,7 @@ class LogCleaner:
             scheduler=machine.scheduler,
             rng=machine.rng,
             pace=pace,
+            hands=self.hands,
         )
 
     # What it has done
@@ -255,6 +259,11 @@ class LogCleaner:
             failed,
             waiting,
         )
+
+
+def _helpers(config: BrokerConfig) -> int:
+    """Return how many threads may help all cleaners: half of those that these leave free."""
+    return max(config.background_threads - config.log_cleaner_threads, 0) // 2
 
 
 def _log_tally(log: Log, end_offset: int, tally: Tally) -> None:

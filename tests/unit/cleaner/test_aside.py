@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidelog.cleaner.aside import HANDS, NAME, Aside, Job
+from tidelog.cleaner.aside import HANDS, NAME, Aside, Hands, Job
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import CleaningAborted
 from tidelog.testing import ManualClock, ManualScheduler
@@ -61,6 +61,21 @@ def test_while_all_hands_are_busy_a_job_is_done_here() -> None:
     assert not aside.offer(Job(lambda: done.append(1)))
     assert give(aside, lambda: done.append(2)).has_ended
     assert done == [2]
+
+
+def test_those_who_share_hands_have_no_more_together() -> None:
+    """A job takes one until it has ended, whoever did it."""
+    hands, scheduler = Hands(HANDS + 1), ManualScheduler(ManualClock())
+    one, other = Aside(scheduler, hands), Aside(scheduler, hands)
+    jobs = [Job(lambda: None) for _ in range(2 * HANDS)]
+
+    assert [one.offer(job) for job in jobs[:HANDS]] == [True] * HANDS
+    assert [other.offer(job) for job in jobs[HANDS:]] == [True] + [False] * (HANDS - 1)
+    jobs[0].wait()
+    assert other.offer(jobs[-1])
+    one.end()
+    hands.limit = 0
+    assert not one.offer(Job(lambda: None))
 
 
 def test_an_error_is_raised_where_the_job_is_awaited_each_time() -> None:

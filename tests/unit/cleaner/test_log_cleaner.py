@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tidelog.cleaner.aside import NAME, Job
 from tidelog.cleaner.log_cleaner import LogCleaner, Machine
 from tidelog.config.broker import BrokerConfig
 from tidelog.errors import InvalidConfig
@@ -257,3 +258,35 @@ def test_bytes_read_and_written_count_against_the_rate() -> None:
     assert place.cleaner.throttle.total_bytes > 2 * 7000
     assert place.home.clock.now_ms() >= before_ms
     place.log.close()
+
+
+@pytest.mark.parametrize(
+    ("background", "cleaners", "limit"), [(10, 1, 4), (10, 4, 3), (10, 9, 0), (1, 1, 0), (2, 4, 0)]
+)
+def test_cleaners_leave_threads_to_other_tasks(background: int, cleaners: int, limit: int) -> None:
+    """All have half of the background threads that they leave free to help them, together.
+
+    So a flush or a checkpoint finds one that does not wait for the sync of a cleaned segment.
+    """
+    place = Place(background_threads=background, log_cleaner_threads=cleaners)
+    taken = [Job(lambda: None) for _ in range(limit)]
+    helped = []
+
+    place.fill()
+    assert [place.cleaner.hands.take(job) for job in taken] == [True] * limit
+    assert not place.cleaner.hands.take(Job(lambda: None))
+    for _ in range(2):
+        assert place.cleaner.run_once()
+        helped.append(NAME in [entry.name for entry in place.home.scheduler._queue])
+        for job in taken:
+            job.drop()
+        place.fill()
+
+    assert helped == [False, limit > 0]
+
+
+def test_other_settings_change_how_many_threads_help(place: Place) -> None:
+    """More cleaners have fewer helpers, from the moment they start."""
+    place.cleaner.reconfigure(BrokerConfig(log_cleaner_threads=2, background_threads=6))
+
+    assert place.cleaner.hands.limit == 2
