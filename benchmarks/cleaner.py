@@ -145,21 +145,23 @@ def clean_here(source: Path, work: Path) -> Figures:
     os.sync()
     scheduler = ThreadScheduler(HANDS)
     scheduler.start()
-    with open_log(work / "t-0") as log:
-        cleaner = Cleaner(
-            CleanerSettings(MAP_BYTES, 0.9),
-            clock=SYSTEM_CLOCK,
-            scheduler=scheduler,
-            rng=Random(SEED),
-            pace=Pace(PIECE_BYTES, lambda: None),
-        )
-        end = log.segments.active.base_offset
-        wall, cpu = time.perf_counter(), time.process_time()
-        cleaned = cleaner.clean(log, Cleanable(0, end), time.time_ns() // 1_000_000)
-        figures = Figures(time.perf_counter() - wall, time.process_time() - cpu)
-        if cleaned.end_offset != end:
-            raise SystemExit("the map was too small for one round")
-    scheduler.shutdown()
+    try:
+        with open_log(work / "t-0") as log:
+            cleaner = Cleaner(
+                CleanerSettings(MAP_BYTES, 0.9),
+                clock=SYSTEM_CLOCK,
+                scheduler=scheduler,
+                rng=Random(SEED),
+                pace=Pace(PIECE_BYTES, lambda: None),
+            )
+            end = log.segments.active.base_offset
+            wall, cpu = time.perf_counter(), time.process_time()
+            cleaned = cleaner.clean(log, Cleanable(0, end), time.time_ns() // 1_000_000)
+            figures = Figures(time.perf_counter() - wall, time.process_time() - cpu)
+            if cleaned.end_offset != end:
+                raise SystemExit("the map was too small for one round")
+    finally:
+        scheduler.shutdown()
     return figures
 
 
