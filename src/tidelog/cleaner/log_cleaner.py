@@ -85,7 +85,8 @@ class LogCleaner:
         self._running = 0
         self.dead_thread_count = 0
         rate = config.log_cleaner_io_max_bytes_per_second
-        self.hands: Final = Hands(_helpers(config))
+        self._threads: Final = config.background_threads  # the scheduler's; they stay as many
+        self.hands: Final = Hands(self._helpers())
         self.throttle: Final = Throttle(rate, machine.clock, machine.sleep_ms)
         self.manager: Final = LogCleanerManager(
             logs, fs=machine.fs, clock=machine.clock, sleep_ms=machine.sleep_ms
@@ -134,9 +135,13 @@ class LogCleaner:
         self.check_settings(config)
         self.shutdown()
         self._config = config
-        self.hands.limit = _helpers(config)
+        self.hands.limit = self._helpers()
         self.throttle.bytes_per_second = config.log_cleaner_io_max_bytes_per_second
         self.startup()
+
+    def _helpers(self) -> int:
+        """Return how many threads may help all cleaners: half of those that these leave free."""
+        return max(self._threads - self._config.log_cleaner_threads, 0) // 2
 
     def _schedule(self, number: int, delay_ms: int, generation: int) -> None:
         with self._lock:
@@ -259,11 +264,6 @@ class LogCleaner:
             failed,
             waiting,
         )
-
-
-def _helpers(config: BrokerConfig) -> int:
-    """Return how many threads may help all cleaners: half of those that these leave free."""
-    return max(config.background_threads - config.log_cleaner_threads, 0) // 2
 
 
 def _log_tally(log: Log, end_offset: int, tally: Tally) -> None:

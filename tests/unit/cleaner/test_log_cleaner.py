@@ -285,8 +285,11 @@ def test_cleaners_leave_threads_to_other_tasks(background: int, cleaners: int, l
     assert helped == [False, limit > 0]
 
 
-def test_other_settings_change_how_many_threads_help(place: Place) -> None:
-    """More cleaners have fewer helpers, from the moment they start."""
-    place.cleaner.reconfigure(BrokerConfig(log_cleaner_threads=2, background_threads=6))
+def test_other_settings_change_how_many_threads_help() -> None:
+    """More cleaners have fewer helpers; the background threads stay as many as were started."""
+    place = Place(log_cleaner_threads=2, background_threads=10)
+    assert place.cleaner.hands.limit == 4
 
-    assert place.cleaner.hands.limit == 2
+    place.cleaner.reconfigure(BrokerConfig(log_cleaner_threads=4, background_threads=100))
+
+    assert place.cleaner.hands.limit == 3
