@@ -27,6 +27,7 @@ from tidelog.kernels.close import close_batches
 from tidelog.kernels.crc import crc32c
 from tidelog.kernels.decode import decode_records
 from tidelog.kernels.encode import cut_batches, write_batches
+from tidelog.kernels.extract import extract
 from tidelog.kernels.gather import gather, header_positions
 from tidelog.kernels.headers import MOST_LENGTH_BYTES, encode_headers
 from tidelog.kernels.json_lines import PIECES, write_lines
@@ -157,7 +158,22 @@ def read(pages: Pages, rng: random.Random) -> None:
     decoded = pages.table(rows.RECORD_COLUMNS, rng.randrange(20))
     count, *_ = decode_records(data, areas, decoded)
     validate_records(data, areas, True, 0, 10**13, False, pages.table(rows.VALID_COLUMNS, found))
+    straight(pages, rng, data, areas)
     take(pages, rng, data, hostile(rng, decoded[:, :count].copy()))
+
+
+def straight(pages: Pages, rng: random.Random, data: Any, areas: Any) -> None:
+    """Fill columns with the records of areas, each too small, not wanted, or just large enough."""
+    stated = int(np.clip(areas[rows.AREA_COUNT], 0, 30).sum())
+    places = [max(stated + rng.choice((0, 0, 0, -1)), 0) * (rng.random() < 0.7) for _ in range(2)]
+    out = [pages.numbers(np.zeros(size)) for size in places]
+    for _ in range(2):
+        size = max(stated + rng.choice((1, 1, 1, 0)), 0) * (rng.random() < 0.7)
+        room = data.size if rng.random() < 0.7 else rng.randrange(data.size + 1)
+        out.append(pages.numbers(np.zeros(size), np.int32))
+        out += [pages.bytes(room), pages.bytes(max(size - rng.choice((0, 0, 0, 1)), 0))]
+    start, end = rng.choice(((-(2**63), 2**63 - 1), (0, 100)))
+    extract(data, areas, start, end, rng.random() < 0.3, *out)
 
 
 def take(pages: Pages, rng: random.Random, data: Any, table: Any) -> None:

@@ -185,8 +185,11 @@ class _Constants:
 
 
 def _parts(batches: BatchColumns) -> Iterator[BatchColumns]:
-    """Cut batches, in order, into such of about ``DIRECT_ROWS`` records."""
-    parts = np.cumsum(batches.records_count) // DIRECT_ROWS
+    """Cut batches, in order, into such of about ``DIRECT_ROWS`` records.
+
+    A count below 0 is none: that of an old wrapper is not known.
+    """
+    parts = np.cumsum(np.maximum(batches.records_count, 0)) // DIRECT_ROWS
     start = 0
     for end in [*(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(batches)]:
         yield batches.slice(start, end)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from tidelog.arrow.buffers import SLACK, Gathered, Slots, bitmap, new_array
 from tidelog.arrow.schema import TIMESTAMP_TYPE
 from tidelog.kernels import columns as rows
-from tidelog.kernels.gate import use_kernels
+from tidelog.kernels.gate import would_use
 from tidelog.records.areas import areas_of
 from tidelog.records.batch import BatchFlags
 from tidelog.records.record import MIN_RECORD_BYTES
@@ -33,9 +33,11 @@ _APPEND_TIME: Final = int(BatchFlags.LOG_APPEND_TIME)
 _NUMBERS: Final = {"offset": pa.int64(), "timestamp": TIMESTAMP_TYPE}
 _NONE: Final = np.empty(0, np.int64)
 
-
 _MOST_BYTES: Final = 16 << 20
 """Bytes of records that one table is made of."""
+
+MOST_ROWS: Final = 1 << 18
+"""Rows of one table: each takes room for the topic's name, of up to 249 bytes, too."""
 
 
 class Wanted(NamedTuple):
@@ -61,7 +63,8 @@ def direct_columns(
     areas = areas_of(batches)
     count = int(areas[rows.AREA_COUNT].sum())
     size = int((areas[rows.AREA_END] - areas[rows.AREA_START]).sum())
-    if size > _MOST_BYTES or not 0 < count <= size // MIN_RECORD_BYTES or not use_kernels(size):
+    is_small = size <= _MOST_BYTES and count <= MOST_ROWS
+    if not (is_small and 0 < count <= size // MIN_RECORD_BYTES and would_use(size)):
         return None
     columns = _Columns(wanted.names, count, size)
     return (count, columns.arrays()) if columns.fill(data, areas, wanted) == count else None

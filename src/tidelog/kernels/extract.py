@@ -66,9 +66,12 @@ def _next_record(at: int, area_end: int) -> tuple[int, RecordPlaces, int]:
 
 
 @inlined
-def _has_room(size: int, row: int, count: int) -> bool:
-    """Say whether a column of that size is not wanted, or takes ``count`` rows more."""
-    return size == 0 or count <= size - row
+def _has_room(size: int, row: int, count: int, behind: int) -> bool:
+    """Say whether a column is not wanted, or takes ``count`` rows more and ``behind`` after them.
+
+    A count may be any number, so nothing is added to it.
+    """
+    return size == 0 or count <= size - row - behind
 
 
 @inlined
@@ -152,9 +155,10 @@ def extract(
     for area in range(areas.shape[1]):
         count, start = areas[AREA_COUNT, area], areas[AREA_START, area]
         status = area_status(start, areas[AREA_END, area], data.size, count, count)
-        has_places = _has_room(offsets.size, row, count) and _has_room(micros.size, row, count)
-        has_keys = _has_room(key_ends.size, row, count + 1)
-        has_values = _has_room(value_ends.size, row, count + 1)
+        has_offsets = _has_room(offsets.size, row, count, 0)
+        has_places = has_offsets and _has_room(micros.size, row, count, 0)
+        has_keys = _has_room(key_ends.size, row, count, 1)
+        has_values = _has_room(value_ends.size, row, count, 1)
         if status != OK or not (has_places and has_keys and has_values):
             return UNUSUAL
         at, area_end = first + start, first + areas[AREA_END, area]

@@ -55,16 +55,21 @@ class Gate:
             self._usable = self._load()
         return self._usable
 
-    def use_kernels(self, work_bytes: int) -> bool:
-        """Decide about a piece of work, and count it if it is to be done in plain Python."""
+    def would_use(self, work_bytes: int) -> bool:
+        """Decide about a piece of work that, if not by kernels, is done by others, who count it."""
         if self._forced is not None:
             return self._forced and self.load()
-        if self._usable is None:
-            if self._plain_bytes + work_bytes < LOADING_PAYS_BYTES:
-                self._plain_bytes += work_bytes
-                return False
-            return self.load()
-        return self._usable
+        if self._usable is None and self._plain_bytes + work_bytes < LOADING_PAYS_BYTES:
+            return False
+        return self.load()
+
+    def use_kernels(self, work_bytes: int) -> bool:
+        """Decide about a piece of work, and count it if it is to be done in plain Python."""
+        if self.would_use(work_bytes):
+            return True
+        if self._forced is None:
+            self._plain_bytes += work_bytes
+        return False
 
     def force(self, choice: bool | None) -> None:  # noqa: FBT001 - the one thing it takes
         """Decide so from now on; None: by the rule again."""
@@ -88,6 +93,11 @@ def use_kernels(work_bytes: int) -> bool:
     come to ``LOADING_PAYS_BYTES``. Always False without a working numba.
     """
     return _GATE.use_kernels(work_bytes)
+
+
+def would_use(work_bytes: int) -> bool:
+    """Say what ``use_kernels`` would, and count nothing: if not, others ask it for that work."""
+    return _GATE.would_use(work_bytes)
 
 
 def force(choice: bool | None) -> None:  # noqa: FBT001 - the one thing the function takes

@@ -20,6 +20,7 @@ from tidelog.records.batch import TimestampType
 from tidelog.records.builder import BatchSpec, build_batch
 from tidelog.records.columns import decode, iterate
 from tidelog.records.memory import walk
+from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,6 +120,18 @@ def test_many_small_records_become_several_tables() -> None:
 
     assert sum(len(table) for table in made) == 270_000
     assert max(len(table) for table in made) <= DIRECT_ROWS + 30_000
+
+
+def test_old_batches_of_unknown_count_stay_together() -> None:
+    """A wrapper states no count; such batches among others do not make a table each."""
+    wrapper = build_old(1, [(5, b"k", b"v")], base_offset=0, codec=Codec.GZIP)
+    single = build_old(1, [(5, b"k", b"v")], base_offset=1, codec=Codec.NONE)
+    data = np.frombuffer((wrapper + single) * 3, np.uint8)
+    decoder = ArrowDecoder(select(["key"]), "flights", 3)
+
+    made = list(decoder.tables_of(data, walk(data).batches, 0, 9))
+
+    assert [len(table) for table in made] == [6]
 
 
 def test_append_time_is_the_batches_time() -> None:

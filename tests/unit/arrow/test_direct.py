@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tidelog.arrow.direct import Wanted, direct_columns
+from tidelog.arrow.direct import MOST_ROWS, Wanted, direct_columns
 from tidelog.codec.compression import Codec
 from tidelog.kernels import gate
 from tidelog.records.batch import TimestampType
@@ -78,6 +78,24 @@ def test_headers_and_the_ends_of_a_range_are_left_to_the_decoder(
 def test_unusual_batches_are_left_to_the_decoder(spec: BatchSpec) -> None:
     """Compressed batches are not taken, nor append time where its type is wanted."""
     assert columns(build_batch(RECORDS, spec), ("offset", "timestampType")) is None
+
+
+def test_more_rows_than_a_table_takes_are_left_to_the_decoder() -> None:
+    """The decoder cuts a batch of very many records; a topic's name, for each row, takes room."""
+    batch = build_batch([(1, None, None, ())] * (MOST_ROWS // 4))
+
+    assert columns(batch * 4, ("key",)) is not None
+    assert columns(batch * 4 + build_batch(RECORDS[:1]), ("key",)) is None
+
+
+def test_work_left_to_the_decoder_is_not_counted_as_done() -> None:
+    """Plain code is used until its own work pays for loading kernels, not the half of it."""
+    gate.force(None)
+    before = gate._GATE._plain_bytes
+
+    columns(build_batch(RECORDS))
+
+    assert gate._GATE._plain_bytes == before
 
 
 def test_a_damaged_batch_is_left_to_the_decoder() -> None:

@@ -130,6 +130,22 @@ def test_columns_too_small_are_not_overrun(
     assert count == UNUSUAL
 
 
+@pytest.mark.parametrize("room", [Room(0, 2, 0, 9), Room(0, 0, 2, 9)])
+def test_the_greatest_count_there_is_does_not_overrun(
+    run: Callable[[Any], Any],
+    record: Callable[..., bytes],
+    areas_of: Callable[..., Any],
+    room: Room,
+) -> None:
+    """A count to which one cannot be added counts as too many, also for one column alone."""
+    given = areas_of([(2**63 - 1, record() * 3)])
+
+    count, out = extracted(run(extract), given, room)
+
+    assert count == UNUSUAL
+    assert out.keys.tobytes() + out.values.tobytes() == b"\x09" * 9
+
+
 @pytest.mark.parametrize("offsets", [(8, 9), (0, 7)])
 def test_an_offset_outside_the_range_is_unusual(
     run: Callable[[Any], Any],

@@ -52,6 +52,18 @@ def test_one_great_piece_loads_them_at_once() -> None:
     assert Gate(Loader()).use_kernels(LOADING_PAYS_BYTES)
 
 
+def test_a_question_counts_no_work() -> None:
+    """Who only asks whether kernels would be used, and leaves the work to others, adds nothing."""
+    loader = Loader()
+    own = Gate(loader)
+    half = LOADING_PAYS_BYTES // 2
+
+    asked = [own.would_use(half) for _ in range(3)]
+
+    assert (asked, own.use_kernels(half), loader.calls) == ([False] * 3, False, 0)
+    assert own.would_use(half)
+
+
 def test_without_numba_all_is_plain() -> None:
     """When loading fails it is not tried again."""
     loader = Loader(works=False)
