@@ -9,6 +9,7 @@ import errno
 import logging
 from typing import TYPE_CHECKING
 
+from tidelog.errors import KafkaStorageError
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -84,8 +85,6 @@ def roll_locked(state: LogState, expected_next_offset: int | None = None) -> Log
     _log.info("log-rolled directory=%s base_offset=%d", state.context.directory, new_base)
 
     def sync_and_flush() -> None:
-        if state.is_closed:
-            return  # closing has made all durable
         if snapshot is not None:
             with state.context.guard.watch("flushing a producer snapshot", is_sync=True):
                 state.producers.snapshots.sync(snapshot)
@@ -96,5 +95,13 @@ def roll_locked(state: LogState, expected_next_offset: int | None = None) -> Log
             with state.context.guard.watch("flushing", is_sync=True):
                 _flush_files(state, new_base - 1, new_base)
 
-    state.context.scheduler.schedule("flush-log", sync_and_flush)
+    def sync_and_flush_while_open() -> None:
+        try:
+            if not state.is_closed:
+                sync_and_flush()
+        except KafkaStorageError:
+            if not state.is_closed:  # else closing makes all durable, or says why not
+                raise
+
+    state.context.scheduler.schedule("flush-log", sync_and_flush_while_open)
     return segment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
@@ -20,6 +20,7 @@ from tidelog.testing.logs import LogHome, all_records, all_values
 from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 NOW_MS = 1_700_000_000_000
@@ -62,6 +63,56 @@ def test_a_segment_that_exists_is_rolled_over_only_while_empty() -> None:
         log._state.local.roll(0)
     assert all_values(log) == [(0, b"v")]
     assert home.failures == []
+
+
+class InterruptingFiles:
+    """A disk that does something else before it syncs a file for the first time."""
+
+    def __init__(self, fs: Any) -> None:
+        self._fs = fs
+        self.before_sync: Callable[[], None] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._fs, name)
+
+    def open(self, path: str, mode: str = "r") -> Any:
+        """Open a file whose ``sync`` may be interrupted."""
+        return _InterruptedFile(self._fs.open(path, mode), self)
+
+
+class _InterruptedFile:
+    def __init__(self, file: Any, owner: InterruptingFiles) -> None:
+        self._file = file
+        self._owner = owner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def hold(self) -> Any:
+        self._file.hold()
+        return self
+
+    def sync(self) -> None:
+        before, self._owner.before_sync = self._owner.before_sync, None
+        if before is not None:
+            before()
+        self._file.sync()
+
+
+def test_a_flush_in_background_ends_quietly_when_the_log_is_closed_meanwhile() -> None:
+    """Closing makes all durable; nothing has failed."""
+    home = LogHome()
+    home.fs = files = InterruptingFiles(home.fs)
+    log = home.open()
+    log.append_as_leader(batch(b"v"))
+    log.roll()
+    files.before_sync = log.close
+
+    home.clock.advance(0)
+
+    assert files.before_sync is None
+    assert home.failures == []
+    assert all_values(home.open()) == [(0, b"v")]
 
 
 def test_a_log_whose_handlers_are_closed_cannot_roll() -> None:
