@@ -14,7 +14,7 @@ from tidelog.codec.compression import Codec
 from tidelog.errors import KafkaStorageError
 from tidelog.log.reading import FetchIsolation
 from tidelog.manager import staged
-from tidelog.manager.topic_writer import TopicWriter
+from tidelog.manager.topic_writer import TopicWriter, check_types
 from tidelog.records.partitioner import partition_for_key
 
 if TYPE_CHECKING:
@@ -141,9 +141,12 @@ class Logs:
             partition: where it goes, instead of where the key says; without a key, any.
 
         Raises:
+            InvalidArgument: a part of the record is of a wrong type.
             UnknownTopicOrPartition, InvalidRecord, InvalidTimestamp, MessageTooLarge: not taken.
             KafkaStorageError: the disk is full or failed.
         """
+        pairs = tuple(headers)
+        check_types(key, value, pairs, timestamp)
         numbers = sorted(self.topic(topic).partitions)
         if partition is None:
             turn = next(self._turns) % len(numbers)
@@ -151,7 +154,7 @@ class Logs:
         else:
             chosen = partition
         now_ms = self.manager.parts.machine.clock.now_ms()
-        record = (now_ms if timestamp is None else timestamp, key, value, tuple(headers))
+        record = (now_ms if timestamp is None else timestamp, key, value, pairs)
         info = self.partition(topic, chosen).append_records([record])
         return Appended(chosen, info.last_offset)
 

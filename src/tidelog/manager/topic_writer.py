@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from tidelog.codec.compression import Codec
-from tidelog.errors import InvalidRecord, InvalidTimestamp, UnknownTopicOrPartition
+from tidelog.errors import InvalidArgument, InvalidRecord, InvalidTimestamp, UnknownTopicOrPartition
 from tidelog.records.batch import BATCH_HEADER, TimestampType
 from tidelog.records.partitioner import partition_for_key
 from tidelog.records.record_rules import RecordRules, time_limits
@@ -19,6 +19,8 @@ from tidelog.records.rejection import ignore_rejections
 from tidelog.records.validate import LeaderPolicy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tidelog.config.log import LogConfig
     from tidelog.env.clock import Clock
     from tidelog.manager.catalogue import Topic
@@ -31,6 +33,7 @@ BATCH_BYTES: Final = 64 << 10
 
 _RECORD_OVERHEAD: Final = 36
 """Most bytes that a record takes besides its key, value and headers: varints and a byte."""
+_BYTES: Final = (bytes, bytearray, memoryview)
 _HEADER_OVERHEAD: Final = 10
 """Most bytes that a header takes besides its name and value."""
 
@@ -83,11 +86,13 @@ class TopicWriter:
         """Take one record, and append the batch that it fills.
 
         Raises:
+            InvalidArgument: a part of the record is of a wrong type.
             UnknownTopicOrPartition, InvalidRecord, InvalidTimestamp: the topic does not take this
                 record; those before it are not affected.
             MessageTooLarge: the same, for a record larger than ``max.message.bytes`` as a batch.
             KafkaStorageError: the disk failed.
         """
+        check_types(record.key, record.value, record.headers, record.timestamp)
         number = self._number_of(record)
         now_ms = self._clock.now_ms()
         timestamp = now_ms if record.timestamp is None else record.timestamp
@@ -137,6 +142,27 @@ class TopicWriter:
             self.records += len(batch)
             if number == self._numbers[self._turn]:
                 self._turn = (self._turn + 1) % len(self._numbers)
+
+
+def check_types(key: object, value: object, headers: Iterable[object], timestamp: object) -> None:
+    """Raise InvalidArgument for a part of a record that is of no type it may have.
+
+    Key, value and the values of headers are bytes or None, their names text, timestamps int.
+    """
+    for part, what in ((key, "key"), (value, "value")):
+        if part is not None and not isinstance(part, _BYTES):
+            raise InvalidArgument(f"a record's {what} is bytes or None, not {_named(part)}")
+    for header in headers:
+        match header:
+            case (str(), None | bytes() | bytearray() | memoryview()):
+                continue
+        raise InvalidArgument(f"a header is a name (str) and bytes or None, not {header!r}")
+    if timestamp is not None and not isinstance(timestamp, int):
+        raise InvalidArgument(f"a timestamp is int (ms), not {_named(timestamp)}")
+
+
+def _named(part: object) -> str:
+    return type(part).__name__
 
 
 def _size_of(record: NewRecord) -> int:

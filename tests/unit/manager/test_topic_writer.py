@@ -6,6 +6,7 @@ import pytest
 
 from tidelog.codec.compression import Codec
 from tidelog.errors import (
+    InvalidArgument,
     InvalidRecord,
     InvalidTimestamp,
     MessageTooLarge,
@@ -221,3 +222,27 @@ def test_an_unknown_topic_is_not_made() -> None:
     """A writer does not create topics."""
     with home_with_topic().open() as directory, pytest.raises(UnknownTopicOrPartition):
         directory.writer("u")
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ({"key": "k"}, "key is bytes or None, not str"),
+        ({"value": 5}, "value is bytes or None, not int"),
+        ({"timestamp": 1.5}, "timestamp is int"),
+        ({"headers": [("a", "b")]}, r"header is a name .* not \('a', 'b'\)"),
+        ({"headers": [(b"a", b"b")]}, "header is a name"),
+        ({"headers": {"a": b"b"}}, "header is a name .* not 'a'"),
+    ],
+)
+def test_a_part_of_a_wrong_type_is_refused_by_name(parts: dict[str, object], why: str) -> None:
+    """Before anything is appended, and the records before it are not affected."""
+    home = home_with_topic(1)
+    with home.open() as directory:
+        writer = directory.writer("t")
+        writer.append(NewRecord(None, b"before"))
+        with pytest.raises(InvalidArgument, match=why):
+            writer.append(NewRecord(None, b"v")._replace(**parts))
+        writer.flush()
+
+    assert all_values(home) == {"t-0": [b"before"]}
