@@ -29,3 +29,17 @@ def spark() -> Iterator[SparkSession]:
     running = session(**conf)
     yield running
     running.stop()
+
+
+@pytest.fixture
+def kernels() -> Iterator[None]:
+    """Let compiled code do work of any size; skip what needs it where there is none."""
+    from tidelog.kernels import gate
+
+    gate.force(True)
+    is_there = gate.use_kernels(0)
+    if is_there:
+        yield
+    gate.force(None)
+    if not is_there:
+        pytest.skip("numba is not installed")

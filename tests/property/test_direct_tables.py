@@ -14,7 +14,6 @@ from tidelog.arrow.schema import SCHEMA, SCHEMA_WITH_HEADERS, select
 from tidelog.codec.compression import Codec
 from tidelog.codec.crc32c import crc32c
 from tidelog.errors import InvalidTimestamp, KafkaError
-from tidelog.kernels import gate
 from tidelog.records.batch import TimestampType
 from tidelog.records.builder import build_batch
 from tidelog.records.memory import walk
@@ -30,14 +29,7 @@ CRC_AT, CRC_FROM, RECORDS_AT = 17, 21, 61
 SCHEMAS = (SCHEMA_WITH_HEADERS, SCHEMA, select(["offset", "key"]), select(["timestamp", "value"]))
 NUMBERS = (0, 1, 2, 7, 0x7F, 0x80, 0xFF)
 
-
-@pytest.fixture(autouse=True)
-def _kernels() -> Iterator[None]:
-    gate.force(True)
-    if not gate.use_kernels(0):
-        pytest.skip("numba is not installed")
-    yield
-    gate.force(None)
+pytestmark = pytest.mark.usefixtures("kernels")
 
 
 def some_bytes(rng: Random) -> bytes | None:

@@ -89,7 +89,7 @@ def _remove_if_old(folder: str, before: float) -> None:
 
 def _first_usable(name: str) -> str | None:
     """Make a folder of this name, in the user's cache or among temporary files."""
-    user_cache = _user_cache()
+    user_cache = user_cache_folder()
     if user_cache is not None:
         folder = os.path.join(user_cache, "tidelog", name)
         if _make_private(folder):
@@ -100,8 +100,8 @@ def _first_usable(name: str) -> str | None:
     return folder if _make_private(shared) and _make_private(folder) else None
 
 
-def _user_cache() -> str | None:
-    """Return the folder in which this user's programs keep caches."""
+def user_cache_folder() -> str | None:
+    """Return the folder in which this user's programs keep caches; None if that cannot be told."""
     named = os.environ.get("XDG_CACHE_HOME", "")
     if os.path.isabs(named):
         return named

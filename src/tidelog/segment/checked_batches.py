@@ -193,7 +193,7 @@ class BatchChecker:
         limit = self._end
         if number:
             limit = min(stop + self._first_bytes, self._end)
-            start = self._find_batch(start, stop, self._buffers[slot])
+            start = self._find_batch(start, stop, limit, self._buffers[slot])
             if start < 0:
                 return _Part(-1, -1, _of_part([]), None, is_last=False)
         found, position, error = self._check_bytes(start, stop, limit, slot)
@@ -246,14 +246,14 @@ class BatchChecker:
         if is_too_small and PIECE_BYTES < batch_bytes <= _LARGE_BATCH_BYTES:
             self._buffers[slot] = piece_buffer(_BATCHES_A_PIECE * batch_bytes)
 
-    def _find_batch(self, start: int, stop: int, buffer: Bytes) -> int:
+    def _find_batch(self, start: int, stop: int, limit: int, buffer: Bytes) -> int:
         """Return the first byte in ``[start, stop)`` at which a good batch begins; -1 for none.
 
-        It also gives up when it has read as much as the part has for what was no batch: bytes in a
-        record may look like the beginnings of any number of large ones.
+        That batch ends at or before ``limit``. The search also gives up when it has read as much as
+        the part has for what was no batch: bytes in a record may look like the beginnings of any
+        number of large ones.
         """
         view = byte_view(buffer)
-        limit = min(stop + self._first_bytes, self._end)
         left = limit - start
         for position in range(start, stop, _SEARCH_BYTES):
             room = min(_SEARCH_BYTES + BATCH_HEADER.size, self._end - position)

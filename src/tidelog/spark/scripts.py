@@ -10,10 +10,11 @@ import errno
 import hashlib
 import os
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tidelog.kernels.cache import user_cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,11 +40,8 @@ def temporary_folder(parent: str | None = None) -> str:
 
 
 def _parents() -> Iterator[Path]:
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(cache):  # its specification says to ignore it then
-        below_home = "Library/Caches" if sys.platform == "darwin" else ".cache"
-        cache = os.path.join(os.path.expanduser("~"), below_home)
-    if os.path.isabs(cache):  # else no home folder can be told
+    cache = user_cache_folder()
+    if cache is not None:
         yield Path(cache, "tidelog")
     yield Path(temporary_folder())
 

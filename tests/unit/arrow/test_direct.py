@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,21 +14,11 @@ from tidelog.records.batch import TimestampType
 from tidelog.records.builder import BatchSpec, build_batch
 from tidelog.records.memory import walk
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 RECORDS = [(5, b"key", None, ()), (7, None, b"value", (("h", b"x"),)), (9, b"", b"v", ())]
 ALL = ("offset", "timestamp", "key", "value")
 EVERY_OFFSET = (0, 1 << 62)
 
-
-@pytest.fixture(autouse=True)
-def _kernels() -> Iterator[None]:
-    gate.force(True)
-    if not gate.use_kernels(0):
-        pytest.skip("numba is not installed")
-    yield
-    gate.force(None)
+pytestmark = pytest.mark.usefixtures("kernels")
 
 
 def columns(data: bytes, names: Any = ALL, offsets: tuple[int, int] = EVERY_OFFSET) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,21 +16,12 @@ from tidelog.records.builder import build_batch
 from tidelog.records.origin import AppendOrigin
 from tidelog.records.validate import LeaderPolicy, validate_for_leader
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
 RECORDS = [(NOW + i % 3, b"key%d" % i, b"value", (("h", b"x"),)) for i in range(10)]
 DATA = build_batch(RECORDS)
 
-
-@pytest.fixture(autouse=True)
-def _kernels() -> Iterator[None]:
-    """Let kernels be used."""
-    gate.force(True)
-    yield
-    gate.force(None)
+pytestmark = pytest.mark.usefixtures("kernels")
 
 
 def accepted(data: Any = DATA, policy: LeaderPolicy | None = None, limit: int = 10_000) -> Any:

@@ -22,13 +22,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileSystem
 
-
-@pytest.fixture(autouse=True)
-def kernels() -> Iterator[None]:
-    """Use compiled code for files of any size."""
-    gate.force(True)
-    yield
-    gate.force(None)
+pytestmark = pytest.mark.usefixtures("kernels")
 
 
 def batch(offset: int, size: int = 100) -> bytes:
