@@ -190,7 +190,7 @@ def append(data: bytes) -> None:
         analyzed = analyze(data, max_batch_bytes=None, are_offsets_given=False, **options)
         if not analyzed.valid_bytes:
             return
-        config = LeaderPolicy(is_compacted=len(data) % 2 == 0)
+        config = LeaderPolicy(needs_keys=len(data) % 2 == 0)
         found = validate_for_leader(
             data, analyzed, config=config, first_offset=50, now_ms=NOW, **options
         )

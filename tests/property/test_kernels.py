@@ -103,7 +103,7 @@ def test_what_is_accepted_at_once_plain_code_takes_as_it_is(
 
     now = 0
     policy = LeaderPolicy(
-        is_compacted=need_key,
+        needs_keys=need_key,
         timestamp_before_max_ms=now - not_before_ms,
         timestamp_after_max_ms=not_after_ms - now,
     )

@@ -116,10 +116,13 @@ def check_rows(records: RecordSource, policy: LeaderPolicy, now_ms: int) -> None
         InvalidRecord: a row has no key and the topic is compacted.
         InvalidTimestamp: a row's time is outside the topic's limits.
     """
-    if policy.is_compacted:
+    if policy.needs_keys:
         without_key = np.flatnonzero(records.table[rows.KEY_SIZE] < 0)
         if len(without_key):
-            raise InvalidRecord(f"row {without_key[0]} has no key, and the topic is compacted")
+            raise InvalidRecord(
+                f"row {without_key[0]} has no key, and the topic is compacted or its cleanup.policy"
+                " unknown"
+            )
     if policy.timestamp_type is TimestampType.CREATE_TIME:
         times = records.table[rows.TIMESTAMP]
         least, greatest = time_limits(

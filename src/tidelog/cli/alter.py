@@ -18,5 +18,7 @@ def run(args: Namespace) -> int:
     with open_data_directory(args.directory) as directory:
         topic = directory.alter_topic(args.topic, dict(args.options), args.unset)
     settings = ", ".join(f"{name}={value}" for name, value in sorted(topic.config.items()))
-    print(f"{topic.name}: {settings or 'no settings of its own'}")
+    unknown = ", ".join(topic.unknown_settings)
+    known = settings or "no settings of its own"
+    print(f"{topic.name}: {known}{f'; unknown: {unknown}' if unknown else ''}")
     return 0

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tidelog.env.scheduler import Scheduler
     from tidelog.explain.compaction import CompactionFacts
 
-_NOT_COMPACTED: Final = "not compacted (cleanup.policy has no compact; give one with -o)"
+_NOT_COMPACTED: Final = "not compacted (cleanup.policy has no compact, or is unknown; -o sets it)"
 
 
 def run(args: Namespace) -> int:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidelog.explain.describe import LogFacts
+    from tidelog.manager.catalogue import Topic
 
 _COLUMNS = ("base offset", "end offset", ".log", ".index", ".timeindex", ".txnindex")
 
@@ -31,10 +32,10 @@ def run(args: Namespace) -> int:
     """
     width = screen_width()
     places = find_places(SYSTEM_FILES, args.directory, args.topics)
-    settings = known_settings(args.command, os.path.dirname(places[0].path))
+    topics = known_topics(args.command, os.path.dirname(places[0].path))
     is_damaged = False
     for number, place in enumerate(places):
-        facts = describe_log(SYSTEM_FILES, place.path, settings.get(place.topic, {}))
+        facts = describe_log(SYSTEM_FILES, place.path, topics.get(place.topic))
         is_damaged |= facts.damage is not None
         if args.json:
             print(json.dumps(facts.as_json()))
@@ -47,23 +48,25 @@ def run(args: Namespace) -> int:
     return int(is_damaged)
 
 
-def known_settings(command: str, data_directory: str) -> dict[str, Mapping[str, str]]:
-    """Return each topic's own settings; none, with a word, where they do not read."""
+def known_topics(command: str, data_directory: str) -> Mapping[str, Topic]:
+    """Return the topics of the catalogue; none, with a message, where it does not read."""
     try:
-        topics = read_catalogue(SYSTEM_FILES, data_directory).topics
+        return read_catalogue(SYSTEM_FILES, data_directory).topics
     except KafkaStorageError as error:
         print(f"tidelog {command}: {error}", file=sys.stderr)
         return {}
-    return {name: topic.config for name, topic in topics.items()}
 
 
 def _title(facts: LogFacts, partitions: int) -> str:
     """Say of a topic what all its partitions share."""
     known = [f"{key}={value}" for key, value in sorted(facts.config.items())]
-    return (
+    title = (
         f"{facts.topic}: {counted(partitions, 'partition')}, id {facts.topic_id or 'unknown'};"
         f" {', '.join(known) or 'no settings of its own'}"
     )
+    if not facts.unknown_settings:
+        return title
+    return f"{title}\n  {', '.join(facts.unknown_settings)} unknown: nothing is deleted by them"
 
 
 def _table(facts: LogFacts) -> str:

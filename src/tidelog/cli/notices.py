@@ -53,7 +53,9 @@ SENTENCES: Final = {
     "segment-cut": "{path}: cut at byte {position:,}: {reason}",
     "segment-split": "{path} held offsets too far apart and was split: {reason}",
     "snapshot-dropped": "{path} did not read and is dropped: {reason}",
-    "topic-adopted": "{topic}: known by its {partitions} directories alone, with default settings",
+    "topic-adopted": "{topic} is not in tidelog.topics.json: {unknown} unknown, so nothing of it is"
+    " deleted by them; tidelog alter sets them",
+    "topic-settings-unknown": "{topic}: {unknown} unknown, so nothing of it is deleted by them",
     "truncated-below-high-watermark": "{directory}: cut back to {offset:,}, below the high"
     " watermark {high_watermark:,}",
 }

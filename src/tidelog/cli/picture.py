@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from tidelog.cli.describe import known_settings
+from tidelog.cli.describe import known_topics
 from tidelog.cli.places import find_places
 from tidelog.cli.screen import screen_width
 from tidelog.env.system_files import SYSTEM_FILES
@@ -21,10 +21,10 @@ def run(args: Namespace) -> int:
     """Draw every chosen log; return 1 if one is damaged."""
     width = args.width or screen_width()
     places = find_places(SYSTEM_FILES, args.directory, args.topics)
-    settings = known_settings(args.command, os.path.dirname(places[0].path)) if args.json else {}
+    topics = known_topics(args.command, os.path.dirname(places[0].path)) if args.json else {}
     is_damaged = False
     for number, place in enumerate(places):
-        facts = describe_log(SYSTEM_FILES, place.path, settings.get(place.topic, {}))
+        facts = describe_log(SYSTEM_FILES, place.path, topics.get(place.topic))
         if args.json:
             print(json.dumps(facts.as_json()))
         else:

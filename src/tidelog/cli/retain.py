@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from typing import TYPE_CHECKING
 
 from tidelog.cli.acting import open_to_act, print_shrunk, shrunk_as_json
-from tidelog.cli.places import find_places
+from tidelog.config.log import DELETION_SETTINGS
 from tidelog.env.overlay_files import OverlayFiles
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
 from tidelog.explain.plan import retain_log
-from tidelog.manager.catalogue import read_catalogue
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from tidelog.cli.acting import Acting
     from tidelog.env.files import FileSystem
-
-_TELLING = ("cleanup.policy", "retention.ms", "retention.bytes")
 
 
 def run(args: Namespace) -> int:
@@ -31,8 +28,8 @@ def run(args: Namespace) -> int:
 def apply_retention(args: Namespace, *, is_plan: bool) -> int:
     """Do it, or say what would be done; the same code does both."""
     fs: FileSystem = OverlayFiles(SYSTEM_FILES) if is_plan else SYSTEM_FILES
-    _check_settings_known(args, is_plan=is_plan)
     with open_to_act(args, fs, args.topics) as acting:
+        _check_settings_known(args, acting, is_plan=is_plan)
         logs = [
             retain_log(acting.directory, place.topic, place.partition, acting.now_ms)
             for place in acting.places
@@ -45,19 +42,26 @@ def apply_retention(args: Namespace, *, is_plan: bool) -> int:
     return 0
 
 
-def _check_settings_known(args: Namespace, *, is_plan: bool) -> None:
-    """Refuse to delete by Kafka's defaults what a Kafka with settings of its own has written."""
-    if any(key in _TELLING for key, _ in args.options):
-        return
-    places = find_places(SYSTEM_FILES, args.directory, args.topics)
-    known = read_catalogue(SYSTEM_FILES, os.path.dirname(places[0].path)).topics
-    unknown = sorted({place.topic for place in places} - set(known))
+def _check_settings_known(args: Namespace, acting: Acting, *, is_plan: bool) -> None:
+    """Refuse to retain topics whose policy nobody has given; a plan says what that means.
+
+    A limit given with ``-o`` is an order to delete by it, also where the policy is unknown.
+    """
+    directory = acting.directory
+    topics = {place.topic for place in acting.places}
+    unknown = sorted(name for name in topics if not directory.config_of(name).is_policy_known)
     if not unknown:
         return
+    if any(key in DELETION_SETTINGS for key, _ in args.options):
+        for place in acting.places:
+            if place.topic in unknown:
+                log = directory.partition(place.topic, place.partition).log
+                log.update_config(log.config.deleting())
+        return
     text = (
-        f"the settings of {', '.join(unknown)} are not kept in this directory;"
-        f" say one of {', '.join(_TELLING)} with -o"
+        f"cleanup.policy of {', '.join(unknown)} is unknown: say with -o, or once and for all with"
+        f" tidelog alter, one of {', '.join(DELETION_SETTINGS)}"
     )
     if not is_plan:
         raise InvalidArgument(text)
-    print(f"tidelog plan: {text}, else Kafka's defaults are taken", file=sys.stderr)
+    print(f"tidelog plan: {text}; until then nothing of it is deleted", file=sys.stderr)

@@ -7,7 +7,7 @@ Kafka: ``LogConfig``, ``TopicConfig``, ``ServerTopicConfigSynonyms``.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tidelog.config.option import (
@@ -27,7 +27,7 @@ from tidelog.config.option import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 SECOND_MS: Final = 1_000
 MINUTE_MS: Final = 60 * SECOND_MS
@@ -36,6 +36,9 @@ DAY_MS: Final = 24 * HOUR_MS
 
 COMPACT: Final = "compact"
 DELETE: Final = "delete"
+
+DELETION_SETTINGS: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
+"""The settings that decide what is deleted or compacted, by Kafka's names."""
 
 _REPLICA: Final = re.compile(r"[0-9]+:[0-9]+")
 _throttled_replicas: Final = Check(
@@ -282,6 +285,9 @@ class LogConfig:
         "Whether turning tiering off deletes what is tiered.",
     )
 
+    is_policy_known: bool = True
+    """False: nobody has said what becomes of old records, so all of them stay."""
+
     def __post_init__(self) -> None:
         check_options(self, self._conflicts())
 
@@ -293,6 +299,24 @@ class LogConfig:
     def with_overrides(self, properties: Mapping[str, str]) -> LogConfig:
         """Return these settings with some replaced; raises as ``parse``."""
         return parse_options(LogConfig, properties, self)
+
+    def without(self, unknown: Collection[str]) -> LogConfig:
+        """Return these settings for a log of which some ``DELETION_SETTINGS`` are unknown.
+
+        An unknown limit deletes nothing. With an unknown policy nothing is deleted or compacted.
+        """
+        config = self
+        if "retention.ms" in unknown:
+            config = replace(config, retention_ms=-1)
+        if "retention.bytes" in unknown:
+            config = replace(config, retention_bytes=-1)
+        if "cleanup.policy" in unknown:
+            config = replace(config, cleanup_policy=(), is_policy_known=False)
+        return config
+
+    def deleting(self) -> LogConfig:
+        """Return these settings for a log whose old segments expire, whatever was known of it."""
+        return replace(self, cleanup_policy=(DELETE,), is_policy_known=True)
 
     def to_properties(self) -> dict[str, str]:
         """Return the settings that differ from their defaults; ``parse`` reads them back."""
@@ -315,6 +339,11 @@ class LogConfig:
     def is_compacted(self) -> bool:
         """Whether the cleaner keeps only the last record of each key."""
         return COMPACT in self.cleanup_policy
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whether records without a key are refused: a cleaner would drop them."""
+        return self.is_compacted or not self.is_policy_known
 
     @property
     def is_deleted(self) -> bool:

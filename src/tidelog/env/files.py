@@ -142,6 +142,12 @@ class FileSystem(Protocol):
     def exists(self, path: str) -> bool:
         """Say whether there is a file or directory of this name."""
 
+    def is_link(self, path: str) -> bool:
+        """Say whether this is the name of a symbolic link; every other method follows one.
+
+        ``delete`` and ``rename`` do not: they act on the link itself.
+        """
+
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
         """Set the time of last change, in milliseconds since the Unix epoch."""
 

@@ -236,7 +236,7 @@ class OverlayFiles(WholeFiles):
     def delete(self, path: str) -> None:
         """Delete a file."""
         with self._lock:
-            if self._existing(path).is_directory:
+            if self._existing(path).is_directory and not self.is_link(path):
                 raise _error(errno.EISDIR, path)
             self._nodes[path] = None
 
@@ -282,6 +282,13 @@ class OverlayFiles(WholeFiles):
         """Say whether there is a file or directory of this name."""
         with self._lock:
             return self._find(path) is not None
+
+    def is_link(self, path: str) -> bool:
+        """Say whether this is the name of a symbolic link."""
+        with self._lock:
+            node = self._find(path)
+            below = None if node is None else node.below_path
+            return below is not None and self._below.is_link(below)
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
         """Set the time of last change, in milliseconds since the Unix epoch."""

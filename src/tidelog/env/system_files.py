@@ -253,6 +253,10 @@ class SystemFiles(WholeFiles):
         """Say whether there is a file or directory of this name."""
         return os.path.exists(path)
 
+    def is_link(self, path: str) -> bool:
+        """Say whether this is the name of a symbolic link."""
+        return os.path.islink(path)
+
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
         """Set the time of last change, in milliseconds since the Unix epoch."""
         self._need_posix("changing a file")

@@ -14,9 +14,10 @@ from tidelog.codec.metadata_files import (
     format_uuid,
     read_partition_metadata,
 )
+from tidelog.config.log import DELETION_SETTINGS
 from tidelog.errors import TidelogError
 from tidelog.log.reader import open_read_only
-from tidelog.manager.data_directory import NO_SETTINGS
+from tidelog.manager.catalogue import NO_SETTINGS
 from tidelog.segment.filenames import (
     offset_index_file,
     time_index_file,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileSystem
     from tidelog.log.reader import ReadOnlyLog
+    from tidelog.manager.catalogue import Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class LogFacts:
     topic_id: str | None
     config: Mapping[str, str]
     """The topic's own settings, as far as the data directory knows them."""
+    unknown_settings: tuple[str, ...]
+    """Settings about deletion that nobody has given: nothing is deleted by them."""
     log_start_offset: int
     high_watermark: int
     log_end_offset: int
@@ -66,10 +70,13 @@ class LogFacts:
         return facts
 
 
-def describe_log(
-    fs: FileSystem, directory: str, config: Mapping[str, str] = NO_SETTINGS
-) -> LogFacts:
-    """Collect the facts of one partition directory; errors as ``open_read_only``."""
+def describe_log(fs: FileSystem, directory: str, topic: Topic | None = None) -> LogFacts:
+    """Collect the facts of one partition directory; errors as ``open_read_only``.
+
+    ``topic`` is None where no catalogue lists it.
+    """
+    config = NO_SETTINGS if topic is None else topic.config
+    unknown = DELETION_SETTINGS if topic is None else topic.unknown_settings
     with open_read_only(directory, fs=fs) as log:
         return LogFacts(
             topic=log.topic,
@@ -77,6 +84,7 @@ def describe_log(
             directory=directory,
             topic_id=_topic_id(fs, directory),
             config=dict(config),
+            unknown_settings=unknown,
             log_start_offset=log.log_start_offset,
             high_watermark=log.high_watermark,
             log_end_offset=log.log_end_offset,

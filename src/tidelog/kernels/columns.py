@@ -136,7 +136,7 @@ STATUS_TEXT: Final = {
     BAD_COUNT: "the number of records is negative",
     MISSING_RECORDS: "the batch has fewer records than its header says",
     BYTES_LEFT_OVER: "bytes are left over after the last record",
-    NULL_KEY: "a record of a compacted topic has no key",
+    NULL_KEY: "a record has no key, and the topic is compacted or its cleanup.policy unknown",
     BAD_TIMESTAMP: "a timestamp is outside the limits, or negative",
     TOO_LONG: "a record is longer than a batch can be",
 }

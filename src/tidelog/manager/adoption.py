@@ -15,7 +15,12 @@ from tidelog.codec.metadata_files import (
     format_uuid,
     read_partition_metadata,
 )
-from tidelog.manager.catalogue import CATALOGUE_FILE, METADATA_TOPIC, Topic
+from tidelog.manager.catalogue import (
+    INTERNAL_SETTINGS,
+    METADATA_TOPIC,
+    NO_SETTINGS,
+    Topic,
+)
 from tidelog.manager.log_dirs import live_partitions, random_id
 from tidelog.segment.filenames import log_directory_name
 
@@ -36,6 +41,8 @@ def adopt(
 ) -> Catalogue:
     """Return ``catalogue`` with every live partition of the directory in it; changes no file.
 
+    The settings of a topic so found are unknown: Kafka keeps them elsewhere.
+
     A topic whose partitions have no id on disk gets a new one, which is the topic's from the moment
     one of its logs is loaded. A partition that has another id than its topic is adopted all the
     same: loading it says so, and nothing else is in its way.
@@ -51,22 +58,21 @@ def adopt(
         known = catalogue.topics.get(name)
         topic_id = _topic_id(fs, data_dir, name, numbers) if known is None else known.topic_id
         partitions = dict.fromkeys(numbers, directory_id)
-        topics.append(Topic(name, topic_id or random_id(rng), partitions))
+        config = INTERNAL_SETTINGS.get(name, NO_SETTINGS)
+        topics.append(
+            Topic(name, topic_id or random_id(rng), partitions, dict(config), is_adopted=True)
+        )
     return catalogue.adopting(topics)
 
 
-def tell_adopted(fs: FileSystem, data_dir: str, known: Catalogue, adopted: Catalogue) -> None:
-    """Say which topics were not known; a warning where the catalogue is missing altogether.
-
-    It may have been lost, and settings of topics with it. Or Kafka wrote the directory.
-    """
-    is_missing = not fs.exists(os.path.join(data_dir, CATALOGUE_FILE))
+def tell_adopted(data_dir: str, known: Catalogue, adopted: Catalogue) -> None:
+    """Log the topics that were not known: Kafka wrote them, or the catalogue was lost."""
     for name, topic in sorted(adopted.topics.items()):
         if name not in known.topics:
-            _log.log(
-                logging.WARNING if is_missing else logging.INFO,
-                "topic-adopted directory=%s topic=%s partitions=%d topic_id=%s",
+            _log.warning(
+                "topic-adopted directory=%s topic=%s partitions=%d topic_id=%s unknown=%s",
                 *(data_dir, name, len(topic.partitions), format_uuid(topic.topic_id)),
+                ",".join(topic.unknown_settings),
             )
 
 

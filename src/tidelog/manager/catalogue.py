@@ -9,23 +9,40 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.checkpoint_file import replace_file
 from tidelog.codec.metadata_files import format_uuid, parse_uuid
+from tidelog.config.log import DELETION_SETTINGS
+from tidelog.config.option import INT32_MAX
 from tidelog.errors import InvalidTopic, KafkaStorageError, TopicAlreadyExists
+from tidelog.segment.filenames import check_topic_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from uuid import UUID
 
+    from tidelog.config.log import LogConfig
     from tidelog.env.files import FileSystem
 
+NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 CATALOGUE_FILE: Final = "tidelog.topics.json"
-CATALOGUE_VERSION: Final = 1
+CATALOGUE_VERSION: Final = 2
+"""The newest form. Version 1 cannot say that settings are unknown; a file that need not say it is
+written as version 1, so that older releases read it."""
 METADATA_TOPIC: Final = "__cluster_metadata"
 """Kafka's own log of its cluster, which no log manager touches."""
+INTERNAL_SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
+    "__consumer_offsets": {"cleanup.policy": "compact"},
+    "__transaction_state": {"cleanup.policy": "compact"},
+}
+"""What is known of Kafka's internal topics without their configuration: a broker sets this."""
+
+_READABLE_VERSIONS: Final = (1, CATALOGUE_VERSION)
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +52,8 @@ class Topic:
     ``partitions`` maps each partition number to the ``directory.id`` that holds it; ``config``
     holds the settings that differ from the defaults, under Kafka's names. ``revision`` counts the
     changes: where the catalogues of two directories differ, the higher one is the later one.
+    ``is_adopted``: the topic was found in the directory, as Kafka leaves it, without its settings;
+    only those in ``config`` are known.
     """
 
     name: str
@@ -42,6 +61,25 @@ class Topic:
     partitions: Mapping[int, UUID]
     config: Mapping[str, str] = field(default_factory=dict)
     revision: int = 0
+    is_adopted: bool = False
+
+    @property
+    def unknown_settings(self) -> tuple[str, ...]:
+        """The settings about deletion that nobody has given, by Kafka's names."""
+        if not self.is_adopted:
+            return ()
+        return tuple(name for name in DELETION_SETTINGS if name not in self.config)
+
+    def config_in_force(
+        self, defaults: LogConfig, overrides: Mapping[str, str] = NO_SETTINGS
+    ) -> LogConfig:
+        """Return the settings of the topic's logs.
+
+        ``defaults`` stand for what the topic does not set, but never for an unknown setting about
+        deletion. ``overrides`` go before the topic's own. Raises InvalidConfig.
+        """
+        config = defaults.with_overrides(self.config).with_overrides(overrides)
+        return config.without([name for name in self.unknown_settings if name not in overrides])
 
     def as_json(self) -> dict[str, Any]:
         """Return the topic's entry in the catalogue file."""
@@ -54,20 +92,31 @@ class Topic:
             },
             "config": dict(sorted(self.config.items())),
         }
+        if self.is_adopted:
+            entry["adopted"] = True
         return {**entry, "revision": self.revision} if self.revision else entry
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Topic:
-        """Read one entry of the catalogue file; raise ValueError or KeyError where it is none."""
+        """Read one entry of the catalogue file.
+
+        Raises ValueError, KeyError, TypeError or AttributeError for an entry of another form, and
+        InvalidTopic for a name that Kafka does not allow: names become paths.
+        """
+        name = entry["name"]
+        if not isinstance(name, str):
+            raise TypeError(f"the topic name {name!r} is not text")
+        check_topic_name(name)
         return cls(
-            name=str(entry["name"]),
+            name=name,
             topic_id=parse_uuid(entry["id"]),
             partitions={
-                int(number): parse_uuid(directory_id)
+                _partition_number(number): parse_uuid(directory_id)
                 for number, directory_id in entry["partitions"].items()
             },
             config={str(key): str(value) for key, value in entry["config"].items()},
             revision=int(entry.get("revision", 0)),
+            is_adopted=bool(entry.get("adopted", False)),
         )
 
     def changed(
@@ -83,6 +132,12 @@ class Topic:
             config=self.config if config is None else config,
             revision=self.revision + 1,
         )
+
+
+def _partition_number(text: str) -> int:
+    if _NUMBER.fullmatch(text) is None or int(text) > INT32_MAX:
+        raise ValueError(f"{text!r} is not a partition number")
+    return int(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +211,23 @@ def read_catalogue(fs: FileSystem, data_dir: str) -> Catalogue:
     path = os.path.join(data_dir, CATALOGUE_FILE)
     try:
         content = json.loads(fs.read(path))
-        if content["version"] != CATALOGUE_VERSION:
+        if content["version"] not in _READABLE_VERSIONS:
             raise KafkaStorageError(
-                f"{path} has version {content['version']}; this tidelog reads {CATALOGUE_VERSION}"
+                f"{path} has version {content['version']}; this tidelog reads up to"
+                f" {CATALOGUE_VERSION}"
             )
         topics = [Topic.from_json(entry) for entry in content["topics"]]
         deleted = frozenset(parse_uuid(text) for text in content.get("deleted", ()))
     except FileNotFoundError:
         return Catalogue()
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        InvalidTopic,
+    ) as error:
         raise KafkaStorageError(
             f"{path} does not read: {_reason(error)}; without it"
             " topics are adopted from their directories, and their settings are lost"
@@ -180,10 +243,14 @@ def _reason(error: Exception) -> str:
     return f"{error} is missing" if isinstance(error, KeyError) else str(error)
 
 
+def _needs_version_2(catalogue: Catalogue) -> bool:
+    return any(topic.is_adopted for topic in catalogue.topics.values())
+
+
 def write_catalogue(fs: FileSystem, data_dir: str, catalogue: Catalogue) -> None:
     """Replace the catalogue durably: a reader sees the old one or the new one, never a part."""
     content: dict[str, Any] = {
-        "version": CATALOGUE_VERSION,
+        "version": CATALOGUE_VERSION if _needs_version_2(catalogue) else 1,
         "topics": [topic.as_json() for _, topic in sorted(catalogue.topics.items())],
     }
     if catalogue.deleted:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tidelog.codec.compression import Codec
 from tidelog.config.broker import STAGED_RETENTION_MS
@@ -21,7 +21,13 @@ from tidelog.log.failures import DirectoryGuard
 from tidelog.log.load_watch import SILENT
 from tidelog.log.log import Log
 from tidelog.manager.adoption import adopt, deleted_partitions, tell_adopted
-from tidelog.manager.catalogue import Catalogue, Topic, read_catalogue, write_catalogue
+from tidelog.manager.catalogue import (
+    NO_SETTINGS,
+    Catalogue,
+    Topic,
+    read_catalogue,
+    write_catalogue,
+)
 from tidelog.manager.checkpoints import DirectoryCheckpoints
 from tidelog.manager.disposal import put_away_directories, sweep_deleted, sweep_staged
 from tidelog.manager.doomed import remove_directory
@@ -42,8 +48,6 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.log.load_watch import LoadWatcher
     from tidelog.staging.staged_file import StagedFile
-
-NO_SETTINGS: Final[Mapping[str, str]] = {}
 
 
 class DataDirectory:
@@ -100,7 +104,7 @@ class DataDirectory:
             known = read_catalogue(fs, path)
             directory_id = self._log_dir.directory_id
             self._catalogue = adopt(fs, path, known, directory_id=directory_id, rng=rng)
-            tell_adopted(fs, path, known, self._catalogue)
+            tell_adopted(path, known, self._catalogue)
         except BaseException:
             self._log_dir.close(clean=False)
             raise
@@ -124,8 +128,7 @@ class DataDirectory:
 
     def config_of(self, topic: str) -> LogConfig:
         """Return the settings in force for a topic."""
-        config = self._defaults.with_overrides(self.topic(topic).config)
-        return config.with_overrides(self._overrides)
+        return self.topic(topic).config_in_force(self._defaults, self._overrides)
 
     def create_topic(
         self, name: str, partitions: int = 1, config: Mapping[str, str] = NO_SETTINGS

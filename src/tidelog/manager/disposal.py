@@ -49,10 +49,17 @@ def sweep_deleted(fs: FileSystem, data_dir: str, *, now_ms: int, delay_ms: int) 
     """Remove ``-delete`` directories that nothing was done to for ``delay_ms``."""
     for name in fs.list(data_dir):
         path = os.path.join(data_dir, name)
-        if is_delete_directory(name):
-            found = fs.stat(path)
-            if found.is_directory and now_ms - found.mtime_ms >= delay_ms:
-                remove_directory(fs, path)
+        if is_delete_directory(name) and _is_due(fs, path, now_ms - delay_ms):
+            remove_directory(fs, path)
+
+
+def _is_due(fs: FileSystem, path: str, changed_until_ms: int) -> bool:
+    """Say whether this is a directory, or a link to one, last changed at that time or before."""
+    try:
+        found = fs.stat(path)
+    except FileNotFoundError:  # a link to nothing, or deleted meanwhile
+        return False
+    return found.is_directory and found.mtime_ms <= changed_until_ms
 
 
 def sweep_staged(fs: FileSystem, data_dir: str, *, now_ms: int, retention_ms: int) -> None:

@@ -119,7 +119,7 @@ class DoomedLogs:
     def _delete(self, doomed: _Doomed) -> None:
         try:
             if doomed.log is not None:
-                doomed.log.delete()
+                self._delete_log(doomed.log)
             remove_directory(self._fs, doomed.directory)
             _log.info("log-deleted directory=%s", doomed.directory)
         except KafkaStorageError as error:
@@ -129,10 +129,27 @@ class DoomedLogs:
             if error.errno not in NO_SPACE:
                 self._on_failure(os.path.dirname(doomed.directory), error)
 
+    def _delete_log(self, log: Log) -> None:
+        """Delete an open log; of one whose directory is a link, the files stay."""
+        if self._fs.is_link(log.directory):
+            log.close_handlers()
+        else:
+            log.delete()
+
 
 def remove_directory(fs: FileSystem, path: str) -> None:
-    """Delete a partition directory with its files; nothing if it is gone."""
+    """Delete a partition directory with all that is in it; nothing if it is gone.
+
+    A symbolic link, here or inside, is deleted as a link: nothing behind it is touched.
+    """
     with suppress(FileNotFoundError):
+        if fs.is_link(path):
+            fs.delete(path)
+            return
         for name in fs.list(path):
-            fs.delete(os.path.join(path, name))
+            entry = os.path.join(path, name)
+            if not fs.is_link(entry) and fs.stat(entry).is_directory:
+                remove_directory(fs, entry)
+            else:
+                fs.delete(entry)
         fs.delete_directory(path)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tidelog.errors import InvalidTopic, KafkaStorageError
 from tidelog.log.load_watch import LoadWatcher
 from tidelog.manager.catalogue import METADATA_TOPIC
+from tidelog.manager.log_dirs import is_directory
 from tidelog.segment.filenames import (
     TopicPartition,
     is_delete_directory,
@@ -263,7 +264,7 @@ class LogLoading:
     def _partition_directories(self, path: str) -> Iterator[str]:
         """Yield the names of all directories but Kafka's own; raise InvalidTopic for others."""
         for name in sorted(self._fs.list(path)):
-            if not self._fs.stat(os.path.join(path, name)).is_directory:
+            if not is_directory(self._fs, os.path.join(path, name)):
                 continue
             if name == REMOTE_INDEX_CACHE:
                 continue

@@ -27,7 +27,12 @@ from tidelog.codec.metadata_files import (
     write_partition_metadata,
 )
 from tidelog.errors import InvalidArgument, InvalidTopic, KafkaStorageError
-from tidelog.segment.filenames import is_log_file, log_directory_name, parse_topic_partition
+from tidelog.segment.filenames import (
+    check_topic_name,
+    is_log_file,
+    log_directory_name,
+    parse_topic_partition,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -169,17 +174,18 @@ def live_partitions(fs: FileSystem, path: str) -> list[TopicPartition]:
 def _live_partition(fs: FileSystem, path: str, name: str) -> TopicPartition | None:
     try:
         key = parse_topic_partition(name)
+        check_topic_name(key.topic)
     except InvalidTopic:
         return None
-    is_live = name == log_directory_name(*key) and _is_directory(fs, os.path.join(path, name))
+    is_live = name == log_directory_name(*key) and is_directory(fs, os.path.join(path, name))
     return key if is_live else None
 
 
 def _has_directories(fs: FileSystem, path: str) -> bool:
-    return any(_is_directory(fs, os.path.join(path, name)) for name in fs.list(path))
+    return any(is_directory(fs, os.path.join(path, name)) for name in fs.list(path))
 
 
-def _is_directory(fs: FileSystem, path: str) -> bool:
+def is_directory(fs: FileSystem, path: str) -> bool:
     """Say whether this is a directory; an entry that is gone by now is none."""
     try:
         return fs.stat(path).is_directory

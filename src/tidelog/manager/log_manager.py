@@ -116,6 +116,10 @@ class LogManager:
         except BaseException:
             self._abandon()
             raise
+        for name, topic in sorted(self.topics().items()):
+            if topic.unknown_settings:
+                unknown = ",".join(topic.unknown_settings)
+                _log.warning("topic-settings-unknown topic=%s unknown=%s", name, unknown)
         self.tasks.sweep_staged()
         self.tasks.start()
         parts.doomed.start(parts.config.log_initial_task_delay_ms)

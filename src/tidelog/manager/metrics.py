@@ -87,6 +87,8 @@ def _manager_metrics(manager: LogManager) -> Iterator[Metric]:
     sizes: dict[str, int] = dict.fromkeys(manager.live_dirs, 0)
     for log in logs:
         sizes[parent_of(log)] = sizes.get(parent_of(log), 0) + log.size_bytes
+    unknown = sum(bool(topic.unknown_settings) for topic in manager.topics().values())
+    yield Metric("tidelog", "LogManager", "TopicsWithUnknownSettingsCount", (), unknown)
     lost = len(manager.parts.lost)
     yield Metric("tidelog", "LogManager", "PartitionsWithLossCount", (), lost)
     for path, size_bytes in sizes.items():

@@ -13,7 +13,8 @@ from tidelog.config.log import LogConfig
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.log.reader import open_read_only
-from tidelog.manager.data_directory import NO_SETTINGS, DataDirectory
+from tidelog.manager.catalogue import NO_SETTINGS
+from tidelog.manager.data_directory import DataDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,7 +16,7 @@ from tidelog.env.descriptors import raise_descriptor_limit
 from tidelog.env.scheduler import ThreadScheduler
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.waiting import sleep_ms
-from tidelog.manager.data_directory import NO_SETTINGS
+from tidelog.manager.catalogue import NO_SETTINGS
 from tidelog.manager.log_manager import LogManager
 from tidelog.manager.logs import Logs
 

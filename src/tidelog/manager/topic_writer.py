@@ -14,7 +14,7 @@ from tidelog.codec.compression import Codec
 from tidelog.errors import InvalidArgument, InvalidRecord, InvalidTimestamp, UnknownTopicOrPartition
 from tidelog.records.batch import BATCH_HEADER, TimestampType
 from tidelog.records.partitioner import partition_for_key
-from tidelog.records.record_rules import RecordRules, time_limits
+from tidelog.records.record_rules import NO_KEY, RecordRules, time_limits
 from tidelog.records.rejection import ignore_rejections
 from tidelog.records.validate import LeaderPolicy
 
@@ -124,13 +124,13 @@ class TopicWriter:
     def _check(self, record: NewRecord, timestamp: int, now_ms: int) -> None:
         """Refuse now what would else be refused together with the whole batch."""
         policy = self._policy
-        if policy.is_compacted and record.key is None:
-            raise InvalidRecord("a record of a compacted topic has no key")
+        if policy.needs_keys and record.key is None:
+            raise InvalidRecord(NO_KEY)
         limits = time_limits(now_ms, policy.timestamp_before_max_ms, policy.timestamp_after_max_ms)
         if limits[0] <= timestamp <= limits[1]:
             return
         is_appended = policy.timestamp_type is TimestampType.LOG_APPEND_TIME
-        rules = RecordRules(policy.is_compacted, *limits, is_appended, ignore_rejections)
+        rules = RecordRules(policy.needs_keys, *limits, is_appended, ignore_rejections)
         if rules.has_bad_time(np.array(timestamp), says_append_time=False):
             raise InvalidTimestamp(rules.time_reason(timestamp))
 

@@ -79,11 +79,12 @@ class Topics:
     def config_of(self, name: str) -> LogConfig:
         """Return the settings in force for a topic; the defaults where there is no such topic."""
         known = self._catalogue.topics.get(name)
-        own = {} if known is None else known.config
+        if known is None:
+            return self.defaults.with_overrides(self.overrides)
         cached = self._configs.get(name)
-        given = (self.defaults, own, self.overrides)
+        given = (self.defaults, known, self.overrides)
         if cached is None or cached[0] != given:
-            config = self.defaults.with_overrides(own).with_overrides(self.overrides)
+            config = known.config_in_force(self.defaults, self.overrides)
             cached = self._configs[name] = (given, config)
         return cached[1]
 
@@ -152,7 +153,7 @@ class Topics:
                 merged = adopt(
                     self._fs, one.path, known, directory_id=one.directory_id, rng=self._rng
                 )
-                tell_adopted(self._fs, one.path, known, merged)
+                tell_adopted(one.path, known, merged)
             except (OSError, KafkaStorageError) as error:
                 self._dirs.take_offline(one.path, error)
         return merged

@@ -75,6 +75,6 @@ def accept(
         return None
     row = np.empty((rows.BATCH_COLUMNS, 1), np.int64)
     limits = time_limits(now_ms, policy.timestamp_before_max_ms, policy.timestamp_after_max_ms)
-    if not accept_batch(array, policy.is_compacted, *limits, row):
+    if not accept_batch(array, policy.needs_keys, *limits, row):
         return None
     return Accepted(data, row[:, 0].tolist())

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _INT64_MIN: Final = -(2**63)
 _SHOWN_ERRORS: Final = 3
-_NO_KEY: Final = "a record of a compacted topic has no key"
+NO_KEY: Final = "a record has no key, and the topic is compacted or its cleanup.policy unknown"
 _APPEND_TIME: Final = "a producer must not set the timestamp type LogAppendTime"
 
 
@@ -101,7 +101,7 @@ def _check_columns(found: Ints, areas: Ints, rules: RecordRules) -> Summary:
     is_bad = no_key | bad_time
     if is_bad.any():
         errors = tuple(
-            (index, _NO_KEY if no_key[index] else rules.time_reason(int(timestamp[index])))
+            (index, NO_KEY if no_key[index] else rules.time_reason(int(timestamp[index])))
             for index in np.flatnonzero(is_bad).tolist()
         )
         _refuse(errors, rules, keyless=int(no_key.sum()), is_time=bool((bad_time & ~no_key).any()))
@@ -127,7 +127,7 @@ def check_legacy(found: Expansion, magic: int, rules: RecordRules) -> None:
             raise CorruptMessage(f"the CRC of inner record {index} is wrong")
         if rules.need_key and record.key_size < 0:
             keyless += 1
-            errors.append((index, _NO_KEY))
+            errors.append((index, NO_KEY))
             continue
         is_appended = record.timestamp_type is TimestampType.LOG_APPEND_TIME
         times = np.array([record.timestamp], np.int64)

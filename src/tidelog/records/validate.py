@@ -47,7 +47,7 @@ class LeaderPolicy:
 
     codec: Codec | None = None
     level: int | None = None
-    is_compacted: bool = False
+    needs_keys: bool = False
     timestamp_type: TimestampType = TimestampType.CREATE_TIME
     timestamp_before_max_ms: int = _MAX_LIMIT
     timestamp_after_max_ms: int = _HOUR_MS
@@ -67,7 +67,7 @@ class LeaderPolicy:
         return cls(
             codec=codec,
             level=levels.get(codec) if codec is not None else None,
-            is_compacted=config.is_compacted,
+            needs_keys=config.needs_keys,
             timestamp_type=TimestampType(int(is_appended)),
             timestamp_before_max_ms=config.message_timestamp_before_max_ms,
             timestamp_after_max_ms=config.message_timestamp_after_max_ms,
@@ -170,7 +170,7 @@ class _Append(NamedTuple):
         before, after = policy.timestamp_before_max_ms, policy.timestamp_after_max_ms
         is_appended = policy.timestamp_type is TimestampType.LOG_APPEND_TIME
         limits = time_limits(self.now_ms, before, after)
-        return RecordRules(policy.is_compacted, *limits, is_appended, on_rejected)
+        return RecordRules(policy.needs_keys, *limits, is_appended, on_rejected)
 
     def take(
         self, row: list[int], on_rejected: Callable[[Rejection, int], None]

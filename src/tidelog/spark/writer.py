@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from tidelog.arrow.encode import BatchForm
 from tidelog.codec.compression import Codec
-from tidelog.config.log import LogConfig
+from tidelog.config.log import DELETION_SETTINGS, LogConfig
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from tidelog.manager.catalogue import Topic
     from tidelog.spark.options import WriteOptions
     from tidelog.staging.staged_file import StagedFile
 
@@ -67,7 +68,7 @@ class LogWriter(DataSourceArrowWriter):
         _make_directory(options.path)
         self._topics = _known_topics(options)
         self._count = options.num_partitions or 1
-        self._new_topic = plan_topic(options, self._count, options.topic_config)
+        self._new_topic = plan_topic(options, self._count, LogConfig.parse(options.topic_config))
         _check_known(options, self._topics)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedFiles:
@@ -137,7 +138,7 @@ def _known_topics(options: WriteOptions) -> dict[str, TopicPlan]:
         # A crash may have left out directories; the commit will make them.
         counts[known.name] = max(counts.get(known.name, 0), max(known.partitions) + 1)
     return {
-        topic: plan_topic(options, count, listed[topic].config if topic in listed else {})
+        topic: plan_topic(options, count, _config_in_force(listed.get(topic)))
         for topic, count in counts.items()
         if options.topic in (None, topic)
     }
@@ -162,9 +163,15 @@ def _check_known(options: WriteOptions, topics: Mapping[str, TopicPlan]) -> None
         _log.warning("options-passed-over: %s: topic %s is there", names, options.topic)
 
 
-def plan_topic(options: WriteOptions, partitions: int, settings: Mapping[str, str]) -> TopicPlan:
+def _config_in_force(topic: Topic | None) -> LogConfig:
+    """Return a topic's settings; the commit will adopt one that no catalogue lists."""
+    if topic is None:
+        return LogConfig().without(DELETION_SETTINGS)
+    return topic.config_in_force(LogConfig())
+
+
+def plan_topic(options: WriteOptions, partitions: int, config: LogConfig) -> TopicPlan:
     """Say how batches for a topic with these settings are made; the topic's codec goes first."""
-    config = LogConfig.parse(settings)
     policy = LeaderPolicy.of(config)
     codec, level = policy.codec, policy.level
     if codec is None:

@@ -231,6 +231,12 @@ class CrashFileSystem:
             except NotADirectoryError:
                 return False
 
+    def is_link(self, path: str) -> bool:
+        """Say no: there are no symbolic links here."""
+        with self._lock:
+            self._faults.check("is_link", path)
+            return False
+
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
         """Set the time of last change, in milliseconds since the Unix epoch."""
         with self._change("set_mtime_ms", path):

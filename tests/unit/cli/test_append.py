@@ -157,7 +157,7 @@ def test_a_record_the_topic_refuses_is_a_bad_line(cli: Cli) -> None:
     outcome = cli.on("append", "t", stdin='{"key":"k"}\n{"value":"a"}\n')
 
     assert outcome.code == 1
-    assert "line 2: a record of a compacted topic has no key" in outcome.err
+    assert "line 2: a record has no key, and the topic is compacted" in outcome.err
     assert len(records(cli)) == 1
 
 

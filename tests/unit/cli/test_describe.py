@@ -65,7 +65,8 @@ def test_a_catalogue_that_does_not_read_is_told(topic: Cli) -> None:
 
     outcome = topic.on("describe")
 
-    assert outcome[:2] == (0, f"{title(topic)}\n\n{PICTURE}{TABLE}")
+    unknown = "  cleanup.policy, retention.ms, retention.bytes unknown: nothing is deleted by them"
+    assert outcome[:2] == (0, f"{title(topic)}\n{unknown}\n\n{PICTURE}{TABLE}")
     assert outcome.err.startswith(f"tidelog describe: {topic.data}/tidelog.topics.json does not ")
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from tidelog.codec.metadata_files import format_uuid
 from tidelog.explain.describe import SegmentFacts, describe_log
+from tidelog.manager.catalogue import Topic
 from tidelog.testing.data_home import DataHome
 
 
@@ -46,7 +49,8 @@ def test_facts_are_printed_under_camel_case_names() -> None:
     """The same names in every command's JSON, in the order of the values."""
     home = home_with_log(1)
 
-    found = describe_log(home.fs, "/data/t-0", {"retention.ms": "5"}).as_json()
+    topic = Topic("t", UUID(int=1), {}, {"retention.ms": "5"}, is_adopted=True)
+    found = describe_log(home.fs, "/data/t-0", topic).as_json()
     topic_id = found.pop("topicId")
 
     assert found == {
@@ -54,6 +58,7 @@ def test_facts_are_printed_under_camel_case_names() -> None:
         "partition": 0,
         "directory": "/data/t-0",
         "config": {"retention.ms": "5"},
+        "unknownSettings": ["cleanup.policy", "retention.bytes"],
         "logStartOffset": 0,
         "highWatermark": 1,
         "logEndOffset": 1,

@@ -22,6 +22,7 @@ def facts(
         directory="/data/flights-0",
         topic_id=None,
         config={},
+        unknown_settings=(),
         log_start_offset=start,
         high_watermark=end if watermark is None else watermark,
         log_end_offset=end,

@@ -34,7 +34,7 @@ def test_directories_become_topics() -> None:
     add_partition(home, "t-0", ID)
     add_partition(home, "t-10", ID)
 
-    assert {"t": Topic("t", ID, {0: HERE, 10: HERE})} == adopted(home)
+    assert {"t": Topic("t", ID, {0: HERE, 10: HERE}, is_adopted=True)} == adopted(home)
 
 
 def test_one_partition_with_an_id_is_enough() -> None:

@@ -69,9 +69,9 @@ def test_nothing_is_guessed_from_half_a_catalogue(content: object) -> None:
 
 def test_a_later_version_is_named_whatever_its_form() -> None:
     """A catalogue of a newer tidelog is refused with its version."""
-    home = home_with({"version": 2, "topics": "elsewhere"})
+    home = home_with({"version": 3, "topics": "elsewhere"})
 
-    with pytest.raises(KafkaStorageError, match="version 2"):
+    with pytest.raises(KafkaStorageError, match="version 3"):
         read_catalogue(home.fs, home.path)
 
 

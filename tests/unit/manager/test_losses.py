@@ -78,8 +78,10 @@ def test_a_lost_catalogue_is_told_with_what_was_adopted(
     with home.open() as manager:
         topic_id = manager.topic("t").topic_id
 
-    (told,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
-    assert told.startswith("topic-adopted directory=/data topic=t partitions=1 topic_id=")
+    told = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    unknown = "unknown=cleanup.policy,retention.ms,retention.bytes"
+    assert told[0].startswith("topic-adopted directory=/data topic=t partitions=1 topic_id=")
+    assert told[1:] == [f"topic-settings-unknown topic=t {unknown}"]
     assert topic_id is not None
 
 

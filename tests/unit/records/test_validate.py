@@ -218,7 +218,7 @@ def test_records_of_a_compacted_topic_need_keys(codec: Codec) -> None:
     keys = [b"", None, b"k", None, None, None]
     data = build_batch([(NOW, key, b"v", ()) for key in keys], codec=codec)
     seen: list[tuple[Rejection, int]] = []
-    policy = LeaderPolicy(is_compacted=True)
+    policy = LeaderPolicy(needs_keys=True)
 
     with pytest.raises(InvalidRecord) as caught:
         accepted(data, policy, on_rejected=lambda *a: seen.append(a))
@@ -274,7 +274,7 @@ def test_a_bad_timestamp_outranks_a_missing_key() -> None:
     data = build_batch([(NOW, None, b"", ()), (NOW + 2 * HOUR, b"k", b"", ())])
 
     with pytest.raises(InvalidTimestamp) as caught:
-        accepted(data, LeaderPolicy(is_compacted=True))
+        accepted(data, LeaderPolicy(needs_keys=True))
 
     assert [index for index, _ in caught.value.record_errors] == [0, 1]
 
@@ -403,7 +403,7 @@ def test_old_records_are_held_to_the_same_rules() -> None:
     late = build_old(1, [(NOW + 2 * HOUR, b"k", b"v")], codec=Codec.GZIP)
 
     with pytest.raises(InvalidRecord):
-        accepted(keyless, LeaderPolicy(is_compacted=True))
+        accepted(keyless, LeaderPolicy(needs_keys=True))
     with pytest.raises(InvalidTimestamp):
         accepted(late)
 
@@ -474,7 +474,7 @@ def test_a_policy_is_taken_out_of_a_topics_settings() -> None:
     assert LeaderPolicy.of(config) == LeaderPolicy(
         codec=Codec.ZSTD,
         level=7,
-        is_compacted=True,
+        needs_keys=True,
         timestamp_type=APPEND,
         timestamp_before_max_ms=5,
         timestamp_after_max_ms=6,

@@ -116,7 +116,7 @@ def test_removing_twice_is_no_error() -> None:
 
 def test_a_task_checks_what_a_leader_would() -> None:
     """Null keys of compacted topics, large records, times to come and bad names fail early."""
-    compacted = Task(PLAN._replace(policy=LeaderPolicy(is_compacted=True)))
+    compacted = Task(PLAN._replace(policy=LeaderPolicy(needs_keys=True)))
     compacted.append(key=[None], value=["v"])
     with pytest.raises(InvalidRecord, match="compacted"):
         compacted.finish()
