@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from measure import Goals, heading, measure
 from sample import make_batches
 
-from tidelog.config.log import LogConfig
+from tidelog.config.log_config import LogConfig
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.kernels import gate
+from tidelog.kernels.runtime import gate
 from tidelog.log.log import Log
 from tidelog.records.memory import walk
-from tidelog.records.origin import AppendOrigin
-from tidelog.records.stamp import stamp_offsets
+from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.records.validation.stamp import stamp_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

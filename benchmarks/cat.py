@@ -22,9 +22,9 @@ from measure import Goals, heading, measure
 from sample import make_batches
 
 import tidelog
-from tidelog.kernels import gate
-from tidelog.records.json_form import Encoding
-from tidelog.records.json_lines import JsonLines
+from tidelog.kernels.runtime import gate
+from tidelog.records.json.json_lines import JsonLines
+from tidelog.records.json.json_record import Encoding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

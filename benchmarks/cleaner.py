@@ -40,19 +40,19 @@ from kafka_broker import (
     server_properties,
 )
 
-from tidelog.cleaner.aside import HANDS
+from tidelog.cleaner.background_writers import HANDS
 from tidelog.cleaner.cleaner import Cleanable, Cleaner, CleanerSettings
-from tidelog.cleaner.pace import Pace
+from tidelog.cleaner.throttle import Pace
 from tidelog.codec.compression import Codec
-from tidelog.config.log import LogConfig
+from tidelog.config.log_config import LogConfig
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.scheduler import InlineScheduler, ThreadScheduler
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.kernels import columns as rows
-from tidelog.kernels import gate
+from tidelog.kernels import rows
+from tidelog.kernels.runtime import gate
 from tidelog.log.log import Log
 from tidelog.records.builder import BatchSpec
-from tidelog.records.bulk import RecordSource, build_batches
+from tidelog.records.bulk_builder import RecordSource, build_batches
 
 SEED = 20130101
 SEGMENT_BYTES = 256 << 20

@@ -20,7 +20,7 @@ from measure import heading
 GOALS = {"cold": 20.0, "from the cache": 2.0}
 WARM = """
 import json, time
-from tidelog.kernels.gate import warm
+from tidelog.kernels.runtime.gate import warm
 print(json.dumps(warm(time.process_time_ns)))
 """
 

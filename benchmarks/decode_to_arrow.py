@@ -19,10 +19,10 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from tidelog.arrow.decode import ArrowDecoder
 from tidelog.arrow.schema import SCHEMA_WITH_HEADERS
-from tidelog.kernels import gate
+from tidelog.kernels.runtime import gate
 from tidelog.records.builder import BatchSpec, build_batch
-from tidelog.records.columns import decode_groups
 from tidelog.records.memory import walk
+from tidelog.records.record_columns import decode_groups
 
 SEED = 20130101
 BATCH_BYTES = 16 << 10

@@ -14,8 +14,8 @@ from aiokafka.partitioner import murmur2
 from measure import Goals, Timing, heading, measure
 from sample import make_records
 
-from tidelog.kernels import columns as rows
-from tidelog.kernels.murmur import partition_keys, rows_by_partition
+from tidelog.kernels import rows
+from tidelog.kernels.hashing.murmur import partition_keys, rows_by_partition
 
 SEED = 20130101
 PARTITIONS = 12

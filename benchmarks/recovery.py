@@ -46,13 +46,13 @@ from kafka_broker import (
 from measure import heading
 
 from tidelog.codec.compression import Codec
-from tidelog.config.log import LogConfig
+from tidelog.config.log_config import LogConfig
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.scheduler import ThreadScheduler
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.log.log import Log
 from tidelog.records.builder import BatchSpec
-from tidelog.records.bulk import RecordSource, build_batches
+from tidelog.records.bulk_builder import RecordSource, build_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tidelog.kernels import columns as rows
+from tidelog.kernels import rows
 from tidelog.kernels.encode import cut_batches, write_batches
-from tidelog.records.areas import areas_of
 from tidelog.records.memory import BatchColumns
+from tidelog.records.record_areas import areas_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

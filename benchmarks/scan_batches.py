@@ -15,7 +15,7 @@ import numpy as np
 from measure import Goals, heading, measure
 from sample import make_batches
 
-from tidelog.kernels.columns import BATCH_COLUMNS
+from tidelog.kernels.rows import BATCH_COLUMNS
 from tidelog.kernels.scan import walk_batches
 
 SEED = 20130101

@@ -21,7 +21,7 @@ from spark_memory import TASKS, on_workers_path, register
 
 import tidelog
 from tidelog.records.builder import build_batch
-from tidelog.records.origin import AppendOrigin
+from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.spark import session
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ import kafka_broker
 from kafka_broker import JARS, cpu_seconds, format_storage, free_ports, server_properties
 from measure import heading
 
-from tidelog.manager.open import open_data_directory
+from tidelog.embedded.open import open_data_directory
 from tidelog.records.builder import build_batch
 
 if TYPE_CHECKING:

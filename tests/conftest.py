@@ -34,7 +34,7 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture
 def kernels() -> Iterator[None]:
     """Let compiled code do work of any size; skip what needs it where there is none."""
-    from tidelog.kernels import gate
+    from tidelog.kernels.runtime import gate
 
     gate.force(True)
     is_there = gate.use_kernels(0)

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidelog.config.broker import BrokerConfig
-from tidelog.config.given import is_dynamic
-from tidelog.config.log import HOUR_MS, MINUTE_MS, LogConfig
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.log_config import HOUR_MS, MINUTE_MS, LogConfig
 from tidelog.config.option import options_of
+from tidelog.config.sources import is_dynamic
 
 if TYPE_CHECKING:
     from tidelog.config.option import Option, Synonym

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
+SOURCES = ROOT / "src"
 TEMPLATE = ROOT / "tools" / "format_template.md"
 PAGE = ROOT / "docs" / "format.md"
-ROOMS = ("codec", "records", "segment", "log", "staging", "manager")
+ROOMS = ("codec", "records", "segment", "log", "staging", "readonly", "datadir", "manager")
 TYPES = {"b": "int8", "B": "uint8", "h": "int16", "H": "uint16", "i": "int32", "I": "uint32"}
 TYPES |= {"q": "int64", "Q": "uint64"}
 HEADINGS = ["| At | Size | Type | Field | Meaning |", "|---:|---:|---|---|---|"]
@@ -35,9 +36,10 @@ def declarations() -> Iterator[tuple[Any, str]]:
     """Yield each module that declares a layout with the constant's name, in order of the rooms."""
     pattern = re.compile(r"^([A-Z]\w+)(?:: [^=\n]+)? = (?:Layout\(|np\.dtype\()", re.MULTILINE)
     for room in ROOMS:
-        for path in sorted((ROOT / "src" / "tidelog" / room).glob("*.py")):
+        for path in sorted((SOURCES / "tidelog" / room).rglob("*.py")):
+            module = ".".join(path.relative_to(SOURCES).with_suffix("").parts)
             for name in pattern.findall(path.read_text("utf-8")):
-                yield importlib.import_module(f"tidelog.{room}.{path.stem}"), name
+                yield importlib.import_module(module), name
 
 
 def declared() -> dict[str, str]:

@@ -12,11 +12,11 @@ from tidelog.lazy import lazy_door
 
 if TYPE_CHECKING:
     from tidelog.codec.compression import Codec
+    from tidelog.embedded.open import open_log_read_only as open_read_only
+    from tidelog.embedded.start import open_logs as open  # noqa: A004 - tidelog.open, as gzip.open
     from tidelog.errors import KafkaError, TidelogError
-    from tidelog.log.reader import ReadUpTo
-    from tidelog.manager.open import open_log_read_only as open_read_only
-    from tidelog.manager.start import open_logs as open  # noqa: A004 - tidelog.open, as gzip.open
-    from tidelog.records.json_form import NewRecord
+    from tidelog.readonly.read_only_log import ReadUpTo
+    from tidelog.records.json.json_record import NewRecord
     from tidelog.records.record import Record
 
 __all__ = [
@@ -35,11 +35,11 @@ __getattr__, __dir__ = lazy_door(
     {
         "Codec": "tidelog.codec.compression",
         "KafkaError": "tidelog.errors",
-        "NewRecord": "tidelog.records.json_form",
-        "ReadUpTo": "tidelog.log.reader",
+        "NewRecord": "tidelog.records.json.json_record",
+        "ReadUpTo": "tidelog.readonly.read_only_log",
         "Record": "tidelog.records.record",
         "TidelogError": "tidelog.errors",
-        "open": "tidelog.manager.start:open_logs",
-        "open_read_only": "tidelog.manager.open:open_log_read_only",
+        "open": "tidelog.embedded.start:open_logs",
+        "open_read_only": "tidelog.embedded.open:open_log_read_only",
     },
 )

@@ -18,7 +18,7 @@ import tidelog
 from tidelog.codec.compression import Codec
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
-from tidelog.records.origin import AppendOrigin
+from tidelog.records.validation.append_origin import AppendOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

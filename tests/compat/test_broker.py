@@ -13,7 +13,7 @@ from tidelog.codec.compression import Codec
 from tidelog.errors import DirectoryLocked
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
-from tidelog.records.origin import AppendOrigin
+from tidelog.records.validation.append_origin import AppendOrigin
 
 if TYPE_CHECKING:
     from pathlib import Path

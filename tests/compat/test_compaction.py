@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidelog.cleaner.checkpoints import FILE_NAME
 from tidelog.cleaner.cleaner import Cleanable, Cleaner, CleanerSettings
-from tidelog.cleaner.pace import Pace
+from tidelog.cleaner.cleaner_checkpoints import FILE_NAME
+from tidelog.cleaner.throttle import Pace
 from tidelog.codec.checkpoint_file import read_checkpoint
 from tidelog.codec.compression import Codec
-from tidelog.config.log import LogConfig
+from tidelog.config.log_config import LogConfig
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.log.log import Log
-from tidelog.log.producer_state import ProducerStateConfig
+from tidelog.log.producers.producer_state import ProducerStateConfig
 from tidelog.records.builder import build_batch
-from tidelog.records.columns import iterate
 from tidelog.records.control import build_marker
 from tidelog.records.memory import walk
-from tidelog.records.origin import AppendOrigin
+from tidelog.records.record_columns import iterate
+from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing.long_varints import with_long_key_lengths
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from tidelog.codec.compression import Codec
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
-from tidelog.records.origin import AppendOrigin
-from tidelog.testing.logs import LogHome
+from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.testing.log_home import LogHome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +49,7 @@ import itertools, os, sys, tidelog
 from tidelog import Codec
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
-from tidelog.records.origin import AppendOrigin
+from tidelog.records.validation.append_origin import AppendOrigin
 logs = tidelog.open(sys.argv[1])
 def append(topic, number, guard=0, **fields):
     value = bytes([number & 255]) * (number % 700)

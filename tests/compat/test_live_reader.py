@@ -15,10 +15,10 @@ import pytest
 
 from tidelog.arrow.schema import SCHEMA
 from tidelog.errors import DataLoss, KafkaStorageError
-from tidelog.spark.options import ReadOptions
-from tidelog.spark.reader import LogReader
-from tidelog.spark.stream import LogStreamReader
-from tidelog.spark.table import columns_with_options
+from tidelog.spark.catalog_table import columns_with_options
+from tidelog.spark.options.source_options import ReadOptions
+from tidelog.spark.read.batch_reader import LogReader
+from tidelog.spark.read.stream_reader import LogStreamReader
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidelog
-from tidelog.config.log import LogConfig
+from tidelog.config.log_config import LogConfig
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import CorruptSnapshot, TidelogError
 from tidelog.log.log import Log
-from tidelog.log.reading import FetchIsolation
-from tidelog.log.snapshot import unpack_snapshot
+from tidelog.log.log_reads import FetchIsolation
+from tidelog.log.producers.producer_snapshot import unpack_snapshot
 from tidelog.testing import ManualClock
 from tidelog.testing.damage import bases
 from tidelog.testing.odd_logs import StoredLog
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from conftest import Java
-    from tidelog.log.lookup import TimestampedOffset
+    from tidelog.log.offset_lookup import TimestampedOffset
     from tidelog.records.record import Record
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow]

@@ -12,7 +12,7 @@ from tidelog.errors import CorruptMessage
 from tidelog.records.builder import build_batch
 from tidelog.staging.staged_file import StagedFile, StagedWriter
 from tidelog.testing import PowerCut
-from tidelog.testing.data_home import DataHome, record
+from tidelog.testing.directory_home import DataHome, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -20,11 +20,11 @@ from tidelog.codec.checkpoint_file import (
     read_leader_epochs,
     write_checkpoint,
 )
-from tidelog.log.reading import FetchIsolation
+from tidelog.log.log_reads import FetchIsolation
 from tidelog.records.control import build_marker
-from tidelog.records.origin import AppendOrigin
+from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import PowerCut, build_batch
-from tidelog.testing.logs import LogHome, all_values
+from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

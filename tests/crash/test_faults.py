@@ -12,7 +12,7 @@ import pytest
 
 from tidelog.errors import KafkaStorageError
 from tidelog.testing import build_batch
-from tidelog.testing.logs import LogHome, all_values
+from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.testing import PowerCut, build_batch, seeds
-from tidelog.testing.logs import LogHome, all_values
+from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
     from tidelog.log.log import Log

@@ -138,7 +138,7 @@ def test_a_directory_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> No
 FULL_DISK = """
 import errno, pathlib, sys, time, tidelog
 from tidelog.errors import KafkaStorageError
-from tidelog.manager.metrics import collect
+from tidelog.manager.metrics.collect import collect
 
 def shown(logs, name):
     return [int(one.value) for one in collect(logs.manager) if one.name == name]

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.config.log import LogConfig
+from tidelog.config.log_config import LogConfig
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.scheduler import ThreadScheduler
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import OffsetOutOfRange
 from tidelog.log.log import Log
-from tidelog.log.reading import FetchIsolation
+from tidelog.log.log_reads import FetchIsolation
 from tidelog.records.control import build_marker
-from tidelog.records.origin import AppendOrigin
+from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import ManualClock, build_batch
-from tidelog.testing.logs import LogHome
+from tidelog.testing.log_home import LogHome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidelog.cleaner.cleaner import Cleanable, Cleaner, CleanerSettings
-from tidelog.cleaner.pace import Pace
+from tidelog.cleaner.throttle import Pace
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.kernels import gate
+from tidelog.kernels.runtime import gate
 from tidelog.log.log import Log
-from tidelog.records.columns import iterate
 from tidelog.records.memory import walk
+from tidelog.records.record_columns import iterate
 from tidelog.testing import ManualClock, ManualScheduler
 
 if TYPE_CHECKING:

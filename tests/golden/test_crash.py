@@ -17,14 +17,14 @@ import pytest
 from tidelog.codec.checkpoint_file import read_leader_epochs
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import CorruptMessage, InvalidArgument, InvalidTxnState
-from tidelog.log.lookup import OffsetTarget
-from tidelog.log.snapshot import unpack_snapshot
+from tidelog.log.offset_lookup import OffsetTarget
+from tidelog.log.producers.producer_snapshot import unpack_snapshot
 from tidelog.manager.data_directory import DataDirectory
 from tidelog.testing import ManualClock
 
 if TYPE_CHECKING:
     from tidelog.log.log import Log
-    from tidelog.log.lookup import TimestampedOffset
+    from tidelog.log.offset_lookup import TimestampedOffset
 
 DATA = Path(__file__).parent / "data"
 EPOCHS = "leader-epoch-checkpoint"

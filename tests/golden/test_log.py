@@ -10,16 +10,16 @@ from tidelog.codec.checkpoint_file import read_checkpoint, read_leader_epochs
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.log.log import Log
-from tidelog.log.lookup import OffsetTarget
-from tidelog.log.reading import FetchIsolation
-from tidelog.log.snapshot import unpack_snapshot
+from tidelog.log.log_reads import FetchIsolation
+from tidelog.log.offset_lookup import OffsetTarget
+from tidelog.log.producers.producer_snapshot import unpack_snapshot
 from tidelog.testing import ManualClock
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Partition
-    from tidelog.log.lookup import TimestampedOffset
+    from tidelog.log.offset_lookup import TimestampedOffset
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 EPOCHS = "leader-epoch-checkpoint"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.log.reader import ReadUpTo, open_read_only
-from tidelog.records.columns import iterate
+from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
 from tidelog.records.file_records import FileRecords
+from tidelog.records.record_columns import iterate
 
 if TYPE_CHECKING:
     from conftest import Partition

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from tidelog.config.log import LogConfig
+from tidelog.config.log_config import LogConfig
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, InvalidTxnState, TidelogError

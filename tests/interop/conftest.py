@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from tidelog.codec.compression import Codec
-from tidelog.kernels import gate
+from tidelog.kernels.runtime import gate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

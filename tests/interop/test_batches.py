@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tidelog.codec.compression import Codec, decompress
 from tidelog.records.batch import BATCH_HEADER, TimestampType
 from tidelog.records.builder import BatchSpec, build_batch
-from tidelog.records.bulk import RecordSource, build_batches
-from tidelog.records.columns import decode
+from tidelog.records.bulk_builder import RecordSource, build_batches
 from tidelog.records.control import build_marker
 from tidelog.records.memory import walk
+from tidelog.records.record_columns import decode
 from tidelog.testing.strategies import batch_samples, records, stored_specs
 
 if TYPE_CHECKING:

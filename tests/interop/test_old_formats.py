@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.records.batch import NO_TIMESTAMP, TimestampType
-from tidelog.records.columns import decode
 from tidelog.records.memory import walk
+from tidelog.records.record_columns import decode
 from tidelog.testing.old_batches import build_old
 from tidelog.testing.strategies import payloads
 

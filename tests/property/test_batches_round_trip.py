@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.codec.compression import Codec
-from tidelog.kernels import gate
+from tidelog.kernels.runtime import gate
 from tidelog.records.builder import BatchSpec, build_batch
-from tidelog.records.bulk import RecordSource, build_batches
-from tidelog.records.columns import decode
+from tidelog.records.bulk_builder import RecordSource, build_batches
 from tidelog.records.memory import walk
+from tidelog.records.record_columns import decode
 from tidelog.testing import records, stored_batches
 
 if TYPE_CHECKING:
-    from tidelog.records.columns import RecordColumns
     from tidelog.records.memory import Walk
+    from tidelog.records.record_columns import RecordColumns
     from tidelog.testing.strategies import BatchSample
 
 

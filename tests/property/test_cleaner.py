@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tidelog.codec.compression import Codec
 from tidelog.env.scheduler import InlineScheduler, ThreadScheduler
-from tidelog.kernels import gate
+from tidelog.kernels.runtime import gate
 from tidelog.testing.cleaning import CleanerHome, batch_headers, last_values
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def kept_bytes(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
 def test_a_plan_names_the_records_that_a_cleaning_drops(steps: list[Any]) -> None:
     """The offsets told of by the plan are those missing afterwards; the plan writes nothing."""
     from tidelog.cleaner.cleaner import Cleanable
-    from tidelog.records.columns import iterate
+    from tidelog.records.record_columns import iterate
 
     history = History()
     with history.log as log:

@@ -7,12 +7,12 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tidelog.cleaner.cleaner import Cleanable, Cleaner, CleanerSettings
-from tidelog.cleaner.pace import Pace
-from tidelog.config.log import LogConfig
+from tidelog.cleaner.throttle import Pace
+from tidelog.config.log_config import LogConfig
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.kernels import gate
+from tidelog.kernels.runtime import gate
 from tidelog.log.log import Log
 from tidelog.testing import build_batch
 

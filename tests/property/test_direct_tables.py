@@ -15,9 +15,9 @@ from tidelog.codec.compression import Codec
 from tidelog.codec.crc32c import crc32c
 from tidelog.errors import InvalidTimestamp, KafkaError
 from tidelog.records.batch import TimestampType
+from tidelog.records.bounded_decode import decode_bounded
 from tidelog.records.builder import build_batch
 from tidelog.records.memory import walk
-from tidelog.records.streamed import decode_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,16 +12,16 @@ import pytest
 from tidelog.codec.compression import Codec, compress
 from tidelog.codec.crc32c import crc32c
 from tidelog.errors import InvalidArgument, InvalidRecord, KafkaError, MessageTooLarge
-from tidelog.kernels import gate
-from tidelog.records.analyze import analyze
+from tidelog.kernels.runtime import gate
 from tidelog.records.batch import BATCH_HEADER, LOG_OVERHEAD, TimestampType
 from tidelog.records.builder import build_batch, empty_batch, pack_batch
-from tidelog.records.columns import decode, decode_groups
 from tidelog.records.control import build_marker
 from tidelog.records.file_records import FileRecords
 from tidelog.records.memory import walk
-from tidelog.records.origin import AppendOrigin
-from tidelog.records.validate import LeaderPolicy, validate_for_leader
+from tidelog.records.record_columns import decode, decode_groups
+from tidelog.records.validation.analyze import analyze
+from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.records.validation.validate import LeaderPolicy, validate_for_leader
 from tidelog.testing import CrashFileSystem
 from tidelog.testing.old_batches import build_old
 

@@ -20,27 +20,27 @@ import numpy as np
 import pytest
 
 import tidelog
-from tidelog.kernels import columns as rows
-from tidelog.kernels import key_columns as keys
+from tidelog.kernels import rows
 from tidelog.kernels.accept import accept_batch
-from tidelog.kernels.close import close_batches
-from tidelog.kernels.crc import crc32c
-from tidelog.kernels.decode import decode_records
-from tidelog.kernels.encode import cut_batches, write_batches
-from tidelog.kernels.extract import extract
-from tidelog.kernels.gather import gather, header_positions
-from tidelog.kernels.headers import MOST_LENGTH_BYTES, encode_headers
-from tidelog.kernels.json_lines import PIECES, write_lines
-from tidelog.kernels.key_batches import (
+from tidelog.kernels.batch_headers import close_batches
+from tidelog.kernels.compaction import key_rows as keys
+from tidelog.kernels.compaction.key_batches import (
     count_outcome,
     count_records,
     fill_areas,
     look_over,
     mark_superseded,
 )
-from tidelog.kernels.key_rewrite import rewrite_batches
-from tidelog.kernels.key_walk import find_keys, judge_keys, put_keys, walk_keys
-from tidelog.kernels.murmur import partition_keys, rows_by_partition
+from tidelog.kernels.compaction.key_rewrite import rewrite_batches
+from tidelog.kernels.compaction.key_walk import find_keys, judge_keys, put_keys, walk_keys
+from tidelog.kernels.decode import decode_records
+from tidelog.kernels.encode import cut_batches, write_batches
+from tidelog.kernels.extract import extract
+from tidelog.kernels.gather import gather, header_positions
+from tidelog.kernels.hashing.crc import crc32c
+from tidelog.kernels.hashing.murmur import partition_keys, rows_by_partition
+from tidelog.kernels.json.record_lines import PIECES, write_lines
+from tidelog.kernels.record_headers import MOST_LENGTH_BYTES, encode_headers
 from tidelog.kernels.scan import walk_batches
 from tidelog.kernels.stamp import stamp_batches
 from tidelog.kernels.survey import plan_index_entries, survey_batches

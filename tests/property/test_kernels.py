@@ -10,23 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.errors import InvalidRecord, TidelogError
-from tidelog.kernels import columns as rows
-from tidelog.kernels import gate
+from tidelog.kernels import rows
 from tidelog.kernels.accept import accept_batch
 from tidelog.kernels.decode import decode_records
 from tidelog.kernels.encode import cut_batches, write_batches
 from tidelog.kernels.gather import gather
+from tidelog.kernels.runtime import gate
 from tidelog.kernels.scan import walk_batches
 from tidelog.kernels.survey import plan_index_entries, survey_batches
 from tidelog.kernels.validate import validate_records
-from tidelog.records.analyze import analyze
-from tidelog.records.areas import areas_of
 from tidelog.records.builder import BatchSpec, build_batch
-from tidelog.records.columns import decode
 from tidelog.records.memory import BatchColumns, survey, walk
-from tidelog.records.origin import AppendOrigin
 from tidelog.records.record import scan_record
-from tidelog.records.validate import LeaderPolicy, validate_for_leader
+from tidelog.records.record_areas import areas_of
+from tidelog.records.record_columns import decode
+from tidelog.records.validation.analyze import analyze
+from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.records.validation.validate import LeaderPolicy, validate_for_leader
 from tidelog.segment.indexing import IndexState, plan_entries
 from tidelog.testing.strategies import batches, produced_specs, records, stored_specs
 

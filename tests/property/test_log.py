@@ -17,11 +17,11 @@ from hypothesis.stateful import (
 )
 
 from tidelog.errors import InvalidTxnState, OutOfOrderSequenceNumber
-from tidelog.log.reading import FetchIsolation
+from tidelog.log.log_reads import FetchIsolation
 from tidelog.records.control import build_marker
-from tidelog.records.origin import AppendOrigin
+from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import build_batch, seeds
-from tidelog.testing.logs import LogHome, all_values
+from tidelog.testing.log_home import LogHome, all_values
 
 NOW_MS = 1_700_000_000_000
 VALUES = st.lists(st.binary(max_size=60), min_size=1, max_size=4)

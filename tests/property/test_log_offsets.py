@@ -13,11 +13,11 @@ import tidelog
 from tidelog.codec.compression import Codec
 from tidelog.codec.crc32c import crc32c
 from tidelog.errors import InvalidArgument
-from tidelog.kernels import gate
-from tidelog.records.origin import AppendOrigin
+from tidelog.kernels.runtime import gate
+from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.filenames import filename_prefix_from_offset
 from tidelog.testing import build_batch
-from tidelog.testing.logs import LogHome, all_values
+from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
     from pathlib import Path

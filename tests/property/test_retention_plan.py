@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.cli.main import main
-from tidelog.manager.open import open_data_directory
+from tidelog.embedded.open import open_data_directory
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tidelog.config.log import LogConfig
+from tidelog.config.log_config import LogConfig
 from tidelog.records.memory import walk
 from tidelog.segment.segment import LogSegment
 from tidelog.testing import CrashFileSystem, ManualClock, stored_batches

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tidelog.records.columns import decode_groups
+from tidelog.records.record_columns import decode_groups
 from tidelog.segment.filenames import TopicPartition
-from tidelog.spark.options import ReadOptions
-from tidelog.spark.pieces import RangeReader
-from tidelog.spark.stream_offsets import StreamOffset
-from tidelog.spark.stream_plan import StreamPlan
-from tidelog.testing.data_home import DataHome, record
+from tidelog.spark.options.source_options import ReadOptions
+from tidelog.spark.read.live_batches import RangeReader
+from tidelog.spark.read.stream_offsets import StreamOffset
+from tidelog.spark.read.stream_plan import StreamPlan
+from tidelog.testing.directory_home import DataHome, record
 
 if TYPE_CHECKING:
-    from tidelog.spark.stream_offsets import Json
+    from tidelog.spark.read.stream_offsets import Json
 
 METADATA = "partition.metadata"
 DELAY_MS = 10_000

@@ -8,7 +8,7 @@ import pytest
 
 from tidelog.errors import CorruptMessage
 from tidelog.testing import build_batch
-from tidelog.testing.logs import LogHome
+from tidelog.testing.log_home import LogHome
 
 BATCH = build_batch([(1, b"key", b"value", ())])
 

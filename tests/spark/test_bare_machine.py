@@ -56,7 +56,7 @@ def test_without_pyspark_a_session_says_what_to_install() -> None:
 
 def test_what_spark_imports_to_find_the_format_never_fails_and_is_light() -> None:
     """Without PySpark it warns; with it, it loads neither kernels nor Arrow."""
-    heavy = "numba", "llvmlite", "pyarrow", "tidelog.kernels.jit"
+    heavy = "numba", "llvmlite", "pyarrow", "tidelog.kernels.runtime.jit"
     code = f"import pyspark_tidelog, sys; print([n for n in {heavy} if n in sys.modules])"
 
     absent, there = run_without(EXTRAS, code), run_without((), code)

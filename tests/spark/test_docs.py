@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidelog
-from tidelog.spark import options
+from tidelog.spark.options import source_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +22,7 @@ CODE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 def test_the_guide_names_every_option() -> None:
     """What a read or a write takes, and what it refuses, stands in one of the tables."""
-    given = {*options._READ_OPTIONS, *options._WRITE_OPTIONS}
+    given = {*source_options._READ_OPTIONS, *source_options._WRITE_OPTIONS}
     tables = "".join(line for line in GUIDE.read_text("utf-8").splitlines() if line[:1] == "|")
 
     assert [name for name in sorted(given) if f"`{name}`" not in tables] == []

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceReader
 import tidelog
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.records.partitioner import partition_for_key
-from tidelog.spark.reader import LogReader
+from tidelog.spark.read.batch_reader import LogReader
 from tidelog.staging.staged_file import list_staged
 
 if TYPE_CHECKING:

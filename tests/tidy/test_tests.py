@@ -45,16 +45,15 @@ def test_unit_tests_know_no_clock_thread_or_socket(sources: list[Source]) -> Non
 
 
 def test_unit_tests_mirror_the_source(sources: list[Source]) -> None:
-    """A unit test lies where its module lies: tests/unit/<package>/test_<module>[_<part>].py."""
-    modules = {source.name.removeprefix("src/tidelog/") for source in sources}
-    astray = []
-    for source in sources:
-        path = Path(source.name.removeprefix("tests/unit/"))
-        if source.name.startswith("tests/unit/") and path.name.startswith("test_"):
-            parts = path.stem.removeprefix("test_").split("_")
-            names = {"_".join(parts[: i + 1]) for i in range(len(parts))}
-            if not any((path.parent / f"{name}.py").as_posix() in modules for name in names):
-                astray.append(source.name)
+    """A unit test lies in the folder of its package: tests/unit/<package>/test_<what>.py."""
+    places = [Path(source.name) for source in sources]
+    packages = {path.parent for path in places if path.name == "__init__.py"}
+    unit = Path("tests/unit")
+    astray = [
+        path.as_posix()
+        for path in places
+        if unit in path.parents and "src/tidelog" / path.parent.relative_to(unit) not in packages
+    ]
 
     assert astray == []
 

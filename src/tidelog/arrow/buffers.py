@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.errors import InvalidArgument, InvariantError
-from tidelog.kernels.columns import STATUS_TEXT
-from tidelog.kernels.gate import use_kernels
+from tidelog.kernels.rows import STATUS_TEXT
+from tidelog.kernels.runtime.gate import use_kernels
 
 if TYPE_CHECKING:
     from typing import Any

@@ -17,12 +17,12 @@ from tidelog.arrow.schema import HEADER_TYPE, HEADERS_TYPE, TIMESTAMP_TYPE
 from tidelog.codec.layout import byte_view
 from tidelog.codec.varint import read_varint
 from tidelog.errors import InvalidTimestamp, InvariantError
-from tidelog.kernels.columns import STATUS_TEXT
-from tidelog.kernels.gate import use_kernels
+from tidelog.kernels.rows import STATUS_TEXT
+from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.records.batch import TimestampType
-from tidelog.records.columns import RecordColumns
+from tidelog.records.bounded_decode import decode_bounded
 from tidelog.records.record import read_headers
-from tidelog.records.streamed import decode_bounded
+from tidelog.records.record_columns import RecordColumns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

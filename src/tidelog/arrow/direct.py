@@ -13,19 +13,19 @@ import pyarrow as pa
 
 from tidelog.arrow.buffers import SLACK, Gathered, Slots, bitmap, new_array
 from tidelog.arrow.schema import TIMESTAMP_TYPE
-from tidelog.kernels import columns as rows
-from tidelog.kernels.gate import would_use
-from tidelog.records.areas import areas_of
+from tidelog.kernels import rows
+from tidelog.kernels.runtime.gate import would_use
+from tidelog.records.array_rows import every
 from tidelog.records.batch import BatchFlags
 from tidelog.records.record import MIN_RECORD_BYTES
-from tidelog.records.table import every
+from tidelog.records.record_areas import areas_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from tidelog.arrow.buffers import Bytes
+    from tidelog.records.array_rows import Ints
     from tidelog.records.memory import BatchColumns
-    from tidelog.records.table import Ints
 
 _MAGIC: Final = 2
 _NOT_PLAIN: Final = int(BatchFlags.CODEC | BatchFlags.CONTROL)

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from tidelog.arrow.partitions import Partitioner, rows_by_partition
-from tidelog.arrow.rows import column, record_source
+from tidelog.arrow.record_tables import column, record_source
+from tidelog.arrow.row_partitions import Partitioner, rows_by_partition
 from tidelog.codec.compression import Codec
 from tidelog.errors import InvalidRecord, InvalidTimestamp
-from tidelog.kernels import columns as rows
+from tidelog.kernels import rows
 from tidelog.records.batch import NO_TIMESTAMP, TimestampType
 from tidelog.records.builder import BatchSpec
-from tidelog.records.bulk import build_batches
-from tidelog.records.record_rules import time_limits
+from tidelog.records.bulk_builder import build_batches
+from tidelog.records.validation.record_rules import time_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tidelog.arrow.buffers import Bytes
-    from tidelog.records.bulk import RecordSource
+    from tidelog.records.bulk_builder import RecordSource
     from tidelog.records.memory import BatchColumns
-    from tidelog.records.validate import LeaderPolicy
+    from tidelog.records.validation.validate import LeaderPolicy
 
 DEFAULT_BATCH_BYTES: Final = 64 << 10
 

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.cleaner.aside import Aside
-from tidelog.cleaner.cleanable import GroupLimits, group_by_size, sizes_of
-from tidelog.cleaner.copy import Copier, Round
-from tidelog.cleaner.key_map import KeyMapBuilder
+from tidelog.cleaner.background_writers import Aside
+from tidelog.cleaner.cleanable_range import GroupLimits, group_by_size, sizes_of
 from tidelog.cleaner.offset_map import OffsetMap
+from tidelog.cleaner.offset_map_builder import KeyMapBuilder
+from tidelog.cleaner.segment_copy import Copier, Round
+from tidelog.cleaner.stats import Tally
 from tidelog.cleaner.swap import Swaps, behind
-from tidelog.cleaner.tally import Tally
-from tidelog.kernels.gate import use_kernels
+from tidelog.kernels.runtime.gate import use_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from random import Random
 
-    from tidelog.cleaner.aside import Hands
-    from tidelog.cleaner.outcome import Dropped
-    from tidelog.cleaner.pace import Pace
+    from tidelog.cleaner.background_writers import Hands
+    from tidelog.cleaner.cleaning_result import Dropped
     from tidelog.cleaner.record_filter import Filtered
+    from tidelog.cleaner.throttle import Pace
     from tidelog.env.clock import Clock
     from tidelog.env.scheduler import Scheduler
     from tidelog.log.log import Log

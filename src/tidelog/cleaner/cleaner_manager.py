@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from threading import RLock
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from tidelog.cleaner.checkpoints import CleanerCheckpoints
-from tidelog.cleaner.failure_file import read_failures, write_failures
-from tidelog.cleaner.failures import Failure, failed_again
+from tidelog.cleaner.cleaner_checkpoints import CleanerCheckpoints
+from tidelog.cleaner.failed_cleanings import Failure, failed_again
+from tidelog.cleaner.failed_cleanings_file import read_failures, write_failures
 from tidelog.cleaner.pick import LogToClean, examine
 from tidelog.cleaner.states import IDLE, CleaningState, Event, Phase
 from tidelog.errors import CleaningAborted, InvalidArgument, KafkaStorageError

@@ -13,16 +13,16 @@ import numpy as np
 from tidelog.codec.layout import byte_view
 from tidelog.codec.varint import read_varint, read_varlong
 from tidelog.errors import InvalidArgument, InvalidRecord, InvariantError
-from tidelog.kernels import columns as rows
-from tidelog.kernels import key_columns as keys
+from tidelog.kernels import rows
+from tidelog.kernels.compaction import key_rows as keys
 from tidelog.records.batch import BatchFlags
 from tidelog.records.record import MIN_RECORD_BYTES, scan_record, wrap_int64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tidelog.records.columns import RecordColumns
-    from tidelog.records.table import Bytes, Ints
+    from tidelog.records.array_rows import Bytes, Ints
+    from tidelog.records.record_columns import RecordColumns
 
 _LOOKED_AT: Final = keys.JUDGE | keys.KEEP
 _APPEND_TIME: Final = int(BatchFlags.LOG_APPEND_TIME)
@@ -49,7 +49,7 @@ def check_status(status: int) -> None:
 
 
 class KeyTable:
-    """One column a record, in the rows of ``key_columns``; ``count`` columns are filled.
+    """One column a record, in the rows of ``key_rows``; ``count`` columns are filled.
 
     ``walk`` replaces what is there. The memory grows to what the largest walk needed.
     """
@@ -92,8 +92,8 @@ class KeyTable:
             if found:
                 self.rows[: keys.LATEST, : self.count] = np.array(found, np.int64).T
             return
-        from tidelog.kernels.key_batches import count_records  # noqa: PLC0415 - compiles when imported
-        from tidelog.kernels.key_walk import walk_keys  # noqa: PLC0415 - the same
+        from tidelog.kernels.compaction.key_batches import count_records  # noqa: PLC0415 - compiles when imported
+        from tidelog.kernels.compaction.key_walk import walk_keys  # noqa: PLC0415 - the same
 
         stated = count_records(areas, marks)
         if stated == rows.BAD_COUNT:

@@ -11,10 +11,10 @@ import logging
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.cleaner.aside import Hands
+from tidelog.cleaner.background_writers import Hands
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
 from tidelog.cleaner.cleaner_manager import LogCleanerManager
-from tidelog.cleaner.pace import Pace, Throttle
+from tidelog.cleaner.throttle import Pace, Throttle
 from tidelog.errors import CleaningAborted, InvalidConfig
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from random import Random
 
     from tidelog.cleaner.cleaner_manager import Grabbed, Key, Logs
-    from tidelog.cleaner.tally import Tally
-    from tidelog.config.broker import BrokerConfig
+    from tidelog.cleaner.stats import Tally
+    from tidelog.config.broker_config import BrokerConfig
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.env.scheduler import Handle, Scheduler

@@ -15,13 +15,13 @@ import numpy as np
 
 from tidelog.cleaner.key_table import KeyTable, check_status
 from tidelog.errors import InvalidArgument
-from tidelog.kernels import key_columns as keys
+from tidelog.kernels.compaction import key_rows as keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from random import Random
 
-    from tidelog.records.table import Bools, Bytes, Ints
+    from tidelog.records.array_rows import Bools, Bytes, Ints
 
 ENTRY_BYTES: Final = 24
 """Bytes of a slot: 16 of hash, 8 of offset."""
@@ -126,7 +126,7 @@ class OffsetMap:
         """
         if not self.with_kernels:
             return self._put_plainly(data, table)
-        from tidelog.kernels.key_walk import put_keys  # noqa: PLC0415 - compiles when imported
+        from tidelog.kernels.compaction.key_walk import put_keys  # noqa: PLC0415 - compiles when imported
 
         status, done = put_keys(
             data, table.rows, table.count, table.hashes, self.table, self.bits, self.state
@@ -142,7 +142,7 @@ class OffsetMap:
             found = [self._get(key) for key in _keys(data, table, start, end)]
             table.rows[keys.LATEST, start:end] = found
             return
-        from tidelog.kernels.key_walk import find_keys  # noqa: PLC0415 - compiles when imported
+        from tidelog.kernels.compaction.key_walk import find_keys  # noqa: PLC0415 - compiles when imported
 
         arrays = table.hashes, self.table, self.state
         check_status(find_keys(data, table.rows, start, end, *arrays))

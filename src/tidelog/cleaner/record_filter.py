@@ -2,7 +2,7 @@
 
 Owns what is written for each batch: nothing, its header, itself, or a new batch with the records
 that stay; and the buffer they gather in. Must not know segments or files, or why a record goes
-(``judge``). ``rewrite`` has the plain twin of the kernel. Kafka: ``MemoryRecords.filterTo``.
+(``retain``). ``rewrite`` has the plain twin of the kernel. Kafka: ``MemoryRecords.filterTo``.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from tidelog.cleaner import outcome
-from tidelog.cleaner.judge import judge, mark_superseded
+from tidelog.cleaner import cleaning_result
 from tidelog.cleaner.key_table import KeyTable, check_status
+from tidelog.cleaner.plain_runs import find_runs
+from tidelog.cleaner.retain import judge, mark_superseded
 from tidelog.cleaner.rewrite import Rewriting, packed_again, rewrite_old, rewrite_plainly
-from tidelog.cleaner.runs import find_runs
-from tidelog.kernels import columns as rows
+from tidelog.kernels import rows
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.memory import BatchColumns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidelog.cleaner.glance import Glance
+    from tidelog.cleaner.cleaning_result import Dropped
+    from tidelog.cleaner.header_summary import Glance
     from tidelog.cleaner.offset_map import OffsetMap
-    from tidelog.cleaner.outcome import Dropped
-    from tidelog.cleaner.runs import Run
-    from tidelog.cleaner.tally import Tally
-    from tidelog.records.table import Bytes, Ints
+    from tidelog.cleaner.plain_runs import Run
+    from tidelog.cleaner.stats import Tally
+    from tidelog.records.array_rows import Bytes, Ints
 
 GROWTH_BYTES: Final = 10
 """Bytes by which a record may grow when its batch gets another base timestamp."""
@@ -105,9 +105,9 @@ class RecordFilter:
                 keep_old_tombstones=keep_old_tombstones,
             )
             rewriting = self._rewrite(run)
-            outcome.count(run, self._table, rewriting, self._tally)
+            cleaning_result.count(run, self._table, rewriting, self._tally)
             if self._on_dropped is not None:
-                outcome.name(run, self._table, self._tally, self._on_dropped)
+                cleaning_result.name(run, self._table, self._tally, self._on_dropped)
 
     def take(self) -> Filtered | None:
         """Return all that is left and was not taken yet, None for nothing.
@@ -147,7 +147,7 @@ class RecordFilter:
 
     def _rewrite_by_kernel(self, run: Run) -> Rewriting:
         """Write what is left of ``run``, uncompressed, into the room behind what is there."""
-        from tidelog.kernels.key_rewrite import rewrite_batches  # noqa: PLC0415 - compiles when imported
+        from tidelog.kernels.compaction.key_rewrite import rewrite_batches  # noqa: PLC0415 - compiles when imported
 
         table, count = self._table, len(run.batches)
         self._reserve(len(run.data) + GROWTH_BYTES * table.count + BATCH_HEADER.size * count)

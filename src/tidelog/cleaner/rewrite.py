@@ -14,8 +14,8 @@ from tidelog.codec.compression import Codec, compress
 from tidelog.codec.layout import byte_view
 from tidelog.codec.varint import write_varint, write_varlong
 from tidelog.errors import InvalidArgument
-from tidelog.kernels import columns as rows
-from tidelog.kernels import key_columns as keys
+from tidelog.kernels import rows
+from tidelog.kernels.compaction import key_rows as keys
 from tidelog.records.batch import BATCH_HEADER, NO_TIMESTAMP, BatchFlags, TimestampType
 from tidelog.records.builder import BatchSpec, build_batch, empty_batch, pack_batch
 from tidelog.records.memory import BatchColumns
@@ -24,11 +24,11 @@ from tidelog.records.scan import batch_row, header_of_row
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidelog.cleaner.runs import Run
+    from tidelog.cleaner.plain_runs import Run
+    from tidelog.records.array_rows import Bytes, Ints
     from tidelog.records.batch import BatchHeader
-    from tidelog.records.columns import RecordColumns
     from tidelog.records.record import Record
-    from tidelog.records.table import Bytes, Ints
+    from tidelog.records.record_columns import RecordColumns
 
 _HORIZON: Final = int(BatchFlags.DELETE_HORIZON)
 _KEPT_FLAGS: Final = int(BatchFlags.CODEC | BatchFlags.LOG_APPEND_TIME) | int(

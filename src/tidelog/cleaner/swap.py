@@ -1,7 +1,7 @@
 """New segments of a cleaning: filled, made durable, put in the place of the old ones.
 
 Owns the order of these steps, and that a segment is made durable and swapped in while the next one
-is filled already. Must not know what a segment is filled with (``copy``). Kafka:
+is filled already. Must not know what a segment is filled with (``segment_copy``). Kafka:
 ``Cleaner.cleanSegments``.
 """
 
@@ -10,17 +10,17 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cleaner.aside import Job
+from tidelog.cleaner.background_writers import Job
 from tidelog.errors import CleaningAborted, SegmentOffsetOverflow
 from tidelog.segment.filenames import CLEANED_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tidelog.cleaner.aside import Aside
-    from tidelog.cleaner.copy import Copier
-    from tidelog.cleaner.pace import Pace
+    from tidelog.cleaner.background_writers import Aside
     from tidelog.cleaner.record_filter import Filtered
+    from tidelog.cleaner.segment_copy import Copier
+    from tidelog.cleaner.throttle import Pace
     from tidelog.log.log import Log
     from tidelog.segment.segment import LogSegment
     from tidelog.segment.txn_index import AbortedTxn

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.waiting import sleep_ms
-from tidelog.log.reader import open_read_only
+from tidelog.readonly.read_only_log import open_read_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tidelog.cli.places import Place
-    from tidelog.log.reader import ReadOnlyLog
+    from tidelog.cli.partition_choice import Place
+    from tidelog.readonly.read_only_log import ReadOnlyLog
 
 LOOK_AGAIN_MS: Final = 200
 

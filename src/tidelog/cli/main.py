@@ -56,6 +56,9 @@ _USAGE_ERRORS: Final = (
     PermissionError,
 )
 
+_MODULES: Final = {"cleaner": "cleaner_status"}
+"""The modules of commands that have another name than their command."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return 0 when fine, 1 when the data is bad, 2 when the usage is wrong."""
@@ -119,7 +122,8 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _run_command(args: Namespace) -> int:
-    module = import_module(f"tidelog.cli.{args.command.replace('-', '_')}")
+    name = args.command.replace("-", "_")
+    module = import_module(f"tidelog.cli.commands.{_MODULES.get(name, name)}")
     code: int
     if args.command == "run":
         code = module.run(args)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from argparse import RawDescriptionHelpFormatter
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.command_parser import CommandParser
-from tidelog.cli.words import (
+from tidelog.cli.argument_parser import CommandParser
+from tidelog.cli.arguments import (
     directory_name,
     key_value,
     not_negative,

@@ -14,10 +14,10 @@ from tidelog.codec.metadata_files import (
     format_uuid,
     read_partition_metadata,
 )
-from tidelog.config.log import DELETION_SETTINGS
+from tidelog.config.log_config import DELETION_SETTINGS
+from tidelog.datadir.catalogue import NO_SETTINGS
 from tidelog.errors import TidelogError
-from tidelog.log.reader import open_read_only
-from tidelog.manager.catalogue import NO_SETTINGS
+from tidelog.readonly.read_only_log import open_read_only
 from tidelog.segment.filenames import (
     offset_index_file,
     time_index_file,
@@ -27,9 +27,9 @@ from tidelog.segment.filenames import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tidelog.datadir.catalogue import Topic
     from tidelog.env.files import FileSystem
-    from tidelog.log.reader import ReadOnlyLog
-    from tidelog.manager.catalogue import Topic
+    from tidelog.readonly.read_only_log import ReadOnlyLog
 
 
 @dataclass(frozen=True, slots=True)

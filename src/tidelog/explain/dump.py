@@ -22,9 +22,9 @@ from tidelog.codec.metadata_files import (
     read_meta_properties,
     read_partition_metadata,
 )
+from tidelog.datadir.catalogue import CATALOGUE_FILE, read_catalogue
 from tidelog.errors import CorruptIndex, InvalidArgument, KafkaStorageError
-from tidelog.log.snapshot import unpack_snapshot
-from tidelog.manager.catalogue import CATALOGUE_FILE, read_catalogue
+from tidelog.log.producers.producer_snapshot import unpack_snapshot
 from tidelog.records.record import advance_sequence
 from tidelog.segment.filenames import offset_from_file_name
 from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from tidelog.codec.compression import Codec
 from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage, InvalidArgument, TidelogError
-from tidelog.log.read_only_segment import ReadOnlySegment, position_for
+from tidelog.readonly.read_only_segment import ReadOnlySegment, position_for
 from tidelog.records.batch import INT64_MAX, BatchFlags, TimestampType
-from tidelog.records.columns import decode
 from tidelog.records.control import CONTROL_KEY, ControlType, control_type, parse_marker
 from tidelog.records.file_records import FileRecords
-from tidelog.records.json_form import Encoding, bytes_as_text, headers_as_text
+from tidelog.records.json.json_record import Encoding, bytes_as_text, headers_as_text
 from tidelog.records.kraft import parse_kraft
 from tidelog.records.legacy import expand
+from tidelog.records.record_columns import decode
 from tidelog.records.scan import crc_matches
 from tidelog.segment.filenames import is_log_file, offset_from_file_name
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tidelog.env.files import FileSystem
-    from tidelog.records.columns import RecordColumns
+    from tidelog.records.array_rows import Bytes
     from tidelog.records.memory import BatchColumns
     from tidelog.records.record import Record
-    from tidelog.records.table import Bytes
+    from tidelog.records.record_columns import RecordColumns
 
     Row = dict[str, Any]
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.kernels.columns import (
+from tidelog.kernels.record import area_status
+from tidelog.kernels.rows import (
     ATTRIBUTES,
     BASE_OFFSET,
     BASE_SEQUENCE,
@@ -23,9 +24,8 @@ from tidelog.kernels.columns import (
     SIZE,
     UNUSUAL_FLAGS,
 )
-from tidelog.kernels.intrinsics import address_of
-from tidelog.kernels.jit import BYTES, WRITABLE_TABLE, kernel
-from tidelog.kernels.record import area_status
+from tidelog.kernels.runtime.intrinsics import address_of
+from tidelog.kernels.runtime.jit import BYTES, WRITABLE_TABLE, kernel
 from tidelog.kernels.scan import walk_batches
 from tidelog.kernels.validate import RecordRules, check_records
 

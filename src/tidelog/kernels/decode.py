@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.kernels.columns import (
+from tidelog.kernels.record import area_status, read_record, record_bounds
+from tidelog.kernels.rows import (
     AREA,
     AREA_ATTRIBUTES,
     AREA_BASE_OFFSET,
@@ -33,9 +34,8 @@ from tidelog.kernels.columns import (
     VALUE_AT,
     VALUE_SIZE,
 )
-from tidelog.kernels.intrinsics import add64, address_of
-from tidelog.kernels.jit import BYTES, TABLE, WRITABLE_TABLE, kernel
-from tidelog.kernels.record import area_status, read_record, record_bounds
+from tidelog.kernels.runtime.intrinsics import add64, address_of
+from tidelog.kernels.runtime.jit import BYTES, TABLE, WRITABLE_TABLE, kernel
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,12 +1,12 @@
 """Columns to batches: records cut into batches, then written, uncompressed.
 
 Owns sizes and bytes of records. Must not know Arrow or codecs: for a codec the caller compresses
-the record areas and closes the batches itself (``close``). Kafka: ``MemoryRecordsBuilder``.
+the record areas and closes the batches itself (``batch_headers``). Kafka: ``MemoryRecordsBuilder``.
 
 A record is a column of the table that ``decode_records`` fills, so decoded records can be written
 again as they are. Keys, values and headers may lie in one buffer or in three. The steps are
 
-1. ``headers.encode_headers``, if there are headers that are no record's bytes yet;
+1. ``record_headers.encode_headers``, if there are headers that are no record's bytes yet;
 2. ``cut_batches``: which records make up which batch, and the exact bytes;
 3. ``write_batches`` into a buffer of that size.
 """
@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.kernels.close import header_fields, is_header_place, write_header
-from tidelog.kernels.columns import (
+from tidelog.kernels.batch_headers import header_fields, is_header_place, write_header
+from tidelog.kernels.copy_bytes import copy_piece
+from tidelog.kernels.record import headers_end
+from tidelog.kernels.rows import (
     ATTRIBUTES,
     BAD_ARGUMENT,
     BAD_HEADER,
@@ -48,9 +50,8 @@ from tidelog.kernels.columns import (
     VALUE_AT,
     VALUE_SIZE,
 )
-from tidelog.kernels.copy import copy_piece
-from tidelog.kernels.intrinsics import address_of, store8, subtract64
-from tidelog.kernels.jit import (
+from tidelog.kernels.runtime.intrinsics import address_of, store8, subtract64
+from tidelog.kernels.runtime.jit import (
     BYTES,
     INT64S,
     TABLE,
@@ -60,7 +61,6 @@ from tidelog.kernels.jit import (
     inlined,
     kernel,
 )
-from tidelog.kernels.record import headers_end
 from tidelog.kernels.varint import varint_bytes, write_varint
 
 if TYPE_CHECKING:

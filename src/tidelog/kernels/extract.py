@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.kernels.columns import (
+from tidelog.kernels.copy_bytes import copy_piece
+from tidelog.kernels.record import (
+    NOWHERE,
+    RecordPlaces,
+    area_status,
+    read_record,
+    record_bounds,
+)
+from tidelog.kernels.rows import (
     AREA_ATTRIBUTES,
     AREA_BASE_OFFSET,
     AREA_BASE_TIMESTAMP,
@@ -21,9 +29,8 @@ from tidelog.kernels.columns import (
     LOG_APPEND_TIME,
     OK,
 )
-from tidelog.kernels.copy import copy_piece
-from tidelog.kernels.intrinsics import add64, address_of
-from tidelog.kernels.jit import (
+from tidelog.kernels.runtime.intrinsics import add64, address_of
+from tidelog.kernels.runtime.jit import (
     BYTES,
     TABLE,
     WRITABLE_BYTES,
@@ -31,13 +38,6 @@ from tidelog.kernels.jit import (
     WRITABLE_INT64S,
     inlined,
     kernel,
-)
-from tidelog.kernels.record import (
-    NOWHERE,
-    RecordPlaces,
-    area_status,
-    read_record,
-    record_bounds,
 )
 
 if TYPE_CHECKING:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.kernels.columns import (
+from tidelog.kernels.copy_bytes import copy_piece
+from tidelog.kernels.record import read_header
+from tidelog.kernels.rows import (
     BAD_ARGUMENT,
     BAD_HEADER,
     BAD_LENGTH,
@@ -18,9 +20,8 @@ from tidelog.kernels.columns import (
     HEADER_VALUE_AT,
     HEADER_VALUE_SIZE,
 )
-from tidelog.kernels.copy import copy_piece
-from tidelog.kernels.intrinsics import address_of
-from tidelog.kernels.jit import (
+from tidelog.kernels.runtime.intrinsics import address_of
+from tidelog.kernels.runtime.jit import (
     BYTES,
     INT64S,
     WRITABLE_BYTES,
@@ -29,7 +30,6 @@ from tidelog.kernels.jit import (
     inlined,
     kernel,
 )
-from tidelog.kernels.record import read_header
 
 if TYPE_CHECKING:
     import numpy as np

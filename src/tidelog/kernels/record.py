@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tidelog.kernels.columns import (
+from tidelog.kernels.rows import (
     BAD_ARGUMENT,
     BAD_COUNT,
     BAD_HEADER,
@@ -22,7 +22,7 @@ from tidelog.kernels.columns import (
     OK,
     SMALLEST_RECORD_BYTES,
 )
-from tidelog.kernels.jit import called, inlined
+from tidelog.kernels.runtime.jit import called, inlined
 from tidelog.kernels.varint import read_varint, read_varlong
 
 

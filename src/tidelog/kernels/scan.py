@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.kernels.columns import (
+from tidelog.kernels.hashing.crc import crc_between
+from tidelog.kernels.rows import (
     ATTRIBUTES,
     BAD_ARGUMENT,
     BAD_CRC,
@@ -38,8 +39,7 @@ from tidelog.kernels.columns import (
     SIZE,
     SMALLEST_LENGTH,
 )
-from tidelog.kernels.crc import crc_between
-from tidelog.kernels.intrinsics import (
+from tidelog.kernels.runtime.intrinsics import (
     add64,
     address_of,
     call_pread,
@@ -49,7 +49,14 @@ from tidelog.kernels.intrinsics import (
     load32_be,
     load64_be,
 )
-from tidelog.kernels.jit import BYTES, WRITABLE_BYTES, WRITABLE_TABLE, called, inlined, kernel
+from tidelog.kernels.runtime.jit import (
+    BYTES,
+    WRITABLE_BYTES,
+    WRITABLE_TABLE,
+    called,
+    inlined,
+    kernel,
+)
 
 if TYPE_CHECKING:
     import numpy as np

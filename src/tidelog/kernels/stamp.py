@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.kernels.columns import (
+from tidelog.kernels.rows import (
     BAD_ARGUMENT,
     BASE_OFFSET,
     BATCH_COLUMNS,
@@ -17,8 +17,8 @@ from tidelog.kernels.columns import (
     LEADER_EPOCH,
     POSITION,
 )
-from tidelog.kernels.intrinsics import add64, address_of, store32_be, store64_be, subtract64
-from tidelog.kernels.jit import WRITABLE_BYTES, WRITABLE_TABLE, inlined, kernel
+from tidelog.kernels.runtime.intrinsics import add64, address_of, store32_be, store64_be, subtract64
+from tidelog.kernels.runtime.jit import WRITABLE_BYTES, WRITABLE_TABLE, inlined, kernel
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.kernels.columns import (
+from tidelog.kernels.rows import (
     ATTRIBUTES,
     BAD_ARGUMENT,
     BASE_OFFSET,
@@ -37,8 +37,8 @@ from tidelog.kernels.columns import (
     SURVEY_IS_UNIFORM,
     SURVEY_LAST_CODEC,
 )
-from tidelog.kernels.intrinsics import add64
-from tidelog.kernels.jit import TABLE, WRITABLE_INT64S, WRITABLE_TABLE, kernel
+from tidelog.kernels.runtime.intrinsics import add64
+from tidelog.kernels.runtime.jit import TABLE, WRITABLE_INT64S, WRITABLE_TABLE, kernel
 
 if TYPE_CHECKING:
     import numpy as np

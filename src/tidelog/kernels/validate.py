@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.kernels.columns import (
+from tidelog.kernels.record import area_status, read_record, record_bounds
+from tidelog.kernels.rows import (
     AREA_ATTRIBUTES,
     AREA_BASE_TIMESTAMP,
     AREA_COLUMNS,
@@ -27,9 +28,8 @@ from tidelog.kernels.columns import (
     VALID_IS_DENSE,
     VALID_MAX_TIMESTAMP,
 )
-from tidelog.kernels.intrinsics import add64, address_of
-from tidelog.kernels.jit import BYTES, TABLE, WRITABLE_TABLE, inlined, kernel
-from tidelog.kernels.record import area_status, read_record, record_bounds
+from tidelog.kernels.runtime.intrinsics import add64, address_of
+from tidelog.kernels.runtime.jit import BYTES, TABLE, WRITABLE_TABLE, inlined, kernel
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidelog.kernels.intrinsics import (
+from tidelog.kernels.runtime.intrinsics import (
     leading_zeros,
     load8,
     load64,
@@ -17,7 +17,7 @@ from tidelog.kernels.intrinsics import (
     shift_right,
     store8,
 )
-from tidelog.kernels.jit import called, inlined
+from tidelog.kernels.runtime.jit import called, inlined
 
 MAX_VARINT_BYTES: Final = 5
 MAX_VARLONG_BYTES: Final = 10

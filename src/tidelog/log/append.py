@@ -21,27 +21,27 @@ from tidelog.errors import (
     RecordListTooLarge,
     UnexpectedAppendOffset,
 )
-from tidelog.kernels import columns as rows
+from tidelog.kernels import rows
 from tidelog.log.flushing import flush, roll_locked
-from tidelog.log.producer_append import UNKNOWN_TRANSACTION_VERSION
-from tidelog.log.replay import complete, producer_batches
-from tidelog.records.accept import Accepted, accept
-from tidelog.records.analyze import analyze
+from tidelog.log.producers.producer_append import UNKNOWN_TRANSACTION_VERSION
+from tidelog.log.producers.replay import complete, producer_batches
 from tidelog.records.batch import INT32_MAX, INT64_MAX, MAGIC_V2, NO_TIMESTAMP, UNKNOWN_OFFSET
 from tidelog.records.memory import survey
-from tidelog.records.origin import AppendOrigin
-from tidelog.records.validate import validate_for_leader
+from tidelog.records.validation.accept import Accepted, accept
+from tidelog.records.validation.analyze import analyze
+from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.records.validation.validate import validate_for_leader
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.segment.roll import RollParams
 
 if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
     from tidelog.log.context import LogContext
-    from tidelog.log.producer_append import ProducerAppendInfo, ProducerBatch
-    from tidelog.log.producer_entry import BatchMetadata, CompletedTxn
+    from tidelog.log.producers.producer_append import ProducerAppendInfo, ProducerBatch
+    from tidelog.log.producers.producer_entry import BatchMetadata, CompletedTxn
     from tidelog.log.state import LogState
-    from tidelog.records.analyze import Analyzed
     from tidelog.records.memory import BatchColumns
+    from tidelog.records.validation.analyze import Analyzed
 
 NO_GUARD: Final = 0
 _NEAR_THE_END: Final = 1 << 62

@@ -13,8 +13,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tidelog.records.array_rows import Bools
     from tidelog.records.memory import BatchColumns
-    from tidelog.records.table import Bools
 
 
 class AbortedTransaction(NamedTuple):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tidelog.log.flush_times import FlushTimes
-from tidelog.records.validate import LeaderPolicy
+from tidelog.records.validation.validate import LeaderPolicy
 from tidelog.segment.filenames import parse_topic_partition
 from tidelog.segment.segment import LogSegment
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from random import Random
 
-    from tidelog.config.log import LogConfig
+    from tidelog.config.log_config import LogConfig
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.env.scheduler import Scheduler
-    from tidelog.log.failures import DirectoryGuard
+    from tidelog.log.directory_guard import DirectoryGuard
     from tidelog.segment.filenames import TopicPartition
 
 

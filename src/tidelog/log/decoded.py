@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import CorruptMessage, InvalidRecord, TidelogError
-from tidelog.records.columns import decode_groups
+from tidelog.records.record_columns import decode_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tidelog.records.columns import RecordColumns
     from tidelog.records.file_records import Piece
     from tidelog.records.memory import BatchColumns
+    from tidelog.records.record_columns import RecordColumns
 
 GROUP_BYTES: Final = 256 << 10
 """Plain bytes decoded at a time: few enough that who wants one record gets it soon."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileSystem
     from tidelog.env.scheduler import Scheduler
-    from tidelog.log.failures import DirectoryGuard
+    from tidelog.log.directory_guard import DirectoryGuard
 
 LEADER_EPOCH_FILE: Final = "leader-epoch-checkpoint"
 UNDEFINED_EPOCH: Final = -1

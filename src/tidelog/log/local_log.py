@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from tidelog.errors import InvariantError
-from tidelog.log.deletion import delete_segment_files
+from tidelog.log.file_deletion import delete_segment_files
 from tidelog.segment.filenames import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,

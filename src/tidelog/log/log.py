@@ -10,23 +10,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.errors import InvalidArgument, OffsetOutOfRange, PolicyViolation
-from tidelog.log import closing, expiry, flushing, truncation
+from tidelog.log import closing, flushing, retention_pass, truncation
 from tidelog.log.append import NO_GUARD, AppendInfo, AppendRequest, append
 from tidelog.log.context import LogContext
-from tidelog.log.deletion import delete_snapshots
-from tidelog.log.failures import DirectoryGuard
+from tidelog.log.directory_guard import DirectoryGuard
+from tidelog.log.file_deletion import delete_snapshots
 from tidelog.log.leader_epoch import LeaderEpochCache
-from tidelog.log.load_watch import SILENT
-from tidelog.log.loader import LogCheckpoints, LogLoader
+from tidelog.log.loading.load_watch import SILENT
+from tidelog.log.loading.loader import LogCheckpoints, LogLoader
 from tidelog.log.local_log import LocalLog
-from tidelog.log.producer_append import UNKNOWN_TRANSACTION_VERSION
-from tidelog.log.producer_state import ProducerStateConfig, ProducerStateManager
+from tidelog.log.producers.producer_append import UNKNOWN_TRANSACTION_VERSION
+from tidelog.log.producers.producer_state import ProducerStateConfig, ProducerStateManager
 from tidelog.log.readable import ReadableLog
-from tidelog.log.split import open_cleaned_segment, split_overflowed_segment
+from tidelog.log.split_overflow import open_cleaned_segment, split_overflowed_segment
 from tidelog.log.state import LogState
 from tidelog.log.topic_id import TopicIdFile
 from tidelog.records.builder import build_batch
-from tidelog.records.origin import AppendOrigin
+from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.codec.layout import Buffer
-    from tidelog.config.log import LogConfig
+    from tidelog.config.log_config import LogConfig
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.env.scheduler import Scheduler
-    from tidelog.log.expiry import DeletedSegment
     from tidelog.log.flush_times import FlushTimes
-    from tidelog.log.load_watch import LoadWatcher
+    from tidelog.log.loading.load_watch import LoadWatcher
+    from tidelog.log.retention_pass import DeletedSegment
     from tidelog.records.builder import NewRecord
     from tidelog.segment.segment import LogSegment
 
@@ -273,7 +273,7 @@ class Log(ReadableLog):
         with self._state.lock:
             if offset > self.high_watermark:
                 raise OffsetOutOfRange(offset, self.log_start_offset, self.high_watermark)
-            return expiry.increment_log_start_locked(self._state, offset)
+            return retention_pass.increment_log_start_locked(self._state, offset)
 
     def delete_records(self, before_offset: int) -> int:
         """Delete the records below ``before_offset`` (-1: the high watermark); return the start.
@@ -299,13 +299,13 @@ class Log(ReadableLog):
         now = self._state.context.clock.now_ms() if now_ms is None else now_ms
         with self._state.context.guard.watch("deleting old segments"), self._state.lock:
             self._state.check_open()
-            return expiry.delete_old_segments_locked(self._state, now)
+            return retention_pass.delete_old_segments_locked(self._state, now)
 
     def delete_segments_below_start(self) -> list[DeletedSegment]:
         """Delete the segments that ``delete_records`` has emptied; return them."""
         with self._state.context.guard.watch("deleting old segments"), self._state.lock:
             self._state.check_open()
-            return expiry.delete_below_start_locked(self._state)
+            return retention_pass.delete_below_start_locked(self._state)
 
     # Files
 

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.log.expiry import segment_facts
-from tidelog.log.lookup import fetch_offset
-from tidelog.log.reading import FetchData, FetchIsolation, LogView, iterate
+from tidelog.log.log_reads import FetchData, FetchIsolation, LogView, iterate
+from tidelog.log.offset_lookup import fetch_offset
+from tidelog.log.retention_pass import segment_facts
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from uuid import UUID
 
-    from tidelog.config.log import LogConfig
-    from tidelog.log.counting import RecordCount
+    from tidelog.config.log_config import LogConfig
     from tidelog.log.leader_epoch import LeaderEpochCache
-    from tidelog.log.lookup import TimestampedOffset
-    from tidelog.log.producer_state import ProducerStateManager
+    from tidelog.log.offset_lookup import TimestampedOffset
+    from tidelog.log.producers.producer_state import ProducerStateManager
+    from tidelog.log.record_count import RecordCount
     from tidelog.log.retention import SegmentFacts
     from tidelog.log.segments import LogSegments
     from tidelog.log.state import LogState

@@ -10,7 +10,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.errors import CorruptMessage, KafkaStorageError
-from tidelog.log.reading import LogView, resolve
+from tidelog.log.log_reads import LogView, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidelog.log.leader_epoch import LeaderEpochCache
     from tidelog.log.local_log import LocalLog
     from tidelog.log.offsets import LogOffsets
-    from tidelog.log.producer_state import ProducerStateManager
+    from tidelog.log.producers.producer_state import ProducerStateManager
     from tidelog.log.topic_id import TopicIdFile
     from tidelog.segment.offset_metadata import LogOffsetMetadata
 

@@ -10,8 +10,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from tidelog.errors import InvalidArgument
-from tidelog.log.deletion import delete_snapshots
-from tidelog.log.rebuild import rebuild_producer_state
+from tidelog.log.file_deletion import delete_snapshots
+from tidelog.log.producers.rebuild import rebuild_producer_state
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:

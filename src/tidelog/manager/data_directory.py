@@ -13,30 +13,31 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.codec.compression import Codec
-from tidelog.config.broker import STAGED_RETENTION_MS
-from tidelog.config.log import LogConfig
-from tidelog.env.scheduler import InlineScheduler
-from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
-from tidelog.log.failures import DirectoryGuard
-from tidelog.log.load_watch import SILENT
-from tidelog.log.log import Log
-from tidelog.manager.adoption import adopt, deleted_partitions, tell_adopted
-from tidelog.manager.catalogue import (
+from tidelog.config.broker_config import STAGED_RETENTION_MS
+from tidelog.config.log_config import LogConfig
+from tidelog.datadir.adoption import adopt, deleted_partitions, tell_adopted
+from tidelog.datadir.catalogue import (
     NO_SETTINGS,
     Catalogue,
     Topic,
     read_catalogue,
     write_catalogue,
 )
-from tidelog.manager.checkpoints import DirectoryCheckpoints
-from tidelog.manager.disposal import put_away_directories, sweep_deleted, sweep_staged
-from tidelog.manager.doomed import remove_directory
-from tidelog.manager.log_dirs import LogDir, make_partition_directory, random_id
-from tidelog.manager.losses import tell_lost_end, tell_lost_log
-from tidelog.manager.new_topic import altered_config, check_topic, new_topic
+from tidelog.datadir.offset_checkpoints import DirectoryCheckpoints
+from tidelog.datadir.partition_directories import make_partition_directory, random_id
+from tidelog.env.scheduler import InlineScheduler
+from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
+from tidelog.log.directory_guard import DirectoryGuard
+from tidelog.log.loading.load_watch import SILENT
+from tidelog.log.log import Log
+from tidelog.manager.directories.log_dir import LogDir
+from tidelog.manager.lifecycle.disposal import put_away_directories, sweep_deleted, sweep_staged
+from tidelog.manager.lifecycle.logs_to_delete import remove_directory
+from tidelog.manager.lifecycle.lost_offsets import tell_lost_end, tell_lost_log
 from tidelog.manager.partition import Partition
 from tidelog.manager.staged import commit_staged
 from tidelog.manager.topic_writer import TopicWriter
+from tidelog.manager.topics.topic_rules import altered_config, check_topic, new_topic
 from tidelog.segment.filenames import log_directory_name
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
-    from tidelog.log.load_watch import LoadWatcher
+    from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.staging.staged_file import StagedFile
 
 

@@ -11,20 +11,27 @@ import logging
 from typing import TYPE_CHECKING
 
 from tidelog.cleaner.log_cleaner import LogCleaner
+from tidelog.datadir.partition_directories import random_id
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
-from tidelog.log.producer_state import ProducerStateConfig
-from tidelog.manager import creation, deletion, failing, moving, settling, truncation
-from tidelog.manager.closing import close_directories
-from tidelog.manager.disk_room import DiskReserve
-from tidelog.manager.doomed import DoomedLogs
-from tidelog.manager.live_dirs import LiveDirs, release
-from tidelog.manager.loading import LogLoading
-from tidelog.manager.log_dirs import random_id
-from tidelog.manager.log_factory import LogFactory
-from tidelog.manager.new_topic import check_topic
+from tidelog.log.producers.producer_state import ProducerStateConfig
+from tidelog.manager.background_tasks import ManagerTasks
+from tidelog.manager.directories.disk_reserve import DiskReserve
+from tidelog.manager.directories.live_dirs import LiveDirs, release
+from tidelog.manager.lifecycle import (
+    creation,
+    directory_failure,
+    log_truncation,
+    moving,
+    settling,
+    topic_deletion,
+)
+from tidelog.manager.lifecycle.loading import LogLoading
+from tidelog.manager.lifecycle.log_factory import LogFactory
+from tidelog.manager.lifecycle.logs_to_delete import DoomedLogs
+from tidelog.manager.lifecycle.shutdown import close_directories
 from tidelog.manager.parts import Parts
-from tidelog.manager.tasks import ManagerTasks
-from tidelog.manager.topics import Topics
+from tidelog.manager.topics.topic_rules import check_topic
+from tidelog.manager.topics.topics import Topics
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -33,11 +40,11 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.cleaner.log_cleaner import Machine
-    from tidelog.config.broker import BrokerConfig
-    from tidelog.config.log import LogConfig
+    from tidelog.config.broker_config import BrokerConfig
+    from tidelog.config.log_config import LogConfig
+    from tidelog.datadir.catalogue import Topic
     from tidelog.log.log import Log
-    from tidelog.manager.catalogue import Topic
-    from tidelog.manager.loading import LoadProgress
+    from tidelog.manager.lifecycle.loading import LoadProgress
     from tidelog.manager.partition import Partition
 
 _log = logging.getLogger(__name__)
@@ -320,28 +327,28 @@ class LogManager:
         return moving.move(self._parts, TopicPartition(topic, partition), path)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic; its files go after ``file.delete.delay.ms``. See ``deletion``."""
-        deletion.delete_topic(self._parts, name)
+        """Delete a topic; its files go after ``file.delete.delay.ms``. See ``topic_deletion``."""
+        topic_deletion.delete_topic(self._parts, name)
 
     def async_delete(
         self, topic: str, partition: int, *, is_future: bool = False, is_stray: bool = False
     ) -> Log | None:
-        """Take one log out of service; see ``deletion.async_delete``."""
+        """Take one log out of service; see ``topic_deletion.async_delete``."""
         key = TopicPartition(topic, partition)
-        return deletion.async_delete(self._parts, key, is_future=is_future, is_stray=is_stray)
+        return topic_deletion.async_delete(self._parts, key, is_future=is_future, is_stray=is_stray)
 
     def truncate_to(
         self, offsets: Mapping[tuple[str, int], int], *, is_future: bool = False
     ) -> None:
         """Cut logs so that each ends at its offset; cleaning of them waits meanwhile."""
-        truncation.truncate_to(self._parts, offsets, is_future=is_future)
+        log_truncation.truncate_to(self._parts, offsets, is_future=is_future)
 
     def truncate_fully_and_start_at(
         self, topic: str, partition: int, offset: int, *, is_future: bool = False
     ) -> None:
         """Empty a log and let it go on at ``offset``."""
         key = TopicPartition(topic, partition)
-        truncation.truncate_fully_and_start_at(self._parts, key, offset, is_future=is_future)
+        log_truncation.truncate_fully_and_start_at(self._parts, key, offset, is_future=is_future)
 
     def flush(self) -> None:
         """Make all that was appended durable, and let readers of other processes see it."""
@@ -358,7 +365,7 @@ class LogManager:
 
     def handle_failures(self) -> None:
         """Let go of the logs of directories that failed; a task does this soon after."""
-        failing.handle_failures(self._parts)
+        directory_failure.handle_failures(self._parts)
 
     def _schedule_failures(self) -> None:
         self._parts.machine.scheduler.schedule("log-dir-failure", self.handle_failures)

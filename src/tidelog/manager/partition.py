@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from tidelog.codec.compression import Codec
 from tidelog.errors import KafkaError
-from tidelog.log.failures import NO_SPACE
-from tidelog.records.origin import AppendOrigin
+from tidelog.log.directory_guard import NO_SPACE
+from tidelog.records.validation.append_origin import AppendOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
     from tidelog.log.append import AppendInfo
     from tidelog.log.log import Log
-    from tidelog.manager.counters import Counters
+    from tidelog.manager.metrics.counters import Counters
     from tidelog.records.builder import NewRecord
     from tidelog.staging.staged_file import StagedReader
 

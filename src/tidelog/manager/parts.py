@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from tidelog.env.waiting import ThreadBell
 from tidelog.errors import KafkaStorageError
-from tidelog.manager.counters import Counters
-from tidelog.manager.log_set import LogSet, parent_of
+from tidelog.manager.log_registry import LogSet, parent_of
+from tidelog.manager.metrics.counters import Counters
 from tidelog.manager.partition import Partition
 
 if TYPE_CHECKING:
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tidelog.cleaner.log_cleaner import LogCleaner, Machine
-    from tidelog.config.broker import BrokerConfig
+    from tidelog.config.broker_config import BrokerConfig
     from tidelog.env.waiting import Bell
     from tidelog.log.log import Log
-    from tidelog.manager.disk_room import DiskReserve
-    from tidelog.manager.doomed import DoomedLogs
-    from tidelog.manager.live_dirs import LiveDir, LiveDirs
-    from tidelog.manager.log_factory import LogFactory
-    from tidelog.manager.topics import Topics
+    from tidelog.manager.directories.disk_reserve import DiskReserve
+    from tidelog.manager.directories.live_dirs import LiveDir, LiveDirs
+    from tidelog.manager.lifecycle.log_factory import LogFactory
+    from tidelog.manager.lifecycle.logs_to_delete import DoomedLogs
+    from tidelog.manager.topics.topics import Topics
     from tidelog.segment.filenames import TopicPartition
 
 

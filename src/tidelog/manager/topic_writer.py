@@ -14,19 +14,19 @@ from tidelog.codec.compression import Codec
 from tidelog.errors import InvalidArgument, InvalidRecord, InvalidTimestamp, UnknownTopicOrPartition
 from tidelog.records.batch import BATCH_HEADER, TimestampType
 from tidelog.records.partitioner import partition_for_key
-from tidelog.records.record_rules import NO_KEY, RecordRules, time_limits
-from tidelog.records.rejection import ignore_rejections
-from tidelog.records.validate import LeaderPolicy
+from tidelog.records.validation.record_rules import NO_KEY, RecordRules, time_limits
+from tidelog.records.validation.rejection import ignore_rejections
+from tidelog.records.validation.validate import LeaderPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tidelog.config.log import LogConfig
+    from tidelog.config.log_config import LogConfig
+    from tidelog.datadir.catalogue import Topic
     from tidelog.env.clock import Clock
-    from tidelog.manager.catalogue import Topic
     from tidelog.manager.partition import Partition
     from tidelog.records.builder import NewRecord as BuilderRecord
-    from tidelog.records.json_form import NewRecord
+    from tidelog.records.json.json_record import NewRecord
 
 BATCH_BYTES: Final = 64 << 10
 """Bytes of records after which a batch is appended, if the topic takes as many."""

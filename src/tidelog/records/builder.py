@@ -1,7 +1,7 @@
 """Making a batch of magic 2 from records.
 
 Owns the rules for what a batch may hold. Must not know where the batch will go. This is the plain
-way, for single batches; ``bulk`` makes many from columns. Kafka: ``MemoryRecordsBuilder``.
+way, for single batches; ``bulk_builder`` makes many from columns. Kafka: ``MemoryRecordsBuilder``.
 """
 
 from __future__ import annotations

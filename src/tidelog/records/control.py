@@ -14,8 +14,8 @@ from tidelog.codec.layout import Layout, Wire, byte_view
 from tidelog.errors import InvalidArgument, InvalidRecord
 from tidelog.records.batch import NO_LEADER_EPOCH
 from tidelog.records.builder import build_batch
-from tidelog.records.columns import decode_to_damage
 from tidelog.records.memory import BatchColumns
+from tidelog.records.record_columns import decode_to_damage
 from tidelog.records.scan import batch_row, whole_batch_size
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tidelog.env.files import FileSystem, OpenFile
+    from tidelog.records.array_rows import Bytes
     from tidelog.records.batch import BatchHeader
-    from tidelog.records.table import Bytes
 
 PIECE_BYTES: Final = 1 << 20
 """Bytes read at a time: measured as the fastest, see benchmarks."""

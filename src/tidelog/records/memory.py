@@ -1,8 +1,8 @@
 """Record batches in a buffer: where they lie and what their headers say, as one table.
 
 Owns ``BatchColumns``, the form in which every other part sees batches, and the walk over a buffer.
-Must not know files (``file_records``) or what records hold (``columns``). There is no object for a
-batch: a buffer of a thousand batches is one 2-D int64 array. Kafka: ``MemoryRecords`` and
+Must not know files (``file_records``) or what records hold (``record_columns``). There is no object
+for a batch: a buffer of a thousand batches is one 2-D int64 array. Kafka: ``MemoryRecords`` and
 ``ByteBufferLogInputStream``.
 """
 
@@ -14,18 +14,18 @@ import numpy as np
 
 from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage
-from tidelog.kernels import columns as rows
-from tidelog.kernels.gate import use_kernels
+from tidelog.kernels import rows
+from tidelog.kernels.runtime.gate import use_kernels
+from tidelog.records.array_rows import Row, as_bytes
 from tidelog.records.batch import BATCH_HEADER, INT32_MAX, MAGIC_V2, NO_SEQUENCE, BatchFlags
 from tidelog.records.scan import batch_row, crc_matches, header_of_row, whole_batch_size
-from tidelog.records.table import Row, as_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tidelog.codec.layout import Buffer
+    from tidelog.records.array_rows import Bools, Bytes, Ints
     from tidelog.records.batch import BatchHeader
-    from tidelog.records.table import Bools, Bytes, Ints
 
 _CAPACITY: Final = 1 << 14
 _USUAL_BATCH: Final = 1 << 12
@@ -35,7 +35,7 @@ _USUAL_BATCH: Final = 1 << 12
 class BatchColumns:
     """Headers of many batches: an int64 array with one row per field and one column per batch.
 
-    The rows are those of ``tidelog.kernels.columns`` (``POSITION`` to ``CRC``). Positions are
+    The rows are those of ``tidelog.kernels.rows`` (``POSITION`` to ``CRC``). Positions are
     bytes in whatever buffer or file the maker of the columns says; ``size`` counts the first 12
     bytes too. For magic 0 and 1: ``base_offset`` and ``last_offset`` both hold the offset field,
     which is the offset of the *last* record (``legacy.base_offset`` finds the first one by

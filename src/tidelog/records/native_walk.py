@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from tidelog.kernels import columns as rows
-from tidelog.kernels.gate import LOADING_PAYS_BYTES, use_kernels
+from tidelog.kernels import rows
+from tidelog.kernels.runtime.gate import LOADING_PAYS_BYTES, use_kernels
 from tidelog.records.memory import BatchColumns
 
 if TYPE_CHECKING:
     from tidelog.env.files import NativeReads, OpenFile
-    from tidelog.records.table import Bytes
+    from tidelog.records.array_rows import Bytes
 
 _USUAL_BATCH: Final = 1 << 13
 _MOST_BATCHES: Final = 1 << 15

@@ -1,7 +1,7 @@
 """Which partition a key belongs to, as Kafka's producers decide it.
 
-Owns the plain form of the rule, for one key at a time; ``kernels.murmur`` does whole columns. Must
-not know topics. Kafka: ``Utils.murmur2`` and ``BuiltInPartitioner.partitionForKey``.
+Owns the plain form of the rule, for one key at a time; ``kernels.hashing.murmur`` does whole
+columns. Must not know topics. Kafka: ``Utils.murmur2`` and ``BuiltInPartitioner.partitionForKey``.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.codec.crc32c import crc32c
 from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage
-from tidelog.kernels import columns as rows
+from tidelog.kernels import rows
 from tidelog.records import legacy
 from tidelog.records.batch import (
     BATCH_HEADER,

@@ -13,16 +13,16 @@ import numpy as np
 from tidelog.codec.compression import DEFAULT_DECOMPRESSED_LIMIT, Codec, decompress
 from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage, InvalidRecord
-from tidelog.kernels import columns as rows
+from tidelog.kernels import rows
 from tidelog.records import legacy
-from tidelog.records.areas import AREA_FROM_BATCH, decode_areas
 from tidelog.records.batch import BATCH_HEADER, BatchFlags
+from tidelog.records.record_areas import AREA_FROM_BATCH, decode_areas
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tidelog.records.array_rows import Bytes, Ints
     from tidelog.records.memory import BatchColumns
-    from tidelog.records.table import Bytes, Ints
 
 _CODEC: Final = int(BatchFlags.CODEC)
 SLACK_BYTES: Final = 64

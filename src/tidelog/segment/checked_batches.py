@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from tidelog.codec.layout import byte_view
-from tidelog.kernels import columns as rows
+from tidelog.kernels import rows
 from tidelog.records.batch import BATCH_HEADER, INT32_MAX, LOG_OVERHEAD
 from tidelog.records.file_records import FileRecords, piece_buffer
 from tidelog.records.memory import BatchColumns, walk
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from tidelog.env.files import OpenFile
     from tidelog.env.scheduler import Scheduler
     from tidelog.errors import CorruptMessage
+    from tidelog.records.array_rows import Bytes, Ints
     from tidelog.records.file_records import Piece
-    from tidelog.records.table import Bytes, Ints
 
 PIECE_BYTES: Final = (1 << 20) + (1 << 16)
 """Bytes read and walked at a time: as many as stay in a processor's cache, and most batches."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from tidelog.kernels import columns as rows
-from tidelog.kernels.gate import use_kernels
+from tidelog.kernels import rows
+from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.records.batch import BATCH_HEADER, NO_TIMESTAMP
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from tidelog.errors import (
     OffsetsOutOfOrder,
     SegmentOffsetOverflow,
 )
+from tidelog.records.array_rows import increases
 from tidelog.records.batch import INT32_MAX
-from tidelog.records.table import increases
 from tidelog.segment.index_file import IndexFile
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from tidelog.records.array_rows import every, increases
 from tidelog.records.batch import INT32_MAX, INT64_MAX
-from tidelog.records.table import every, increases
 
 if TYPE_CHECKING:
     from tidelog.records.memory import BatchColumns

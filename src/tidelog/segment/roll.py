@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.records.batch import INT32_MAX
 
 if TYPE_CHECKING:
-    from tidelog.config.log import LogConfig
+    from tidelog.config.log_config import LogConfig
 
 
 class RollParams(NamedTuple):

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.layout import byte_view
 from tidelog.errors import InvalidArgument, SegmentOffsetOverflow, TidelogError
-from tidelog.kernels import columns as rows
+from tidelog.kernels import rows
 from tidelog.records.batch import INT32_MAX, INT64_MAX
-from tidelog.segment import recovery, roll
+from tidelog.segment import roll, segment_recovery
 from tidelog.segment.indexing import IndexState, plan_entries, plan_one
-from tidelog.segment.reading import (
+from tidelog.segment.segment_files import SegmentFiles
+from tidelog.segment.segment_reads import (
     SegmentReader,
     SegmentView,
     first_batch_timestamp,
     largest_timestamp_after,
 )
-from tidelog.segment.segment_files import SegmentFiles
 from tidelog.segment.time_index import TimestampOffset
 
 if TYPE_CHECKING:
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from random import Random
 
     from tidelog.codec.layout import Buffer
-    from tidelog.config.log import LogConfig
+    from tidelog.config.log_config import LogConfig
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.records.memory import BatchColumns
     from tidelog.segment.checked_batches import Helpers
     from tidelog.segment.indexing import PlannedEntries, PlannedEntry
     from tidelog.segment.offset_index import OffsetIndex
-    from tidelog.segment.recovery import RecoveryObserver
     from tidelog.segment.roll import RollParams
+    from tidelog.segment.segment_recovery import RecoveryObserver
     from tidelog.segment.time_index import TimeIndex
     from tidelog.segment.txn_index import AbortedTxn, TransactionIndex
 
@@ -274,7 +274,7 @@ class LogSegment(SegmentReader):
     def recover(
         self,
         observer: RecoveryObserver | None = None,
-        on_cut: Callable[[recovery.Cut], None] | None = None,
+        on_cut: Callable[[segment_recovery.Cut], None] | None = None,
         helpers: Helpers | None = None,
     ) -> int:
         """Check every batch, cut at the first bad one, rebuild the indexes; return bytes cut.
@@ -287,14 +287,14 @@ class LogSegment(SegmentReader):
         """
         before = self._size_bytes
         interval_bytes = self.config.index_interval_bytes
-        found = recovery.check(self.view(), interval_bytes, observer, helpers)
+        found = segment_recovery.check(self.view(), interval_bytes, observer, helpers)
         for index in (self.offset_index, self.time_index, self.txn_index):
             index.reset()
         self._set_largest(None)
         found.write_to(self.view(), self.txn_index)
         if on_cut is not None and found.valid_bytes < before:
             reason = found.reason or "the file ends inside a batch"
-            on_cut(recovery.Cut(self._files.log, found.valid_bytes, before, reason))
+            on_cut(segment_recovery.Cut(self._files.log, found.valid_bytes, before, reason))
         self._size_bytes = found.valid_bytes
         self._files.cut_log(found.valid_bytes)
         self._first_timestamp = None

@@ -16,8 +16,8 @@ from tidelog.errors import (
     OffsetsOutOfOrder,
     SegmentOffsetOverflow,
 )
+from tidelog.records.array_rows import every, increases
 from tidelog.records.batch import INT32_MAX, NO_TIMESTAMP
-from tidelog.records.table import every, increases
 from tidelog.segment.index_file import IndexFile
 from tidelog.segment.offset_index import check_relative
 

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 from tidelog.lazy import lazy_door
 
 if TYPE_CHECKING:
-    from tidelog.spark.java import Java, JavaNotFound, find_java
-    from tidelog.spark.loss import gaps
-    from tidelog.spark.settings import session, session_conf
+    from tidelog.spark.read.data_loss import gaps
+    from tidelog.spark.sessions.java import Java, JavaNotFound, find_java
+    from tidelog.spark.sessions.spark_session import session, session_conf
 
 __all__ = ["Java", "JavaNotFound", "find_java", "gaps", "session", "session_conf"]
 
 __getattr__, __dir__ = lazy_door(
     __name__,
     {
-        "Java": "tidelog.spark.java",
-        "JavaNotFound": "tidelog.spark.java",
-        "find_java": "tidelog.spark.java",
-        "gaps": "tidelog.spark.loss",
-        "session": "tidelog.spark.settings",
-        "session_conf": "tidelog.spark.settings",
+        "Java": "tidelog.spark.sessions.java",
+        "JavaNotFound": "tidelog.spark.sessions.java",
+        "find_java": "tidelog.spark.sessions.java",
+        "gaps": "tidelog.spark.read.data_loss",
+        "session": "tidelog.spark.sessions.spark_session",
+        "session_conf": "tidelog.spark.sessions.spark_session",
     },
 )

@@ -11,16 +11,21 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import DataSource
 
 from tidelog.errors import InvalidArgument
-from tidelog.spark.options import ReadOptions, WriteOptions, is_of_catalogue, wants_headers
+from tidelog.spark.options.source_options import (
+    ReadOptions,
+    WriteOptions,
+    is_of_catalogue,
+    wants_headers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql.types import StructType
 
-    from tidelog.spark.reader import LogReader
-    from tidelog.spark.stream import LogStreamReader
-    from tidelog.spark.writer import LogWriter
+    from tidelog.spark.read.batch_reader import LogReader
+    from tidelog.spark.read.stream_reader import LogStreamReader
+    from tidelog.spark.write.batch_writer import LogWriter
 
 COLUMNS_DDL: Final = (
     "key binary, value binary, topic string, partition int, offset bigint, "
@@ -43,20 +48,20 @@ class LogSource(DataSource):
         """Return the columns to read; ``headers`` only if ``includeHeaders`` asks for them."""
         has_headers = wants_headers(self.options)
         if is_of_catalogue(self.options):
-            from tidelog.spark.table import columns_with_options
+            from tidelog.spark.catalog_table import columns_with_options
 
             return columns_with_options(self.options, has_headers=has_headers)
         return f"{COLUMNS_DDL}, {HEADERS_DDL}" if has_headers else COLUMNS_DDL
 
     def reader(self, schema: StructType) -> LogReader:
         """Return the reader of the columns in ``schema``, which the user may have chosen."""
-        from tidelog.spark.reader import LogReader
+        from tidelog.spark.read.batch_reader import LogReader
 
         return LogReader(ReadOptions.parse(self._options(schema)), schema)
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of a stream of the columns in ``schema``."""
-        from tidelog.spark.stream import LogStreamReader
+        from tidelog.spark.read.stream_reader import LogStreamReader
 
         return LogStreamReader(ReadOptions.parse_stream(self._options(schema)), schema)
 
@@ -66,7 +71,7 @@ class LogSource(DataSource):
         Raises:
             InvalidArgument: the mode is overwrite, or a column does not fit.
         """
-        from tidelog.spark.writer import LogWriter
+        from tidelog.spark.write.batch_writer import LogWriter
 
         if overwrite:
             raise InvalidArgument("a log is only appended to: use mode('append')")
@@ -74,6 +79,6 @@ class LogSource(DataSource):
 
     def _options(self, schema: StructType) -> Mapping[str, str]:
         """Return the options of a read; a table of the catalogue keeps its own in its schema."""
-        from tidelog.spark.table import options_in
+        from tidelog.spark.catalog_table import options_in
 
         return options_in(schema) | dict(self.options)

@@ -9,13 +9,13 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cleaner.cleaner import Cleanable, Cleaner, CleanerSettings
-from tidelog.cleaner.pace import Pace
-from tidelog.log.producer_state import ProducerStateConfig
-from tidelog.log.reading import FetchIsolation
+from tidelog.cleaner.throttle import Pace
+from tidelog.log.log_reads import FetchIsolation
+from tidelog.log.producers.producer_state import ProducerStateConfig
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
-from tidelog.records.origin import AppendOrigin
-from tidelog.testing.logs import LogHome, all_records
+from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.testing.log_home import LogHome, all_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

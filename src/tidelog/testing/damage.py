@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.crc32c import crc32c
-from tidelog.log.snapshot import ProducerSnapshotEntry, pack_snapshot
+from tidelog.log.producers.producer_snapshot import ProducerSnapshotEntry, pack_snapshot
 from tidelog.records.batch import BATCH_HEADER
 
 if TYPE_CHECKING:

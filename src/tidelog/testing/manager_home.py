@@ -9,8 +9,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cleaner.log_cleaner import Machine
-from tidelog.config.broker import BrokerConfig
-from tidelog.config.log import LogConfig
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.log_config import LogConfig
 from tidelog.manager.log_manager import LogManager
 from tidelog.testing.crash_files import CrashFileSystem
 from tidelog.testing.manual_time import ManualClock, ManualScheduler

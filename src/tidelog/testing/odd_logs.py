@@ -16,8 +16,8 @@ from tidelog.errors import KafkaError
 from tidelog.records.batch import BATCH_HEADER, TimestampType
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
-from tidelog.records.origin import AppendOrigin
-from tidelog.testing.logs import LogHome
+from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.testing.log_home import LogHome
 from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:

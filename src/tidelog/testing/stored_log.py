@@ -13,10 +13,10 @@ import numpy as np
 from tidelog.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
 from tidelog.records.builder import build_batch
 from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY
-from tidelog.testing.data_home import DataHome, record
+from tidelog.testing.directory_home import DataHome, record
 
 if TYPE_CHECKING:
-    from tidelog.log.reader import ReadOnlyLog
+    from tidelog.readonly.read_only_log import ReadOnlyLog
 
 WATERMARKS: Final = "replication-offset-checkpoint"
 LOG_STARTS: Final = "log-start-offset-checkpoint"

@@ -15,11 +15,11 @@ from tidelog.arrow.decode import DIRECT_ROWS, MAX_ROWS, ArrowDecoder
 from tidelog.arrow.schema import COLUMNS, SCHEMA, SCHEMA_WITH_HEADERS, select
 from tidelog.codec.compression import Codec
 from tidelog.errors import InvalidArgument, InvalidTimestamp
-from tidelog.kernels import gate
+from tidelog.kernels.runtime import gate
 from tidelog.records.batch import TimestampType
 from tidelog.records.builder import BatchSpec, build_batch
-from tidelog.records.columns import decode, iterate
 from tidelog.records.memory import walk
+from tidelog.records.record_columns import decode, iterate
 from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from tidelog.arrow.direct import MOST_ROWS, Wanted, direct_columns
 from tidelog.codec.compression import Codec
-from tidelog.kernels import gate
+from tidelog.kernels.runtime import gate
 from tidelog.records.batch import TimestampType
 from tidelog.records.builder import BatchSpec, build_batch
 from tidelog.records.memory import walk

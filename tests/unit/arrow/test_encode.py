@@ -18,10 +18,10 @@ from tidelog.errors import (
     InvalidTimestamp,
     UnknownTopicOrPartition,
 )
-from tidelog.kernels import gate
-from tidelog.records.columns import iterate
+from tidelog.kernels.runtime import gate
 from tidelog.records.memory import walk
 from tidelog.records.partitioner import partition_for_key
+from tidelog.records.record_columns import iterate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from tidelog.errors import CleaningAborted, CorruptMessage, InvalidRecord
-from tidelog.log.reading import FetchIsolation
+from tidelog.log.log_reads import FetchIsolation
 from tidelog.testing.cleaning import CleanerHome, batch_headers, kept, last_values
 
 pytestmark = pytest.mark.usefixtures("both_ways")

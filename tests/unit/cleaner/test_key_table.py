@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from tidelog.cleaner.key_table import KeyTable
 from tidelog.errors import InvalidRecord
-from tidelog.kernels import columns as rows
-from tidelog.kernels import key_columns as keys
-from tidelog.records.areas import areas_of
+from tidelog.kernels import rows
+from tidelog.kernels.compaction import key_rows as keys
 from tidelog.records.memory import walk
+from tidelog.records.record_areas import areas_of
 from tidelog.testing import batches, build_batch
 from tidelog.testing.long_varints import with_long_key_lengths
 
 if TYPE_CHECKING:
-    from tidelog.records.table import Bytes
+    from tidelog.records.array_rows import Bytes
 
 
 def walked(data: Bytes, *, with_kernels: bool, keyed_only: bool = False) -> Any:

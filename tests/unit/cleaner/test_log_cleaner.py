@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidelog.cleaner.aside import NAME, Job
+from tidelog.cleaner.background_writers import NAME, Job
 from tidelog.cleaner.log_cleaner import LogCleaner, Machine
-from tidelog.config.broker import BrokerConfig
+from tidelog.config.broker_config import BrokerConfig
 from tidelog.errors import InvalidConfig
 from tidelog.testing.cleaning import CleanerHome, kept
 

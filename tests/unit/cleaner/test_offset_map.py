@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tidelog.cleaner.key_table import KeyTable
 from tidelog.cleaner.offset_map import OffsetMap, slot_count, usable_entries
 from tidelog.errors import InvalidArgument
-from tidelog.kernels import key_columns as columns
+from tidelog.kernels.compaction import key_rows as columns
 
 
 def table_of(keys: list[bytes], *, start: int = 0, with_kernels: bool) -> tuple[Any, KeyTable]:

@@ -6,13 +6,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from tidelog.cli.follow import LOOK_AGAIN_MS, follow
-from tidelog.cli.places import find_places
+from tidelog.cli.partition_choice import find_places
 from tidelog.env.system_files import SYSTEM_FILES
 
 if TYPE_CHECKING:
     from conftest import Cli
-    from tidelog.cli.places import Place
-    from tidelog.log.reader import ReadOnlyLog
+    from tidelog.cli.partition_choice import Place
+    from tidelog.readonly.read_only_log import ReadOnlyLog
 
 
 def test_each_record_is_printed_once_as_it_comes(cli: Cli) -> None:

@@ -26,7 +26,7 @@ SERVICE_ONLY = {"cleaner-died", "cleaner-not-started", "stale-producer-epoch-rep
 def events() -> Iterator[str]:
     """Yield the text of each warning and error that the engine logs."""
     for room in ROOMS:
-        for path in (SOURCES / room).glob("*.py"):
+        for path in (SOURCES / room).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
                 match node:
                     case ast.Call(

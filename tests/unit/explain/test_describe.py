@@ -5,9 +5,9 @@ from __future__ import annotations
 from uuid import UUID
 
 from tidelog.codec.metadata_files import format_uuid
+from tidelog.datadir.catalogue import Topic
 from tidelog.explain.describe import SegmentFacts, describe_log
-from tidelog.manager.catalogue import Topic
-from tidelog.testing.data_home import DataHome
+from tidelog.testing.directory_home import DataHome
 
 
 def home_with_log(records: int = 6) -> DataHome:

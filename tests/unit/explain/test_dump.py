@@ -8,8 +8,8 @@ import pytest
 
 from tidelog.errors import CorruptIndex, CorruptSnapshot, InvalidArgument, KafkaStorageError
 from tidelog.explain.dump import dump_file, is_records_file
-from tidelog.log.snapshot import ProducerSnapshotEntry, pack_snapshot
-from tidelog.testing.data_home import DataHome
+from tidelog.log.producers.producer_snapshot import ProducerSnapshotEntry, pack_snapshot
+from tidelog.testing.directory_home import DataHome
 
 if TYPE_CHECKING:
     Row = dict[str, Any]

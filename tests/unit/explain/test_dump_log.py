@@ -11,8 +11,8 @@ from tidelog.errors import CorruptMessage
 from tidelog.explain.dump_log import dump_log
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import build_batch, pack_batch
-from tidelog.records.json_form import Encoding, NotText
-from tidelog.testing.data_home import DataHome, record
+from tidelog.records.json.json_record import Encoding, NotText
+from tidelog.testing.directory_home import DataHome, record
 
 if TYPE_CHECKING:
     Row = dict[str, Any]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tidelog.codec.varint import write_varint, write_varlong
-from tidelog.kernels import columns as rows
+from tidelog.kernels import rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

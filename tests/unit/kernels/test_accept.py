@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tidelog.codec.compression import Codec
-from tidelog.kernels import columns as rows
+from tidelog.kernels import rows
 from tidelog.kernels.accept import accept_batch
 from tidelog.records.batch import BATCH_HEADER, BatchFlags
 from tidelog.records.builder import BatchSpec, build_batch, pack_batch

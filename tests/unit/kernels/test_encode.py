@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tidelog.kernels import columns as rows
+from tidelog.kernels import rows
 from tidelog.kernels.encode import cut_batches, write_batches
 from tidelog.records.builder import BatchSpec, build_batch
-from tidelog.records.columns import decode
 from tidelog.records.memory import walk
+from tidelog.records.record_columns import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable

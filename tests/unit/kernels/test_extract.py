@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pytest
 
-from tidelog.kernels import columns as rows
+from tidelog.kernels import rows
 from tidelog.kernels.extract import MOST_MILLIS, UNUSUAL, extract
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.kernels import columns as rows
+from tidelog.kernels import rows
 from tidelog.kernels.scan import walk_batches, walk_file
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import BatchSpec, build_batch

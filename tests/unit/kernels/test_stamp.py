@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tidelog.kernels import columns as rows
+from tidelog.kernels import rows
 from tidelog.kernels.stamp import stamp_batches
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import BatchSpec, build_batch

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tidelog.kernels import columns as rows
+from tidelog.kernels import rows
 from tidelog.kernels.survey import plan_index_entries, survey_batches
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tidelog.kernels import columns as rows
+from tidelog.kernels import rows
 from tidelog.kernels.validate import validate_records
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from tidelog.codec import varint as codec
 from tidelog.errors import InvalidRecord
 from tidelog.kernels import varint
-from tidelog.kernels.intrinsics import address_of
+from tidelog.kernels.runtime.intrinsics import address_of
 
 INT32S = (0, -1, 1, 63, 64, -64, -65, 8191, 8192, 2**20, -(2**27), 2**31 - 1, -(2**31))
 INT64S = (*INT32S, 2**31, 2**55, -(2**55), 2**62, 2**63 - 1, -(2**63))

@@ -21,16 +21,16 @@ from tidelog.errors import (
     RecordListTooLarge,
     UnexpectedAppendOffset,
 )
-from tidelog.kernels import gate
+from tidelog.kernels.runtime import gate
 from tidelog.log.leader_epoch import EpochEntry
-from tidelog.log.reading import FetchIsolation
+from tidelog.log.log_reads import FetchIsolation
 from tidelog.records.control import build_marker
-from tidelog.records.origin import AppendOrigin
+from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import ManualClock, build_batch
-from tidelog.testing.logs import LogHome, all_values
+from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
-    from tidelog.config.log import LogConfig
+    from tidelog.config.log_config import LogConfig
     from tidelog.log.log import Log
 
 NOW_MS = 1_700_000_000_000

@@ -17,7 +17,7 @@ from tidelog.records.file_records import Piece
 from tidelog.records.memory import walk
 
 if TYPE_CHECKING:
-    from tidelog.records.columns import RecordColumns
+    from tidelog.records.record_columns import RecordColumns
 
 FILE_POSITION = 5_000
 """Where in its file the piece begins."""

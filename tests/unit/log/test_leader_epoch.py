@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidelog.errors import InvalidArgument
-from tidelog.log.failures import DirectoryGuard
+from tidelog.log.directory_guard import DirectoryGuard
 from tidelog.log.leader_epoch import EpochEntry, LeaderEpochCache
 from tidelog.testing import CrashFileSystem, ManualClock, ManualScheduler
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.config.log import LogConfig
+from tidelog.config.log_config import LogConfig
 from tidelog.errors import (
     InconsistentTopicId,
     InvalidArgument,
@@ -15,10 +15,10 @@ from tidelog.errors import (
     OffsetOutOfRange,
     PolicyViolation,
 )
-from tidelog.log.lookup import OffsetTarget, TimestampedOffset
+from tidelog.log.offset_lookup import OffsetTarget, TimestampedOffset
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.testing import build_batch
-from tidelog.testing.logs import LogHome, all_values
+from tidelog.testing.log_home import LogHome, all_values
 
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = UUID("01234567-89ab-cdef-0123-456789abcdef")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidelog.codec.compression import Codec
 from tidelog.records.control import build_marker
 from tidelog.testing import build_batch
-from tidelog.testing.logs import LogHome
+from tidelog.testing.log_home import LogHome
 from tidelog.testing.old_batches import build_old
 
 NOW_MS = 1_700_000_000_000

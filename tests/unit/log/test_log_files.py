@@ -13,10 +13,10 @@ from tidelog.codec.metadata_files import read_partition_metadata
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvariantError, KafkaStorageError
 from tidelog.log.leader_epoch import EpochEntry
-from tidelog.log.lookup import OffsetTarget
-from tidelog.log.reading import FetchIsolation
+from tidelog.log.log_reads import FetchIsolation
+from tidelog.log.offset_lookup import OffsetTarget
 from tidelog.testing import build_batch
-from tidelog.testing.logs import LogHome, all_records, all_values
+from tidelog.testing.log_home import LogHome, all_records, all_values
 from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:

@@ -7,14 +7,14 @@ import errno
 import pytest
 
 from tidelog.errors import KafkaStorageError, TransactionCoordinatorFenced
-from tidelog.log.producer_state import ProducerStateConfig
-from tidelog.log.reading import FetchIsolation
+from tidelog.log.log_reads import FetchIsolation
+from tidelog.log.producers.producer_state import ProducerStateConfig
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import pack_batch
 from tidelog.records.control import build_marker
-from tidelog.records.origin import AppendOrigin
+from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import build_batch
-from tidelog.testing.logs import LogHome, all_values
+from tidelog.testing.log_home import LogHome, all_values
 
 NOW_MS = 1_700_000_000_000
 SMALL = {"internal_segment_bytes": 400, "retention_ms": -1, "retention_bytes": 0}

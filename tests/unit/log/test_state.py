@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.errors import KafkaStorageError
-from tidelog.log.reading import FetchIsolation
+from tidelog.log.log_reads import FetchIsolation
 from tidelog.testing import build_batch
-from tidelog.testing.logs import LogHome
+from tidelog.testing.log_home import LogHome
 
 if TYPE_CHECKING:
-    from tidelog.log.reading import LogView
+    from tidelog.log.log_reads import LogView
 
 BATCH = build_batch([(1_700_000_000_000, None, b"value", ())])
 

@@ -17,7 +17,7 @@ from tidelog.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
-from tidelog.testing.data_home import DataHome, record
+from tidelog.testing.directory_home import DataHome, record
 
 if TYPE_CHECKING:
     from tidelog.manager.data_directory import DataDirectory
@@ -259,7 +259,7 @@ def test_settings_of_one_opening_go_before_the_topics_own() -> None:
 
 def test_defaults_do_not_become_a_topics_own_settings() -> None:
     """A topic made under some defaults follows others later."""
-    from tidelog.config.log import LogConfig
+    from tidelog.config.log_config import LogConfig
 
     home = DataHome()
     with home.open(defaults=LogConfig.parse({"retention.ms": "4"})) as directory:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.errors import KafkaStorageError
-from tidelog.testing.data_home import DataHome, record
+from tidelog.testing.directory_home import DataHome, record
 
 if TYPE_CHECKING:
     from tidelog.manager.data_directory import DataDirectory

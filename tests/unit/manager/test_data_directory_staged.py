@@ -10,7 +10,7 @@ import pytest
 from tidelog.errors import KafkaStorageError, MessageTooLarge, UnknownTopicOrPartition
 from tidelog.records.builder import build_batch
 from tidelog.staging.staged_file import StagedFile, StagedWriter
-from tidelog.testing.data_home import DataHome, record
+from tidelog.testing.directory_home import DataHome, record
 
 
 def home_with_topic(seed: int = 0, **config: str) -> DataHome:

@@ -6,6 +6,7 @@ from errno import EIO
 
 import pytest
 
+from tidelog.datadir.partition_directories import random_id
 from tidelog.errors import (
     DirectoryLocked,
     InconsistentTopicId,
@@ -15,8 +16,7 @@ from tidelog.errors import (
     LogDirNotFound,
     UnknownTopicOrPartition,
 )
-from tidelog.manager.loading import LoadProgress
-from tidelog.manager.log_dirs import random_id
+from tidelog.manager.lifecycle.loading import LoadProgress
 from tidelog.testing import ManualClock
 from tidelog.testing.manager_home import ManagerHome, fill, values
 

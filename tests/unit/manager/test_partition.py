@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidelog.codec.compression import Codec
 from tidelog.records.builder import build_batch
-from tidelog.testing.data_home import DataHome, record
+from tidelog.testing.directory_home import DataHome, record
 
 
 def home_with_topic() -> DataHome:

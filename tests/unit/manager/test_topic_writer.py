@@ -13,9 +13,9 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.manager.topic_writer import BATCH_BYTES
-from tidelog.records.json_form import NewRecord
+from tidelog.records.json.json_record import NewRecord
 from tidelog.records.partitioner import partition_for_key
-from tidelog.testing.data_home import DataHome
+from tidelog.testing.directory_home import DataHome
 
 HOUR_MS = 3_600_000
 

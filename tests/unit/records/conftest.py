@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.kernels import gate
+from tidelog.kernels.runtime import gate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ from tidelog.codec.compression import Codec
 from tidelog.errors import InvalidArgument
 from tidelog.records.batch import BATCH_HEADER, BatchFlags, TimestampType
 from tidelog.records.builder import BatchSpec, build_batch, empty_batch
-from tidelog.records.columns import iterate
 from tidelog.records.memory import walk
+from tidelog.records.record_columns import iterate
 
 GOLDEN = bytes.fromhex(
     "0000000000000000 00000046 00000000 02 d70a9a39 0000 00000001 00000000000003e8"

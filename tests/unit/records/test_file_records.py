@@ -7,8 +7,8 @@ from contextlib import closing
 import pytest
 
 from tidelog.records.builder import build_batch
-from tidelog.records.columns import decode
 from tidelog.records.file_records import FileRecords, FileSlice
+from tidelog.records.record_columns import decode
 from tidelog.testing import CrashFileSystem
 from tidelog.testing.old_batches import build_old
 

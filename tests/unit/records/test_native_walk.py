@@ -9,7 +9,7 @@ import pytest
 
 from tidelog.env.files import NativeReads
 from tidelog.env.system_files import SYSTEM_FILES, SystemFiles
-from tidelog.kernels import gate
+from tidelog.kernels.runtime import gate
 from tidelog.records.control import build_marker
 from tidelog.records.file_records import piece_buffer
 from tidelog.records.memory import walk

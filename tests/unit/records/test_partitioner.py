@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.errors import InvalidPartitions
-from tidelog.kernels.murmur import partition_keys
+from tidelog.kernels.hashing.murmur import partition_keys
 from tidelog.records.partitioner import murmur2, partition_for_key
 
 KNOWN = {

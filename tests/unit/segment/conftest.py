@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.config.log import LogConfig
+from tidelog.config.log_config import LogConfig
 from tidelog.records.memory import walk
 from tidelog.segment.segment import LogSegment
 from tidelog.testing import CrashFileSystem, ManualClock, build_batch

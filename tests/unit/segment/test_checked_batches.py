@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.kernels import gate
+from tidelog.kernels.runtime import gate
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.control import build_marker
 from tidelog.records.memory import walk

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.kernels import columns as rows
+from tidelog.kernels import rows
 from tidelog.records.memory import BatchColumns
 from tidelog.segment.indexing import IndexState, PlannedEntries, plan_entries
 

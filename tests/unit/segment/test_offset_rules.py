@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.kernels import columns as rows
+from tidelog.kernels import rows
 from tidelog.records.memory import BatchColumns
 from tidelog.segment.offset_rules import (
     GREATEST_OFFSET,

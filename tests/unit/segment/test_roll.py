@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.config.log import LogConfig
+from tidelog.config.log_config import LogConfig
 from tidelog.segment.roll import RollParams, SegmentState, should_roll
 
 CONFIG = LogConfig(internal_segment_bytes=1_000, segment_ms=100)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.config.log import LogConfig
+from tidelog.config.log_config import LogConfig
 from tidelog.errors import InvalidArgument, SegmentOffsetOverflow
 from tidelog.records.memory import walk
 from tidelog.segment.roll import RollParams

@@ -17,7 +17,7 @@ from tidelog.staging.staged_file import (
     list_staged,
     staged_name,
 )
-from tidelog.testing.data_home import DataHome, record
+from tidelog.testing.directory_home import DataHome, record
 
 LIMIT = 1 << 20
 BATCHES = [build_batch([record(b"a"), record(b"b")]), build_batch([record(b"c" * 100)])]

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 import tidelog.testing
 from tidelog.codec.compression import Codec
 from tidelog.records.batch import BATCH_HEADER, TimestampType
-from tidelog.records.columns import iterate
 from tidelog.records.memory import walk
+from tidelog.records.record_columns import iterate
 from tidelog.testing import batches, stored_batches
 from tidelog.testing.strategies import batch_samples
 

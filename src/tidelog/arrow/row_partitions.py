@@ -1,0 +1,113 @@
+"""Which partition each row of a table goes to, as Kafka's producers decide it.
+
+Owns the choice for whole columns at once. Must not know batches or files. Kafka:
+``DefaultPartitioner``, ``BuiltInPartitioner``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.codec.layout import byte_view
+from tidelog.errors import InvalidArgument, InvariantError, UnknownTopicOrPartition
+from tidelog.kernels import rows
+from tidelog.kernels.runtime.gate import use_kernels
+from tidelog.records.partitioner import partition_for_key
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tidelog.arrow.buffers import Ints
+    from tidelog.records.bulk_builder import RecordSource
+
+    Partitions = NDArray[np.int32]
+
+_RECORD_OVERHEAD: Final = 9
+"""Bytes that a small record takes besides its value."""
+
+
+class Partitioner:
+    """Assigns rows to the partitions of one topic; keeps its place among rows without a key.
+
+    A row goes to the partition its column ``partition`` names; else by murmur2 of its key; else,
+    without a key, to one partition until ``batch_bytes`` have gone there, then to the next.
+
+    Args:
+        partitions: how many the topic has.
+        batch_bytes: after how many bytes rows without a key move on.
+        first: the partition with which they begin.
+    """
+
+    def __init__(self, partitions: int, batch_bytes: int, first: int = 0) -> None:
+        self._partitions = partitions
+        self._batch_bytes = batch_bytes
+        self._sticky = first
+        self._filled = 0
+
+    def assign(self, records: RecordSource, wished: pa.Array) -> Partitions:
+        """Return the partition of each row; ``wished`` has null where the row names none.
+
+        Raises:
+            UnknownTopicOrPartition: a row names a partition that the topic does not have.
+        """
+        chosen = self._wishes(wished)
+        open_rows = np.flatnonzero(chosen < 0)
+        if len(open_rows):
+            by_key = self._by_key(records)
+            chosen[open_rows] = by_key[open_rows]
+            self._spread(records, chosen)
+        return chosen
+
+    def _wishes(self, wished: pa.Array) -> Partitions:
+        if wished.null_count == len(wished):
+            return np.full(len(wished), -1, np.int32)
+        if not pa.types.is_integer(wished.type):
+            raise InvalidArgument(f"partitions are int, not {wished.type}")
+        numbers = wished.cast(pa.int64()).fill_null(-1).to_numpy()
+        is_absent = (numbers >= self._partitions) | (numbers < -1)
+        is_absent |= (numbers == -1) & wished.is_valid().to_numpy(zero_copy_only=False)
+        if is_absent.any():
+            number = int(numbers[int(np.argmax(is_absent))])
+            text = f"a row names partition {number}; the topic has {self._partitions}"
+            raise UnknownTopicOrPartition(text)
+        chosen: Partitions = numbers.astype(np.int32)
+        return chosen
+
+    def _by_key(self, records: RecordSource) -> Partitions:
+        """Return the partition of each row's key, -1 without a key."""
+        at, size = records.table[rows.KEY_AT], records.table[rows.KEY_SIZE]
+        out = np.full(len(at), -1, np.int32)
+        if use_kernels(int(np.maximum(size, 0).sum())):
+            from tidelog.kernels.hashing.murmur import partition_keys  # noqa: PLC0415 - compiles when imported
+
+            if partition_keys(records.keys, at, size, self._partitions, out) < 0:
+                raise InvariantError("a key does not lie in its buffer")
+            return out
+        view = byte_view(records.keys)
+        for row, (start, length) in enumerate(zip(at.tolist(), size.tolist(), strict=True)):
+            if length >= 0:
+                key = bytes(view[start : start + length])
+                out[row] = partition_for_key(key, self._partitions)
+        return out
+
+    def _spread(self, records: RecordSource, chosen: Partitions) -> None:
+        """Give rows that have no partition yet one after the other, by bytes."""
+        keyless = np.flatnonzero(chosen < 0)
+        if not len(keyless):
+            return
+        sizes = np.maximum(records.table[rows.VALUE_SIZE][keyless], 0) + _RECORD_OVERHEAD
+        ends = self._filled + np.cumsum(sizes)
+        turns = (ends - sizes) // self._batch_bytes
+        chosen[keyless] = (self._sticky + turns) % self._partitions
+        moved, self._filled = divmod(int(ends[-1]), self._batch_bytes)
+        self._sticky = (self._sticky + moved) % self._partitions
+
+
+def rows_by_partition(chosen: Partitions, partitions: int) -> list[Ints]:
+    """Return, for each partition, the numbers of its rows, in their order."""
+    order = np.argsort(chosen, kind="stable")
+    ends = np.searchsorted(chosen[order], np.arange(partitions), side="right")
+    return np.split(order, ends[:-1])

@@ -1,0 +1,53 @@
+"""What the headers of some batches say together, so that rare kinds are looked for only once.
+
+Owns that look, by kernel or with arrays. Must not know records. Kafka has no such step: it meets
+batches one at a time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from tidelog.kernels.compaction import key_rows as keys
+from tidelog.records.batch import BatchFlags
+
+if TYPE_CHECKING:
+    from tidelog.records.memory import BatchColumns
+
+_SPECIAL: Final = int(BatchFlags.CONTROL | BatchFlags.TRANSACTIONAL)
+
+
+class Glance(NamedTuple):
+    """Which kinds there are among some batches, and how many records by their headers.
+
+    ``has_old``: magic 0 or 1. ``has_special``: control batches, or batches of transactions.
+    """
+
+    has_old: bool
+    has_compressed: bool
+    has_special: bool
+    records: int
+
+
+def glance_at(batches: BatchColumns, *, with_kernels: bool) -> Glance:
+    """Look at all headers once."""
+    if with_kernels:
+        from tidelog.kernels.compaction.key_batches import look_over  # noqa: PLC0415 - compiles when imported
+
+        found, records = look_over(np.ascontiguousarray(batches.array))
+        return Glance(
+            bool(found & keys.HAS_OLD),
+            bool(found & keys.HAS_COMPRESSED),
+            bool(found & keys.HAS_SPECIAL),
+            records,
+        )
+    is_old = batches.magic < 2
+    is_special = (batches.attributes & _SPECIAL) != 0
+    return Glance(
+        bool(is_old.any()),
+        bool(batches.codec.any()),
+        bool((is_special & ~is_old).any()),
+        int(batches.records_count.clip(0).sum()),
+    )

@@ -1,0 +1,1 @@
+"""The commands of ``tidelog``, one module each."""

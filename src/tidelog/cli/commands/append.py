@@ -1,0 +1,171 @@
+"""``tidelog append``: append lines or JSON records to a topic."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager, suppress
+from itertools import chain
+from typing import IO, TYPE_CHECKING
+
+from tidelog.cli.lingering_lines import LingeringLines
+from tidelog.cli.terminal import Progress, counted
+from tidelog.codec.compression import Codec
+from tidelog.embedded.open import open_data_directory
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import (
+    InvalidArgument,
+    KafkaError,
+    KafkaStorageError,
+    TidelogError,
+    UnknownTopicOrPartition,
+)
+from tidelog.readonly.read_only_log import Checkpoints
+from tidelog.records.json.json_record import (
+    Encoding,
+    NewRecord,
+    bytes_from_text,
+    has_members_of_a_record,
+    record_from_json,
+)
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterable, Iterator
+
+    from tidelog.manager.data_directory import DataDirectory
+    from tidelog.manager.topic_writer import TopicWriter
+
+
+class BadLine(TidelogError):
+    """A line of the input is no record, or none the topic takes; those before it are appended."""
+
+    def __init__(self, number: int, reason: str, path: str = "") -> None:
+        super().__init__(number, reason, path)
+        self.number = number
+        self.reason = reason
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.path}{', ' * bool(self.path)}line {self.number}: {self.reason}"
+
+
+def run(args: Namespace) -> int:
+    """Append every line of the input; what a bad line stops, stops before that line."""
+    if not SYSTEM_FILES.exists(args.directory):
+        raise UnknownTopicOrPartition(f"no data directory {args.directory}; {_hint(args)}")
+    settings = dict(args.options)
+    with (
+        _input(args.file) as lines,
+        open_data_directory(args.directory, overrides=settings) as directory,
+    ):
+        writer = _writer(directory, args)
+        _settle_new_partitions(directory, args)
+        try:
+            arriving = LingeringLines(lines, writer.flush, SYSTEM_CLOCK)
+            _append(writer, _bytes_of(arriving, args.file), args)
+        finally:
+            writer.flush()
+            print(f"{counted(writer.records, 'record')} appended to {args.topic}")
+    return 0
+
+
+def _writer(directory: DataDirectory, args: Namespace) -> TopicWriter:
+    try:
+        partitions = directory.topic(args.topic).partitions
+    except UnknownTopicOrPartition as error:
+        raise UnknownTopicOrPartition(f"{error}; {_hint(args)}") from None
+    if args.partition is not None and args.partition not in partitions:
+        raise UnknownTopicOrPartition(f"topic {args.topic} has no partition {args.partition}")
+    return directory.writer(args.topic, codec=Codec.named(args.compression))
+
+
+def _settle_new_partitions(directory: DataDirectory, args: Namespace) -> None:
+    """Write down a high watermark for each partition that has none yet.
+
+    Readers take a log without one to its end. So what a killed append left would be seen in a
+    partition that was new to it, and in the others not before somebody opens them for writing.
+    """
+    known = Checkpoints.read(directory.path, fs=SYSTEM_FILES).high_watermarks
+    numbers = directory.topic(args.topic).partitions if args.partition is None else [args.partition]
+    new = [number for number in numbers if (args.topic, number) not in known]
+    for number in new:
+        with suppress(UnknownTopicOrPartition):  # it lies in another data directory
+            directory.partition(args.topic, number)
+    if new:
+        directory.flush()
+
+
+def _hint(args: Namespace) -> str:
+    return f"make it with: tidelog create {args.topic} -d {args.directory}"
+
+
+def _append(writer: TopicWriter, lines: Iterator[bytes], args: Namespace) -> None:
+    encoding = Encoding(args.encoding)
+    is_json, lines = _with_format(lines, args.format)
+    for number, line in enumerate(lines, start=1):
+        if is_json and not line.strip():
+            continue
+        try:
+            if is_json:
+                record = record_from_json(line, encoding)
+            else:
+                record = NewRecord(None, _value_of(line, encoding))
+            if args.partition is not None:
+                record = record._replace(partition=args.partition)
+            writer.append(record)
+        except KafkaStorageError:
+            raise
+        except (InvalidArgument, KafkaError) as error:
+            path = "" if _is_standard_input(args.file) else args.file
+            raise BadLine(number, str(error), path) from error
+
+
+def _with_format(lines: Iterator[bytes], format_name: str) -> tuple[bool, Iterator[bytes]]:
+    """Return whether the lines are JSON, and all of them; the first that is not blank decides."""
+    if format_name != "auto":
+        return format_name == "json", lines
+    first: list[bytes] = []
+    for line in lines:
+        first.append(line)
+        if line.strip():
+            break
+    is_json = bool(first) and has_members_of_a_record(first[-1])
+    return is_json, chain(first, lines)
+
+
+def _value_of(line: bytes, encoding: Encoding) -> bytes:
+    """Return the value that a line stands for; as it is, unless it is encoded."""
+    if encoding is Encoding.UTF8:
+        return line
+    return bytes_from_text(line.decode("ascii", "replace"), encoding, "line")
+
+
+def _bytes_of(lines: Iterable[bytes], path: str | None) -> Iterator[bytes]:
+    """Yield each line without its end, and show how much of a file is read."""
+    total = 0 if _is_standard_input(path) else SYSTEM_FILES.stat(str(path)).size_bytes
+    done = 0
+    with Progress("appending", total, SYSTEM_CLOCK) as progress:
+        for line in lines:
+            done += len(line)
+            if total:
+                progress.show(done)
+            yield _without_end(line)
+
+
+def _without_end(line: bytes) -> bytes:
+    """Take one line end off, as Unix or Windows writes it."""
+    return line[:-2] if line.endswith(b"\r\n") else line.removesuffix(b"\n")
+
+
+def _is_standard_input(path: str | None) -> bool:
+    return path is None or path == "-"
+
+
+@contextmanager
+def _input(path: str | None) -> Iterator[IO[bytes]]:
+    if path is None or _is_standard_input(path):
+        yield sys.stdin.buffer
+    else:
+        with open(path, "rb") as file:  # noqa: PTH123 - the user's own file, not one of a log
+            yield file

@@ -1,0 +1,57 @@
+"""``tidelog cleaner status``: how far each compacted log is cleaned, how dirty, what holds it."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING
+
+from tidelog.cli.commands.compact import facts_as_json
+from tidelog.cli.operations import ClockAt, open_to_act
+from tidelog.env.overlay_files import OverlayFiles
+from tidelog.env.scheduler import InlineScheduler
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.explain.picture import format_bytes
+from tidelog.explain.plans.compaction import Compaction
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tidelog.explain.plans.compaction import CompactionFacts
+
+
+def run(args: Namespace) -> int:
+    """Print a line for each compacted log; return 1 if the cleaning of one has failed."""
+    has_failed = False
+    with open_to_act(args, OverlayFiles(SYSTEM_FILES), args.topics) as acting:
+        compaction = Compaction(
+            acting.directory,
+            now_ms=acting.now_ms,
+            clock=ClockAt(acting.now_ms),
+            scheduler=InlineScheduler(),
+            rng=random.SystemRandom(),
+            is_plan=True,
+        )
+        compacted = 0
+        for place in acting.places:
+            facts = compaction.examine(place.topic, place.partition)
+            if facts.is_compacted:
+                compacted += 1
+                has_failed |= facts.failure is not None
+                print(json.dumps(facts_as_json(facts)) if args.json else _line(facts))
+    if not compacted and not args.json:
+        print(f"no topic of {args.directory} is compacted")
+    return int(has_failed)
+
+
+def _line(facts: CompactionFacts) -> str:
+    found = facts.to_clean
+    line = (
+        f"{facts.topic}-{facts.partition}: clean up to {found.cleanable[0]:,},"
+        f" {found.dirty_ratio:.0%} dirty ({format_bytes(found.cleanable_bytes)}),"
+        f" held at {found.cleanable[1]:,} by {found.held_by}"
+    )
+    if facts.failure is None:
+        return line
+    failed = facts.failure
+    return f"{line}\n  failed {failed.times} times, last with {failed.error}"

@@ -1,0 +1,118 @@
+"""``tidelog compact``: clean compacted topics once, now; or say what that would do."""
+
+from __future__ import annotations
+
+import json
+import random
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.cleaner.background_writers import HANDS
+from tidelog.cli.operations import ClockAt, open_to_act
+from tidelog.env.overlay_files import OverlayFiles
+from tidelog.env.scheduler import ThreadScheduler
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.explain.picture import format_bytes
+from tidelog.explain.plans.compaction import Compaction
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+
+    from tidelog.env.files import FileSystem
+    from tidelog.env.scheduler import Scheduler
+    from tidelog.explain.plans.compaction import CompactionFacts
+
+_NOT_COMPACTED: Final = "not compacted (cleanup.policy has no compact, or is unknown; -o sets it)"
+
+
+def run(args: Namespace) -> int:
+    """Clean every chosen log that is compacted, up to its active segment."""
+    return apply_compaction(args, is_plan=False)
+
+
+def apply_compaction(args: Namespace, *, is_plan: bool) -> int:
+    """Do it, or say what would be done; the same code does both."""
+    fs: FileSystem = OverlayFiles(SYSTEM_FILES) if is_plan else SYSTEM_FILES
+    with _writers() as scheduler, open_to_act(args, fs, args.topics) as acting:
+        compaction = Compaction(
+            acting.directory,
+            now_ms=acting.now_ms,
+            clock=ClockAt(acting.now_ms),
+            scheduler=scheduler,
+            rng=random.SystemRandom(),
+            is_plan=is_plan,
+        )
+        told: set[str] = set()
+        for place in acting.places:
+            facts = compaction.clean(place.topic, place.partition)
+            if args.json:
+                print(json.dumps(facts_as_json(facts)))
+            elif not facts.is_compacted:
+                if place.topic not in told:
+                    print(f"{place.topic}: {_NOT_COMPACTED}")
+                told.add(place.topic)
+            else:
+                _print(facts, "would drop" if is_plan else "dropped")
+    return 0
+
+
+@contextmanager
+def _writers() -> Iterator[Scheduler]:
+    """Start threads that write what is cleaned, and make it durable, while more is read."""
+    scheduler = ThreadScheduler(HANDS, "tidelog-compact")
+    scheduler.start()
+    try:
+        yield scheduler
+    finally:
+        scheduler.shutdown()
+
+
+def facts_as_json(facts: CompactionFacts) -> dict[str, Any]:
+    """Return the facts under the names that every command prints."""
+    found = facts.to_clean
+    row: dict[str, Any] = {
+        "topic": facts.topic,
+        "partition": facts.partition,
+        "isCompacted": facts.is_compacted,
+        "firstDirtyOffset": found.cleanable.first_dirty_offset,
+        "firstUncleanableOffset": found.cleanable.first_uncleanable_offset,
+        "heldBy": found.held_by,
+        "cleanBytes": found.clean_bytes,
+        "cleanableBytes": found.cleanable_bytes,
+        "dirtyRatio": found.dirty_ratio,
+        "sizeBytes": facts.size_bytes,
+        "failure": None if facts.failure is None else facts.failure.error,
+    }
+    tally = facts.tally
+    if tally is None:
+        return row
+    return {
+        **row,
+        "endOffset": facts.end_offset,
+        "trueDirtyRatio": facts.true_dirty_ratio,
+        "recordsRead": tally.records_read,
+        "recordsKept": tally.records_written,
+        "bytesRead": tally.bytes_read,
+        "bytesKept": tally.bytes_written,
+        "oldestTombstone": tally.oldest_tombstone_ms,
+        "dropped": {cause.value: count for cause, count in tally.gone.items()},
+    }
+
+
+def _print(facts: CompactionFacts, verb: str) -> None:
+    name = f"{facts.topic}-{facts.partition}"
+    tally, found = facts.tally, facts.to_clean
+    if tally is None:
+        print(f"{name}: nothing to clean from {found.cleanable[0]:,} on, held by {found.held_by}")
+        return
+    causes = ", ".join(f"{count:,} {cause.value}" for cause, count in tally.gone.items())
+    gone = tally.records_read - tally.records_written
+    print(
+        f"{name}: {verb} {gone:,} of {tally.records_read:,} records,"
+        f" {format_bytes(facts.freed_bytes)} of {format_bytes(tally.bytes_read)}"
+        f"{f' ({causes})' if causes else ''};"
+        f" clean up to {facts.end_offset:,}, held by {found.held_by}"
+    )
+    if not facts.is_whole:
+        print(f"  the offset map was full: run it again to go on to {found.cleanable[1]:,}")

@@ -1,0 +1,49 @@
+"""``tidelog delete``: delete topics."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import TYPE_CHECKING
+
+from tidelog.cli.terminal import counted
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.overlay_files import OverlayFiles
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.explain.picture import format_bytes
+from tidelog.manager.data_directory import DataDirectory
+from tidelog.readonly.read_only_log import open_read_only
+from tidelog.segment.filenames import log_directory_name
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.env.files import FileSystem
+
+
+def run(args: Namespace) -> int:
+    """Delete the topics with all their records, and print how much each had; or only say so."""
+    fs: FileSystem = OverlayFiles(SYSTEM_FILES) if args.dry_run else SYSTEM_FILES
+    path = os.path.abspath(args.directory)
+    with DataDirectory(path, fs=fs, clock=SYSTEM_CLOCK, rng=random.SystemRandom()) as directory:
+        topics = [directory.topic(name) for name in args.topics]
+        sizes = [_size_bytes(path, topic) for topic in topics]
+        for topic in topics:
+            directory.delete_topic(topic.name)
+    verb = "would be deleted" if args.dry_run else "deleted"
+    for topic, size_bytes in zip(topics, sizes, strict=True):
+        partitions = counted(len(topic.partitions), "partition")
+        print(f"{topic.name}: {partitions}, {format_bytes(size_bytes)} {verb}")
+    return 0
+
+
+def _size_bytes(data_directory: str, topic: Topic) -> int:
+    """Return the bytes of all segments of a topic in this directory."""
+    total = 0
+    for number in topic.partitions:
+        path = os.path.join(data_directory, log_directory_name(topic.name, number))
+        if SYSTEM_FILES.exists(path):
+            with open_read_only(path, fs=SYSTEM_FILES) as log:
+                total += log.size_bytes
+    return total

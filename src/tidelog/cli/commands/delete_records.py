@@ -1,0 +1,45 @@
+"""``tidelog delete-records``: move a partition's log start offset, and free whole segments."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tidelog.cli.operations import open_to_act, print_shrunk, shrunk_as_json
+from tidelog.env.overlay_files import OverlayFiles
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import InvalidArgument, OffsetOutOfRange
+from tidelog.explain.plans.operations import delete_records
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tidelog.env.files import FileSystem
+    from tidelog.explain.plans.operations import ShrunkLog
+
+
+def run(args: Namespace) -> int:
+    """Delete the records below an offset, in one partition or in all of the topic, or in none."""
+    logs = _delete(args, OverlayFiles(SYSTEM_FILES))  # raises before anything is deleted
+    if not args.dry_run:
+        logs = _delete(args, SYSTEM_FILES)
+    for log in logs:
+        if args.json:
+            print(json.dumps(shrunk_as_json(log)))
+        else:
+            print_shrunk(log, "would delete" if args.dry_run else "deleted")
+    return 0
+
+
+def _delete(args: Namespace, fs: FileSystem) -> list[ShrunkLog]:
+    """Delete, or find out what would be deleted: the same code does both."""
+    logs = []
+    with open_to_act(args, fs, [args.topic], args.partition) as acting:
+        for place in acting.places:
+            try:
+                log = delete_records(acting.directory, *place[:2], args.before)
+            except OffsetOutOfRange as error:
+                name = f"{place.topic}-{place.partition}"
+                raise InvalidArgument(f"{name}: {error}; nothing was deleted") from error
+            logs.append(log)
+    return logs

@@ -1,0 +1,90 @@
+"""``tidelog describe``: show topics, their segments, sizes and offsets."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from tidelog.cli.partition_choice import find_places
+from tidelog.cli.terminal import counted, screen_width
+from tidelog.datadir.catalogue import read_catalogue
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import KafkaStorageError
+from tidelog.explain.describe import describe_log
+from tidelog.explain.picture import draw_log, format_bytes
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Mapping
+
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.explain.describe import LogFacts
+
+_COLUMNS = ("base offset", "end offset", ".log", ".index", ".timeindex", ".txnindex")
+
+
+def run(args: Namespace) -> int:
+    """Print each topic's settings, and a picture and a table of segments for every chosen log.
+
+    Returns 1 on damage.
+    """
+    width = screen_width()
+    places = find_places(SYSTEM_FILES, args.directory, args.topics)
+    topics = known_topics(args.command, os.path.dirname(places[0].path))
+    is_damaged = False
+    for number, place in enumerate(places):
+        facts = describe_log(SYSTEM_FILES, place.path, topics.get(place.topic))
+        is_damaged |= facts.damage is not None
+        if args.json:
+            print(json.dumps(facts.as_json()))
+            continue
+        print("\n" if number else "", end="")
+        if not number or places[number - 1].topic != place.topic:
+            count = sum(other.topic == place.topic for other in places)
+            print(_title(facts, count), end="\n\n")
+        print(draw_log(facts, width) + _table(facts), end="")
+    return int(is_damaged)
+
+
+def known_topics(command: str, data_directory: str) -> Mapping[str, Topic]:
+    """Return the topics of the catalogue; none, with a message, where it does not read."""
+    try:
+        return read_catalogue(SYSTEM_FILES, data_directory).topics
+    except KafkaStorageError as error:
+        print(f"tidelog {command}: {error}", file=sys.stderr)
+        return {}
+
+
+def _title(facts: LogFacts, partitions: int) -> str:
+    """Say of a topic what all its partitions share."""
+    known = [f"{key}={value}" for key, value in sorted(facts.config.items())]
+    title = (
+        f"{facts.topic}: {counted(partitions, 'partition')}, id {facts.topic_id or 'unknown'};"
+        f" {', '.join(known) or 'no settings of its own'}"
+    )
+    if not facts.unknown_settings:
+        return title
+    return f"{title}\n  {', '.join(facts.unknown_settings)} unknown: nothing is deleted by them"
+
+
+def _table(facts: LogFacts) -> str:
+    rows = [_COLUMNS]
+    rows += [
+        (
+            f"{segment.base_offset:,}",
+            f"{segment.end_offset:,}",
+            format_bytes(segment.log_bytes),
+            format_bytes(segment.index_bytes),
+            format_bytes(segment.time_index_bytes),
+            format_bytes(segment.txn_index_bytes),
+        )
+        for segment in facts.segments
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    lines = (
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    )
+    return "".join(f"  {line}\n" for line in lines)

@@ -1,0 +1,42 @@
+"""``tidelog dump``: print any one file of a log, an entry a line."""
+
+from __future__ import annotations
+
+import json
+from errno import EISDIR
+from typing import TYPE_CHECKING
+
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import InvalidArgument
+from tidelog.explain.dump import dump_file, is_records_file
+from tidelog.explain.dump_log import dump_log
+from tidelog.records.json.json_record import Encoding
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+
+def run(args: Namespace) -> int:
+    """Print the file's entries as JSON lines; return 1 if one of them says that it is damaged."""
+    if SYSTEM_FILES.stat(args.file).is_directory:
+        raise IsADirectoryError(EISDIR, "is a directory; name one of its files", args.file)
+    if is_records_file(args.file):
+        rows = dump_log(
+            SYSTEM_FILES,
+            args.file,
+            records=args.records,
+            start_offset=args.start_offset or 0,
+            end_offset=args.end_offset,
+            encoding=Encoding(args.encoding),
+        )
+    elif args.records or args.start_offset is not None or args.end_offset is not None:
+        raise InvalidArgument(
+            f"{args.file} holds no records: --records, --from, --to are for a .log"
+        )
+    else:
+        rows = dump_file(SYSTEM_FILES, args.file)
+    is_damaged = False
+    for row in rows:
+        print(json.dumps(row, ensure_ascii=False))
+        is_damaged |= "error" in row or row.get("valid") is False
+    return int(is_damaged)

@@ -1,0 +1,54 @@
+"""``tidelog metrics``: print a running service's metrics, or those of logs that lie still."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from typing import TYPE_CHECKING
+
+from tidelog.cli.partition_choice import find_places
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.explain.describe import describe_log
+from tidelog.manager.metrics.metric import Metric, as_prometheus, parse_prometheus
+from tidelog.manager.metrics.metrics_file import read_metrics_file
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+
+def run(args: Namespace) -> int:
+    """Print the metrics as Prometheus text, or as JSON lines."""
+    text = read_metrics_file(SYSTEM_FILES, os.path.abspath(args.directory), SYSTEM_CLOCK.now_ms())
+    if text is None:
+        text = as_prometheus(_metrics_of_files(args.directory))
+    if not args.json:
+        print(text, end="")
+        return 0
+    for name, tags, value in parse_prometheus(text):
+        print(json.dumps({"name": name, "tags": tags, "value": _number(value)}))
+    return 0
+
+
+def _number(value: float) -> float | None:
+    """Return a whole number without its point; null for what JSON has no number for."""
+    if value.is_integer():
+        return int(value)
+    return value if math.isfinite(value) else None
+
+
+def _metrics_of_files(directory: str) -> list[Metric]:
+    """Return what can be told without a service: the gauges of each log."""
+    metrics = []
+    for place in find_places(SYSTEM_FILES, directory):
+        facts = describe_log(SYSTEM_FILES, place.path)
+        tags = (("topic", place.topic), ("partition", str(place.partition)))
+        for name, value in (
+            ("NumLogSegments", len(facts.segments)),
+            ("LogStartOffset", facts.log_start_offset),
+            ("LogEndOffset", facts.log_end_offset),
+            ("Size", facts.size_bytes),
+        ):
+            metrics.append(Metric("kafka.log", "Log", name, tags, value))
+    return metrics

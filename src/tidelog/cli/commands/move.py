@@ -1,0 +1,76 @@
+"""``tidelog move``: move partitions to another data directory, of a service or of files at rest."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from tidelog.cli.partition_choice import Place, find_places
+from tidelog.config.sources import broker_config
+from tidelog.embedded.start import start_logs
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.env.waiting import sleep_ms
+from tidelog.errors import DirectoryLocked, KafkaStorageError
+from tidelog.manager.lifecycle import move_requests
+from tidelog.manager.lifecycle.move_requests import MoveRequest
+from tidelog.segment.filenames import is_future_directory, log_directory_name
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+_LOOK_AGAIN_MS: Final = 100
+_ANSWER_MS: Final = 15_000
+"""A service that has not taken a request by then is none, or hangs."""
+
+
+def run(args: Namespace) -> int:
+    """Move the partitions, one after the other; a service that has them does it itself."""
+    source, target = os.path.abspath(args.directory), os.path.abspath(args.target)
+    places = find_places(SYSTEM_FILES, source, [args.topic], args.partition)
+    try:
+        _move_here(places, source, target)
+    except DirectoryLocked:
+        for place in places:
+            _ask_service(place, source, target)
+    for place in places:
+        print(f"{place.topic}-{place.partition}: moved to {target}")
+    return 0
+
+
+def _move_here(places: list[Place], source: str, target: str) -> None:
+    """Move them with the directories locked by this process; what they leave goes at once."""
+    settings = {"log.dirs": f"{source},{target}", "log.segment.delete.delay.ms": "0"}
+    config = replace(broker_config(settings), log_cleaner_enable=False)
+    with start_logs(config) as logs:
+        for place in places:
+            logs.move_partition(place.topic, place.partition, target)
+        logs.manager.parts.doomed.delete_due()
+
+
+def _ask_service(place: Place, source: str, target: str) -> None:
+    """Ask the process that holds the directory, and wait until it is done."""
+    fs = SYSTEM_FILES
+    request = MoveRequest(place.topic, place.partition, target)
+    path = move_requests.ask(fs, random.SystemRandom(), source, request)
+    asked_ns = SYSTEM_CLOCK.monotonic_ns()
+    while move_requests.is_waiting(fs, path):
+        is_late = SYSTEM_CLOCK.monotonic_ns() - asked_ns > _ANSWER_MS * 1_000_000
+        if is_late and move_requests.withdraw(fs, path):
+            raise KafkaStorageError(f"the process that holds {source} does not answer")
+        sleep_ms(_LOOK_AGAIN_MS)
+    if reason := move_requests.take_refusal(fs, path):
+        raise KafkaStorageError(reason)
+    name = log_directory_name(place.topic, place.partition)
+    while not fs.exists(os.path.join(target, name)):
+        if not any(_is_copy_of(other, name) for other in fs.list(target)):
+            if fs.exists(os.path.join(target, name)):
+                return
+            raise KafkaStorageError(f"{name} was not moved; the log of the service says why")
+        sleep_ms(_LOOK_AGAIN_MS)
+
+
+def _is_copy_of(other: str, name: str) -> bool:
+    return is_future_directory(other) and other.startswith(f"{name}.")

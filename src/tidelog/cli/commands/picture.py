@@ -1,0 +1,33 @@
+"""``tidelog picture``: draw logs as text; as JSON, the facts that ``describe`` prints, too."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from tidelog.cli.commands.describe import known_topics
+from tidelog.cli.partition_choice import find_places
+from tidelog.cli.terminal import screen_width
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.explain.describe import describe_log
+from tidelog.explain.picture import draw_log
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+
+def run(args: Namespace) -> int:
+    """Draw every chosen log; return 1 if one is damaged."""
+    width = args.width or screen_width()
+    places = find_places(SYSTEM_FILES, args.directory, args.topics)
+    topics = known_topics(args.command, os.path.dirname(places[0].path)) if args.json else {}
+    is_damaged = False
+    for number, place in enumerate(places):
+        facts = describe_log(SYSTEM_FILES, place.path, topics.get(place.topic))
+        if args.json:
+            print(json.dumps(facts.as_json()))
+        else:
+            print(("\n" if number else "") + draw_log(facts, width), end="")
+        is_damaged |= facts.damage is not None
+    return int(is_damaged)

@@ -1,0 +1,111 @@
+"""``tidelog recover``: check what a crash may have left torn, and cut it; or only say so."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.cli.operations import change_as_json, changes_in, open_to_act
+from tidelog.env.overlay_files import OverlayFiles
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import TidelogError
+from tidelog.explain.picture import format_bytes
+from tidelog.explain.plans.operations import RecoveredLog, recover_log
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tidelog.env.files import FileSystem
+    from tidelog.explain.plans.lost_records import LostBytes
+
+TOLD_BY_OUTPUT: Final = frozenset({"log-cut", "segment-cut"})
+"""Events that are told here as losses."""
+
+
+def run(args: Namespace) -> int:
+    """Recover every chosen log; return 1 if one cannot be, or would lose something."""
+    fs: FileSystem = OverlayFiles(SYSTEM_FILES) if args.dry_run else SYSTEM_FILES
+    logs: list[RecoveredLog] = []
+    is_refused = False
+    with open_to_act(args, fs, args.topics) as acting:
+        data_directory = acting.directory.path
+        for place in acting.places:
+            try:
+                log = recover_log(acting.directory, place.topic, place.partition, acting.notes)
+            except TidelogError as error:
+                is_refused = True
+                name = f"{place.topic}-{place.partition}"
+                print(f"tidelog recover: {name} cannot be loaded: {error}", file=sys.stderr)
+            else:
+                logs.append(log)
+    for log in logs:
+        if args.json:
+            print(json.dumps(_as_json(log, fs, data_directory)))
+        else:
+            _print(log, fs, data_directory, is_plan=args.dry_run)
+    return int(is_refused or (args.dry_run and any(log.is_damaged for log in logs)))
+
+
+def _as_json(log: RecoveredLog, fs: FileSystem, data_directory: str) -> dict[str, Any]:
+    place = os.path.join(data_directory, f"{log.topic}-{log.partition}")
+    return {
+        "topic": log.topic,
+        "partition": log.partition,
+        "logStartOffset": log.log_start_offset,
+        "logEndOffset": log.log_end_offset,
+        "checkedBytes": log.checked_bytes,
+        "lostBytes": log.lost_bytes,
+        "lostRecords": log.lost_records,
+        "losses": [_loss_as_json(loss) for loss in log.losses],
+        "files": [change_as_json(change) for change in changes_in(fs, place)],
+    }
+
+
+def _loss_as_json(loss: LostBytes) -> dict[str, Any]:
+    return {
+        "file": loss.path,
+        "byte": loss.position,
+        "bytes": loss.size_bytes,
+        "reason": loss.reason,
+        "wholeSegment": loss.is_segment,
+        "batches": loss.batches,
+        "records": loss.records,
+        "firstOffset": loss.first_offset,
+        "lastOffset": loss.last_offset,
+        "unreadableBytes": loss.unreadable_bytes,
+        "onlyZeros": loss.is_all_zeros,
+    }
+
+
+def _print(log: RecoveredLog, fs: FileSystem, data_directory: str, *, is_plan: bool) -> None:
+    would = "would be " if is_plan else ""
+    print(
+        f"{log.topic}-{log.partition}: [{log.log_start_offset:,}, {log.log_end_offset:,}),"
+        f" {format_bytes(log.checked_bytes)} checked,"
+        f" {format_bytes(log.lost_bytes)} {would}cut"
+    )
+    for loss in log.losses:
+        what = "segment removed" if loss.is_segment else f"cut at byte {loss.position:,}"
+        print(f"  {os.path.basename(loss.path)}: {what}, {_contents(loss)}: {loss.reason}")
+    for change in changes_in(fs, os.path.join(data_directory, f"{log.topic}-{log.partition}")):
+        name = os.path.basename(change.path)
+        if change.moved_from is not None:
+            print(f"  {os.path.basename(change.moved_from)}: {would}renamed to {name}")
+        elif change.size_after is None:
+            print(f"  {name}: {would}deleted")
+        elif change.size_before is None:
+            print(f"  {name}: {would}made, {change.size_after:,} bytes")
+        else:
+            sizes = f"{change.size_before:,} to {change.size_after:,} bytes"
+            print(f"  {name}: {would}changed, {sizes}")
+
+
+def _contents(loss: LostBytes) -> str:
+    if loss.is_all_zeros:
+        return f"{loss.size_bytes:,} zero bytes"
+    found = f"{loss.size_bytes:,} bytes with {loss.records:,} readable records"
+    if loss.first_offset is not None:
+        found += f" at offsets {loss.first_offset:,} to {loss.last_offset:,}"
+    return found

@@ -1,0 +1,67 @@
+"""``tidelog retain``: delete what retention allows to go, now; or say what would go."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from tidelog.cli.operations import open_to_act, print_shrunk, shrunk_as_json
+from tidelog.config.log_config import DELETION_SETTINGS
+from tidelog.env.overlay_files import OverlayFiles
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import InvalidArgument
+from tidelog.explain.plans.operations import retain_log
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tidelog.cli.operations import Acting
+    from tidelog.env.files import FileSystem
+
+
+def run(args: Namespace) -> int:
+    """Delete old segments of every chosen log and free their space."""
+    return apply_retention(args, is_plan=False)
+
+
+def apply_retention(args: Namespace, *, is_plan: bool) -> int:
+    """Do it, or say what would be done; the same code does both."""
+    fs: FileSystem = OverlayFiles(SYSTEM_FILES) if is_plan else SYSTEM_FILES
+    with open_to_act(args, fs, args.topics) as acting:
+        _check_settings_known(args, acting, is_plan=is_plan)
+        logs = [
+            retain_log(acting.directory, place.topic, place.partition, acting.now_ms)
+            for place in acting.places
+        ]
+    for log in logs:
+        if args.json:
+            print(json.dumps(shrunk_as_json(log)))
+        else:
+            print_shrunk(log, "would delete" if is_plan else "deleted")
+    return 0
+
+
+def _check_settings_known(args: Namespace, acting: Acting, *, is_plan: bool) -> None:
+    """Refuse to retain topics whose policy nobody has given; a plan says what that means.
+
+    A limit given with ``-o`` is an order to delete by it, also where the policy is unknown.
+    """
+    directory = acting.directory
+    topics = {place.topic for place in acting.places}
+    unknown = sorted(name for name in topics if not directory.config_of(name).is_policy_known)
+    if not unknown:
+        return
+    if any(key in DELETION_SETTINGS for key, _ in args.options):
+        for place in acting.places:
+            if place.topic in unknown:
+                log = directory.partition(place.topic, place.partition).log
+                log.update_config(log.config.deleting())
+        return
+    text = (
+        f"cleanup.policy of {', '.join(unknown)} is unknown: say with -o, or once and for all with"
+        f" tidelog alter, one of {', '.join(DELETION_SETTINGS)}"
+    )
+    if not is_plan:
+        raise InvalidArgument(text)
+    print(f"tidelog plan: {text}; until then nothing of it is deleted", file=sys.stderr)

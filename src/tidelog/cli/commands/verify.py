@@ -1,0 +1,92 @@
+"""``tidelog verify``: check everything in partition directories; changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from tidelog.cli.partition_choice import find_places
+from tidelog.cli.terminal import Progress, counted
+from tidelog.config.log_config import LogConfig
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.explain.verify.findings import Severity
+from tidelog.explain.verify.verify_directory import check_directory
+from tidelog.explain.verify.verify_partition import LogVerifier
+from tidelog.readonly.read_only_log import open_read_only
+from tidelog.segment.filenames import TopicPartition
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+    from tidelog.cli.partition_choice import Place
+    from tidelog.explain.verify.findings import Finding
+    from tidelog.explain.verify.verify_directory import Located
+
+
+def run(args: Namespace) -> int:
+    """Print every finding; return 1 if one of them is damage."""
+    settings = dict(args.options)
+    is_compacted = "cleanup.policy" in settings and LogConfig.parse(settings).is_compacted
+    places = find_places(SYSTEM_FILES, args.directory, args.topics)
+    around = _around(places, args.directory, args.topics)
+    damaged: set[TopicPartition | None] = set()
+    for place in places:
+        key = TopicPartition(place.topic, place.partition)
+        found = _verify(place, is_compacted=is_compacted)
+        found += [finding for about, finding in around if about == key]
+        for finding in found:
+            _print(key, finding, as_json=args.json)
+        if any(finding.severity is Severity.DAMAGE for finding in found):
+            damaged.add(key)
+        if not args.json and not found:
+            print(f"{key}: sound")
+    checked = {TopicPartition(place.topic, place.partition) for place in places}
+    for about, finding in around:
+        if about not in checked:
+            _print(about, finding, as_json=args.json)
+            if finding.severity is Severity.DAMAGE:
+                damaged.add(about)
+    if not args.json:
+        print(f"{counted(len(places), 'partition')}, {len(damaged):,} damaged")
+    return int(bool(damaged))
+
+
+def _around(places: list[Place], directory: str, topics: Sequence[str]) -> list[Located]:
+    """Check what the data directory says of what was chosen: of everything, if nothing was."""
+    data_dir = os.path.dirname(places[0].path)
+    is_whole = os.path.abspath(directory) == data_dir
+    chosen = {TopicPartition(place.topic, place.partition) for place in places}
+
+    def is_asked_for(key: TopicPartition | None) -> bool:
+        if key is None or key in chosen:
+            return True
+        return is_whole and (not topics or key.topic in topics)
+
+    return [each for each in check_directory(SYSTEM_FILES, data_dir) if is_asked_for(each.key)]
+
+
+def _verify(place: Place, *, is_compacted: bool) -> list[Finding]:
+    with open_read_only(place.path, fs=SYSTEM_FILES) as log:
+        size_bytes = log.size_bytes
+    with Progress(f"{place.topic}-{place.partition}", size_bytes, SYSTEM_CLOCK) as bar:
+        verifier = LogVerifier(
+            SYSTEM_FILES,
+            place.path,
+            clock=SYSTEM_CLOCK,
+            is_compacted=is_compacted,
+            on_progress=bar.show,
+        )
+        return list(verifier.findings())
+
+
+def _print(key: TopicPartition | None, finding: Finding, *, as_json: bool) -> None:
+    if as_json:
+        topic, partition = (None, None) if key is None else key
+        row = {"topic": topic, "partition": partition, **finding.as_json()}
+        print(json.dumps(row))
+        return
+    where = finding.path if finding.byte is None else f"{finding.path} byte {finding.byte:,}"
+    print(f"{finding.severity}: {where}: {finding.what}\n  remedy: {finding.remedy}")

@@ -1,0 +1,25 @@
+"""``tidelog warm``: compile all kernels now, so that nothing waits for a compiler later."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.kernels.runtime.gate import warm
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+
+def run(args: Namespace) -> int:
+    """Compile what is not in the cache yet; print how long each part took, in seconds."""
+    warmed = warm(SYSTEM_CLOCK.monotonic_ns)
+    if args.json:
+        print(json.dumps({name: round(seconds, 3) for name, seconds in warmed}))
+    elif warmed:
+        total = sum(seconds for _, seconds in warmed)
+        print(f"kernels ready in {total:.1f} s: {', '.join(name for name, _ in warmed)}")
+    else:
+        print("numba is not usable here: everything works, in plain and slower Python")
+    return 0

@@ -1,0 +1,194 @@
+"""A data directory opened by a command that changes it, or that only says what it would change.
+
+Owns how ``-d``, topics, ``-o`` and ``--now`` become an open directory. Over an ``OverlayFiles``
+nothing reaches the disk, and the lock of a writer at work does not matter.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tidelog.cli.partition_choice import find_places
+from tidelog.cli.terminal import Progress, counted, format_time
+from tidelog.config.log_config import LogConfig
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.overlay_files import OverlayFiles
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.explain.picture import format_bytes
+from tidelog.explain.plans.operations import RecoveryNotes
+from tidelog.manager.data_directory import DataDirectory
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator, Sequence
+    from typing import Self
+
+    from tidelog.cli.partition_choice import Place
+    from tidelog.env.files import FileSystem
+    from tidelog.env.overlay_files import FileChange
+    from tidelog.explain.plans.operations import ShrunkLog
+    from tidelog.explain.plans.retention_outlook import SegmentOutlook
+    from tidelog.log.loading.load_watch import RecoveryProgress
+    from tidelog.log.retention_pass import DeletedSegment
+
+
+class ClockAt(NamedTuple):
+    """A clock that says one time of day, as ``--now`` gives it; it measures time like any other."""
+
+    time_ms: int
+
+    def now_ms(self) -> int:
+        """Return milliseconds since the Unix epoch."""
+        return self.time_ms
+
+    def monotonic_ns(self) -> int:
+        """Return nanoseconds since some moment."""
+        return SYSTEM_CLOCK.monotonic_ns()
+
+
+class Acting(NamedTuple):
+    """An open directory with the partitions that the command is about."""
+
+    directory: DataDirectory
+    places: list[Place]
+    notes: RecoveryNotes
+    now_ms: int
+
+
+@contextmanager
+def open_to_act(
+    args: Namespace, fs: FileSystem, topics: Sequence[str], partition: int | None = None
+) -> Iterator[Acting]:
+    """Open the data directory that ``args`` name, or that holds the partition they name.
+
+    Settings of ``-o`` go before a topic's own. Progress of a recovery is shown as a bar.
+    """
+    places = find_places(SYSTEM_FILES, args.directory, topics, partition)
+    now_ms = SYSTEM_CLOCK.now_ms() if args.now is None else args.now
+    with RecoveryBar() as bar, _quiet(isinstance(fs, OverlayFiles)):
+        notes = RecoveryNotes(bar.show)
+        with DataDirectory(
+            os.path.dirname(places[0].path),
+            fs=fs,
+            clock=ClockAt(now_ms),
+            rng=random.SystemRandom(),
+            defaults=LogConfig(),
+            overrides=dict(args.options),
+            watcher=notes,
+            distrusts_all=getattr(args, "full", False),
+        ) as directory:
+            yield Acting(directory, places, notes, now_ms)
+
+
+@contextmanager
+def _quiet(is_plan: bool) -> Iterator[None]:  # noqa: FBT001 - the one thing it asks
+    """Keep back, in a plan, log lines that say something was done."""
+    logger = logging.getLogger("tidelog")
+    before = logger.level
+    if is_plan:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+class RecoveryBar:
+    """The bar of whatever log is being recovered."""
+
+    def __init__(self) -> None:
+        self._bar: Progress | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.__exit__(None, None, None)
+
+    def show(self, progress: RecoveryProgress) -> None:
+        """Draw how far the log is."""
+        if self._bar is None:
+            self._bar = Progress("recovering", progress.total_bytes, SYSTEM_CLOCK)
+        self._bar.show(progress.done_bytes, total=progress.total_bytes, left_ms=progress.left_ms)
+
+
+def changes_in(fs: FileSystem, directory: str) -> list[FileChange]:
+    """Return the files under ``directory`` that would change; none where changes are real."""
+    if not isinstance(fs, OverlayFiles):
+        return []
+    return [change for change in fs.changes() if change.path.startswith(directory + "/")]
+
+
+def change_as_json(change: FileChange) -> dict[str, Any]:
+    """Return a change under the names that every command prints."""
+    row: dict[str, Any] = {"file": change.path, "bytesBefore": change.size_before}
+    row["bytesAfter"] = change.size_after
+    return row if change.moved_from is None else {**row, "movedFrom": change.moved_from}
+
+
+def shrunk_as_json(log: ShrunkLog) -> dict[str, Any]:
+    """Return what was, or would be, deleted of a log."""
+    return {
+        "topic": log.topic,
+        "partition": log.partition,
+        "logStartOffset": log.log_start_offset,
+        "logEndOffset": log.log_end_offset,
+        "sizeBytes": log.size_bytes,
+        "freedBytes": log.freed_bytes,
+        "deleted": [
+            {
+                "baseOffset": segment.base_offset,
+                "endOffset": segment.end_offset,
+                "sizeBytes": segment.size_bytes,
+                "reason": segment.reason,
+            }
+            for segment in log.deleted
+        ],
+        "kept": [
+            {
+                "baseOffset": segment.base_offset,
+                "endOffset": segment.end_offset,
+                "sizeBytes": segment.size_bytes,
+                "dueMs": segment.due_ms,
+                "moreBytes": segment.more_bytes,
+                "heldBy": segment.held_by or None,
+            }
+            for segment in log.kept
+        ],
+    }
+
+
+def print_shrunk(log: ShrunkLog, verb: str) -> None:
+    """Print what was (``verb`` "deleted") or would be deleted of a log, a line a segment."""
+    freed = f"{counted(len(log.deleted), 'segment')}, {format_bytes(log.freed_bytes)}"
+    print(
+        f"{log.topic}-{log.partition}: {verb} {freed if log.deleted else 'no segment'};"
+        f" left [{log.log_start_offset:,}, {log.log_end_offset:,}), {format_bytes(log.size_bytes)}"
+    )
+    rows = [(*_place(segment), segment.reason) for segment in log.deleted]
+    rows += [(*_place(kept), f"stays{_outlook_text(kept)}") for kept in log.kept]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(2)]
+    for offsets, size, told in rows:
+        print(f"  {offsets:<{widths[0]}}  {size:>{widths[1]}}  {told}")
+
+
+def _place(segment: DeletedSegment | SegmentOutlook) -> tuple[str, str]:
+    """Return a segment's offsets and its size as text."""
+    offsets = f"[{segment.base_offset:,}, {segment.end_offset:,})"
+    return offsets, format_bytes(segment.size_bytes)
+
+
+def _outlook_text(kept: SegmentOutlook) -> str:
+    """Say until when a segment stays."""
+    ends = []
+    if kept.due_ms is not None:
+        ends.append(f"until {format_time(kept.due_ms)}")
+    if kept.more_bytes is not None:
+        ends.append(f"until the log is {format_bytes(kept.more_bytes)} larger")
+    text = " " + " or ".join(ends) if ends else ""
+    return f"{text}, held by {kept.held_by}" if kept.held_by else text

@@ -1,0 +1,299 @@
+"""The settings of a whole data directory, which Kafka calls broker configs.
+
+Owns those that storage uses, and the broker-level names of the topics' defaults. Must not know
+where values come from. Kafka: ``KafkaConfig``, ``ServerLogConfigs``, ``CleanerConfig``.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import dataclass, replace
+from dataclasses import field as plain_field
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.config.log_config import DAY_MS, MINUTE_MS, SECOND_MS, LogConfig
+from tidelog.config.option import (
+    INT64_MAX,
+    Check,
+    Int32,
+    any_value,
+    at_least,
+    between,
+    check_options,
+    check_value,
+    option,
+    options_of,
+    parse_options,
+    read_value,
+    to_properties,
+)
+from tidelog.errors import InvalidConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tidelog.config.option import Option, Synonym
+
+_LOGGER: Final = logging.getLogger(__name__)
+
+ALL_DIRS: Final = "*"
+STAGED_RETENTION_MS: Final = 7 * DAY_MS
+_MIB: Final = 2**20
+_some_directories: Final = Check("a list of one or more directories", bool)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """Settings of a data directory; ``log_defaults`` are those of topics that set none.
+
+    Source: Kafka KafkaConfig.
+    """
+
+    log_dir: tuple[str, ...] = option(
+        "log.dir",
+        ("/tmp/kafka-logs",),  # noqa: S108 - Kafka's default
+        _some_directories,
+        "Data directory, if log.dirs is not set.",
+    )
+    log_dirs: tuple[str, ...] | None = option(
+        "log.dirs",
+        None,
+        Check(_some_directories.valid, lambda dirs: dirs is None or bool(dirs)),
+        "Data directories.",
+    )
+    cordoned_log_dirs: tuple[str, ...] = option(
+        "cordoned.log.dirs",
+        (),
+        any_value,
+        "Directories of log.dirs that get no new partitions; *: all.",
+    )
+    num_recovery_threads_per_data_dir: Int32 = option(
+        "num.recovery.threads.per.data.dir",
+        2,
+        at_least(1),
+        "At most so many threads for each directory load its logs at start, and close them.",
+    )
+    log_retention_check_interval_ms: int = option(
+        "log.retention.check.interval.ms",
+        5 * MINUTE_MS,
+        at_least(1),
+        "Time in ms between two looks for expired segments.",
+    )
+    log_flush_scheduler_interval_ms: int = option(
+        "log.flush.scheduler.interval.ms",
+        INT64_MAX,
+        any_value,
+        "Time in ms between two looks for logs to be flushed by flush.ms.",
+    )
+    log_flush_offset_checkpoint_interval_ms: Int32 = option(
+        "log.flush.offset.checkpoint.interval.ms",
+        MINUTE_MS,
+        at_least(0),
+        "Time in ms between two writes of the recovery points.",
+    )
+    log_flush_start_offset_checkpoint_interval_ms: Int32 = option(
+        "log.flush.start.offset.checkpoint.interval.ms",
+        MINUTE_MS,
+        at_least(0),
+        "Time in ms between two writes of the log start offsets.",
+    )
+    log_initial_task_delay_ms: int = option(
+        "log.initial.task.delay.ms",
+        30 * SECOND_MS,
+        at_least(0),
+        "Time in ms after the start before background tasks begin.",
+    )
+    log_dir_failure_timeout_ms: int = option(
+        "log.dir.failure.timeout.ms",
+        30 * SECOND_MS,
+        at_least(1),
+        "Time in ms to report a failed directory before the broker stops.",
+    )
+    log_cleaner_enable: bool = option(
+        "log.cleaner.enable", True, any_value, "Whether logs are compacted."
+    )
+    log_cleaner_threads: Int32 = option(
+        "log.cleaner.threads", 1, at_least(0), "Threads that compact logs."
+    )
+    log_cleaner_dedupe_buffer_size: int = option(
+        "log.cleaner.dedupe.buffer.size",
+        128 * _MIB,
+        any_value,
+        "Bytes for the offset maps of all cleaner threads.",
+    )
+    log_cleaner_io_buffer_load_factor: float = option(
+        "log.cleaner.io.buffer.load.factor",
+        0.9,
+        any_value,
+        "Share of the offset map that may be filled.",
+    )
+    log_cleaner_io_buffer_size: Int32 = option(
+        "log.cleaner.io.buffer.size",
+        _MIB // 2,
+        at_least(0),
+        "Bytes for the read and write buffers of all cleaner threads.",
+    )
+    log_cleaner_io_max_bytes_per_second: float = option(
+        "log.cleaner.io.max.bytes.per.second",
+        sys.float_info.max,
+        any_value,
+        "Bytes a second that cleaners read and write, on average.",
+    )
+    log_cleaner_backoff_ms: int = option(
+        "log.cleaner.backoff.ms",
+        15 * SECOND_MS,
+        at_least(0),
+        "Time in ms that a cleaner waits when there is nothing to clean.",
+    )
+    producer_id_expiration_ms: Int32 = option(
+        "producer.id.expiration.ms",
+        DAY_MS,
+        at_least(1),
+        "Time in ms after its last batch at which a producer's state is dropped.",
+    )
+    producer_id_expiration_check_interval_ms: Int32 = option(
+        "producer.id.expiration.check.interval.ms",
+        10 * MINUTE_MS,
+        at_least(1),
+        "Time in ms between two looks for expired producers.",
+    )
+    transaction_partition_verification_enable: bool = option(
+        "transaction.partition.verification.enable",
+        True,
+        any_value,
+        "Whether a batch of a transaction is accepted only once its transaction is verified.",
+    )
+    transaction_max_timeout_ms: Int32 = option(
+        "transaction.max.timeout.ms",
+        15 * MINUTE_MS,
+        at_least(1),
+        "Time in ms that a transaction may take; it is late after five minutes more.",
+    )
+    transactional_id_expiration_ms: Int32 = option(
+        "transactional.id.expiration.ms",
+        7 * DAY_MS,
+        at_least(1),
+        "Time in ms without use after which a transactional id is forgotten.",
+    )
+    replica_high_watermark_checkpoint_interval_ms: int = option(
+        "replica.high.watermark.checkpoint.interval.ms",
+        5 * SECOND_MS,
+        any_value,
+        "Time in ms between two writes of the high watermarks.",
+    )
+    background_threads: Int32 = option(
+        "background.threads", 10, at_least(1), "Threads for background tasks."
+    )
+    tidelog_reserve_bytes: int = option(
+        "tidelog.reserve.bytes",
+        0,
+        at_least(0),
+        "Free bytes of a disk at which its directories take no more appends; 0: off.",
+    )
+    tidelog_retention_disk_percent: Int32 = option(
+        "tidelog.retention.disk.percent",
+        0,
+        between(0, 100),
+        "Share of the space that logs have or could have on their disk above which the oldest"
+        " segments of a directory go, whatever their topics keep; 0: off.",
+    )
+    tidelog_metrics_interval_ms: int = option(
+        "tidelog.metrics.interval.ms",
+        10 * SECOND_MS,
+        at_least(100),
+        "Time in ms between two writes of the file that tidelog metrics prints.",
+    )
+    tidelog_staged_retention_ms: int = option(
+        "tidelog.staged.retention.ms",
+        STAGED_RETENTION_MS,
+        at_least(MINUTE_MS),
+        "Time in ms after which a staged file that nobody has written to is removed.",
+    )
+    log_defaults: LogConfig = plain_field(default_factory=LogConfig)
+
+    def __post_init__(self) -> None:
+        check_options(self, self._conflicts())
+
+    @classmethod
+    def parse(cls, properties: Mapping[str, str]) -> BrokerConfig:
+        """Read Kafka-style properties; raise one InvalidConfig that names every bad key.
+
+        Takes the broker-level names of topic settings too, such as ``log.retention.hours``.
+        """
+        own_names = {known.name for known in options_of(cls)}
+        own = {n: t for n, t in properties.items() if n in own_names or n not in _SYNONYMS}
+        problems: tuple[str, ...] = ()
+        defaults = LogConfig()
+        try:
+            defaults = parse_log_defaults(properties)
+        except InvalidConfig as error:
+            problems = error.problems
+        try:
+            config = parse_options(cls, own, log_defaults=defaults)
+        except InvalidConfig as error:
+            raise InvalidConfig((*problems, *error.problems)) from None
+        if problems:
+            raise InvalidConfig(problems)
+        if not config.log_cleaner_enable or config.log_cleaner_threads < 1:
+            _LOGGER.warning("cleaner-off threads=%d", config.log_cleaner_threads)
+        return config
+
+    def to_properties(self) -> dict[str, str]:
+        """Return the settings that differ from their defaults, without ``log_defaults``."""
+        return to_properties(self)
+
+    def with_log_defaults(self, defaults: LogConfig) -> BrokerConfig:
+        """Return the same with other settings for topics that set none."""
+        return replace(self, log_defaults=defaults)
+
+    @property
+    def data_directories(self) -> tuple[str, ...]:
+        """The directories that hold logs."""
+        return self.log_dir if self.log_dirs is None else self.log_dirs
+
+    def _conflicts(self) -> Iterator[str]:
+        cordoned = set(self.cordoned_log_dirs)
+        if ALL_DIRS in cordoned and len(cordoned) > 1:
+            yield "cordoned.log.dirs: * stands for all and must be alone"
+        elif unknown := cordoned - {ALL_DIRS, *self.data_directories}:
+            yield f"cordoned.log.dirs: not in log.dirs: {', '.join(sorted(unknown))}"
+        if self.log_cleaner_dedupe_buffer_size <= _MIB * self.log_cleaner_threads:
+            yield "log.cleaner.dedupe.buffer.size: must be more than 1 MiB for each cleaner thread"
+
+
+def parse_log_defaults(properties: Mapping[str, str]) -> LogConfig:
+    """Read the defaults of topic settings from their broker-level names; ignore other names.
+
+    Of several names for one setting the strongest that is given counts. Raises InvalidConfig.
+    """
+    values: dict[str, Any] = {}
+    problems: list[str] = []
+    for known in options_of(LogConfig):
+        given = [synonym for synonym in known.synonyms if synonym.name in properties]
+        if given:
+            try:
+                values[known.field] = _default_of(known, given[0], properties[given[0].name])
+            except ValueError as error:
+                problems.append(f"{given[0].name}: {error}")
+    try:
+        defaults = LogConfig(**values)
+    except InvalidConfig as error:
+        problems += error.problems
+    if problems:
+        raise InvalidConfig(tuple(problems))
+    return defaults
+
+
+def _default_of(known: Option, synonym: Synonym, text: str) -> object:
+    value = read_value(known, text, synonym.factor)
+    if known.name == "retention.ms":
+        # On broker level any negative means never, and zero is refused.
+        if value == 0:
+            raise ValueError("0 would expire every segment at once")
+        value = max(value, -1)
+    check_value(known, value)
+    return value
+
+
+_SYNONYMS: Final = frozenset(s.name for known in options_of(LogConfig) for s in known.synonyms)

@@ -1,0 +1,110 @@
+"""Settings as users give them: by broker-level and topic-level names, from several places.
+
+Owns which of several places wins and what a name means. Must not read files or the environment.
+Kafka: ``DynamicBrokerConfig`` decides the same for its places.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.log_config import LogConfig
+from tidelog.config.option import options_of
+from tidelog.errors import InvalidConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VARIABLE_PREFIX: Final = "TIDELOG_"
+"""``TIDELOG_LOG_RETENTION_MS`` is ``log.retention.ms``."""
+
+_BROKER: Final = {known.name for known in options_of(BrokerConfig)}
+_SYNONYMS: Final = {s.name for known in options_of(LogConfig) for s in known.synonyms}
+_TOPIC_ONLY: Final = {known.name for known in options_of(LogConfig)} - _SYNONYMS
+
+_DYNAMIC_BROKER: Final = frozenset(
+    {
+        "cordoned.log.dirs",
+        "num.recovery.threads.per.data.dir",
+        "log.cleaner.threads",
+        "log.cleaner.dedupe.buffer.size",
+        "log.cleaner.io.buffer.load.factor",
+        "log.cleaner.io.buffer.size",
+        "log.cleaner.io.max.bytes.per.second",
+        "log.cleaner.backoff.ms",
+        "transaction.partition.verification.enable",
+        "producer.id.expiration.ms",
+        "tidelog.reserve.bytes",
+        "tidelog.retention.disk.percent",
+    }
+)
+
+
+def broker_config(properties: Mapping[str, str]) -> BrokerConfig:
+    """Return the broker settings that ``properties`` give.
+
+    A topic-level name, such as ``retention.ms``, sets the default of all topics, and goes before
+    the broker-level names of the same setting. Raises one InvalidConfig that names every bad key.
+    """
+    topic_level = {name: text for name, text in properties.items() if name in _TOPIC_ONLY}
+    others = {name: text for name, text in properties.items() if name not in _TOPIC_ONLY}
+    problems: list[str] = []
+    config = BrokerConfig()
+    try:
+        config = BrokerConfig.parse(others)
+    except InvalidConfig as error:
+        problems += error.problems
+    try:
+        defaults = config.log_defaults.with_overrides(topic_level)
+    except InvalidConfig as error:
+        problems += error.problems
+    if problems:
+        raise InvalidConfig(tuple(problems))
+    return config.with_log_defaults(defaults)
+
+
+def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings among environment variables, under Kafka's names.
+
+    Each variable that begins with the prefix is taken for a setting; whoever parses the result
+    tells of names that are none.
+    """
+    return {
+        name.removeprefix(VARIABLE_PREFIX).lower().replace("_", "."): text
+        for name, text in environment.items()
+        if name.startswith(VARIABLE_PREFIX)
+    }
+
+
+def from_keywords(keywords: Mapping[str, object]) -> dict[str, str]:
+    """Return keyword arguments as settings: ``retention_ms=5`` is ``retention.ms``.
+
+    True and False, and sequences of text, become what a file would hold.
+    """
+    return {name.replace("_", "."): _as_text(value) for name, value in keywords.items()}
+
+
+def is_dynamic(name: str) -> bool:
+    """Say whether a running process takes another value. Source: Kafka DynamicBrokerConfig.
+
+    Of several broker-level names of a topic's setting the first is dynamic.
+    """
+    first = {known.synonyms[0].name for known in options_of(LogConfig) if known.synonyms}
+    return name in _DYNAMIC_BROKER or name in first or name in _TOPIC_ONLY
+
+
+def check_dynamic(old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    """Raise one InvalidConfig that names every setting that differs and cannot change."""
+    changed = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
+    fixed = sorted(name for name in changed if not is_dynamic(name))
+    if fixed:
+        raise InvalidConfig(tuple(f"{name}: takes effect at the next start" for name in fixed))
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return ",".join(str(part) for part in value)
+    return str(value)

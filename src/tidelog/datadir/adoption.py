@@ -1,0 +1,98 @@
+"""Topics that lie in a data directory without being in its catalogue, as Kafka leaves them.
+
+Owns what such a topic is taken for: partitions by the names of directories, the id by their
+``partition.metadata``. Must not know locks or how the catalogue is kept.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from tidelog.codec.metadata_files import (
+    PARTITION_METADATA_FILE,
+    format_uuid,
+    read_partition_metadata,
+)
+from tidelog.datadir.catalogue import (
+    INTERNAL_SETTINGS,
+    METADATA_TOPIC,
+    NO_SETTINGS,
+    Topic,
+)
+from tidelog.datadir.partition_directories import live_partitions, random_id
+from tidelog.segment.filenames import log_directory_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from random import Random
+    from uuid import UUID
+
+    from tidelog.datadir.catalogue import Catalogue
+    from tidelog.env.files import FileSystem
+    from tidelog.segment.filenames import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+
+def adopt(
+    fs: FileSystem, data_dir: str, catalogue: Catalogue, *, directory_id: UUID, rng: Random
+) -> Catalogue:
+    """Return ``catalogue`` with every live partition of the directory in it; changes no file.
+
+    The settings of a topic so found are unknown: Kafka keeps them elsewhere.
+
+    A topic whose partitions have no id on disk gets a new one, which is the topic's from the moment
+    one of its logs is loaded. A partition that has another id than its topic is adopted all the
+    same: loading it says so, and nothing else is in its way.
+    """
+    listed = {(topic.name, n) for topic in catalogue.topics.values() for n in topic.partitions}
+    found: dict[str, list[int]] = {}
+    doomed = set(deleted_partitions(fs, data_dir, catalogue))
+    for key in live_partitions(fs, data_dir):
+        if key not in listed and key not in doomed and key.topic != METADATA_TOPIC:
+            found.setdefault(key.topic, []).append(key.partition)
+    topics = []
+    for name, numbers in found.items():
+        known = catalogue.topics.get(name)
+        topic_id = _topic_id(fs, data_dir, name, numbers) if known is None else known.topic_id
+        partitions = dict.fromkeys(numbers, directory_id)
+        config = INTERNAL_SETTINGS.get(name, NO_SETTINGS)
+        topics.append(
+            Topic(name, topic_id or random_id(rng), partitions, dict(config), is_adopted=True)
+        )
+    return catalogue.adopting(topics)
+
+
+def tell_adopted(data_dir: str, known: Catalogue, adopted: Catalogue) -> None:
+    """Log the topics that were not known: Kafka wrote them, or the catalogue was lost."""
+    for name, topic in sorted(adopted.topics.items()):
+        if name not in known.topics:
+            _log.warning(
+                "topic-adopted directory=%s topic=%s partitions=%d topic_id=%s unknown=%s",
+                *(data_dir, name, len(topic.partitions), format_uuid(topic.topic_id)),
+                ",".join(topic.unknown_settings),
+            )
+
+
+def deleted_partitions(
+    fs: FileSystem, data_dir: str, catalogue: Catalogue
+) -> Iterator[TopicPartition]:
+    """Yield the partitions whose topic was deleted, by a process that ended before they went."""
+    if not catalogue.deleted:
+        return
+    for key in live_partitions(fs, data_dir):
+        path = os.path.join(data_dir, log_directory_name(*key), PARTITION_METADATA_FILE)
+        if read_partition_metadata(fs, path) in catalogue.deleted:
+            yield key
+
+
+def _topic_id(fs: FileSystem, data_dir: str, name: str, numbers: list[int]) -> UUID | None:
+    """Return the first id that a partition of the topic has on disk."""
+    for number in numbers:
+        path = os.path.join(data_dir, f"{name}-{number}", PARTITION_METADATA_FILE)
+        topic_id = read_partition_metadata(fs, path)
+        if topic_id is not None:
+            return topic_id
+    return None

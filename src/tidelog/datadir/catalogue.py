@@ -1,0 +1,259 @@
+"""The topics of a data directory: one small durable file, ``tidelog.topics.json``.
+
+Owns what a topic is (name, id, partitions, settings) and the form of that file. Must not know logs
+or locks. Kafka keeps the same facts in its cluster metadata; a directory that Kafka wrote has no
+such file, so topics are then adopted from directory names and ``partition.metadata``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.codec.checkpoint_file import replace_file
+from tidelog.codec.metadata_files import format_uuid, parse_uuid
+from tidelog.config.log_config import DELETION_SETTINGS
+from tidelog.config.option import INT32_MAX
+from tidelog.errors import InvalidTopic, KafkaStorageError, TopicAlreadyExists
+from tidelog.segment.filenames import check_topic_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from uuid import UUID
+
+    from tidelog.config.log_config import LogConfig
+    from tidelog.env.files import FileSystem
+
+NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
+CATALOGUE_FILE: Final = "tidelog.topics.json"
+CATALOGUE_VERSION: Final = 2
+"""The newest form. Version 1 cannot say that settings are unknown; a file that need not say it is
+written as version 1, so that older releases read it."""
+METADATA_TOPIC: Final = "__cluster_metadata"
+"""Kafka's own log of its cluster, which no log manager touches."""
+INTERNAL_SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
+    "__consumer_offsets": {"cleanup.policy": "compact"},
+    "__transaction_state": {"cleanup.policy": "compact"},
+}
+"""What is known of Kafka's internal topics without their configuration: a broker sets this."""
+
+_READABLE_VERSIONS: Final = (1, CATALOGUE_VERSION)
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}")
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic as this data directory knows it.
+
+    ``partitions`` maps each partition number to the ``directory.id`` that holds it; ``config``
+    holds the settings that differ from the defaults, under Kafka's names. ``revision`` counts the
+    changes: where the catalogues of two directories differ, the higher one is the later one.
+    ``is_adopted``: the topic was found in the directory, as Kafka leaves it, without its settings;
+    only those in ``config`` are known.
+    """
+
+    name: str
+    topic_id: UUID
+    partitions: Mapping[int, UUID]
+    config: Mapping[str, str] = field(default_factory=dict)
+    revision: int = 0
+    is_adopted: bool = False
+
+    @property
+    def unknown_settings(self) -> tuple[str, ...]:
+        """The settings about deletion that nobody has given, by Kafka's names."""
+        if not self.is_adopted:
+            return ()
+        return tuple(name for name in DELETION_SETTINGS if name not in self.config)
+
+    def config_in_force(
+        self, defaults: LogConfig, overrides: Mapping[str, str] = NO_SETTINGS
+    ) -> LogConfig:
+        """Return the settings of the topic's logs.
+
+        ``defaults`` stand for what the topic does not set, but never for an unknown setting about
+        deletion. ``overrides`` go before the topic's own. Raises InvalidConfig.
+        """
+        config = defaults.with_overrides(self.config).with_overrides(overrides)
+        return config.without([name for name in self.unknown_settings if name not in overrides])
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the topic's entry in the catalogue file."""
+        entry: dict[str, Any] = {
+            "name": self.name,
+            "id": format_uuid(self.topic_id),
+            "partitions": {
+                str(number): format_uuid(directory_id)
+                for number, directory_id in sorted(self.partitions.items())
+            },
+            "config": dict(sorted(self.config.items())),
+        }
+        if self.is_adopted:
+            entry["adopted"] = True
+        return {**entry, "revision": self.revision} if self.revision else entry
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Topic:
+        """Read one entry of the catalogue file.
+
+        Raises ValueError, KeyError, TypeError or AttributeError for an entry of another form, and
+        InvalidTopic for a name that Kafka does not allow: names become paths.
+        """
+        name = entry["name"]
+        if not isinstance(name, str):
+            raise TypeError(f"the topic name {name!r} is not text")
+        check_topic_name(name)
+        return cls(
+            name=name,
+            topic_id=parse_uuid(entry["id"]),
+            partitions={
+                _partition_number(number): parse_uuid(directory_id)
+                for number, directory_id in entry["partitions"].items()
+            },
+            config={str(key): str(value) for key, value in entry["config"].items()},
+            revision=int(entry.get("revision", 0)),
+            is_adopted=bool(entry.get("adopted", False)),
+        )
+
+    def changed(
+        self,
+        *,
+        partitions: Mapping[int, UUID] | None = None,
+        config: Mapping[str, str] | None = None,
+    ) -> Topic:
+        """Return the topic with other partitions or settings, as a later revision."""
+        return replace(
+            self,
+            partitions=self.partitions if partitions is None else partitions,
+            config=self.config if config is None else config,
+            revision=self.revision + 1,
+        )
+
+
+def _partition_number(text: str) -> int:
+    if _NUMBER.fullmatch(text) is None or int(text) > INT32_MAX:
+        raise ValueError(f"{text!r} is not a partition number")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """All topics of one data directory; a change makes a new value, written whole.
+
+    ``deleted`` holds the ids of topics that are gone while a directory of theirs may be left: such
+    a directory is no topic to be adopted.
+    """
+
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+    deleted: frozenset[UUID] = frozenset()
+
+    def with_topic(self, topic: Topic) -> Catalogue:
+        """Add a topic.
+
+        Raises TopicAlreadyExists where the name is taken, InvalidTopic where it differs from
+        another one only by dots for underscores, which metric names do not tell apart. Source:
+        Kafka Topic.hasCollision.
+        """
+        if topic.name in self.topics:
+            raise TopicAlreadyExists(f"topic {topic.name} exists")
+        plain = topic.name.replace(".", "_")
+        for name in self.topics:
+            if name.replace(".", "_") == plain:
+                raise InvalidTopic(
+                    f"topic {topic.name} collides with {name}: their metrics have the same name"
+                )
+        return replace(self, topics={**self.topics, topic.name: topic})
+
+    def replacing(self, topic: Topic) -> Catalogue:
+        """Put a topic in the place of the one of its name."""
+        return replace(self, topics={**self.topics, topic.name: topic})
+
+    def without(self, name: str) -> Catalogue:
+        """Take a topic away, and note that it was deleted."""
+        topics = dict(self.topics)
+        gone = topics.pop(name)
+        return replace(self, topics=topics, deleted=self.deleted | {gone.topic_id})
+
+    def merged(self, other: Catalogue) -> Catalogue:
+        """Return what two directories know together; a deletion and a later revision win."""
+        deleted = self.deleted | other.deleted
+        topics: dict[str, Topic] = {}
+        for topic in (*self.topics.values(), *other.topics.values()):
+            known = topics.get(topic.name)
+            if topic.topic_id in deleted or (known and known.revision >= topic.revision):
+                continue
+            topics[topic.name] = topic
+        return Catalogue(topics, deleted)
+
+    def adopting(self, found: Iterable[Topic]) -> Catalogue:
+        """Add partitions and topics that lie in the directory but are not listed here."""
+        topics = dict(self.topics)
+        for topic in found:
+            known = topics.get(topic.name)
+            if known is None:
+                topics[topic.name] = topic
+            else:
+                partitions = {**topic.partitions, **known.partitions}
+                topics[topic.name] = replace(known, partitions=partitions)
+        return replace(self, topics=topics)
+
+
+def read_catalogue(fs: FileSystem, data_dir: str) -> Catalogue:
+    """Read the catalogue; an absent file is an empty catalogue.
+
+    Raises:
+        KafkaStorageError: the file does not read; nothing is guessed from half a catalogue.
+    """
+    path = os.path.join(data_dir, CATALOGUE_FILE)
+    try:
+        content = json.loads(fs.read(path))
+        if content["version"] not in _READABLE_VERSIONS:
+            raise KafkaStorageError(
+                f"{path} has version {content['version']}; this tidelog reads up to"
+                f" {CATALOGUE_VERSION}"
+            )
+        topics = [Topic.from_json(entry) for entry in content["topics"]]
+        deleted = frozenset(parse_uuid(text) for text in content.get("deleted", ()))
+    except FileNotFoundError:
+        return Catalogue()
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        InvalidTopic,
+    ) as error:
+        raise KafkaStorageError(
+            f"{path} does not read: {_reason(error)}; without it"
+            " topics are adopted from their directories, and their settings are lost"
+        ) from error
+    by_name = {topic.name: topic for topic in topics}
+    if len(by_name) != len(topics):
+        raise KafkaStorageError(f"{path} names a topic twice")
+    return Catalogue(by_name, deleted)
+
+
+def _reason(error: Exception) -> str:
+    """Say why a catalogue does not read; a KeyError says no more than the name it misses."""
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
+
+
+def _needs_version_2(catalogue: Catalogue) -> bool:
+    return any(topic.is_adopted for topic in catalogue.topics.values())
+
+
+def write_catalogue(fs: FileSystem, data_dir: str, catalogue: Catalogue) -> None:
+    """Replace the catalogue durably: a reader sees the old one or the new one, never a part."""
+    content: dict[str, Any] = {
+        "version": CATALOGUE_VERSION if _needs_version_2(catalogue) else 1,
+        "topics": [topic.as_json() for _, topic in sorted(catalogue.topics.items())],
+    }
+    if catalogue.deleted:
+        content["deleted"] = sorted(map(format_uuid, catalogue.deleted))
+    text = json.dumps(content, indent=2) + "\n"
+    replace_file(fs, os.path.join(data_dir, CATALOGUE_FILE), text.encode())

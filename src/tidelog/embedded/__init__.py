@@ -1,0 +1,1 @@
+"""Logs that a program opens, reads and appends to in its own process."""

@@ -1,0 +1,238 @@
+"""The door for programs: topics, appends, reads and waits for more, in one object.
+
+Owns the scheduler that a process needs, and the words a program uses. Must not know how anything is
+done. Kafka has no such object: a program there is a client of a broker.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.codec.compression import Codec
+from tidelog.errors import KafkaStorageError
+from tidelog.log.log_reads import FetchIsolation
+from tidelog.manager import staged
+from tidelog.manager.topic_writer import TopicWriter, check_types
+from tidelog.records.partitioner import partition_for_key
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import Self
+
+    from tidelog.config.log_config import LogConfig
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.env.scheduler import ThreadScheduler
+    from tidelog.manager.log_manager import LogManager
+    from tidelog.manager.partition import Partition
+    from tidelog.records.json.json_record import NewRecord
+    from tidelog.records.record import Header, Record
+    from tidelog.staging.staged_file import StagedFile
+
+MOVE_LOOK_MS: Final = 50
+LOOK_AGAIN_MS: Final = 1000
+"""How long a reader that follows waits at most before it looks again."""
+
+
+class Appended(NamedTuple):
+    """Where a record went."""
+
+    partition: int
+    offset: int
+
+
+class Logs:
+    """The topics of one or several data directories, open for reading and writing.
+
+    Any thread may use it. Retention, compaction, flushing and checkpoints go on in background.
+    ``close``, or leaving the ``with``, flushes and closes everything. What was appended survives
+    the end of the process at any moment, and a power cut once ``flush`` has returned.
+    """
+
+    def __init__(self, manager: LogManager, scheduler: ThreadScheduler) -> None:
+        self.manager = manager
+        self._scheduler = scheduler
+        self._turns = itertools.count()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Topics
+
+    def topics(self) -> dict[str, Topic]:
+        """Return every topic by name, those that Kafka made included."""
+        return self.manager.topics()
+
+    def topic(self, name: str) -> Topic:
+        """Return one topic; raise UnknownTopicOrPartition where there is none."""
+        return self.manager.topic(name)
+
+    def config_of(self, topic: str) -> LogConfig:
+        """Return the settings in force for a topic."""
+        return self.manager.config_of(topic)
+
+    def create_topic(
+        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
+    ) -> Topic:
+        """Create a topic of empty logs, durably; see ``LogManager.create_topic``."""
+        return self.manager.create_topic(name, partitions, config)
+
+    def alter_topic(
+        self, name: str, settings: Mapping[str, str], unset: Collection[str] = ()
+    ) -> Topic:
+        """Change a topic's settings; raise InvalidConfig, or UnknownTopicOrPartition."""
+        return self.manager.alter_topic(name, settings, unset)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic; its files go after ``file.delete.delay.ms``."""
+        self.manager.delete_topic(name)
+
+    def move_partition(
+        self, topic: str, partition: int, path: str | os.PathLike[str], *, wait: bool = True
+    ) -> None:
+        """Move a partition to another of the directories; appends and reads go on meanwhile.
+
+        Without ``wait`` it is only begun, and also goes on after the next start.
+
+        Raises:
+            UnknownTopicOrPartition, LogDirNotFound, InvalidReplicaAssignment: nothing was begun.
+            KafkaStorageError: a directory is offline, or the move failed and was given up.
+        """
+        target = os.path.abspath(path)
+        self.manager.move_partition(topic, partition, target)
+        bell = self.manager.parts.bell
+        while wait and self.manager.get_log(topic, partition, is_future=True) is not None:
+            bell.wait(bell.rings, MOVE_LOOK_MS)
+        if wait and os.path.dirname(self.partition(topic, partition).log.directory) != target:
+            raise KafkaStorageError(f"{topic}-{partition} was not moved to {target}")
+
+    def partition(self, topic: str, partition: int) -> Partition:
+        """Return one partition, for batches and for what is not offered here."""
+        return self.manager.partition(topic, partition)
+
+    def partitions(self, topic: str) -> Iterator[Partition]:
+        """Yield all partitions of a topic, in order of their numbers."""
+        return self.manager.partitions(topic)
+
+    # Writing
+
+    def append(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Iterable[Header] = (),
+        timestamp: int | None = None,
+        partition: int | None = None,
+    ) -> Appended:
+        """Append one record; for many, ``append_all`` is far quicker.
+
+        Args:
+            topic: an existing topic.
+            value: the record's value.
+            key: its key, which also chooses the partition, as Kafka's producers do.
+            headers: names and values.
+            timestamp: in ms since the epoch; None: now.
+            partition: where it goes, instead of where the key says; without a key, any.
+
+        Raises:
+            InvalidArgument: a part of the record is of a wrong type.
+            UnknownTopicOrPartition, InvalidRecord, InvalidTimestamp, MessageTooLarge: not taken.
+            KafkaStorageError: the disk is full or failed.
+        """
+        pairs = tuple(headers)
+        check_types(key, value, pairs, timestamp)
+        numbers = sorted(self.topic(topic).partitions)
+        if partition is None:
+            turn = next(self._turns) % len(numbers)
+            chosen = numbers[turn] if key is None else partition_for_key(key, numbers[-1] + 1)
+        else:
+            chosen = partition
+        now_ms = self.manager.parts.machine.clock.now_ms()
+        record = (now_ms if timestamp is None else timestamp, key, value, pairs)
+        info = self.partition(topic, chosen).append_records([record])
+        return Appended(chosen, info.last_offset)
+
+    def append_all(
+        self, topic: str, records: Iterable[NewRecord], *, codec: Codec = Codec.NONE
+    ) -> int:
+        """Append records in batches and make them durable; return how many."""
+        writer = self.writer(topic, codec=codec)
+        for record in records:
+            writer.append(record)
+        writer.flush()
+        return writer.records
+
+    def writer(self, topic: str, *, codec: Codec = Codec.NONE) -> TopicWriter:
+        """Return a writer that spreads records over a topic's partitions, as producers do."""
+        clock = self.manager.parts.machine.clock
+        return TopicWriter(self, topic, clock=clock, codec=codec)
+
+    def commit_staged(self, path: str, files: Sequence[StagedFile]) -> int:
+        """Append the staged files of one of the directories; see ``staged.commit_staged``."""
+        return staged.commit_staged(self, self.manager.parts.machine.fs, path, files)
+
+    def flush(self) -> None:
+        """Make all that was appended durable, and let readers of other processes see it."""
+        self.manager.flush()
+
+    # Reading
+
+    def read(
+        self,
+        topic: str,
+        partition: int = 0,
+        start_offset: int | None = None,
+        *,
+        isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK,
+    ) -> Iterator[Record]:
+        """Yield the records of a partition from ``start_offset`` on, up to its end as of then.
+
+        Raises OffsetOutOfRange below the log start and above the log end.
+        """
+        log = self.partition(topic, partition).log
+        return log.records(start_offset, isolation=isolation)
+
+    def follow(
+        self,
+        topic: str,
+        partition: int = 0,
+        start_offset: int | None = None,
+        *,
+        idle_ms: int | None = None,
+        isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK,
+    ) -> Iterator[Record]:
+        """Yield records as ``read`` does, then wait for new ones and yield those.
+
+        Ends when nothing came for ``idle_ms``; never if that is None. Raises
+        UnknownTopicOrPartition once the topic is deleted, KafkaStorageError once this is closed.
+        """
+        bell, clock = self.manager.parts.bell, self.manager.parts.machine.clock
+        found = self.partition(topic, partition)
+        offset = found.log.log_start_offset if start_offset is None else start_offset
+        last_ns = clock.monotonic_ns()
+        while True:
+            seen = bell.rings
+            for record in found.log.records(offset, isolation=isolation):
+                yield record
+                offset = record.offset + 1
+                last_ns = clock.monotonic_ns()
+            waited_ms = (clock.monotonic_ns() - last_ns) // 1_000_000
+            if idle_ms is not None and waited_ms >= idle_ms:
+                return
+            left_ms = LOOK_AGAIN_MS if idle_ms is None else idle_ms - waited_ms
+            bell.wait(seen, min(left_ms, LOOK_AGAIN_MS))
+
+    # The end
+
+    def close(self) -> None:
+        """Flush and close all logs, leave the directories in order; a second call does nothing."""
+        try:
+            self.manager.shutdown()
+        finally:
+            self._scheduler.shutdown()

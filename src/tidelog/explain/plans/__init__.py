@@ -1,0 +1,1 @@
+"""What compaction, retention and recovery would do, told before they do it."""

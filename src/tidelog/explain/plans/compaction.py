@@ -1,0 +1,147 @@
+"""What a cleaning of a log does, or would do: the same code for both, told as values.
+
+Owns the facts told of one cleaning by hand, and what is known of a log's cleanings. Must not know
+how they are printed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
+from tidelog.cleaner.cleaner_checkpoints import CleanerCheckpoints
+from tidelog.cleaner.failed_cleanings_file import read_failures, write_failures
+from tidelog.cleaner.pick import examine
+from tidelog.cleaner.throttle import Pace
+from tidelog.config.broker_config import BrokerConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from tidelog.cleaner.cleaning_result import Dropped
+    from tidelog.cleaner.failed_cleanings import Failure
+    from tidelog.cleaner.pick import LogToClean
+    from tidelog.cleaner.stats import Tally
+    from tidelog.env.clock import Clock
+    from tidelog.env.scheduler import Scheduler
+    from tidelog.manager.data_directory import DataDirectory
+
+PIECE_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionFacts:
+    """One log and its cleaning: ``to_clean`` as it was before, ``end_offset`` where it ended.
+
+    ``tally`` is None where nothing was done: the log is not compacted, or nothing is dirty.
+    ``size_bytes`` is the log's size before.
+    """
+
+    topic: str
+    partition: int
+    is_compacted: bool
+    to_clean: LogToClean
+    end_offset: int
+    size_bytes: int
+    tally: Tally | None
+    failure: Failure | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the cleaning reached all that may be cleaned; else another one goes on."""
+        return self.end_offset >= self.to_clean.cleanable.first_uncleanable_offset
+
+    @property
+    def freed_bytes(self) -> int:
+        """Bytes that go."""
+        return 0 if self.tally is None else self.tally.bytes_read - self.tally.bytes_written
+
+    @property
+    def true_dirty_ratio(self) -> float | None:
+        """Share of the bytes read that goes, which only a look at all keys can tell."""
+        if self.tally is None or not self.tally.bytes_read:
+            return None
+        return self.freed_bytes / self.tally.bytes_read
+
+
+class Compaction:
+    """Cleans the logs of an open data directory by hand, one cleaning each.
+
+    ``is_plan``: nothing is written, and ``on_dropped`` is told of each record that would go.
+    """
+
+    def __init__(
+        self,
+        directory: DataDirectory,
+        *,
+        now_ms: int,
+        clock: Clock,
+        scheduler: Scheduler,
+        rng: Random,
+        is_plan: bool,
+        on_dropped: Callable[[Dropped], None] = lambda _: None,
+    ) -> None:
+        self._directory = directory
+        self._now_ms = now_ms
+        self._is_plan = is_plan
+        self._on_dropped = on_dropped
+        self._checkpoints = CleanerCheckpoints(directory.fs)
+        config = BrokerConfig()
+        settings = CleanerSettings(
+            config.log_cleaner_dedupe_buffer_size, config.log_cleaner_io_buffer_load_factor
+        )
+        pace = Pace(PIECE_BYTES, lambda: None)
+        self._cleaner = Cleaner(settings, clock=clock, scheduler=scheduler, rng=rng, pace=pace)
+
+    def examine(self, topic: str, partition: int) -> CompactionFacts:
+        """Say how a log stands, without looking at its keys."""
+        log = self._directory.partition(topic, partition).log
+        key = topic, partition
+        checkpoint = self._checkpoints.read(self._directory.path).get(key)
+        found = examine(log, checkpoint, self._now_ms)
+        return CompactionFacts(
+            topic,
+            partition,
+            log.config.is_compacted,
+            found,
+            found.cleanable.first_dirty_offset,
+            log.size_bytes,
+            None,
+            read_failures(self._directory.fs, self._directory.path).get(key),
+        )
+
+    def clean(self, topic: str, partition: int) -> CompactionFacts:
+        """Clean one log, whatever its dirty ratio, or say what that would do.
+
+        Raises CorruptMessage, InvalidRecord, InvalidArgument, KafkaStorageError, CleaningAborted.
+        """
+        facts = self.examine(topic, partition)
+        if not facts.is_compacted or facts.to_clean.cleanable.is_empty:
+            return facts
+        log = self._directory.partition(topic, partition).log
+        cleanable = facts.to_clean.cleanable
+        if self._is_plan:
+            cleaned = self._cleaner.plan(log, cleanable, self._now_ms, self._on_dropped)
+        else:
+            cleaned = self._cleaner.clean(log, cleanable, self._now_ms)
+            self._note_cleaned((topic, partition), cleaned.end_offset)
+        return CompactionFacts(
+            topic,
+            partition,
+            facts.is_compacted,
+            facts.to_clean,
+            cleaned.end_offset,
+            facts.size_bytes,
+            cleaned.tally,
+            facts.failure,
+        )
+
+    def _note_cleaned(self, key: tuple[str, int], end_offset: int) -> None:
+        """Write down how far the log is cleaned, and that it does not fail any more."""
+        fs, path = self._directory.fs, self._directory.path
+        self._checkpoints.change(path, lambda lines: lines.update({key: end_offset}))
+        failures = read_failures(fs, path)
+        if failures.pop(key, None) is not None:
+            write_failures(fs, path, failures)

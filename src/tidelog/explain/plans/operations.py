@@ -1,0 +1,140 @@
+"""What an operation on logs does, or would do: the same code for both, told as values.
+
+Owns the facts that are told of recovery, retention and the deletion of records. Must not know
+whether the data directory lies on a real disk: over an ``OverlayFiles`` the operation only says
+what it would do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tidelog.explain.plans.lost_records import LostBytes, look_into
+from tidelog.explain.plans.retention_outlook import outlook_of
+from tidelog.log.loading.load_watch import LoadWatcher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tidelog.explain.plans.retention_outlook import SegmentOutlook
+    from tidelog.log.loading.load_watch import Loss, RecoveryProgress
+    from tidelog.log.log import Log
+    from tidelog.log.retention_pass import DeletedSegment
+    from tidelog.manager.data_directory import DataDirectory
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredLog:
+    """One log after it was loaded; offsets as then, the end exclusive.
+
+    ``checked_bytes`` were read to find out; none after a clean shutdown.
+    """
+
+    topic: str
+    partition: int
+    log_start_offset: int
+    log_end_offset: int
+    checked_bytes: int
+    losses: tuple[LostBytes, ...]
+
+    @property
+    def lost_bytes(self) -> int:
+        """Bytes of all losses."""
+        return sum(loss.size_bytes for loss in self.losses)
+
+    @property
+    def lost_records(self) -> int:
+        """Records that could still have been read, in all losses."""
+        return sum(loss.records for loss in self.losses)
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether something was lost but zeros behind the log's end."""
+        return any(not loss.is_all_zeros for loss in self.losses)
+
+
+@dataclass(frozen=True, slots=True)
+class ShrunkLog:
+    """One log after some of its segments were deleted; ``size_bytes`` is what is left."""
+
+    topic: str
+    partition: int
+    log_start_offset: int
+    log_end_offset: int
+    size_bytes: int
+    deleted: tuple[DeletedSegment, ...]
+    kept: tuple[SegmentOutlook, ...] = ()
+
+    @property
+    def freed_bytes(self) -> int:
+        """Bytes of records in the deleted segments."""
+        return sum(segment.size_bytes for segment in self.deleted)
+
+
+class RecoveryNotes(LoadWatcher):
+    """Keeps what the loading of one log tells; hands its progress on."""
+
+    def __init__(self, on_progress: Callable[[RecoveryProgress], None] | None = None) -> None:
+        self._on_progress = on_progress
+        self.checked_bytes = 0
+        self.losses: list[LostBytes] = []
+
+    def start(self) -> None:
+        """Begin with another log."""
+        self.checked_bytes = 0
+        self.losses.clear()
+
+    def progressed(self, progress: RecoveryProgress) -> None:
+        """Keep the bytes done so far."""
+        self.checked_bytes = progress.done_bytes
+        if self._on_progress is not None:
+            self._on_progress(progress)
+
+    def losing(self, loss: Loss) -> None:
+        """Count what the bytes hold while they can be read."""
+        self.losses.append(look_into(loss))
+
+
+def recover_log(
+    directory: DataDirectory, topic: str, partition: int, notes: RecoveryNotes
+) -> RecoveredLog:
+    """Load one log, which recovers it; ``notes`` must be the watcher of ``directory``.
+
+    Errors as ``DataDirectory.partition``.
+    """
+    notes.start()
+    log = directory.partition(topic, partition).log
+    return RecoveredLog(
+        topic,
+        partition,
+        log.log_start_offset,
+        log.log_end_offset,
+        notes.checked_bytes,
+        tuple(notes.losses),
+    )
+
+
+def retain_log(directory: DataDirectory, topic: str, partition: int, now_ms: int) -> ShrunkLog:
+    """Delete the segments of one log that retention allows to go at ``now_ms``."""
+    log = directory.partition(topic, partition).log
+    shrunk = _shrunk(topic, partition, log, log.retain(now_ms))
+    return replace(shrunk, kept=tuple(outlook_of(log)))
+
+
+def delete_records(
+    directory: DataDirectory, topic: str, partition: int, before_offset: int
+) -> ShrunkLog:
+    """Move one log's start to ``before_offset`` (-1: the high watermark); free whole segments.
+
+    Raises PolicyViolation for a log that is only compacted, OffsetOutOfRange above the high
+    watermark.
+    """
+    log = directory.partition(topic, partition).log
+    log.delete_records(before_offset)
+    return _shrunk(topic, partition, log, log.delete_segments_below_start())
+
+
+def _shrunk(topic: str, partition: int, log: Log, deleted: Sequence[DeletedSegment]) -> ShrunkLog:
+    offsets = log.log_start_offset, log.log_end_offset
+    return ShrunkLog(topic, partition, *offsets, log.size_bytes, tuple(deleted))

@@ -1,0 +1,75 @@
+"""What retention will do later: when each segment that stays now will go, and what holds it.
+
+Owns the prediction, from the same facts and rules by which retention acts. Must not know files or
+commands. Kafka has no such answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tidelog.config.log_config import LogConfig
+    from tidelog.log.log import Log
+    from tidelog.log.retention import SegmentFacts
+
+
+class SegmentOutlook(NamedTuple):
+    """One segment that stays for now.
+
+    ``due_ms`` is the moment after which retention by time lets it go, if nothing holds it; None:
+    never. ``more_bytes`` is how much the log has to grow for retention by size to let it go; None:
+    never. ``held_by`` says what else is in the way, empty if nothing.
+    """
+
+    base_offset: int
+    end_offset: int
+    size_bytes: int
+    due_ms: int | None
+    more_bytes: int | None
+    held_by: str
+
+
+def outlook_of(log: Log) -> list[SegmentOutlook]:
+    """Return the outlook of every segment of a log, oldest first."""
+    return predict(log.retention_facts(), log.config, log.high_watermark, log.size_bytes)
+
+
+def predict(
+    facts: Iterable[SegmentFacts], config: LogConfig, high_watermark: int, size_bytes: int
+) -> list[SegmentOutlook]:
+    """Return the outlook of segments, oldest first: none goes before an older one."""
+    outlooks = []
+    due_ms: int | None = None
+    older_bytes = 0
+    by_time = config.is_deleted and config.retention_ms >= 0
+    by_size = config.is_deleted and config.retention_bytes >= 0
+    for segment in facts:
+        if by_time:
+            own_ms = segment.largest_timestamp() + config.retention_ms + 1
+            due_ms = own_ms if due_ms is None else max(due_ms, own_ms)
+        older_bytes += segment.size_bytes
+        more_bytes = max(config.retention_bytes + older_bytes - size_bytes, 0) if by_size else None
+        outlooks.append(
+            SegmentOutlook(
+                segment.base_offset,
+                segment.end_offset,
+                segment.size_bytes,
+                due_ms,
+                more_bytes,
+                _holder(segment, config, high_watermark),
+            )
+        )
+    return outlooks
+
+
+def _holder(segment: SegmentFacts, config: LogConfig, high_watermark: int) -> str:
+    if not config.is_deleted:
+        return f"cleanup.policy={','.join(config.cleanup_policy)}"
+    if segment.is_last and segment.size_bytes == 0:
+        return "the active segment, which is empty"
+    if segment.end_offset > high_watermark:
+        return f"the high watermark, {high_watermark}"
+    return ""

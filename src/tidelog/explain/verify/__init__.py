@@ -1,0 +1,1 @@
+"""The search for damage and contradictions in partitions and directories."""

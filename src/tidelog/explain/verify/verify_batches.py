@@ -1,0 +1,158 @@
+"""Every batch of a .log file: checksum, structure, offsets, and the records inside.
+
+Owns what must hold of batches one by one and of their order. Must not know indexes, other files or
+what is to be done about the log as a whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tidelog.errors import TidelogError
+from tidelog.explain.verify.findings import CUT, Finding, damage, unusual
+from tidelog.records.batch import BATCH_PREFIX, LOG_OVERHEAD, MIN_RECORD_LENGTH
+from tidelog.records.file_records import FileRecords
+from tidelog.records.record_columns import decode_groups
+from tidelog.segment.offset_rules import GREATEST_OFFSET
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from tidelog.env.files import OpenFile
+    from tidelog.records.file_records import Piece
+    from tidelog.records.memory import BatchColumns
+    from tidelog.records.record_columns import RecordColumns
+
+_MAGIC_V2: Final = 2
+_MAX_BAD_BATCHES: Final = 100
+"""Behind so many bad batches of one file the search for good ones is given up."""
+
+
+class BatchChecks:
+    """What must hold of the batches of one segment, in order.
+
+    ``next_offset`` is where they end by now; ``gaps`` counts offsets that are in no batch.
+    """
+
+    def __init__(self, path: str, base_offset: int, end_offset: int | None) -> None:
+        """Begin a segment with offsets from ``base_offset`` up to the next one's base."""
+        self._path = path
+        self._end_offset = end_offset
+        self.next_offset = base_offset
+        self.gaps = 0
+        self.first_gap: int | None = None
+
+    def feed(self, piece: Piece) -> Iterator[Finding]:
+        """Check the next batches; yield what is wrong with them."""
+        batches = piece.batches
+        yield from self._check_offsets(batches)
+        spans = batches.last_offset - batches.base_offset
+        yield from self._told(batches, spans < 0, "a batch ends below its first offset")
+        yield from self._told(batches, batches.base_offset < 0, "a batch has a negative offset")
+        is_beyond = batches.last_offset > GREATEST_OFFSET
+        what = "a batch has the greatest number for an offset: no log can go on behind it"
+        yield from self._told(batches, is_beyond, what)
+        is_v2 = batches.magic >= _MAGIC_V2
+        is_over = is_v2 & ((batches.records_count < 0) | (batches.records_count > spans + 1))
+        yield from self._told(batches, is_over, "a batch says it has more records than offsets")
+        yield from self._check_records(piece)
+
+    def _check_offsets(self, batches: BatchColumns) -> Iterator[Finding]:
+        # Old batches tell their first offset only when they are decoded.
+        is_v2 = batches.magic >= _MAGIC_V2
+        ends = np.minimum(batches.last_offset[:-1], GREATEST_OFFSET) + 1
+        before = np.concatenate(([self.next_offset], ends))
+        is_low = batches.base_offset < before
+        yield from self._told(batches, is_low, "a batch begins below the end of the one before it")
+        if self._end_offset is not None:
+            is_high = batches.last_offset >= self._end_offset
+            what = f"a batch reaches into the next segment, which begins at {self._end_offset}"
+            yield from self._told(batches, is_high, what)
+        holes = np.where(is_v2, np.maximum(batches.base_offset - before, 0), 0)
+        if holes.any() and self.first_gap is None:
+            self.first_gap = int(batches.position[int((holes > 0).argmax())])
+        self.gaps += int(holes.sum())
+        last_offset = min(int(batches.last_offset[-1]), GREATEST_OFFSET)
+        self.next_offset = max(self.next_offset, last_offset + 1)
+
+    def _check_records(self, piece: Piece) -> Iterator[Finding]:
+        batches = piece.batches_in_data
+        try:
+            for group in decode_groups(piece.data, batches):
+                yield from self._check_group(group, piece.data_position)
+        except TidelogError:
+            yield from self._find_undecodable(piece)
+
+    def _find_undecodable(self, piece: Piece) -> Iterator[Finding]:
+        batches = piece.batches_in_data
+        for index in range(len(batches)):
+            try:
+                for _ in decode_groups(piece.data, batches.slice(index, index + 1)):
+                    pass
+            except TidelogError as error:
+                at = int(piece.batches.position[index])
+                reason = getattr(error, "reason", str(error))
+                yield damage(self._path, at, f"records of a batch do not read: {reason}", CUT)
+
+    def _check_group(self, group: RecordColumns, data_position: int) -> Iterator[Finding]:
+        batches = group.batches.shifted(data_position)
+        of = group.batch
+        is_v2 = batches.magic[of] >= _MAGIC_V2
+        is_outside = is_v2 & (
+            (group.offset < batches.base_offset[of]) | (group.offset > batches.last_offset[of])
+        )
+        is_same_batch = np.diff(of, prepend=-1) == 0
+        is_falling = is_same_batch & (np.diff(group.offset, prepend=-1) <= 0)
+        is_late = is_v2 & (group.timestamp > batches.max_timestamp[of])
+        for is_bad, what in (
+            (is_outside, "a record's offset lies outside its batch"),
+            (is_falling, "offsets of records do not rise"),
+            (is_late, "a record is later than its batch says: lookups by time may miss it"),
+        ):
+            in_batch = np.zeros(len(batches), np.bool_)
+            in_batch[of[is_bad]] = True
+            yield from self._told(batches, in_batch, what)
+
+    def _told(
+        self, batches: BatchColumns, is_bad: NDArray[np.bool_], what: str
+    ) -> Iterator[Finding]:
+        for index in np.flatnonzero(is_bad).tolist():
+            position, offset = int(batches.position[index]), int(batches.base_offset[index])
+            yield damage(self._path, position, f"{what} (base offset {offset})", CUT)
+
+
+def search_behind(
+    file: OpenFile, position: int, end: int, feed: Callable[[Piece], object]
+) -> Iterator[Finding]:
+    """Look for good batches behind the bad one at byte ``position``; tell of further bad ones.
+
+    Each bad batch is passed over where it says that it ends.
+    """
+    for _ in range(_MAX_BAD_BATCHES):
+        size = _stated_size(file, position, end)
+        if not size:
+            what = f"{end - position:,} bytes from here on were not looked at"
+            yield unusual(file.path, position, what, "see the damage before")
+            return
+        records = FileRecords(file, position + size, end)
+        for piece in records.pieces(check_crc=True):
+            feed(piece)
+        position = records.next_position
+        if position >= end:
+            return
+        reason = "a batch is cut off" if records.error is None else records.error.reason
+        yield damage(file.path, position, reason, CUT)
+
+
+def _stated_size(file: OpenFile, position: int, end: int) -> int:
+    prefix = file.pread(min(BATCH_PREFIX.size, end - position), position)
+    if len(prefix) < BATCH_PREFIX.size:
+        return 0
+    header = BATCH_PREFIX.unpack(prefix)
+    size = header.length + LOG_OVERHEAD
+    is_credible = header.length >= MIN_RECORD_LENGTH and size <= end - position
+    return size if is_credible and 0 <= header.magic <= _MAGIC_V2 else 0

@@ -1,0 +1,196 @@
+"""The files around the segments of one log: which may be there, and what they say.
+
+Owns what a name, a checkpoint line or an id may be. Must not know batches.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.codec.checkpoint_file import read_checkpoint, read_leader_epochs
+from tidelog.codec.metadata_files import (
+    CLEAN_SHUTDOWN_FILE,
+    PARTITION_METADATA_FILE,
+    read_partition_metadata,
+)
+from tidelog.datadir.offset_checkpoints import (
+    CHECKPOINT_FILES,
+    CLEANER_OFFSET_FILE,
+    HIGH_WATERMARK_FILE,
+    LOG_START_OFFSET_FILE,
+    RECOVERY_POINT_FILE,
+)
+from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.explain.verify.findings import Finding, damage, unusual
+from tidelog.log.leader_epoch import LEADER_EPOCH_FILE
+from tidelog.segment.filenames import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TMP_SUFFIX,
+    is_index_file,
+    is_log_file,
+    offset_from_file_name,
+    producer_snapshot_file,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.env.files import FileSystem
+    from tidelog.segment.filenames import TopicPartition
+
+_LEFTOVERS: Final = {
+    DELETED_SUFFIX: ("waits for deletion", "none needed: the next opening removes it"),
+    CLEANED_SUFFIX: ("is a segment that was never finished", "none needed: opening removes it"),
+    SWAP_SUFFIX: ("is a replacement that was interrupted", "none needed: opening finishes it"),
+    TMP_SUFFIX: ("is a file that was never finished", "delete it"),
+}
+_KNOWN_NAMES: Final = (LEADER_EPOCH_FILE, PARTITION_METADATA_FILE, "quorum-state")
+_KRAFT_SNAPSHOT_SUFFIX: Final = ".checkpoint"
+
+
+class Promises(NamedTuple):
+    """What the data directory says of one log; None where it says nothing.
+
+    ``is_clean``: the directory was shut down in order, so that nothing will be recovered.
+    """
+
+    high_watermark: int | None
+    recovery_point: int | None
+    log_start_offset: int | None
+    cleaner_offset: int | None
+    is_clean: bool
+
+
+class LogFiles(NamedTuple):
+    """The files of a partition directory by kind: base offsets and snapshot offsets, ascending."""
+
+    names: tuple[str, ...]
+    bases: tuple[int, ...]
+    snapshots: tuple[int, ...]
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether there are only .log files, as of a log that was made and never opened."""
+        return all(is_log_file(name) for name in self.names)
+
+
+def read_promises(
+    fs: FileSystem, data_dir: str, key: TopicPartition
+) -> Iterator[Finding | Promises]:
+    """Yield what is wrong with the checkpoint files, then what they say of one log."""
+    said: dict[str, int | None] = dict.fromkeys(CHECKPOINT_FILES)
+    for name in CHECKPOINT_FILES:
+        path = os.path.join(data_dir, name)
+        try:
+            said[name] = read_checkpoint(fs, path).get(key)
+        except (KafkaStorageError, InvalidArgument) as error:
+            remedy = "correct the file, or delete it: logs are then checked from their start"
+            yield damage(path, 0, str(error), remedy)
+    yield Promises(
+        said[HIGH_WATERMARK_FILE],
+        said[RECOVERY_POINT_FILE],
+        said[LOG_START_OFFSET_FILE],
+        said[CLEANER_OFFSET_FILE],
+        fs.exists(os.path.join(data_dir, CLEAN_SHUTDOWN_FILE)),
+    )
+
+
+def list_files(fs: FileSystem, directory: str) -> Iterator[Finding | LogFiles]:
+    """Yield what is odd about the names in a partition directory, then the files by kind."""
+    names = tuple(sorted(fs.list(directory)))
+    bases, snapshots = [], []
+    for name in names:
+        path = f"{directory}/{name}"
+        leftover = next((told for end, told in _LEFTOVERS.items() if name.endswith(end)), None)
+        offset = _offset(name)
+        if leftover is not None:
+            yield unusual(path, None, f"{name} {leftover[0]}", leftover[1])
+        elif offset is not None and is_log_file(name):
+            bases.append(offset)
+        elif offset is not None and name.endswith(SNAPSHOT_SUFFIX):
+            snapshots.append(offset)
+        elif not (name in _KNOWN_NAMES or is_index_file(name) or _is_kraft_snapshot(name)):
+            yield unusual(path, None, f"{name} is no file of a log", "move it elsewhere")
+    yield LogFiles(names, tuple(sorted(bases)), tuple(sorted(snapshots)))
+
+
+def check_names(directory: str, files: LogFiles) -> Iterator[Finding]:
+    """Yield what has no segment to belong to."""
+    for name in files.names:
+        offset = _offset(name)
+        if is_index_file(name) and offset is not None and offset not in files.bases:
+            what = f"{name} has no .log file: its segment is gone, or was never made"
+            yield unusual(f"{directory}/{name}", None, what, "none needed: opening removes it")
+    for base in () if files.is_bare else files.bases[1:]:
+        if base not in files.snapshots:
+            path = producer_snapshot_file(directory, base)
+            what = f"there is no snapshot at {base}: recovery begins at an older one"
+            yield unusual(path, None, what)
+    strays = [offset for offset in files.snapshots if offset not in files.bases]
+    if strays and strays[-1] >= max(files.bases, default=0):
+        strays.pop()  # the one that a shutdown leaves at the log's end
+    for offset in strays:
+        path = producer_snapshot_file(directory, offset)
+        what = f"no segment begins at {offset}, and this is not the newest snapshot"
+        yield unusual(path, None, what, "none needed: opening removes it")
+
+
+def check_metadata(fs: FileSystem, directory: str) -> Iterator[Finding]:
+    """Yield what is wrong with ``partition.metadata``."""
+    path = f"{directory}/{PARTITION_METADATA_FILE}"
+    try:
+        topic_id = read_partition_metadata(fs, path)
+    except (KafkaStorageError, InvalidArgument) as error:
+        yield damage(path, 0, str(error), "write the id that the topic's other partitions have")
+        return
+    if topic_id is None:
+        yield unusual(path, None, "the partition has no topic id", "none needed: opening adds one")
+
+
+def read_epochs(fs: FileSystem, directory: str) -> Iterator[Finding | list[tuple[int, int]]]:
+    """Yield what keeps the leader epochs from being read, then the epochs."""
+    path = f"{directory}/{LEADER_EPOCH_FILE}"
+    epochs: list[tuple[int, int]] = []
+    try:
+        epochs = read_leader_epochs(fs, path)
+    except (KafkaStorageError, InvalidArgument) as error:
+        yield damage(path, 0, str(error), "delete the file and recover the log with --full")
+    yield epochs
+
+
+def check_promises(
+    data_dir: str, promised: Promises, start_offset: int, end_offset: int
+) -> Iterator[Finding]:
+    """Yield where the checkpoints and the log, ``[start, end)``, contradict each other."""
+    watermark, point, start, cleaner, _ = promised
+    if watermark is not None and watermark > end_offset:
+        path = os.path.join(data_dir, HIGH_WATERMARK_FILE)
+        what = f"readers saw offsets up to {watermark}, but the log ends at {end_offset}"
+        yield damage(path, None, what, "find where the records went; opening lowers the line")
+    if point is not None and point > end_offset:
+        path = os.path.join(data_dir, RECOVERY_POINT_FILE)
+        what = f"offsets up to {point} were flushed, but the log ends at {end_offset}"
+        yield unusual(path, None, what, "none needed: opening lowers the line")
+    if start is not None and start > end_offset:
+        path = os.path.join(data_dir, LOG_START_OFFSET_FILE)
+        what = f"the log starts at {start} and ends at {end_offset}: opening would empty it"
+        yield damage(path, None, what, "correct the line, or delete it, before the log is opened")
+    if cleaner is not None and not start_offset <= cleaner <= end_offset:
+        path = os.path.join(data_dir, CLEANER_OFFSET_FILE)
+        what = f"cleaned up to {cleaner}, outside the log [{start_offset}, {end_offset})"
+        yield unusual(path, None, what, "none needed: the cleaner begins anew")
+
+
+def _is_kraft_snapshot(name: str) -> bool:
+    return name.endswith(_KRAFT_SNAPSHOT_SUFFIX) and name != LEADER_EPOCH_FILE
+
+
+def _offset(name: str) -> int | None:
+    try:
+        return offset_from_file_name(name)
+    except InvalidArgument:
+        return None

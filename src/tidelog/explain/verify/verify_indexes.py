@@ -1,0 +1,196 @@
+"""Every entry of an offset or time index, against the batches it points at.
+
+Owns what an entry may say: the rules of Kafka 4.1 and later, and those before. Is shown a
+segment's batches in order, so that nothing but the index itself is kept in memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tidelog.explain.verify.findings import REBUILD, REBUILT, Finding, damage, unusual
+from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY
+from tidelog.segment.time_index import TIME_INDEX_ENTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from tidelog.records.memory import BatchColumns
+
+    Ints = NDArray[np.int64]
+
+
+class IndexPlace(NamedTuple):
+    """One index file: its bytes, and what is known of its segment.
+
+    ``is_active``: it may still grow. ``is_rebuilt``: the next opening makes it anew.
+    """
+
+    path: str
+    data: bytes
+    base_offset: int
+    is_active: bool
+    is_rebuilt: bool
+
+    @property
+    def remedy(self) -> str:
+        """What to do about damage here."""
+        return REBUILT if self.is_rebuilt else REBUILD
+
+
+class _Entries(NamedTuple):
+    entries: NDArray[Any]
+    zeros: int
+
+
+def _read(place: IndexPlace, dtype: np.dtype[Any]) -> _Entries:
+    """Return the entries before the zeros of a file that was not trimmed."""
+    whole = np.frombuffer(place.data, dtype, count=len(place.data) // dtype.itemsize)
+    used = np.flatnonzero(whole != np.zeros((), dtype))
+    count = int(used[-1]) + 1 if len(used) else 0
+    return _Entries(whole[:count], len(whole) - count)
+
+
+def _form(place: IndexPlace, entry_bytes: int, zeros: int) -> Iterator[Finding]:
+    odd = len(place.data) % entry_bytes
+    if odd:
+        at = len(place.data) - odd
+        yield damage(place.path, at, f"{odd} bytes that are no whole entry", place.remedy)
+    if zeros and not place.is_active and not place.is_rebuilt:
+        at = len(place.data) - odd - zeros * entry_bytes
+        yield unusual(place.path, at, f"{zeros:,} empty entries: the file was not trimmed")
+
+
+class OffsetIndexCheck:
+    """An entry (offset, position) is right if a batch starts there at or below that offset.
+
+    Since Kafka 4.1 the offset is the last one of that batch, before it was the last one of the
+    whole append; a lookup finds its way with both.
+    """
+
+    def __init__(self, place: IndexPlace) -> None:
+        self._place = place
+        self._read = _read(place, OFFSET_INDEX_ENTRY)
+        entries = self._read.entries
+        self._offsets: Ints = entries["relative_offset"].astype(np.int64) + place.base_offset
+        self._positions: Ints = entries["position"].astype(np.int64)
+        self._is_seen = np.zeros(len(entries), np.bool_)
+        self._is_low = np.zeros(len(entries), np.bool_)
+
+    def feed(self, batches: BatchColumns) -> None:
+        """Take note of the next batches; positions are those in the .log file."""
+        if not len(self._positions):
+            return
+        at = np.searchsorted(batches.position, self._positions)
+        at[at == len(batches)] = 0
+        is_here = batches.position[at] == self._positions
+        self._is_seen |= is_here
+        self._is_low |= is_here & (self._offsets < batches.base_offset[at])
+
+    def findings(self, end_position: int, next_offset: int) -> Iterator[Finding]:
+        """Yield what is wrong, given where the segment's valid bytes and offsets end."""
+        place, size = self._place, OFFSET_INDEX_ENTRY.itemsize
+        yield from _form(place, size, self._read.zeros)
+        is_beyond = (self._positions >= end_position) | (self._offsets >= next_offset)
+        steps = (np.diff(self._offsets) <= 0) | (np.diff(self._positions) <= 0)
+        is_falling = np.concatenate(([False], steps))[: len(self._offsets)]
+        is_lost = ~self._is_seen & ~is_beyond
+        for is_bad, what in (
+            (is_falling & ~is_beyond, "does not come after the entry before it"),
+            (is_lost & ~is_falling, "points at a byte where no batch starts"),
+            (self._is_low, "names an offset below the batch it points at"),
+        ):
+            yield from _told(place, is_bad, size, what)
+        yield from _beyond(
+            place,
+            is_beyond,
+            size,
+            "points behind the end of the records",
+            "point behind the end of the records",
+        )
+
+
+class TimeIndexCheck:
+    """An entry (timestamp, offset) is right if all later timestamps lie behind that offset.
+
+    Since Kafka 4.1 the offset is the last one of the batch with that timestamp, before it could be
+    the record's own. The last entry of a segment that is complete has its greatest timestamp.
+    """
+
+    def __init__(self, place: IndexPlace) -> None:
+        self._place = place
+        self._read = _read(place, TIME_INDEX_ENTRY)
+        entries = self._read.entries
+        self._timestamps: Ints = entries["timestamp_ms"].astype(np.int64)
+        self._offsets: Ints = entries["relative_offset"].astype(np.int64) + place.base_offset
+        self._is_late = np.zeros(len(entries), np.bool_)
+        self._is_early = np.zeros(len(entries), np.bool_)
+        self._greatest = -1
+
+    def feed(self, batches: BatchColumns) -> None:
+        """Take note of the next batches."""
+        upto = np.maximum.accumulate(np.maximum(batches.max_timestamp, self._greatest))
+        before = np.concatenate(([self._greatest], upto[:-1]))
+        self._greatest = int(upto[-1])
+        first, last = int(batches.base_offset[0]), int(batches.last_offset[-1])
+        chosen = np.flatnonzero((self._offsets >= first) & (self._offsets <= last))
+        if not len(chosen):
+            return
+        at = np.searchsorted(batches.last_offset, self._offsets[chosen])
+        is_end = batches.last_offset[at] == self._offsets[chosen]
+        passed = np.where(is_end, upto[at], before[at])
+        self._is_late[chosen] = self._timestamps[chosen] < passed
+        self._is_early[chosen] = self._timestamps[chosen] > upto[at]
+
+    def findings(self, next_offset: int) -> Iterator[Finding]:
+        """Yield what is wrong, given where the segment's offsets end."""
+        place, size = self._place, TIME_INDEX_ENTRY.itemsize
+        yield from _form(place, size, self._read.zeros)
+        is_beyond = self._offsets >= next_offset
+        steps = (np.diff(self._timestamps) <= 0) | (np.diff(self._offsets) < 0)
+        is_falling = np.concatenate(([False], steps))[: len(self._offsets)]
+        for is_bad, what in (
+            (is_falling & ~is_beyond, "does not come after the entry before it"),
+            (self._is_late & ~is_falling, "has later timestamps before its offset"),
+            (self._is_early & ~is_falling, "has a timestamp that no batch up to its offset has"),
+        ):
+            yield from _told(place, is_bad, size, what)
+        yield from _beyond(
+            place,
+            is_beyond,
+            size,
+            "names an offset behind the records",
+            "name offsets behind the end of the records",
+        )
+        known = int(self._timestamps[-1]) if len(self._timestamps) else -1
+        if known < self._greatest and not place.is_active and not place.is_rebuilt:
+            what = f"ends at timestamp {known}, the records at {self._greatest}: lookups miss them"
+            yield damage(place.path, len(self._timestamps) * size, what, place.remedy)
+
+
+def _told(place: IndexPlace, is_bad: NDArray[Any], size: int, what: str) -> Iterator[Finding]:
+    """Yield one finding for all entries with the same fault, at the first of them."""
+    count = int(is_bad.sum())
+    if count:
+        first = int(is_bad.argmax())
+        others = f", and {count - 1:,} others likewise" if count > 1 else ""
+        yield damage(place.path, first * size, f"entry {first:,} {what}{others}", place.remedy)
+
+
+def _beyond(
+    place: IndexPlace, is_beyond: NDArray[Any], size: int, one: str, many: str
+) -> Iterator[Finding]:
+    """Yield a finding for entries behind the records' end, which are no damage in a rebuilt index.
+
+    ``one`` says it of an entry, ``many`` of several.
+    """
+    if is_beyond.any() and place.is_rebuilt:
+        first = int(is_beyond.argmax())
+        what = f"{int(is_beyond.sum()):,} entries {many}"
+        yield unusual(place.path, first * size, what, REBUILT)
+    else:
+        yield from _told(place, is_beyond, size, one)

@@ -1,0 +1,295 @@
+"""Everything about a partition directory that can be checked, told as findings.
+
+Owns the order of the checks and what belongs to which segment. Looks, never changes, and may run
+beside a writer: what it writes counts as an unfinished end. Kafka notices much of this only when a
+consumer stumbles over it.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from tidelog.errors import InvariantError
+from tidelog.explain.plans.lost_records import only_zeros
+from tidelog.explain.verify.findings import CUT, REBUILD, REBUILT, Finding, damage, unusual
+from tidelog.explain.verify.verify_batches import BatchChecks, search_behind
+from tidelog.explain.verify.verify_files import (
+    LogFiles,
+    Promises,
+    check_metadata,
+    check_names,
+    check_promises,
+    list_files,
+    read_epochs,
+    read_promises,
+)
+from tidelog.explain.verify.verify_indexes import IndexPlace, OffsetIndexCheck, TimeIndexCheck
+from tidelog.explain.verify.verify_producers import EpochChecks, ProducerChecks, check_txn_index
+from tidelog.log.leader_epoch import LEADER_EPOCH_FILE
+from tidelog.records.batch import INT64_MAX
+from tidelog.records.file_records import FileRecords
+from tidelog.segment.filenames import (
+    log_file,
+    offset_index_file,
+    parse_topic_partition,
+    time_index_file,
+    transaction_index_file,
+)
+from tidelog.segment.unfinished_end import ends_here
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    from tidelog.env.clock import Clock
+    from tidelog.env.files import FileSystem, OpenFile
+    from tidelog.records.file_records import Piece
+
+T = TypeVar("T")
+
+_COMPACT_HINT: Final = "if the topic is compacted, say so with -o cleanup.policy=compact"
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """What is known of a segment before it is read.
+
+    ``end_offset`` is the next one's base, None for the last. ``is_rebuilt``: opening makes its
+    indexes anew, whatever they are now.
+    """
+
+    base_offset: int
+    end_offset: int | None
+    path: str
+    is_rebuilt: bool
+
+    @property
+    def is_active(self) -> bool:
+        return self.end_offset is None
+
+
+class _SegmentChecks:
+    """The checks of one segment that are shown its batches; ``found`` is what they said so far."""
+
+    def __init__(
+        self,
+        segment: _Segment,
+        indexes: tuple[IndexPlace, IndexPlace],
+        producers: ProducerChecks,
+        epochs: EpochChecks | None,
+    ) -> None:
+        self.batches = BatchChecks(segment.path, segment.base_offset, segment.end_offset)
+        self.offset_index = OffsetIndexCheck(indexes[0])
+        self.time_index = TimeIndexCheck(indexes[1])
+        self._path = segment.path
+        self._producers = producers
+        self._epochs = epochs
+        self._found: list[Finding] = []
+
+    def feed(self, piece: Piece) -> None:
+        """Show the next batches to all."""
+        self._found += self.batches.feed(piece)
+        self.offset_index.feed(piece.batches)
+        self.time_index.feed(piece.batches)
+        self._found += self._producers.feed(piece, self._path)
+        if self._epochs is not None:
+            self._found += self._epochs.feed(piece.batches)
+
+    def take(self) -> list[Finding]:
+        """Return what was found since the last call."""
+        found, self._found = self._found, []
+        return found
+
+
+class LogVerifier:
+    """Checks one partition directory, once.
+
+    Args:
+        fs: where it lies.
+        directory: absolute path, named topic-partition.
+        clock: for producer state, of which nothing expires here.
+        is_compacted: whether offsets may be missing by right; a line of the cleaner's checkpoint
+            says so, too.
+        on_progress: told how many bytes of records were checked by now.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: str,
+        *,
+        clock: Clock,
+        is_compacted: bool = False,
+        on_progress: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._data_dir = os.path.dirname(directory)
+        self._clock = clock
+        self._is_compacted = is_compacted
+        self._on_progress = on_progress
+        self._done_bytes = 0
+        self._next_offset = 0
+        self._is_damaged = False
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield everything that was found, segment by segment.
+
+        Raises InvalidTopic for a directory that is none of a partition; OSError.
+        """
+        key = parse_topic_partition(os.path.basename(self._directory))
+        promised = yield from _last(read_promises(self._fs, self._data_dir, key), Promises)
+        files = yield from _last(list_files(self._fs, self._directory), LogFiles)
+        self._is_compacted |= promised.cleaner_offset is not None
+        yield from check_names(self._directory, files)
+        if files.is_bare:
+            what = "there are only .log files, as of a log that was never opened"
+            yield unusual(self._directory, None, what, REBUILT)
+        else:
+            yield from check_metadata(self._fs, self._directory)
+        start = max(promised.log_start_offset or 0, min(files.bases, default=0))
+        epochs = None
+        if not files.is_bare:
+            lines = yield from _last(read_epochs(self._fs, self._directory), list)
+            epochs = EpochChecks(f"{self._directory}/{LEADER_EPOCH_FILE}", lines, start)
+        # Compaction leaves the last batch of a producer, not the one a snapshot knows.
+        cleaned_to = INT64_MAX if self._is_compacted else min(files.bases, default=0)
+        if promised.cleaner_offset is not None:
+            cleaned_to = promised.cleaner_offset
+        producers = ProducerChecks(
+            self._fs, self._directory, self._clock, files.snapshots, cleaned_to
+        )
+        for segment in self._segments(files, promised):
+            indexes = self._index(segment, offset_index_file), self._index(segment, time_index_file)
+            checks = _SegmentChecks(segment, indexes, producers, epochs)
+            yield from self._check_segment(segment, promised, checks, producers)
+        yield from producers.finish(self._next_offset)
+        if epochs is not None:
+            yield from epochs.findings(self._next_offset)
+        yield from check_promises(self._data_dir, promised, start, self._next_offset)
+
+    def _segments(self, files: LogFiles, promised: Promises) -> Iterator[_Segment]:
+        ends: list[int | None] = [*files.bases[1:], None]
+        point = promised.recovery_point or 0
+        for base_offset, end_offset in zip(files.bases, ends, strict=False):
+            is_recovered = not promised.is_clean and (end_offset is None or end_offset > point)
+            is_indexed = self._fs.exists(offset_index_file(self._directory, base_offset))
+            path = log_file(self._directory, base_offset)
+            yield _Segment(base_offset, end_offset, path, is_recovered or not is_indexed)
+
+    def _check_segment(
+        self,
+        segment: _Segment,
+        promised: Promises,
+        checks: _SegmentChecks,
+        producers: ProducerChecks,
+    ) -> Iterator[Finding]:
+        yield from self._check_gap(segment)
+        is_damaged = False
+        with closing(self._fs.open(segment.path)) as file:
+            records = FileRecords(file)
+            for piece in records.pieces(check_crc=True):
+                checks.feed(piece)
+                yield from checks.take()
+                self._done_bytes += int(piece.batches.size.sum())
+                self._on_progress(self._done_bytes)
+            position = records.next_position
+            if records.trailing_bytes:
+                next_offset = checks.batches.next_offset
+                found = self._check_end(segment, promised, file, records, next_offset)
+                is_damaged = yield from found
+            if is_damaged:
+                self._is_damaged = True
+                producers.is_sure = False
+                yield from search_behind(file, position, records.end, checks.feed)
+                yield from checks.take()
+        self._next_offset = checks.batches.next_offset
+        yield from self._check_gaps_inside(segment, checks.batches)
+        if not is_damaged:
+            yield from self._check_indexes(segment, checks, position)
+        if producers.is_sure:
+            yield from check_txn_index(
+                self._fs,
+                transaction_index_file(self._directory, segment.base_offset),
+                segment.base_offset,
+                producers.transactions,
+                is_compacted=self._is_compacted,
+                is_rebuilt=segment.is_rebuilt,
+            )
+
+    def _check_end(
+        self,
+        segment: _Segment,
+        promised: Promises,
+        file: OpenFile,
+        records: FileRecords,
+        next_offset: int,
+    ) -> Generator[Finding, None, bool]:
+        """Tell an unfinished end of the log from damage; return whether it is damage."""
+        position, size = records.next_position, records.trailing_bytes
+        reason = "a batch is cut off" if records.error is None else records.error.reason
+        if segment.is_active and only_zeros(file, position, records.end):
+            what = f"{size:,} zero bytes behind the last batch: preallocated, or left by a crash"
+            yield unusual(segment.path, position, what, "none needed: recovery cuts them")
+            return False
+        is_whole = next_offset >= (promised.high_watermark or 0)
+        if segment.is_active and not promised.is_clean and is_whole and ends_here(file, position):
+            what = f"{reason}: {size:,} bytes that a crash left unfinished, or that are written now"
+            yield unusual(segment.path, position, what, "`tidelog recover` cuts them")
+            return False
+        yield damage(segment.path, position, reason, CUT)
+        return True
+
+    def _check_gap(self, segment: _Segment) -> Iterator[Finding]:
+        """Tell of offsets that are in no segment, before this one."""
+        if not self._next_offset or segment.base_offset <= self._next_offset:
+            return
+        if self._is_damaged or self._is_compacted:
+            return
+        what = f"offsets {self._next_offset} to {segment.base_offset - 1} are in no segment"
+        remedy = f"find the missing segment, or copy the partition from a replica; {_COMPACT_HINT}"
+        yield damage(segment.path, 0, what, remedy)
+
+    def _check_gaps_inside(self, segment: _Segment, batches: BatchChecks) -> Iterator[Finding]:
+        if batches.gaps and not self._is_compacted and not self._is_damaged:
+            what = f"{batches.gaps:,} offsets are in no batch: compacted, or copied from such a log"
+            yield unusual(segment.path, batches.first_gap, what)
+
+    def _check_indexes(
+        self, segment: _Segment, checks: _SegmentChecks, end_position: int
+    ) -> Iterator[Finding]:
+        name = self._directory, segment.base_offset
+        offset_path, time_path = offset_index_file(*name), time_index_file(*name)
+        if not self._fs.exists(offset_path):
+            yield unusual(offset_path, None, "the segment has no offset index", REBUILT)
+        elif not self._fs.exists(time_path) and end_position:
+            if segment.is_rebuilt:
+                yield unusual(time_path, None, "the segment has no time index", REBUILT)
+            else:
+                what = "the segment has no time index: opening makes it anew, but does not fill it"
+                yield damage(time_path, None, what, REBUILD)
+        else:
+            next_offset = checks.batches.next_offset
+            yield from checks.offset_index.findings(end_position, next_offset)
+            yield from checks.time_index.findings(next_offset)
+
+    def _index(self, segment: _Segment, name: Callable[[str, int], str]) -> IndexPlace:
+        path = name(self._directory, segment.base_offset)
+        try:
+            data = self._fs.read(path)
+        except FileNotFoundError:
+            data = b""
+        place = path, data, segment.base_offset
+        return IndexPlace(*place, segment.is_active, segment.is_rebuilt)
+
+
+def _last(rows: Iterator[Finding | T], kind: type[T]) -> Generator[Finding, None, T]:
+    """Yield the findings among ``rows``; return the value of ``kind`` that comes last."""
+    for row in rows:
+        if isinstance(row, kind):
+            return row
+        if isinstance(row, Finding):
+            yield row
+    raise InvariantError(f"no {kind.__name__} came")

@@ -1,0 +1,1 @@
+"""Kernels with which the cleaner finds keys and writes batches again."""

@@ -1,0 +1,235 @@
+"""Batches looked over by the cleaner, before their records are read and after they were judged.
+
+Owns the loops of compaction over batch headers. Must not know what a key is (``key_walk``) or how
+a batch is written (``key_rewrite``). Kafka: ``Cleaner.cleanInto`` and ``CleanerStats``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidelog.kernels.compaction.key_rows import (
+    BITS_END,
+    BITS_START,
+    DROPPED,
+    EXPIRED,
+    HAS_COMPRESSED,
+    HAS_OLD,
+    HAS_SPECIAL,
+    JUDGE,
+    KEEP,
+    KEY_COLUMNS,
+    KEYLESS,
+    REWRITTEN,
+    SEEN_ABORTED,
+    SEEN_BYTES,
+    SEEN_COLUMNS,
+    SEEN_EMPTY,
+    SEEN_EXPIRED,
+    SEEN_KEYLESS,
+    SEEN_MARKERS,
+    SEEN_RECORDS,
+    SEEN_REWRITTEN,
+    SEEN_STAYING,
+    SEEN_SUPERSEDED,
+    STATE_WORDS,
+    STAYS,
+    SUPERSEDED,
+    SUPERSEDED_WHOLE,
+    VERDICT,
+)
+from tidelog.kernels.rows import (
+    AREA_ATTRIBUTES,
+    AREA_BASE_OFFSET,
+    AREA_BASE_TIMESTAMP,
+    AREA_COLUMNS,
+    AREA_COUNT,
+    AREA_END,
+    AREA_MAX_TIMESTAMP,
+    AREA_START,
+    ATTRIBUTES,
+    BAD_ARGUMENT,
+    BAD_COUNT,
+    BASE_OFFSET,
+    BASE_TIMESTAMP,
+    BATCH_COLUMNS,
+    CODEC_BITS,
+    HEADER_BYTES,
+    LAST_OFFSET,
+    MAGIC,
+    MAX_TIMESTAMP,
+    OK,
+    POSITION,
+    RECORDS_COUNT,
+    SIZE,
+    SMALLEST_RECORD_BYTES,
+)
+from tidelog.kernels.runtime.intrinsics import add64, subtract64
+from tidelog.kernels.runtime.jit import (
+    BYTES,
+    INT64S,
+    TABLE,
+    WRITABLE_INT64S,
+    WRITABLE_TABLE,
+    called,
+    kernel,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+CONTROL: Final = 0x20
+TRANSACTIONAL: Final = 0x10
+"""Attribute bits."""
+
+
+@kernel(f"UniTuple(int64, 2)({TABLE})")
+def look_over(batches: npt.NDArray[np.int64]) -> tuple[int, int]:
+    """Return which of the ``HAS_...`` bits are true of some batch, and the records of all."""
+    found = records = 0
+    if batches.shape[0] < BATCH_COLUMNS:
+        return found, records
+    for index in range(batches.shape[1]):
+        attributes = batches[ATTRIBUTES, index]
+        if batches[MAGIC, index] < 2:
+            found |= HAS_OLD
+        elif attributes & (CONTROL | TRANSACTIONAL) != 0:
+            found |= HAS_SPECIAL
+        if attributes & CODEC_BITS != 0:
+            found |= HAS_COMPRESSED
+        records = add64(records, max(batches[RECORDS_COUNT, index], 0))
+    return found, records
+
+
+@kernel(f"int64({TABLE}, {WRITABLE_TABLE})")
+def fill_areas(batches: npt.NDArray[np.int64], areas: npt.NDArray[np.int64]) -> int:
+    """Fill a column of ``areas`` for each uncompressed batch; return OK or BAD_ARGUMENT."""
+    if batches.shape[0] < BATCH_COLUMNS or areas.shape[0] < AREA_COLUMNS:
+        return BAD_ARGUMENT
+    if areas.shape[1] < batches.shape[1]:
+        return BAD_ARGUMENT
+    for index in range(batches.shape[1]):
+        areas[AREA_START, index] = add64(batches[POSITION, index], HEADER_BYTES)
+        areas[AREA_END, index] = add64(batches[POSITION, index], batches[SIZE, index])
+        areas[AREA_COUNT, index] = batches[RECORDS_COUNT, index]
+        areas[AREA_BASE_OFFSET, index] = batches[BASE_OFFSET, index]
+        areas[AREA_BASE_TIMESTAMP, index] = batches[BASE_TIMESTAMP, index]
+        areas[AREA_MAX_TIMESTAMP, index] = batches[MAX_TIMESTAMP, index]
+        areas[AREA_ATTRIBUTES, index] = batches[ATTRIBUTES, index]
+    return OK
+
+
+@kernel(f"int64({TABLE}, {INT64S})")
+def count_records(areas: npt.NDArray[np.int64], marks: npt.NDArray[np.int64]) -> int:
+    """Return the records of the areas marked JUDGE or KEEP.
+
+    BAD_COUNT if one states more than its bytes can hold, so that nobody makes room for those.
+    """
+    if areas.shape[0] < AREA_COLUMNS or marks.size < areas.shape[1]:
+        return BAD_ARGUMENT
+    records = 0
+    for area in range(areas.shape[1]):
+        if marks[area] & (JUDGE | KEEP) == 0:
+            continue
+        count = areas[AREA_COUNT, area]
+        length = subtract64(areas[AREA_END, area], areas[AREA_START, area])
+        if count < 0 or count > length // SMALLEST_RECORD_BYTES:
+            return BAD_COUNT
+        records += count
+    return records
+
+
+@called
+def _are_set(bits: npt.NDArray[np.uint8], start: int, end: int) -> bool:
+    """Say whether all bits of ``[start, end)`` are set, 0 <= start < end <= 8 * bits.size."""
+    first, last = start >> 3, (end - 1) >> 3
+    head, tail = 0xFF << (start & 7) & 0xFF, 0xFF >> (7 - ((end - 1) & 7))
+    if first == last:
+        wanted = head & tail
+        return bool(bits[first] & wanted == wanted)
+    if bits[first] & head != head or bits[last] & tail != tail:
+        return False
+    at = first + 1
+    while at < last and bits[at] == 0xFF:
+        at += 1
+    return at == last
+
+
+@kernel(f"int64({TABLE}, {WRITABLE_INT64S}, {BYTES}, {INT64S})")
+def mark_superseded(
+    batches: npt.NDArray[np.int64],
+    marks: npt.NDArray[np.int64],
+    bits: npt.NDArray[np.uint8],
+    state: npt.NDArray[np.int64],
+) -> int:
+    """Mark SUPERSEDED_WHOLE, in place of JUDGE, batches all of whose offsets have their bit.
+
+    Only batches with a record at each of their offsets: nothing in them can be anything else.
+    Returns how many those are, or BAD_ARGUMENT.
+    """
+    if batches.shape[0] < BATCH_COLUMNS or marks.size < batches.shape[1]:
+        return BAD_ARGUMENT
+    if state.size < STATE_WORDS:
+        return BAD_ARGUMENT
+    bits_start, bits_end = state[BITS_START], state[BITS_END]
+    if not 0 <= subtract64(bits_end, bits_start) <= 8 * bits.size:
+        return BAD_ARGUMENT
+    marked = 0
+    for index in range(batches.shape[1]):
+        first, last = batches[BASE_OFFSET, index], batches[LAST_OFFSET, index]
+        if marks[index] & (JUDGE | KEEP) != JUDGE or batches[MAGIC, index] < 2:
+            continue
+        if not bits_start <= first <= last < bits_end:
+            continue
+        if batches[RECORDS_COUNT, index] != last - first + 1:
+            continue
+        if _are_set(bits, first - bits_start, last - bits_start + 1):
+            marks[index] = marks[index] & ~JUDGE | SUPERSEDED_WHOLE
+            marked += 1
+    return marked
+
+
+@kernel(f"int64({TABLE}, {INT64S}, {TABLE}, int64, {INT64S}, {WRITABLE_INT64S})")
+def count_outcome(
+    batches: npt.NDArray[np.int64],
+    marks: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.int64],
+    count: int,
+    fates: npt.NDArray[np.int64],
+    seen: npt.NDArray[np.int64],
+) -> int:
+    """Fill ``seen`` with what became of some batches and of their records ``rows[:count]``.
+
+    Returns OK or BAD_ARGUMENT.
+    """
+    total = batches.shape[1]
+    if batches.shape[0] < BATCH_COLUMNS or min(marks.size, fates.size) < total:
+        return BAD_ARGUMENT
+    if rows.shape[0] < KEY_COLUMNS or not 0 <= count <= rows.shape[1] or seen.size < SEEN_COLUMNS:
+        return BAD_ARGUMENT
+    seen[:] = 0
+    staying = superseded = expired = keyless = 0
+    for row in range(count):
+        verdict = rows[VERDICT, row]
+        staying += verdict == STAYS
+        superseded += verdict == SUPERSEDED
+        expired += verdict == EXPIRED
+        keyless += verdict == KEYLESS
+    seen[SEEN_RECORDS], seen[SEEN_STAYING] = count, staying
+    seen[SEEN_SUPERSEDED], seen[SEEN_EXPIRED], seen[SEEN_KEYLESS] = superseded, expired, keyless
+    for index in range(total):
+        records = batches[RECORDS_COUNT, index]
+        seen[SEEN_BYTES] = add64(seen[SEEN_BYTES], batches[SIZE, index])
+        seen[SEEN_REWRITTEN] += fates[index] == REWRITTEN
+        seen[SEEN_EMPTY] += records == 0 and fates[index] == DROPPED
+        if marks[index] & (JUDGE | KEEP) != 0:
+            continue
+        cause = SEEN_ABORTED
+        if marks[index] & SUPERSEDED_WHOLE != 0:
+            cause = SEEN_SUPERSEDED
+        elif batches[MAGIC, index] >= 2 and batches[ATTRIBUTES, index] & CONTROL != 0:
+            cause = SEEN_MARKERS
+        seen[SEEN_RECORDS] = add64(seen[SEEN_RECORDS], records)
+        seen[cause] = add64(seen[cause], records)
+    return OK

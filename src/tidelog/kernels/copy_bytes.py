@@ -1,0 +1,31 @@
+"""Copies of short pieces inside kernels.
+
+Owns the choice between whole vectors, which write past the piece, and an exact copy. Must not know
+arrays: the caller says how many bytes may be read and written from each address on.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidelog.kernels.runtime.intrinsics import copy32, copy_exact
+from tidelog.kernels.runtime.jit import inlined
+
+VECTOR_BYTES: Final = 32
+SLACK_BYTES: Final = 64
+"""Bytes that must be there behind a piece, on both sides, for whole vectors to be used."""
+LONG_BYTES: Final = 1024
+"""From here on the exact copy is as fast."""
+
+
+@inlined
+def copy_piece(target: int, target_room: int, source: int, source_room: int, size: int) -> None:
+    """Copy ``size`` bytes; may also write up to 31 bytes behind them, never beyond the room.
+
+    The caller has checked that ``size`` is not more than either room.
+    """
+    if size <= LONG_BYTES and min(target_room, source_room) - size >= SLACK_BYTES:
+        for at in range(0, size, VECTOR_BYTES):
+            copy32(target + at, source + at)
+    else:
+        copy_exact(target, source, size)

@@ -1,0 +1,123 @@
+"""Keys to partitions, as Kafka's producers do it.
+
+Owns Kafka's murmur2 and the default partitioner's rule over a whole column of keys. Kafka:
+``Utils.murmur2`` and ``BuiltInPartitioner``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidelog.kernels.rows import BAD_ARGUMENT
+from tidelog.kernels.runtime.intrinsics import address_of, load8, load32, multiply64
+from tidelog.kernels.runtime.jit import (
+    BYTES,
+    INT32S,
+    INT64S,
+    WRITABLE_INT32S,
+    WRITABLE_INT64S,
+    inlined,
+    kernel,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+SEED: Final = 0x9747_B28C
+FACTOR: Final = 0x5BD1_E995
+MASK32: Final = 0xFFFF_FFFF
+
+
+@inlined
+def _multiplied(value: int) -> int:
+    """Return ``value`` times the factor, its low 32 bits."""
+    return multiply64(value, FACTOR) & MASK32
+
+
+@inlined
+def _last_bytes(address: int, size: int) -> int:
+    """Return one to three bytes as a number."""
+    value = load8(address)
+    if size > 1:
+        value |= load8(address + 1) << 8
+    if size > 2:
+        value |= load8(address + 2) << 16
+    return value
+
+
+@inlined
+def murmur2(address: int, size: int) -> int:
+    """Return Kafka's murmur2 of ``size`` bytes, unsigned."""
+    state = SEED ^ size
+    end = address + size
+    while end - address >= 4:
+        word = _multiplied(load32(address))
+        state = _multiplied(state) ^ _multiplied(word ^ word >> 24)
+        address += 4
+    if address < end:
+        state = _multiplied(state ^ _last_bytes(address, end - address))
+    state = _multiplied(state ^ state >> 13)
+    return state ^ state >> 15
+
+
+@kernel(f"int64({BYTES}, {INT64S}, {INT64S}, int64, {WRITABLE_INT32S})")
+def partition_keys(
+    data: npt.NDArray[np.uint8],
+    at: npt.NDArray[np.int64],
+    size: npt.NDArray[np.int64],
+    partitions: int,
+    out: npt.NDArray[np.int32],
+) -> int:
+    """Write the partition of each key ``data[at:at + size]`` into ``out``, -1 for a null key.
+
+    Returns the number of null keys (size below 0), which the caller places as it likes, or
+    BAD_ARGUMENT when a key does not lie in ``data`` or there is no partition.
+    Source: Kafka BuiltInPartitioner.partitionForKey.
+    """
+    if not 1 <= partitions <= 2**31 - 1 or size.size != at.size or out.size < at.size:
+        return BAD_ARGUMENT
+    first = address_of(data)
+    nulls = 0
+    for index in range(at.size):
+        length = size[index]
+        if length < 0:
+            out[index] = -1
+            nulls += 1
+            continue
+        if at[index] < 0 or length > data.size - at[index]:
+            return BAD_ARGUMENT
+        out[index] = (murmur2(first + at[index], length) & 0x7FFF_FFFF) % partitions
+    return nulls
+
+
+@kernel(f"int64({INT32S}, {WRITABLE_INT64S}, {WRITABLE_INT64S})")
+def rows_by_partition(
+    partitions: npt.NDArray[np.int32],
+    starts: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.int64],
+) -> int:
+    """Sort row numbers by partition, keeping their order within each.
+
+    ``starts`` has one more element than there are partitions: afterwards the rows of partition p
+    are ``rows[starts[p]:starts[p + 1]]``. Returns the number of rows, or BAD_ARGUMENT when a
+    partition is out of range.
+    """
+    last = starts.size - 1
+    if last < 1 or rows.size < partitions.size:
+        return BAD_ARGUMENT
+    starts[:] = 0
+    for row in range(partitions.size):
+        if not 0 <= partitions[row] < last:
+            return BAD_ARGUMENT
+        starts[partitions[row] + 1] += 1
+    for partition in range(last):
+        starts[partition + 1] += starts[partition]
+    for row in range(partitions.size):
+        partition = partitions[row]
+        rows[starts[partition]] = row
+        starts[partition] += 1
+    for partition in range(last, 0, -1):
+        starts[partition] = starts[partition - 1]
+    starts[0] = 0
+    return partitions.size

@@ -1,0 +1,324 @@
+"""Records written as lines of JSON.
+
+Owns the loop over records. The words between the values come from the caller
+(``records/json/json_lines.py``), whose plain form of a record is the reference. What the kernel
+cannot write, such as bytes that are no text, it leaves to that: it stops before such a record.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.kernels.json.json_text import (
+    MOST_DIGITS,
+    MOST_EXPANSION,
+    SPARE_BYTES,
+    UTF8,
+    write_number,
+    write_text,
+)
+from tidelog.kernels.record import headers_end, read_header
+from tidelog.kernels.rows import (
+    AREA,
+    BAD_ARGUMENT,
+    FULL,
+    HEADERS_AT,
+    HEADERS_COUNT,
+    KEY_AT,
+    KEY_SIZE,
+    OFFSET,
+    OK,
+    RECORD_COLUMNS,
+    TIMESTAMP,
+    VALUE_AT,
+    VALUE_SIZE,
+)
+from tidelog.kernels.runtime.intrinsics import (
+    address_of,
+    copy_exact,
+    number,
+    shift_left,
+    store8,
+    store64,
+)
+from tidelog.kernels.runtime.jit import (
+    BYTES,
+    INT64S,
+    TABLE,
+    WRITABLE_BYTES,
+    called,
+    inlined,
+    kernel,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+NOT_PLAIN: Final = 3
+"""The status that leaves the next record to plain code."""
+
+# The caller's words: piece ``n`` is ``words[ends[n]:ends[n + 1]]``.
+BEFORE_OFFSET: Final = 0
+BEFORE_TIMESTAMP: Final = 1
+BEFORE_KEY: Final = 2
+"""The first of three: for CREATE_TIME, for LOG_APPEND_TIME, and for none."""
+BEFORE_VALUE: Final = 5
+BEFORE_HEADERS: Final = 6
+BEFORE_EPOCH: Final = 7
+LINE_END: Final = 8
+BASE64_SIGNS: Final = 9
+PIECES: Final = 10
+
+BASE64_LETTERS: Final = 64
+CREATE_TIME: Final = 0
+LOG_APPEND_TIME: Final = 1
+
+_NULL: Final = 0x6C6C756E
+_QUOTE: Final = 0x22
+_HEADER_BYTES: Final = 16
+"""Most bytes of the signs around the texts of a header."""
+_NUMBERS_BYTES: Final = 3 * MOST_DIGITS + 2 * _HEADER_BYTES + SPARE_BYTES
+"""Most bytes of a record's numbers, and of the signs around key and value."""
+_SIZE_SHIFT: Final = 31
+_START_MASK: Final = (1 << _SIZE_SHIFT) - 1
+_LEAST: Final = -(2**63)
+"""The one number that has no positive twin."""
+
+
+class _Given(NamedTuple):
+    """What all records share: addresses of the data's end and of base64's letters, encodings."""
+
+    end: int
+    signs: int
+    encoding: int
+    names: int
+    """The encoding of header names."""
+
+
+class _Words(NamedTuple):
+    """The caller's words: where they begin, then start and size of each piece in one number."""
+
+    first: int
+    before_offset: int
+    before_timestamp: int
+    before_key_created: int
+    before_key_appended: int
+    before_key: int
+    before_value: int
+    before_headers: int
+    before_epoch: int
+    line_end: int
+
+
+class _Places(NamedTuple):
+    """One record: numbers, and its parts as addresses; sizes are -1 for null."""
+
+    offset: int
+    timestamp: int
+    kind: int
+    key_at: int
+    key_size: int
+    value_at: int
+    value_size: int
+    headers_at: int
+    headers: int
+    epoch: int
+
+
+@called
+def _text(target: int, source: int, size: int, encoding: int, given: _Given) -> int:
+    """Write a string with its quotes, or null; return the address behind it, 0 if no text."""
+    if size < 0:
+        store64(target, _NULL)
+        return target + 4
+    store8(target, _QUOTE)
+    end = write_text(target + 1, source, size, given.end - source, encoding, given.signs)
+    if end == 0:
+        return 0
+    store8(end, _QUOTE)
+    return end + 1
+
+
+@called
+def _headers(target: int, at: int, count: int, given: _Given) -> int:
+    """Write headers as pairs of name and text; return the address behind them, 0 if no text."""
+    for index in range(count):
+        name_at, name_size, value_at, value_size = read_header(at, given.end)
+        if index:
+            store8(target, 0x2C)
+            store8(target + 1, 0x20)
+            target += 2
+        store8(target, 0x5B)
+        target = _text(target + 1, name_at, name_size, given.names, given)
+        if target == 0:
+            return 0
+        store8(target, 0x2C)
+        store8(target + 1, 0x20)
+        target = _text(target + 2, value_at, value_size, given.encoding, given)
+        if target == 0:
+            return 0
+        store8(target, 0x5D)
+        target += 1
+        at = value_at + max(value_size, 0)
+    return target
+
+
+@called
+def _copy(target: int, words: _Words, piece: int) -> int:
+    """Copy a piece of the caller's words; return the address behind it."""
+    size = piece >> _SIZE_SHIFT
+    copy_exact(target, words.first + (piece & _START_MASK), size)
+    return target + size
+
+
+@inlined
+def _before_key(kind: int, words: _Words) -> int:
+    if kind == CREATE_TIME:
+        return words.before_key_created
+    return words.before_key_appended if kind == LOG_APPEND_TIME else words.before_key
+
+
+@called
+def _line(at: int, record: _Places, given: _Given, words: _Words) -> int:
+    """Write one record; return the address behind it, 0 if something in it is no text."""
+    at = write_number(_copy(at, words, words.before_offset), record.offset)
+    at = write_number(_copy(at, words, words.before_timestamp), record.timestamp)
+    at = _copy(at, words, _before_key(record.kind, words))
+    at = _text(at, record.key_at, record.key_size, given.encoding, given)
+    if at == 0:
+        return 0
+    at = _copy(at, words, words.before_value)
+    at = _text(at, record.value_at, record.value_size, given.encoding, given)
+    if at == 0:
+        return 0
+    at = _copy(at, words, words.before_headers)
+    if record.headers:
+        at = _headers(at, record.headers_at, record.headers, given)
+        if at == 0:
+            return 0
+    at = _copy(at, words, words.before_epoch)
+    if record.epoch < 0:
+        store64(at, _NULL)
+        at += 4
+    else:
+        at = write_number(at, record.epoch)
+    return _copy(at, words, words.line_end)
+
+
+@inlined
+def _is_inside(at: int, size: int, data_size: int) -> bool:
+    return size < 0 or 0 <= at <= data_size - size
+
+
+@inlined
+def _headers_bytes(start: int, data_size: int, at: int, count: int) -> int:
+    """Return the bytes of a record's headers; below 0 if they do not lie in the data."""
+    if count == 0:
+        return 0
+    if count < 0 or not 0 <= at <= data_size:
+        return -1
+    end = headers_end(start + at, start + data_size, count)
+    return end - start - at if end else -1
+
+
+@inlined
+def _most_bytes(record: _Places, headers_bytes: int) -> int:
+    """Return the most bytes that a record takes besides the caller's words."""
+    texts = max(record.key_size, 0) + max(record.value_size, 0) + headers_bytes
+    return texts * MOST_EXPANSION + record.headers * _HEADER_BYTES + _NUMBERS_BYTES
+
+
+@called
+def _are_words(words_size: int, ends: npt.NDArray[np.int64]) -> bool:
+    """Say whether the caller's words are as many as they should, one behind the other."""
+    if ends.size != PIECES + 1 or ends[0] != 0 or ends[PIECES] > words_size:
+        return False
+    for index in range(PIECES):
+        if ends[index] > ends[index + 1]:
+            return False
+    return bool(ends[BASE64_SIGNS + 1] - ends[BASE64_SIGNS] == BASE64_LETTERS)
+
+
+@called
+def _piece(ends: npt.NDArray[np.int64], n: int) -> int:
+    return shift_left(ends[n + 1] - ends[n], _SIZE_SHIFT) | number(ends[n])
+
+
+@called
+def _words(first: int, ends: npt.NDArray[np.int64]) -> _Words:
+    return _Words(
+        first,
+        _piece(ends, number(BEFORE_OFFSET)),
+        _piece(ends, number(BEFORE_TIMESTAMP)),
+        _piece(ends, number(BEFORE_KEY)),
+        _piece(ends, number(BEFORE_KEY + 1)),
+        _piece(ends, number(BEFORE_KEY + 2)),
+        _piece(ends, number(BEFORE_VALUE)),
+        _piece(ends, number(BEFORE_HEADERS)),
+        _piece(ends, number(BEFORE_EPOCH)),
+        _piece(ends, number(LINE_END)),
+    )
+
+
+@kernel(
+    f"UniTuple(int64, 3)({BYTES}, {TABLE}, {BYTES}, {INT64S}, {BYTES}, {INT64S}, int64, int64,"
+    f" {WRITABLE_BYTES})"
+)
+def write_lines(
+    data: npt.NDArray[np.uint8],
+    table: npt.NDArray[np.int64],
+    types: npt.NDArray[np.uint8],
+    epochs: npt.NDArray[np.int64],
+    words: npt.NDArray[np.uint8],
+    ends: npt.NDArray[np.int64],
+    encoding: int,
+    first: int,
+    out: npt.NDArray[np.uint8],
+) -> tuple[int, int, int]:
+    """Write the records from column ``first`` of ``table`` on as lines into ``out``.
+
+    ``types`` says each record's timestamp type, ``epochs`` each area's leader epoch. Returns a
+    status, the next column and the bytes written. FULL: ``out`` may be too short for the next
+    record; NOT_PLAIN: plain code has to write it; BAD_ARGUMENT: its positions are wrong.
+    """
+    count, size, begin, start = table.shape[1], data.size, address_of(out), address_of(data)
+    if table.shape[0] != RECORD_COLUMNS or types.size < count or first < 0:
+        return BAD_ARGUMENT, first, 0
+    if words.size > _START_MASK or not _are_words(words.size, ends):
+        return BAD_ARGUMENT, first, 0
+    first_word = address_of(words)
+    given = _Given(start + size, first_word + ends[BASE64_SIGNS], encoding, number(UTF8))
+    pieces = _words(first_word, ends)
+    target = begin
+    for row in range(first, count):
+        area, headers_at = table[AREA, row], table[HEADERS_AT, row]
+        headers_bytes = _headers_bytes(start, size, headers_at, table[HEADERS_COUNT, row])
+        if headers_bytes < 0 or not 0 <= area < epochs.size:
+            return BAD_ARGUMENT, row, target - begin
+        key_at, value_at = table[KEY_AT, row], table[VALUE_AT, row]
+        record = _Places(
+            table[OFFSET, row],
+            table[TIMESTAMP, row],
+            number(types[row]),
+            start + key_at,
+            table[KEY_SIZE, row],
+            start + value_at,
+            table[VALUE_SIZE, row],
+            start + headers_at,
+            table[HEADERS_COUNT, row],
+            epochs[area],
+        )
+        if not _is_inside(key_at, record.key_size, size):
+            return BAD_ARGUMENT, row, target - begin
+        if not _is_inside(value_at, record.value_size, size):
+            return BAD_ARGUMENT, row, target - begin
+        if _most_bytes(record, headers_bytes) + ends[PIECES] > begin + out.size - target:
+            return FULL, row, target - begin
+        end = 0
+        if min(record.offset, record.timestamp) > _LEAST:
+            end = _line(target, record, given, pieces)
+        if end == 0:
+            return NOT_PLAIN, row, target - begin
+        target = end
+    return OK, count, target - begin

@@ -1,0 +1,1 @@
+"""How kernels are compiled, kept between runs, and chosen over plain code."""

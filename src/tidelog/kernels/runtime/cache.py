@@ -1,0 +1,135 @@
+"""Where compiled kernels are kept between runs.
+
+Owns the choice of the folder and the name that tells one set of kernel sources from another.
+Never fails: without a usable folder, kernels are compiled anew in each process. Cached files are
+unpickled when read, so a folder that others could write to is not used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import sys
+import tempfile
+from contextlib import suppress
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from importlib.resources.abc import Traversable
+
+
+_PREFIX: Final = "kernels-"
+_DAY: Final = 86_400.0
+_KEPT_DAYS: Final = 30
+
+
+def sources_digest(sources: Iterable[tuple[str, bytes]], *versions: str) -> str:
+    """Return a short name for these (path, content) pairs and versions, order ignored."""
+    digest = hashlib.sha256()
+    for part in versions:
+        digest.update(part.encode() + b"\0")
+    for name, content in sorted(sources):
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:24]
+
+
+def kernel_sources(package: str = "tidelog.kernels") -> list[tuple[str, bytes]]:
+    """Return path and content of each module in ``package``, on disk or in a zip file.
+
+    Paths lead from the package to its modules and to those of packages in it. Raises OSError when
+    the package comes without sources.
+    """
+    files = list(_sources_in(resources.files(package), ""))
+    if not files:
+        raise FileNotFoundError(package)
+    return files
+
+
+def _sources_in(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
+    """Yield path and content of each module in a folder and those below, ``path`` being its own."""
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _sources_in(entry, f"{path}{entry.name}/")
+        elif entry.name.endswith(".py"):
+            yield path + entry.name, entry.read_bytes()
+
+
+def cache_folder(*versions: str) -> str | None:
+    """Return an existing folder for kernels made from the present sources, or None.
+
+    The user's cache folder is tried first, then one of the user's own in the temp folder.
+    """
+    try:
+        name = _PREFIX + sources_digest(kernel_sources(), sys.version, *versions)
+        folder = _first_usable(name)
+    except OSError:
+        return None
+    if folder is not None:
+        with suppress(OSError):
+            _note_use(folder)
+    return folder
+
+
+def _note_use(folder: str) -> None:
+    """Let the folder's time say when it was last used; a new one drops those of old sources.
+
+    A process that finds its files gone meanwhile compiles them again, so this needs no lock.
+    """
+    os.utime(folder)
+    if not os.listdir(folder):
+        used_at = os.stat(folder).st_mtime
+        parent, own = os.path.split(folder)
+        for name in os.listdir(parent):
+            if name.startswith(_PREFIX) and name != own:
+                with suppress(OSError):
+                    _remove_if_old(os.path.join(parent, name), used_at - _KEPT_DAYS * _DAY)
+
+
+def _remove_if_old(folder: str, before: float) -> None:
+    """Remove a folder that nobody has used since ``before``, with the files in it."""
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode) or found.st_mtime >= before:
+        return
+    for name in os.listdir(folder):
+        os.unlink(os.path.join(folder, name))
+    os.rmdir(folder)
+
+
+def _first_usable(name: str) -> str | None:
+    """Make a folder of this name, in the user's cache or among temporary files."""
+    user_cache = user_cache_folder()
+    if user_cache is not None:
+        folder = os.path.join(user_cache, "tidelog", name)
+        if _make_private(folder):
+            return folder
+    owner = os.getuid() if hasattr(os, "getuid") else "user"
+    shared = os.path.join(tempfile.gettempdir(), f"tidelog-{owner}")
+    folder = os.path.join(shared, name)
+    return folder if _make_private(shared) and _make_private(folder) else None
+
+
+def user_cache_folder() -> str | None:
+    """Return the folder in which this user's programs keep caches; None if that cannot be told."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(named):
+        return named
+    home = os.path.expanduser("~")
+    if not os.path.isabs(home):
+        return None
+    return os.path.join(home, *(("Library", "Caches") if sys.platform == "darwin" else (".cache",)))
+
+
+def _make_private(folder: str) -> bool:
+    """Make ``folder`` if need be; say whether it is the user's own, writable by nobody else."""
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    is_own = not hasattr(os, "getuid") or (
+        found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    )
+    return stat.S_ISDIR(found.st_mode) and is_own and os.access(folder, os.W_OK | os.X_OK)

@@ -1,0 +1,234 @@
+"""The one door to numba: marks functions as kernels, or leaves them as they are without it.
+
+Owns compilation and its cache. Must not know what any kernel does. Without numba (or on a machine
+whose words are big-endian) the decorators change nothing and the same functions run as Python,
+which is right but slow: see ``gate`` for who calls them.
+
+A signature names the types of all arguments, so a module compiles its kernels when it is imported
+and never again: an argument of another type is a TypeError. ``BYTES`` takes writable arrays too.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from tidelog.kernels.runtime.cache import cache_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+try:
+    import llvmlite
+    import llvmlite.binding
+    import llvmlite.ir
+    import numba as _numba
+    from numba.core import caching as _caching
+
+    numba: Any = _numba  # its types change from release to release; ours are the kernels' own
+    caching: Any = _caching
+    ir: Any = llvmlite.ir
+    HAVE_NUMBA: Final = sys.byteorder == "little" and not numba.config.DISABLE_JIT
+except ImportError:
+    HAVE_NUMBA: Final = False  # type: ignore[misc]  # the other half of one decision
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+BYTES: Final = "Array(uint8, 1, 'C', readonly=True)"
+WRITABLE_BYTES: Final = "Array(uint8, 1, 'C')"
+INT32S: Final = "Array(int32, 1, 'C', readonly=True)"
+WRITABLE_INT32S: Final = "Array(int32, 1, 'C')"
+INT64S: Final = "Array(int64, 1, 'C', readonly=True)"
+WRITABLE_INT64S: Final = "Array(int64, 1, 'C')"
+TABLE: Final = "Array(int64, 2, 'C', readonly=True)"
+WRITABLE_TABLE: Final = "Array(int64, 2, 'C')"
+
+
+def kernel(signature: str) -> Callable[[F], F]:
+    """Mark a loop over arrays that Python calls; ``signature`` is numba's, and the only one."""
+
+    def mark(function: F) -> F:
+        if not HAVE_NUMBA:
+            return function
+        made: Any = numba.njit(nogil=True)(function)
+        _keep_in_cache(made)
+        made.compile(signature)
+        made.disable_compile()
+        return made  # type: ignore[no-any-return]  # called as ``function`` is
+
+    return mark
+
+
+def inlined(function: F) -> F:
+    """Mark a small function of numbers that kernels call; its code goes into theirs.
+
+    Called from Python it runs as Python, so that ``py_func`` of a kernel does all the way down.
+    """
+    return _callee(function, forceinline=True)
+
+
+def called(function: F) -> F:
+    """Mark a function that kernels call and that has its own code, such as a loop."""
+    return _callee(function, forceinline=False)
+
+
+def _callee(function: F, *, forceinline: bool) -> F:
+    """Compile ``function`` when a kernel first needs it, without an entry from Python."""
+    if not HAVE_NUMBA:
+        return function
+    made: Any = numba.njit(
+        nogil=True, forceinline=forceinline, no_cpython_wrapper=True, no_cfunc_wrapper=True
+    )(function)
+    made.__class__ = type("Callee", (type(made),), {"__call__": staticmethod(function)})
+    return made  # type: ignore[no-any-return]  # called as ``function`` is
+
+
+def native(result: str, plain: F) -> Callable[[Callable[..., Any]], F]:
+    """Mark a function ``build(builder, *values)`` that emits the LLVM code of one operation.
+
+    Numbers go in as int64 words, arrays as they are; ``result`` names numba's type of what comes
+    out. ``plain`` does the same with ints in Python, and is what a caller outside a kernel gets.
+    """
+
+    def twin(*values: Any) -> Any:  # noqa: ANN401 - whatever ``plain`` takes and gives
+        return plain(*(value if hasattr(value, "ctypes") else int(value) for value in values))
+
+    def mark(build: Callable[..., Any]) -> F:
+        if not HAVE_NUMBA:
+            return cast("F", twin)
+
+        def typed(_context: Any, *arguments: Any) -> Any:  # noqa: ANN401 - numba's own types
+            is_array = numba.types.Array
+            words = [a if isinstance(a, is_array) else numba.types.int64 for a in arguments]
+
+            def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:  # noqa: ANN401 - numba's own types
+                pairs = zip(signature.args, values, strict=True)
+                return build(
+                    builder,
+                    *(
+                        context.make_array(kind)(context, builder, value).data
+                        if isinstance(kind, is_array)
+                        else value
+                        for kind, value in pairs
+                    ),
+                )
+
+            return getattr(numba.types, result)(*words), emit
+
+        typed.__name__ = build.__name__
+        first, *_ = inspect.signature(typed).parameters.values()
+        named = inspect.signature(plain).parameters.values()
+        typed.__signature__ = inspect.Signature((first, *named))  # type: ignore[attr-defined]  # numba reads it: its arguments have to be named
+        made: Any = numba.extending.intrinsic(typed)
+        made.__class__ = type("Native", (type(made),), {"__call__": staticmethod(twin)})
+        return made  # type: ignore[no-any-return]  # called as ``plain`` is
+
+    return mark
+
+
+def llvm_type(bits: int) -> Any:  # noqa: ANN401 - llvmlite's own types
+    """Return LLVM's integer type of so many bits."""
+    return ir.IntType(bits)
+
+
+def llvm_void() -> Any:  # noqa: ANN401 - llvmlite's own types
+    """Return LLVM's type of nothing."""
+    return ir.VoidType()
+
+
+def llvm_vector(bytes_: int) -> Any:  # noqa: ANN401 - llvmlite's own types
+    """Return LLVM's type of a vector of so many bytes."""
+    return ir.VectorType(ir.IntType(8), bytes_)
+
+
+def llvm_words(count: int) -> Any:  # noqa: ANN401 - llvmlite's own types
+    """Return LLVM's type of a vector of so many words of 64 bits."""
+    return ir.VectorType(ir.IntType(64), count)
+
+
+def call_llvm(builder: Any, name: str, result: Any, values: list[Any]) -> Any:  # noqa: ANN401 - llvmlite's own types
+    """Emit a call of one of LLVM's own functions."""
+    kind = ir.FunctionType(result, [value.type for value in values])
+    return builder.call(builder.module.declare_intrinsic(name, fnty=kind), values)
+
+
+def call_address(builder: Any, address: Any, result: Any, values: list[Any]) -> Any:  # noqa: ANN401 - llvmlite's own types
+    """Emit a call of the C function at an address, an int64; its numbers are integers."""
+    kind = ir.FunctionType(result, [value.type for value in values])
+    return builder.call(builder.inttoptr(address, kind.as_pointer()), values)
+
+
+def llvm_constant(bits: int, value: int) -> Any:  # noqa: ANN401 - llvmlite's own types
+    """Return an LLVM integer constant."""
+    return ir.Constant(ir.IntType(bits), value)
+
+
+def cpu_has(feature: str) -> bool:
+    """Say whether kernels may use this feature (LLVM's name) of the CPU they are compiled for."""
+    if not HAVE_NUMBA:
+        return False
+    if numba.config.CPU_NAME or numba.config.CPU_FEATURES:  # not for this machine, but as told
+        return f"+{feature}" in (numba.config.CPU_FEATURES or "").split(",")
+    try:
+        return bool(llvmlite.binding.get_host_cpu_features().get(feature))
+    except RuntimeError:  # this machine does not tell
+        return False
+
+
+@cache
+def _folder() -> str | None:
+    """Return the cache folder for this numba; settings that change the code are in its name."""
+    settings = (numba.config.BOUNDSCHECK, numba.config.OPT, numba.config.DEBUGINFO_DEFAULT)
+    return cache_folder(numba.__version__, llvmlite.__version__, repr(settings))
+
+
+def _keep_in_cache(dispatcher: Any) -> None:  # noqa: ANN401 - numba's own type
+    """Let ``dispatcher`` keep its code in our folder; other code's numba settings are untouched."""
+    folder = _folder()
+    if folder is not None:
+        dispatcher._cache = _kernel_cache(dispatcher.py_func, folder)  # noqa: SLF001 - numba has no public way to cache in a folder of one's own
+
+
+def _kernel_cache(function: Any, folder: str) -> Any:  # noqa: ANN401 - numba's own types
+    """Return numba's cache for one function, in ``folder``, which never raises."""
+
+    class Locator(caching._CacheLocator):  # type: ignore[misc]  # noqa: SLF001 - as above; numba is untyped
+        """Puts the files into ``folder``, whose name already stands for the sources."""
+
+        def get_cache_path(self) -> str:
+            return folder
+
+        def get_source_stamp(self) -> str:
+            return folder
+
+        def get_disambiguator(self) -> str:
+            return str(function.__code__.co_firstlineno)
+
+        @classmethod
+        def from_function(cls, _function: Any, _path: str) -> Locator:  # noqa: ANN401 - numba's own type
+            return cls()
+
+    class Contents(caching.CompileResultCacheImpl):  # type: ignore[misc]  # numba is untyped
+        _locator_classes = (Locator,)
+
+    class KernelCache(caching.Cache):  # type: ignore[misc]  # numba is untyped
+        _impl_class = Contents
+
+        def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401 - numba's own types
+            try:
+                return super().load_overload(sig, target_context)
+            except Exception:  # noqa: BLE001 - whatever is wrong with a cached file: compile again
+                with suppress(OSError):
+                    self.flush()
+                return None
+
+        def save_overload(self, sig: Any, data: Any) -> None:  # noqa: ANN401 - numba's own types
+            try:
+                super().save_overload(sig, data)
+            except OSError:
+                self.disable()
+
+    return KernelCache(function)

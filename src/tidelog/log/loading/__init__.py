@@ -1,0 +1,1 @@
+"""How a log is opened, and recovered after a crash."""

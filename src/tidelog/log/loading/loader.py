@@ -1,0 +1,412 @@
+"""Opening a log's directory: what a crash left behind is finished or undone, then it is read.
+
+Owns the order of the steps. Must not know appends or readers. Kafka: ``LogLoader``.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from tidelog.errors import (
+    CorruptIndex,
+    CorruptMessage,
+    InvalidArgument,
+    InvariantError,
+    KafkaStorageError,
+    SegmentOffsetOverflow,
+)
+from tidelog.log.file_deletion import delete_segment_files, delete_snapshots
+from tidelog.log.loading.load_watch import SILENT
+from tidelog.log.loading.log_recovery import SegmentRecovery
+from tidelog.log.offsets import LogOffsets
+from tidelog.log.producers.rebuild import rebuild_producer_state
+from tidelog.log.segments import LogSegments
+from tidelog.log.split_overflow import split_overflowed_segment
+from tidelog.records.batch import INT64_MAX
+from tidelog.segment.filenames import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    RAFT_DELETED_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    is_delete_directory,
+    is_index_file,
+    is_log_file,
+    log_file,
+    offset_from_file_name,
+    replace_suffix,
+)
+from tidelog.segment.offset_metadata import LogOffsetMetadata
+from tidelog.segment.segment_tail import tail_end
+from tidelog.segment.unfinished_end import ends_here
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from tidelog.log.context import LogContext
+    from tidelog.log.leader_epoch import LeaderEpochCache
+    from tidelog.log.loading.load_watch import LoadWatcher
+    from tidelog.log.producers.producer_state import ProducerStateManager
+    from tidelog.segment.segment import LogSegment
+
+T = TypeVar("T")
+
+_TEMPORARY: Final = (CLEANED_SUFFIX, SWAP_SUFFIX, DELETED_SUFFIX)
+
+_log = logging.getLogger(__name__)
+
+
+class LogCheckpoints(NamedTuple):
+    """What the data directory's checkpoints say about one log, and how it was left."""
+
+    log_start_offset: int = 0
+    recovery_point: int = 0
+    is_clean: bool = True
+
+
+class LoadedLog(NamedTuple):
+    """A log that is ready for use; the high watermark still is the log start."""
+
+    segments: LogSegments
+    offsets: LogOffsets
+
+
+class LogLoader:
+    """Loads one log; ``names``: what its directory holds, if known. Source: Kafka LogLoader."""
+
+    def __init__(
+        self,
+        context: LogContext,
+        epochs: LeaderEpochCache,
+        producers: ProducerStateManager,
+        checkpoints: LogCheckpoints,
+        watcher: LoadWatcher = SILENT,
+        *,
+        recovery_threads: int = 1,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        self._context = context
+        self._fs = context.fs
+        self._names = names
+        self._without_index: set[int] = set()
+        self._found_names: frozenset[str] = frozenset()
+        self._found_bytes = 0
+        self._epochs = epochs
+        self._producers = producers
+        self._checkpoints = checkpoints
+        self._segments = LogSegments()
+        self._recovery = SegmentRecovery(
+            context,
+            self._segments,
+            epochs,
+            config=producers.config,
+            log_start_offset=checkpoints.log_start_offset,
+            watcher=watcher,
+            threads=recovery_threads,
+        )
+
+    def load(self) -> LoadedLog:
+        """Run all steps; raises OSError, and InvalidTxnState for a log no Kafka writes.
+
+        KafkaStorageError: bytes below the recovery point are damaged so that the log's end, or its
+        producers, cannot be told. Nothing was cut: good records may lie behind them.
+        """
+        try:
+            return self._load()
+        except BaseException as error:
+            for segment in self._segments:
+                segment.close_handlers()
+            if isinstance(error, CorruptMessage):
+                reason = f"{error}; a recovery of {self._context.name} would cut the log there"
+                raise KafkaStorageError(reason) from error
+            raise
+
+    def _load(self) -> LoadedLog:
+        self._complete_swaps()
+        self._retry_on_overflow(self._load_segment_files)
+        if is_delete_directory(self._context.name):
+            if not self._segments.all:
+                self._segments.add(self._context.open_segment(0))
+            next_offset = recovery_point = 0
+        else:
+            recovery_point, next_offset = self._retry_on_overflow(self._recover_log)
+            self._segments.active.become_active()
+        return LoadedLog(self._segments, self._settle(next_offset, recovery_point))
+
+    def _settle(self, next_offset: int, recovery_point: int) -> LogOffsets:
+        """Bring epochs and producers in line with what the segments hold."""
+        checkpointed_start = self._checkpoints.log_start_offset
+        self._epochs.truncate_from_end(next_offset)
+        self._epochs.truncate_from_start(checkpointed_start)
+        start = max(checkpointed_start, self._segments.first_base_offset)
+        if not self._producers.is_empty:
+            raise InvariantError("Producer state must be empty during log initialization")
+        self._producers.snapshots.delete_strays(self._segments.base_offsets, self._list())
+        rebuild_producer_state(
+            self._segments,
+            self._producers,
+            log_start_offset=start,
+            last_offset=next_offset,
+            now_ms=self._context.clock.now_ms(),
+            after_clean_shutdown=self._checkpoints.is_clean,
+            sync=False,
+        )
+        if not self._checkpoints.is_clean:
+            self._producers.snapshots.unsynced.update(self._producers.snapshots.offsets)
+            self._sync_losses()
+        active = self._segments.active
+        # A directory that waits for deletion says its log ends at 0, wherever it starts.
+        end = max(next_offset, start)
+        return LogOffsets(
+            log_start_offset=start,
+            high_watermark_metadata=LogOffsetMetadata(start),
+            log_end=LogOffsetMetadata(end, active.base_offset, active.size_bytes),
+            recovery_point=min(max(recovery_point, start), end),
+        )
+
+    def _sync_losses(self) -> None:
+        """Make it durable that something went: it must not come back once the log has grown.
+
+        Above all that is a snapshot of records that were cut off. One that was made anew, of the
+        same records, may come back.
+        """
+        snapshots = self._producers.snapshots
+        kept = {name for name in self._list() if not name.endswith(SNAPSHOT_SUFFIX)}
+        kept.update(snapshots.path(offset).rpartition("/")[2] for offset in snapshots.offsets)
+        if self._segments.size_bytes < self._found_bytes or not kept.issuperset(self._found_names):
+            self._fs.sync_directory(self._context.directory)
+
+    # Files that a crash left half-way
+
+    def _complete_swaps(self) -> None:
+        """Finish or undo the replacement of segments that a crash interrupted."""
+        names = self._list()
+        self._found_names = frozenset(names)
+        if not any(name.endswith(_TEMPORARY) for name in names):
+            return
+        self._names = None
+        swaps = self._remove_temporary_files(names)
+        with ExitStack() as held:
+            opened = []
+            for name in swaps:
+                if is_log_file(name.removesuffix(SWAP_SUFFIX)):
+                    offset = offset_from_file_name(name)
+                    opened.append(self._context.open_segment(offset, suffix=SWAP_SUFFIX))
+                    held.callback(opened[-1].close_handlers)
+            if opened:
+                first = min(segment.base_offset for segment in opened)
+                end = max(segment.read_next_offset() for segment in opened)
+                self._delete_replaced(first, end)
+            for segment in opened:
+                segment.close()
+        for name in self._fs.list(self._context.directory):
+            if not name.endswith(SWAP_SUFFIX):
+                continue
+            path = self._context.path(name)
+            _log.info("swap-completed path=%s", path)
+            self._fs.rename(path, replace_suffix(path, SWAP_SUFFIX, ""))
+
+    def _list(self) -> Sequence[str]:
+        """Return what is in the directory: looked at anew whenever that has changed."""
+        if self._names is None:
+            self._names = self._fs.list(self._context.directory)
+        return self._names
+
+    def _remove_temporary_files(self, found: Sequence[str]) -> list[str]:
+        """Delete what never became part of the log; return the names of complete new files.
+
+        Swap files at or above the lowest ``.cleaned`` offset are not complete: the renaming to
+        ``.swap`` goes from the last segment to the first.
+        """
+        names = sorted(found)
+        cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
+        swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
+        incomplete_from = min(map(offset_from_file_name, cleaned), default=None)
+        offsets = [offset_from_file_name(name) for name in swaps]
+        complete = [
+            name
+            for name, offset in zip(swaps, offsets, strict=True)
+            if incomplete_from is None or offset < incomplete_from
+        ]
+        gone = [
+            name
+            for name in names
+            if name.endswith(DELETED_SUFFIX) and not name.endswith(RAFT_DELETED_SUFFIX)
+        ]
+        for name in (*gone, *(name for name in swaps if name not in complete), *cleaned):
+            _log.info("leftover-deleted path=%s", self._context.path(name))
+            self._fs.delete(self._context.path(name))
+        return complete
+
+    def _delete_replaced(self, start_offset: int, end_offset: int) -> None:
+        """Delete the files of old segments in [start, end), which swap files replace."""
+        for name in self._fs.list(self._context.directory):
+            if name.endswith(SWAP_SUFFIX):
+                continue
+            try:
+                offset = offset_from_file_name(name)
+            except InvalidArgument:
+                continue
+            if start_offset <= offset < end_offset:
+                _log.info("replaced-file-deleted path=%s", self._context.path(name))
+                self._fs.delete(self._context.path(name))
+
+    # Segments
+
+    def _retry_on_overflow(self, step: Callable[[], T]) -> T:
+        """Run ``step``; split each segment that turns out to hold offsets too far apart."""
+        while True:
+            try:
+                return step()
+            except SegmentOffsetOverflow as error:
+                self._split(error.base_offset)
+
+    def _split(self, base_offset: int) -> None:
+        self._names = None
+        _log.info("segment-split directory=%s base_offset=%d", self._context.directory, base_offset)
+        segment = self._segments.get(base_offset) or self._context.open_segment(base_offset)
+        self._segments.add(segment)
+        replaced = split_overflowed_segment(self._context, self._segments, segment)
+        stale = [old.base_offset for old in replaced]
+        delete_snapshots(self._context, self._producers.snapshots, stale)
+
+    def _load_segment_files(self) -> None:
+        for segment in self._segments:
+            segment.close()
+        self._segments.clear()
+        self._found_bytes = 0
+        names = sorted(self._list())
+        bases = {offset_from_file_name(name) for name in names if is_log_file(name)}
+        for name in names:
+            if is_index_file(name) and offset_from_file_name(name) not in bases:
+                _log.warning("orphaned-index-deleted path=%s", self._context.path(name))
+                self._fs.delete(self._context.path(name))
+        unflushed_from = self._first_unflushed(bases)
+        there = frozenset(names)
+        for base_offset in sorted(bases):
+            self._load_segment(base_offset, there, will_be_recovered=base_offset >= unflushed_from)
+
+    def _first_unflushed(self, bases: set[int]) -> float:
+        """Return the base of the first segment that ``_recover_log`` will check; inf for none."""
+        if self._checkpoints.is_clean:
+            return inf
+        recovery_point = self._checkpoints.recovery_point
+        return max((base for base in bases if base <= recovery_point), default=-inf)
+
+    def _load_segment(
+        self, base_offset: int, names: Collection[str], *, will_be_recovered: bool
+    ) -> None:
+        """Open a segment, and recover it if it needs that and would not be recovered anyway.
+
+        Those past the recovery point wait for their turn, so that they are read only once: the
+        segment before one of them may end in bytes that never reached the disk, and then it goes.
+        """
+        segment = self._context.open_segment(base_offset, names=names)
+        self._found_bytes += segment.size_bytes
+        try:
+            if self._reason_to_recover(segment, names):
+                if will_be_recovered:
+                    self._without_index.add(base_offset)
+                else:
+                    self._names = None
+                    self._recovery.recover(segment)
+        except BaseException:
+            segment.close_handlers()
+            raise
+        self._segments.add(segment)
+
+    def _reason_to_recover(self, segment: LogSegment, names: Collection[str]) -> str:
+        """Say what is wrong with a segment's indexes; empty if nothing is.
+
+        A missing time index is only made anew, and the contents of offset and time indexes are not
+        looked at: the log's own recovery does that where it matters.
+        """
+        checkpoints = self._checkpoints
+        path = log_file(self._context.directory, segment.base_offset)
+        if not segment.has_offset_index(names):
+            is_odd = checkpoints.is_clean or segment.base_offset < checkpoints.recovery_point
+            level = logging.ERROR if is_odd else logging.INFO
+            _log.log(level, "offset-index-missing path=%s", path)
+            return "no offset index"
+        try:
+            segment.sanity_check(names)
+        except CorruptIndex as error:
+            _log.warning("index-corrupt path=%s reason=%s", path, error)
+            return str(error)
+        return ""
+
+    # The log's end
+
+    def _repair_end(self, active: LogSegment) -> None:
+        """Cut an unfinished end although the shutdown was clean; Kafka would append behind it.
+
+        Damage that is not just that stays, as in Kafka: good records may lie behind it. But a log
+        that ends where none can is cut: nothing could be appended to it. Kafka takes such an end,
+        which is no number of 64 bits, to be below the log start, and deletes the log whole.
+        """
+        try:
+            bad = active.bad_end()
+        except CorruptMessage:
+            bad = active.bad_end(0)
+        if bad is None:
+            return
+        path = log_file(self._context.directory, active.base_offset)
+        is_end = ends_here(active.view().file, bad.position) and active.bad_end(0) == bad
+        if is_end or not bad.next_offset <= active.read_next_offset() <= INT64_MAX:
+            cut_bytes = self._recovery.recover(active)
+            _log.warning("clean-log-cut path=%s cut_bytes=%d", path, cut_bytes)
+        else:
+            _log.warning("clean-log-damaged path=%s position=%d", path, bad.position)
+
+    def _recover_log(self) -> tuple[int, int]:
+        """Check what may not be whole; return recovery point and next offset (both exclusive)."""
+        checkpoints, segments = self._checkpoints, self._segments
+        if not checkpoints.is_clean:
+            self._names = None
+        if not checkpoints.is_clean and segments.all:
+            behind = self._recovery.recover_from(
+                checkpoints.recovery_point, keeping_behind=self._without_index
+            )
+            self._remove(behind, "recovery")
+        end = self._checked_end()
+        start = checkpoints.log_start_offset
+        if end is not None and end < start:
+            _log.warning(
+                "log-emptied directory=%s log_end_offset=%d log_start_offset=%d",
+                *(self._context.directory, end, start),
+            )
+            self._remove(list(segments), "log start offset beyond the end")
+            self._epochs.clear_and_flush()
+            self._producers.truncate_fully_and_start_at(start)
+        is_kept = end is None or end >= start
+        if not segments.all:
+            segments.add(self._context.open_segment(start, preallocate=True))
+            end = segments.active.read_next_offset()
+        assert end is not None
+        if checkpoints.is_clean and is_kept:
+            return end, end
+        return min(checkpoints.recovery_point, end), end
+
+    def _checked_end(self) -> int | None:
+        """Return the offset behind the last segment, which is made whole; None without segments."""
+        if not self._segments.all:
+            return None
+        active = self._segments.active
+        if self._checkpoints.is_clean:
+            end = tail_end(active.view())
+            if end is not None:
+                return end
+            self._repair_end(active)
+        return active.read_next_offset()
+
+    def _remove(self, segments: list[LogSegment], reason: str) -> None:
+        self._names = None
+        for segment in segments:
+            self._recovery.tell_removal(segment, reason)
+            self._segments.remove(segment.base_offset)
+        delete_segment_files(self._context, segments, reason)
+        offsets = [segment.base_offset for segment in segments]
+        delete_snapshots(self._context, self._producers.snapshots, offsets)

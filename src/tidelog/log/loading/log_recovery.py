@@ -1,0 +1,188 @@
+"""Segments whose end is not known to be whole: checked, cut at the first bad batch, indexed anew.
+
+Owns the recovery of one segment and of a log's tail. Must not know swap files or clean shutdowns.
+Kafka: ``LogLoader.recoverSegment`` and ``recoverLog``.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from tidelog.log.loading.load_watch import Loss, ProgressMeter
+from tidelog.log.producers.producer_state import ProducerStateManager
+from tidelog.log.producers.rebuild import rebuild_producer_state
+from tidelog.log.producers.replay import epoch_changes, replay_producers
+from tidelog.segment.checked_batches import Helpers
+from tidelog.segment.filenames import producer_snapshot_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from tidelog.log.context import LogContext
+    from tidelog.log.leader_epoch import EpochEntry, LeaderEpochCache
+    from tidelog.log.loading.load_watch import LoadWatcher
+    from tidelog.log.producers.producer_state import ProducerStateConfig
+    from tidelog.log.segments import LogSegments
+    from tidelog.records.array_rows import Bytes
+    from tidelog.records.memory import BatchColumns
+    from tidelog.segment.segment import LogSegment
+    from tidelog.segment.segment_recovery import Cut
+    from tidelog.segment.txn_index import AbortedTxn
+
+_log = logging.getLogger(__name__)
+
+
+class _Observer:
+    """Feeds recovered batches to producer state, and keeps their epochs until all are accepted."""
+
+    def __init__(
+        self, epochs: LeaderEpochCache, producers: ProducerStateManager, meter: ProgressMeter
+    ) -> None:
+        self._epochs = epochs
+        self._producers = producers
+        self._meter = meter
+        self._new_epochs: list[EpochEntry] = []
+        self.seen_bytes = 0
+
+    def observe(
+        self, batches: BatchColumns, data: Bytes, aborted: Callable[[AbortedTxn], object]
+    ) -> None:
+        """Take note of good batches; tell of the transactions that they abort."""
+        size_bytes = int(batches.size.sum())
+        self.seen_bytes += size_bytes
+        self._meter.advance(size_bytes)
+        latest = self._new_epochs[-1] if self._new_epochs else self._epochs.latest
+        self._new_epochs += epoch_changes(batches, -1 if latest is None else latest.epoch)
+        replay_producers(self._producers, batches, data, aborted)
+
+    def assign_epochs(self) -> None:
+        """Write down the epochs that were seen."""
+        for entry in self._new_epochs:
+            self._epochs.assign(entry.epoch, entry.start_offset)
+
+
+class SegmentRecovery:
+    """Recovers segments of one log while it is loaded; not thread safe."""
+
+    def __init__(
+        self,
+        context: LogContext,
+        segments: LogSegments,
+        epochs: LeaderEpochCache,
+        *,
+        config: ProducerStateConfig,
+        log_start_offset: int,
+        watcher: LoadWatcher,
+        threads: int = 1,
+    ) -> None:
+        self._context = context
+        self._segments = segments
+        self._epochs = epochs
+        self._config = config
+        self._log_start_offset = log_start_offset
+        self._watcher = watcher
+        self._meter = ProgressMeter(context.directory, watcher, context.clock)
+        self._set_aside: set[int] = set()
+        self._helpers = Helpers(context.scheduler, threads)
+
+    def recover(self, segment: LogSegment) -> int:
+        """Check and re-index one segment; return the bytes cut off its end.
+
+        Producer state is rebuilt up to the segment in a manager of its own, so that the log's can
+        later be built from scratch; the snapshot left behind spares the next segment that work.
+        """
+        self._meter.expect(segment.size_bytes)
+        try:
+            return self._recover(segment)
+        finally:
+            self._drop_snapshots()
+
+    def _recover(self, segment: LogSegment) -> int:
+        context = self._context
+        producers = ProducerStateManager(
+            context.directory, fs=context.fs, clock=context.clock, config=self._config
+        )
+        producers.snapshots.set_aside(self._set_aside)
+        rebuild_producer_state(
+            self._segments,
+            producers,
+            log_start_offset=self._log_start_offset,
+            last_offset=segment.base_offset,
+            now_ms=context.clock.now_ms(),
+            sync=False,
+        )
+        observer = _Observer(self._epochs, producers, self._meter)
+        size_bytes = segment.size_bytes
+        cut_bytes = segment.recover(
+            observer, lambda cut: self._tell_cut(segment, cut), self._helpers
+        )
+        observer.assign_epochs()
+        self._meter.advance(size_bytes - observer.seen_bytes)
+        producers.take_snapshot(sync=False)
+        return cut_bytes
+
+    def tell_removal(self, segment: LogSegment, reason: str) -> None:
+        """Tell the watcher that a whole segment will go."""
+        view = segment.view()
+        where = segment.path, segment.base_offset, view.file
+        self._watcher.losing(Loss(*where, 0, view.size_bytes, reason, is_segment=True))
+
+    def _tell_cut(self, segment: LogSegment, cut: Cut) -> None:
+        where = segment.path, segment.base_offset, cut.file
+        self._watcher.losing(Loss(*where, cut.position, cut.end, cut.reason, is_segment=False))
+
+    def recover_from(
+        self, recovery_point: int, *, keeping_behind: Collection[int] = ()
+    ) -> list[LogSegment]:
+        """Recover all segments from the one that holds ``recovery_point`` on.
+
+        Where bytes had to be cut the log ends. Returns the segments behind that, still in the set.
+        Only behind those whose base offset is in ``keeping_behind`` the log goes on: as in Kafka,
+        which recovers a segment without an index when it opens it, and finds nothing to cut later.
+        """
+        try:
+            return self._recover_from(recovery_point, keeping_behind)
+        finally:
+            self._drop_snapshots()
+
+    def _drop_snapshots(self) -> None:
+        """Delete the snapshots that speak of more than was found, and were not made anew."""
+        directory, fs = self._context.directory, self._context.fs
+        for offset in sorted(self._set_aside):
+            with suppress(FileNotFoundError):
+                fs.delete(producer_snapshot_file(directory, offset))
+        self._set_aside.clear()
+
+    def _recover_from(
+        self, recovery_point: int, keeping_behind: Collection[int]
+    ) -> list[LogSegment]:
+        unflushed = self._segments.from_floor(recovery_point) or self._segments.all
+        self._meter.expect(sum(segment.size_bytes for segment in unflushed))
+        for number, segment in enumerate(unflushed):
+            self._watcher.recovering(self._context.directory, len(unflushed) - number)
+            cut_bytes = self._recover(segment)
+            if cut_bytes and segment.base_offset not in keeping_behind:
+                behind = unflushed[number + 1 :]
+                _log.warning(
+                    "log-cut directory=%s base_offset=%d cut_bytes=%d segments_removed=%d",
+                    *(self._context.directory, segment.base_offset, cut_bytes, len(behind)),
+                )
+                return list(behind)
+            self._warn_of_gap(segment, unflushed[number + 1 :])
+        return []
+
+    def _warn_of_gap(self, segment: LogSegment, behind: Sequence[LogSegment]) -> None:
+        """Tell of offsets that are in no segment. They are not searched for, as in Kafka.
+
+        A compacted log has such gaps by right, and so may a follower's.
+        """
+        if not behind or self._context.config.is_compacted:
+            return
+        end = segment.read_next_offset()
+        if end < behind[0].base_offset:
+            _log.warning(
+                "offset-gap directory=%s start_offset=%d end_offset=%d",
+                *(self._context.directory, end, behind[0].base_offset),
+            )

@@ -1,0 +1,228 @@
+"""Reads of a log: from an offset to a slice of a file, up to what the reader may see.
+
+Owns the rules of isolation. Works on values taken once and needs no lock: a tuple of segments and
+the offsets. Kafka: ``LocalLog.read``, ``UnifiedLog.read`` and ``collectAbortedTransactions``.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.errors import OffsetOutOfRange
+from tidelog.log.committed import AbortedTransaction, without_aborted
+from tidelog.log.record_count import count_records
+from tidelog.log.segments import segments_from
+from tidelog.records.memory import walk
+from tidelog.records.record_columns import iterate as iterate_records
+from tidelog.segment.offset_metadata import LogOffsetMetadata
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Self
+
+    from tidelog.log.offsets import LogOffsets
+    from tidelog.log.record_count import RecordCount
+    from tidelog.records.file_records import FileSlice, Piece
+    from tidelog.records.record import Record
+    from tidelog.segment.segment import LogSegment
+
+
+class FetchIsolation(Enum):
+    """How far a read may go. Source: Kafka FetchIsolation."""
+
+    LOG_END = "log end"
+    HIGH_WATERMARK = "high watermark"
+    TXN_COMMITTED = "committed transactions"
+
+
+@dataclass(frozen=True)
+class FetchData:
+    """What a read found; close it, or use it in a ``with``, to let go of the file.
+
+    ``slice`` may begin with a batch that starts below the offset asked for, and may end inside a
+    batch; None when there was nothing to read. ``first_offset`` is where the first batch begins.
+    ``is_first_batch_cut``: not even the first batch is whole. ``aborted``: with TXN_COMMITTED, the
+    transactions to skip, possibly more than needed. Source: Kafka FetchDataInfo.
+    """
+
+    first_offset: LogOffsetMetadata
+    slice: FileSlice | None = None
+    is_first_batch_cut: bool = False
+    aborted: tuple[AbortedTransaction, ...] | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in the slice."""
+        return 0 if self.slice is None else self.slice.size
+
+    def read(self) -> bytes:
+        """Return the bytes."""
+        return b"" if self.slice is None else self.slice.read()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self.slice is not None:
+            self.slice.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class LogView(NamedTuple):
+    """One log at one moment: segments ascending, and the offsets that go with them."""
+
+    segments: tuple[LogSegment, ...]
+    offsets: LogOffsets
+
+    def limit(self, isolation: FetchIsolation) -> LogOffsetMetadata:
+        """Return the end (exclusive) of what ``isolation`` shows."""
+        if isolation is FetchIsolation.LOG_END:
+            return self.offsets.log_end
+        if isolation is FetchIsolation.HIGH_WATERMARK:
+            return self.offsets.high_watermark_metadata
+        return self.offsets.last_stable
+
+    def read(
+        self, start_offset: int, max_bytes: int, isolation: FetchIsolation, *, min_one_batch: bool
+    ) -> FetchData:
+        """Read from ``start_offset`` on; see ``Log.read``."""
+        offsets = self.offsets
+        segments = segments_from(self.segments, start_offset)
+        if not segments or not offsets.log_start_offset <= start_offset <= offsets.log_end_offset:
+            raise OffsetOutOfRange(start_offset, offsets.log_start_offset, offsets.log_end_offset)
+        aborted: tuple[AbortedTransaction, ...] | None = None
+        if isolation is FetchIsolation.TXN_COMMITTED:
+            aborted = ()
+        limit = self.limit(isolation)
+        if start_offset >= limit.offset:
+            place = limit if start_offset == limit.offset else LogOffsetMetadata(start_offset)
+            return FetchData(place, aborted=aborted)
+        limit = resolve(self, limit)
+        for index, segment in enumerate(segments):
+            found = segment.read(
+                start_offset, max_bytes, _end_position(segment, limit), min_one_batch=min_one_batch
+            )
+            if found is None:
+                continue
+            place, size_bytes = found.first_offset_metadata, found.slice.size
+            if not size_bytes:
+                found.slice.close()
+                return FetchData(place, None, found.first_entry_incomplete, aborted)
+            if aborted is not None:
+                with _closed_on_error(found.slice):
+                    upper = self._upper_bound(segments[index:], place, size_bytes)
+                    aborted = collect_aborted(segments[index:], start_offset, upper)
+            return FetchData(place, found.slice, found.first_entry_incomplete, aborted)
+        return FetchData(offsets.log_end, aborted=aborted)
+
+    def count_records(self, start_offset: int, end_offset: int) -> RecordCount:
+        """Count what the offsets of a range hold; see ``Log.count_records``."""
+        segments = segments_from(self.segments, start_offset)
+        if not segments:
+            segments = self.segments
+        chosen = [segment for segment in segments if segment.base_offset < end_offset]
+        aborted = collect_aborted(segments, start_offset, end_offset)
+        pieces = (piece for segment in chosen for piece in _pieces(segment, start_offset))
+        return count_records(pieces, start_offset, end_offset, aborted)
+
+    def _upper_bound(
+        self, segments: tuple[LogSegment, ...], place: LogOffsetMetadata, size_bytes: int
+    ) -> int:
+        """Return an offset that is surely above all that was read from the first segment."""
+        upper = segments[0].fetch_upper_bound_offset(place, size_bytes)
+        if upper is not None:
+            return upper
+        return segments[1].base_offset if len(segments) > 1 else self.offsets.log_end_offset
+
+
+@contextmanager
+def _closed_on_error(held: FileSlice) -> Iterator[None]:
+    """Let go of the slice if its reader will not get it: an index may be deleted meanwhile."""
+    try:
+        yield
+    except BaseException:
+        held.close()
+        raise
+
+
+def collect_aborted(
+    segments: Sequence[LogSegment], start_offset: int, upper_bound: int
+) -> tuple[AbortedTransaction, ...]:
+    """Return the aborted transactions with offsets in [start, upper bound), oldest marker first."""
+    aborted: list[AbortedTransaction] = []
+    for segment in segments:
+        found = segment.collect_aborted(start_offset, upper_bound)
+        aborted += (AbortedTransaction(txn.producer_id, txn.first_offset) for txn in found.aborted)
+        if found.is_complete:
+            break
+    return tuple(aborted)
+
+
+def resolve(view: LogView, place: LogOffsetMetadata) -> LogOffsetMetadata:
+    """Find segment and position of an offset that came without them.
+
+    The offset stays the one asked for; the position is that of the batch that holds it, or of the
+    next one when compaction removed it. (Kafka takes over that batch's base offset, which can put
+    the high watermark below the log start.) Below the first segment the place stays unknown.
+    """
+    if not place.is_offset_only:
+        return place
+    log_end = view.offsets.log_end
+    if place.offset >= log_end.offset:
+        return log_end if place.offset == log_end.offset else place
+    segments = segments_from(view.segments, place.offset)
+    if not segments:
+        return place
+    for segment in segments:
+        found = segment.translate_offset(place.offset)
+        if found is not None:
+            return LogOffsetMetadata(place.offset, segment.base_offset, found.position)
+    return LogOffsetMetadata(place.offset, log_end.segment_base_offset, log_end.position)
+
+
+def iterate(read: Callable[[int], FetchData], start_offset: int) -> Iterator[Record]:
+    """Yield the records from ``start_offset`` on, in order, until ``read`` finds nothing more.
+
+    Control batches, and with TXN_COMMITTED aborted transactions, are left out. Where damage made
+    offsets go back, records at or below one that was seen are left out too, as a consumer of Kafka
+    does. Raises CorruptMessage at the first bad batch, after all records before it.
+    """
+    offset = next_offset = start_offset
+    while True:
+        with read(offset) as found:
+            data = found.read()
+        batches, position, error = walk(data, check_crc=True)
+        shown = without_aborted(batches, found.aborted or ())
+        for record in iterate_records(data, shown):
+            if record.offset >= next_offset:
+                next_offset = record.offset + 1
+                yield record
+        if error is not None:
+            raise error
+        if position == 0:
+            return
+        behind = int(batches.last_offset[-1]) + 1
+        offset = behind if behind > offset else int(batches.last_offset.max()) + 1
+
+
+def _pieces(segment: LogSegment, start_offset: int) -> Iterator[Piece]:
+    """Yield the batches of a segment from the one that holds ``start_offset``, or the next, on."""
+    first = segment.translate_offset(start_offset)
+    if first is not None:
+        records = segment.file_records(first.position)
+        yield from records.pieces()
+        if records.error is not None:
+            raise records.error
+
+
+def _end_position(segment: LogSegment, limit: LogOffsetMetadata) -> int | None:
+    """Return the byte up to which ``segment`` may be read; None: nothing of it."""
+    if segment.base_offset < limit.segment_base_offset:
+        return segment.size_bytes
+    return limit.position if segment.base_offset == limit.segment_base_offset else None

@@ -1,0 +1,1 @@
+"""What a log knows of its producers, their transactions and their snapshots."""

@@ -1,0 +1,275 @@
+"""All producers of one log, their open transactions, and the offsets that follow from them.
+
+Owns the state and its snapshots. Must not know segments, or how batches are read.
+Kafka: ``ProducerStateManager``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from tidelog.errors import InvalidArgument, InvalidProducerEpoch
+from tidelog.log.producers.producer_append import ProducerAppendInfo
+from tidelog.log.producers.producer_entry import (
+    ProducerStateEntry,
+    TxnMetadata,
+    VerificationStateEntry,
+)
+from tidelog.log.producers.snapshot_files import SnapshotFiles
+from tidelog.log.producers.txn_order import TxnOrder
+from tidelog.segment.offset_metadata import LogOffsetMetadata
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from tidelog.env.clock import Clock
+    from tidelog.env.files import FileSystem
+    from tidelog.log.producers.producer_entry import CompletedTxn
+    from tidelog.records.validation.append_origin import AppendOrigin
+
+GUARD_SENTINEL: Final = 0
+"""The guard of a transaction that is open already; it verifies nothing."""
+
+LATE_TRANSACTION_BUFFER_MS: Final = 5 * 60 * 1000
+
+_guards = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerStateConfig:
+    """The broker's settings about producers; times in ms. Source: spec of the broker settings."""
+
+    producer_id_expiration_ms: int = 86_400_000
+    expiration_check_interval_ms: int = 600_000
+    transaction_max_timeout_ms: int = 900_000
+    transaction_verification: bool = True
+
+
+class ProducerStateManager:
+    """Producers by id, and transactions by first offset, as of ``map_end_offset`` (exclusive).
+
+    Changed under the log's lock. ``names``: what the directory holds, if that is known.
+    Source: Kafka ProducerStateManager.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        *,
+        fs: FileSystem,
+        clock: Clock,
+        config: ProducerStateConfig,
+        names: Collection[str] | None = None,
+    ) -> None:
+        self.config = config
+        self.snapshots = SnapshotFiles(directory, fs, names)
+        self.map_end_offset = 0
+        self.last_snapshot_offset = 0
+        self._clock = clock
+        self._producers: dict[int, ProducerStateEntry] = {}
+        self._verifications: dict[int, VerificationStateEntry] = {}
+        self._ongoing = TxnOrder()
+        self._unreplicated = TxnOrder()
+
+    @property
+    def producers(self) -> dict[int, ProducerStateEntry]:
+        """The active producers by id."""
+        return dict(self._producers)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no producer and no unreplicated transaction is known."""
+        return not self._producers and not self._unreplicated
+
+    def last_entry(self, producer_id: int) -> ProducerStateEntry | None:
+        """Return what is known of a producer."""
+        return self._producers.get(producer_id)
+
+    def is_txn_open(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether the producer has a transaction open at just this epoch."""
+        entry = self._producers.get(producer_id)
+        is_open = entry is not None and entry.txn_first_offset is not None
+        return is_open and entry is not None and entry.producer_epoch == producer_epoch
+
+    # Offsets that follow from transactions
+
+    @property
+    def first_unstable_offset(self) -> LogOffsetMetadata | None:
+        """First offset of the transactions that are open, or whose marker is not replicated."""
+        if not self._ongoing and not self._unreplicated:
+            return None
+        firsts = [
+            txn.first_offset for txn in (self._ongoing.first, self._unreplicated.first) if txn
+        ]
+        return min(firsts, key=lambda first: first.offset, default=None)
+
+    @property
+    def first_undecided_offset(self) -> int | None:
+        """First offset of the open transactions."""
+        first = self._ongoing.first
+        return None if first is None else first.first_offset.offset
+
+    @property
+    def oldest_txn_timestamp(self) -> int:
+        """Last timestamp in ms of the producer whose open transaction is oldest, -1 if none is."""
+        first = self._ongoing.first
+        entry = self._producers.get(first.producer_id) if first else None
+        return -1 if entry is None else entry.last_timestamp
+
+    def has_late_transaction(self, now_ms: int) -> bool:
+        """Whether a transaction is open for longer than any may be."""
+        oldest_ms = self.oldest_txn_timestamp
+        limit_ms = self.config.transaction_max_timeout_ms + LATE_TRANSACTION_BUFFER_MS
+        return oldest_ms > 0 and now_ms - oldest_ms > limit_ms
+
+    def last_stable_offset(self, completed: CompletedTxn) -> int:
+        """Return the last stable offset (exclusive) once ``completed`` is done."""
+        for txn in self._ongoing:
+            if txn.producer_id != completed.producer_id:
+                return txn.first_offset.offset
+        return completed.last_offset + 1
+
+    # Appends
+
+    def prepare_update(self, producer_id: int, origin: AppendOrigin) -> ProducerAppendInfo:
+        """Begin to accumulate the batches of one producer in one append."""
+        current = self._producers.get(producer_id) or ProducerStateEntry(producer_id)
+        return ProducerAppendInfo(current, origin, self._verifications.get(producer_id))
+
+    def update(self, info: ProducerAppendInfo) -> None:
+        """Make visible what ``info`` accumulated."""
+        producer_id = info.current.producer_id
+        current = self._producers.get(producer_id) or ProducerStateEntry(producer_id)
+        self._producers[producer_id] = current.updated_by(info.updated)
+        for txn in info.started_txns:
+            self._ongoing.put(txn)
+
+    def complete_txn(self, completed: CompletedTxn) -> None:
+        """Move a transaction from open to unreplicated; it must be open."""
+        txn = self._ongoing.remove(completed.first_offset)
+        if txn is None:
+            raise InvalidArgument(f"no transaction of {completed} is open")
+        self._unreplicated.put(txn._replace(last_offset=completed.last_offset))
+
+    def on_high_watermark_updated(self, high_watermark: int) -> None:
+        """Forget completed transactions whose marker lies below ``high_watermark``."""
+        self._drop_replicated(high_watermark)
+
+    def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
+        """Forget completed transactions whose marker lies below the new start; keep producers."""
+        self._drop_replicated(log_start_offset)
+        self.map_end_offset = max(self.map_end_offset, log_start_offset)
+        latest = self.snapshots.latest
+        self.last_snapshot_offset = log_start_offset if latest is None else latest
+
+    def _drop_replicated(self, offset: int) -> None:
+        done: list[TxnMetadata] = [
+            txn
+            for txn in self._unreplicated
+            if txn.last_offset is not None and txn.last_offset < offset
+        ]
+        for txn in done:
+            self._unreplicated.remove(txn.first_offset.offset)
+
+    # Snapshots and truncation
+
+    def take_snapshot(self, *, sync: bool = True) -> int | None:
+        """Write a snapshot at ``map_end_offset`` unless it is the last one; return its offset."""
+        if self.map_end_offset <= self.last_snapshot_offset:
+            return None
+        entries = (entry.to_snapshot() for entry in self._producers.values())
+        self.snapshots.write(self.map_end_offset, entries, sync=sync)
+        self.last_snapshot_offset = self.map_end_offset
+        return self.map_end_offset
+
+    def truncate_and_reload(self, start_offset: int, end_offset: int, now_ms: int) -> None:
+        """Go back to the newest snapshot in (start, end]; later batches must be replayed.
+
+        ``map_end_offset`` says from where: the snapshot's offset, or ``start_offset``.
+        Source: Kafka ProducerStateManager.truncateAndReload.
+        """
+        self.snapshots.delete_outside(start_offset, end_offset)
+        if end_offset == self.map_end_offset:
+            self.on_log_start_offset_incremented(start_offset)
+            return
+        self._clear()
+        found = self.snapshots.read_latest()
+        offset, kept = found or (start_offset, [])
+        self._load(map(ProducerStateEntry.from_snapshot, kept), now_ms)
+        self.map_end_offset = self.last_snapshot_offset = offset
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Forget everything, snapshots too, and go on from ``offset``."""
+        self._clear()
+        self.snapshots.delete_all()
+        self.last_snapshot_offset = 0
+        self.map_end_offset = offset
+
+    def _clear(self) -> None:
+        self._producers.clear()
+        self._ongoing.clear()
+        self._unreplicated.clear()
+
+    def _load(self, entries: Iterable[ProducerStateEntry], now_ms: int) -> None:
+        for entry in entries:
+            if self._is_expired(entry, now_ms):
+                continue
+            self._producers[entry.producer_id] = entry
+            if entry.txn_first_offset is not None:
+                place = LogOffsetMetadata(entry.txn_first_offset)
+                self._ongoing.put(TxnMetadata(entry.producer_id, place))
+
+    # Expiry and verification
+
+    def _is_expired(self, entry: ProducerStateEntry, now_ms: int) -> bool:
+        age_ms = now_ms - entry.last_timestamp
+        return entry.txn_first_offset is None and age_ms >= self.config.producer_id_expiration_ms
+
+    def remove_expired(self, now_ms: int) -> None:
+        """Forget producers without a transaction that wrote nothing for too long (record time)."""
+        for entry in list(self._producers.values()):
+            if self._is_expired(entry, now_ms):
+                del self._producers[entry.producer_id]
+        for producer_id, verification in list(self._verifications.items()):
+            if now_ms - verification.created_ms >= self.config.producer_id_expiration_ms:
+                del self._verifications[producer_id]
+
+    def maybe_start_verification(
+        self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool
+    ) -> int:
+        """Return the guard that the append must bring once the coordinator has agreed.
+
+        A transaction already open at this epoch needs none: the sentinel is returned. Raises
+        InvalidProducerEpoch for a stale epoch. Source: KIP-890.
+        """
+        entry = self._producers.get(producer_id)
+        if entry is not None and epoch < entry.producer_epoch:
+            raise InvalidProducerEpoch(
+                f"epoch {epoch} of producer {producer_id} is stale; {entry.producer_epoch} is known"
+            )
+        if self.is_txn_open(producer_id, epoch):
+            return GUARD_SENTINEL
+        known = self._verifications.get(producer_id)
+        if known is None:
+            known = VerificationStateEntry(
+                self._clock.now_ms(), next(_guards), sequence, epoch, supports_epoch_bump
+            )
+            self._verifications[producer_id] = known
+        else:
+            known.lower_to(sequence, epoch)
+        return known.guard
+
+    def verification(self, producer_id: int) -> VerificationStateEntry | None:
+        """Return the verification that is under way for a producer."""
+        return self._verifications.get(producer_id)
+
+    def is_verified(self, producer_id: int, guard: int) -> bool:
+        """Whether ``guard`` is the one handed out for the producer."""
+        known = self._verifications.get(producer_id)
+        return known is not None and guard != GUARD_SENTINEL and known.guard == guard
+
+    def clear_verification(self, producer_id: int) -> None:
+        """End the verification of a producer: its transactional batch is in."""
+        self._verifications.pop(producer_id, None)

@@ -1,0 +1,72 @@
+"""Producer state made anew from snapshots and the batches behind them.
+
+Owns where snapshots are taken on the way. Must not know the other offsets of a log.
+Kafka: ``UnifiedLog.rebuildProducerState``.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from tidelog.log.producers.replay import replay_producers
+
+if TYPE_CHECKING:
+    from tidelog.log.producers.producer_state import ProducerStateManager
+    from tidelog.log.segments import LogSegments
+    from tidelog.segment.segment import LogSegment
+
+_log = logging.getLogger(__name__)
+
+
+def rebuild_producer_state(
+    segments: LogSegments,
+    producers: ProducerStateManager,
+    *,
+    log_start_offset: int,
+    last_offset: int,
+    now_ms: int,
+    after_clean_shutdown: bool = False,
+    sync: bool = True,
+) -> None:
+    """Bring ``producers`` to ``last_offset`` (exclusive), which may lie before or after its own.
+
+    The newest snapshot in range is loaded and the batches behind it are replayed. Snapshots are
+    left at the bases of the last two segments and at ``last_offset``. After a clean shutdown a log
+    without any snapshot had no producers, so nothing is read. Without ``sync`` the snapshots become
+    durable when the log is closed: one that a power cut takes is made anew by the next start.
+    """
+    wanted = sorted({*segments.base_offsets[-2:], last_offset})
+    if after_clean_shutdown and producers.snapshots.latest is None:
+        for offset in wanted:
+            producers.map_end_offset = offset
+            producers.take_snapshot(sync=sync)
+        return
+    was_empty = producers.is_empty and producers.map_end_offset >= last_offset
+    producers.truncate_and_reload(log_start_offset, last_offset, now_ms)
+    if last_offset > producers.map_end_offset and not was_empty:
+        _log.info(
+            "producer-state-replayed start_offset=%d end_offset=%d",
+            *(producers.map_end_offset, last_offset),
+        )
+        for segment in segments.overlapping(producers.map_end_offset, last_offset):
+            start = max(segment.base_offset, producers.map_end_offset, log_start_offset)
+            producers.map_end_offset = start
+            if segment.base_offset in wanted:
+                producers.take_snapshot(sync=sync)
+            _replay_segment(producers, segment, start, last_offset)
+    producers.map_end_offset = last_offset
+    producers.take_snapshot(sync=sync)
+
+
+def _replay_segment(
+    producers: ProducerStateManager, segment: LogSegment, start_offset: int, end_offset: int
+) -> None:
+    """Replay the batches of one segment that hold offsets of [start, end)."""
+    first = segment.translate_offset(start_offset)
+    if first is None:
+        return
+    last = segment.translate_offset(end_offset)
+    end = segment.size_bytes if last is None else last.position
+    for piece in segment.file_records(first.position, end).pieces():
+        replay_producers(producers, piece.batches_in_data, piece.data)

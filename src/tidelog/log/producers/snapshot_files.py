@@ -1,0 +1,169 @@
+"""The producer snapshot files of one partition directory.
+
+Owns which of them exist and how they come and go. Must not know what their entries mean.
+Kafka: the ``snapshots`` map and ``SnapshotFile`` of ``ProducerStateManager``.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING
+
+from tidelog.errors import CorruptSnapshot
+from tidelog.log.producers.producer_snapshot import pack_snapshot, unpack_snapshot
+from tidelog.segment.filenames import (
+    DELETED_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    offset_from_file_name,
+    producer_snapshot_file,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from tidelog.env.files import FileSystem
+    from tidelog.log.producers.producer_snapshot import ProducerSnapshotEntry
+
+_log = logging.getLogger(__name__)
+
+
+class SnapshotFiles:
+    """Snapshot files by offset: the first offset that a file does not reflect.
+
+    Changed under the log's lock; ``sync`` may run on any thread. ``unsynced`` are those that a
+    power cut may take.
+    """
+
+    def __init__(
+        self, directory: str, fs: FileSystem, names: Collection[str] | None = None
+    ) -> None:
+        self.directory = directory
+        self._fs = fs
+        self._offsets: set[int] = set()
+        self.unsynced: set[int] = set()
+        self._set_aside: set[int] | None = None
+        self.scan(names)
+
+    @property
+    def offsets(self) -> list[int]:
+        """Offsets of all known snapshots, ascending."""
+        return sorted(self._offsets)
+
+    @property
+    def latest(self) -> int | None:
+        """Greatest offset of a known snapshot."""
+        return max(self._offsets, default=None)
+
+    def path(self, offset: int) -> str:
+        """Return the path of the snapshot at ``offset``."""
+        return producer_snapshot_file(self.directory, offset)
+
+    def scan(self, names: Collection[str] | None = None) -> None:
+        """Look at the directory anew; not if ``names`` says what is in it."""
+        found = self._fs.list(self.directory) if names is None else names
+        self._offsets = {
+            offset_from_file_name(name) for name in found if name.endswith(SNAPSHOT_SUFFIX)
+        }
+
+    def write(self, offset: int, entries: Iterable[ProducerSnapshotEntry], *, sync: bool) -> None:
+        """Write a snapshot at ``offset``; durable on return only with ``sync``."""
+        data = pack_snapshot(entries)
+        aside = self._set_aside or set()
+        if offset not in aside or not self._holds(offset, data):
+            self._fs.write(self.path(offset), data)
+        aside.discard(offset)
+        self._offsets.add(offset)
+        self.unsynced.add(offset)
+        if sync:
+            self.sync(offset)
+
+    def set_aside(self, offsets: set[int]) -> None:
+        """Do as if these were not there, and put into the set what is to be deleted from now on.
+
+        One that is written again leaves the set; its file is not touched if it is the same.
+        """
+        self._set_aside = offsets
+        self._offsets -= offsets
+
+    def _holds(self, offset: int, data: bytes) -> bool:
+        try:
+            return self._fs.read(self.path(offset)) == data
+        except FileNotFoundError:
+            return False
+
+    def sync(self, offset: int) -> None:
+        """Make the snapshot at ``offset`` durable; one that is gone meanwhile is no matter."""
+        with suppress(FileNotFoundError), closing(self._fs.open(self.path(offset))) as file:
+            file.sync()
+        self.unsynced.discard(offset)
+
+    def sync_all(self) -> None:
+        """Make every snapshot durable."""
+        for offset in sorted(self.unsynced & self._offsets):
+            self.sync(offset)
+
+    def read_latest(self) -> tuple[int, list[ProducerSnapshotEntry]] | None:
+        """Return offset and entries of the newest readable snapshot; delete unreadable ones."""
+        while (offset := self.latest) is not None:
+            try:
+                return offset, unpack_snapshot(self._fs.read(self.path(offset)))
+            except CorruptSnapshot as error:
+                _log.warning("snapshot-dropped path=%s reason=%s", self.path(offset), error)
+                self.delete(offset)
+            except FileNotFoundError:
+                self._offsets.discard(offset)
+        return None
+
+    def delete(self, offset: int) -> None:
+        """Delete the snapshot at ``offset`` now, if it exists."""
+        self._offsets.discard(offset)
+        with suppress(FileNotFoundError):
+            self._fs.delete(self.path(offset))
+
+    def delete_outside(self, start_offset: int, end_offset: int) -> None:
+        """Delete snapshots at or below ``start_offset`` and above ``end_offset``.
+
+        They are only forgotten if some are set aside.
+        """
+        for offset in self.offsets:
+            if start_offset < offset <= end_offset:
+                continue
+            if self._set_aside is None:
+                self.delete(offset)
+            else:
+                self._offsets.discard(offset)
+                self._set_aside.add(offset)
+
+    def delete_all(self) -> None:
+        """Delete every known snapshot now."""
+        for offset in self.offsets:
+            self.delete(offset)
+
+    def mark_deleted(self, offset: int) -> str | None:
+        """Forget the snapshot and rename it ``.deleted``; return its new path, if it existed."""
+        if offset not in self._offsets:
+            return None
+        self._offsets.discard(offset)
+        doomed = self.path(offset) + DELETED_SUFFIX
+        try:
+            self._fs.rename(self.path(offset), doomed)
+        except FileNotFoundError:
+            return None
+        return doomed
+
+    def delete_strays(
+        self, segment_bases: Collection[int], names: Collection[str] | None = None
+    ) -> None:
+        """Delete snapshots that belong to no segment, but the one of a clean shutdown.
+
+        That one is the greatest, at or above the last segment's base. The directory is looked at
+        anew, if ``names`` does not say what is in it.
+        Source: Kafka ProducerStateManager.removeStraySnapshots.
+        """
+        self.scan(names)
+        strays = sorted(self._offsets.difference(segment_bases))
+        if strays and strays[-1] >= max(segment_bases, default=0):
+            strays.pop()
+        for offset in strays:
+            self.delete(offset)

@@ -1,0 +1,1 @@
+"""The data directories that a manager has, with their locks and their room."""

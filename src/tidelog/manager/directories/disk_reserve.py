@@ -1,0 +1,146 @@
+"""Space on the disks of data directories: kept free for a reserve, and shared out by percent.
+
+Owns both rules, which are tidelog's own and off by default. Must not know how a segment goes. Kafka
+has neither: a full disk takes a directory offline there, and retention counts bytes a partition.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.errors import DirectoryFull, KafkaStorageError
+from tidelog.manager.log_registry import parent_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tidelog.log.log import Log
+    from tidelog.manager.directories.live_dirs import LiveDir, LiveDirs
+
+_log = logging.getLogger(__name__)
+
+_SOME_BYTES: Final = 1 << 20
+
+
+class DiskReserve:
+    """Says which directories take no more appends, as of the last look.
+
+    ``reserve_bytes`` is asked at each look. A directory comes back by itself when its disk has
+    more than that free again.
+    """
+
+    def __init__(
+        self,
+        dirs: LiveDirs,
+        free_bytes: Callable[[str], int],
+        reserve_bytes: Callable[[], int],
+    ) -> None:
+        self._dirs = dirs
+        self._free_bytes = free_bytes
+        self._reserve_bytes = reserve_bytes
+        self.full: frozenset[str] = frozenset()
+        self.out_of_space: frozenset[str] = frozenset()
+        """Directories whose disk did not take an append, as long as it has next to no space."""
+
+    def check(self, log: Log) -> None:
+        """Raise DirectoryFull if the log's directory takes no appends now."""
+        if self.full and (path := parent_of(log)) in self.full:
+            raise DirectoryFull(
+                f"{path} takes no appends: its disk has less than tidelog.reserve.bytes,"
+                f" {self._reserve_bytes():,}, free"
+            )
+
+    def note_full(self, log: Log) -> None:
+        """Take note that the disk did not take an append; said once, till there is space again."""
+        path = parent_of(log)
+        if path not in self.out_of_space:
+            self.out_of_space |= {path}
+            _log.warning("disk-full directory=%s", path)
+
+    def _look_for_space(self) -> None:
+        for path in self.out_of_space:
+            home = self._dirs.get(path)
+            try:
+                if home is not None and self._free_bytes(path) < _SOME_BYTES:
+                    continue
+            except OSError as error:
+                self._dirs.take_offline(path, error)
+            self.out_of_space -= {path}
+            _log.info("disk-has-space directory=%s", path)
+
+    def look(self) -> None:
+        """Look at all disks; a task does this each second where there is a reserve."""
+        self._look_for_space()
+        reserve = self._reserve_bytes()
+        full = set()
+        for home in self._dirs if reserve else ():
+            try:
+                if self._free_bytes(home.path) < reserve:
+                    full.add(home.path)
+            except OSError as error:
+                self._dirs.take_offline(home.path, error)
+        for path in full - self.full:
+            _log.warning("directory-full directory=%s reserve_bytes=%d", path, reserve)
+        for path in self.full - full:
+            _log.info("directory-has-room directory=%s reserve_bytes=%d", path, reserve)
+        self.full = frozenset(full)
+
+
+class _Oldest(NamedTuple):
+    """The oldest segment of a log; sorts by age."""
+
+    largest_timestamp: int
+    number: int
+    log: Log
+    size_bytes: int
+    end_offset: int
+
+
+def retain_by_percent(
+    home: LiveDir, logs: Iterable[Log], free_bytes: int, percent: int, now_ms: int
+) -> int:
+    """Delete the oldest segments of a directory until its logs take at most their share.
+
+    The share is ``percent`` of the space that the logs take and could still take. Only logs with
+    the delete policy give segments, and never the active one, nor anything above the high
+    watermark. Returns how many segments went.
+    """
+    members = list(logs)
+    total = sum(log.size_bytes for log in members)
+    excess = total - (total + free_bytes) * percent // 100
+    heap = [
+        oldest
+        for number, log in enumerate(members)
+        if log.config.is_deleted and (oldest := _oldest_of(number, log)) is not None
+    ]
+    heapq.heapify(heap)
+    deleted = 0
+    while excess > 0 and heap:
+        oldest = heapq.heappop(heap)
+        try:
+            oldest.log.maybe_increment_log_start_offset(oldest.end_offset)
+            gone = oldest.log.delete_old_segments(now_ms)
+        except KafkaStorageError as error:
+            _log.error("retention-failed directory=%s reason=%s", oldest.log.directory, error)
+            continue
+        if gone:
+            deleted += gone
+            excess -= oldest.size_bytes
+            if (following := _oldest_of(oldest.number, oldest.log)) is not None:
+                heapq.heappush(heap, following)
+    if excess > 0:
+        _log.warning("share-of-disk-exceeded directory=%s excess_bytes=%d", home.path, excess)
+    return deleted
+
+
+def _oldest_of(number: int, log: Log) -> _Oldest | None:
+    """Return the oldest segment of a log if it may go."""
+    segments = log.segments.all
+    if len(segments) < 2:
+        return None
+    oldest, after = segments[:2]
+    if after.base_offset > log.high_watermark:
+        return None
+    return _Oldest(oldest.largest_timestamp(), number, log, oldest.size_bytes, after.base_offset)

@@ -1,0 +1,148 @@
+"""The data directory as a whole: its lock, its identity, its mark of a clean shutdown.
+
+Owns ``.lock``, ``meta.properties`` and ``.kafka_cleanshutdown``.
+Must not know the logs inside. Kafka: the parts of ``LogManager`` and ``MetaPropertiesEnsemble``
+that do the same.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from tidelog.codec.metadata_files import (
+    CLEAN_SHUTDOWN_FILE,
+    META_PROPERTIES_FILE,
+    CleanShutdown,
+    MetaProperties,
+    format_uuid,
+    read_clean_shutdown,
+    read_meta_properties,
+    write_clean_shutdown,
+    write_meta_properties,
+)
+from tidelog.datadir.partition_directories import (
+    is_directory,
+    is_partition_directory,
+    random_id,
+)
+from tidelog.errors import InvalidArgument, KafkaStorageError
+
+if TYPE_CHECKING:
+    from random import Random
+    from uuid import UUID
+
+    from tidelog.env.files import FileLock, FileSystem
+
+LOCK_FILE: Final = ".lock"
+
+
+class LogDir:
+    """One locked data directory, held for writing by this process.
+
+    The mark of a clean shutdown is taken away before the first change, and comes back only if it
+    was there (or there were no logs) and the caller says that all it touched is closed.
+
+    ``like`` says to which cluster and node a new directory belongs; a cluster of its own if None.
+
+    Raises:
+        DirectoryLocked: another process holds the directory.
+        InvalidArgument: the path is that of one partition.
+        KafkaStorageError: ``meta.properties`` does not read.
+    """
+
+    def __init__(
+        self, path: str, *, fs: FileSystem, rng: Random, like: MetaProperties | None = None
+    ) -> None:
+        self.path = path
+        self._fs = fs
+        make_directories(fs, path)
+        if is_partition_directory(fs.list(path)):
+            raise InvalidArgument(f"{path} is one partition; name the data directory above it")
+        self._lock: FileLock | None = fs.lock(self._file(LOCK_FILE))
+        try:
+            shutdown = read_clean_shutdown(fs, self._file(CLEAN_SHUTDOWN_FILE))
+            self.was_clean = shutdown is not None or not _has_directories(fs, path)
+            self.broker_epoch = -1 if shutdown is None else shutdown.broker_epoch
+            self._is_marked = shutdown is not None
+            self.is_changing = False
+            self.meta = self._identify(rng, like)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def begin_change(self) -> None:
+        """Take the mark of a clean shutdown away, durably; call before any change to a log."""
+        if self.is_changing:
+            return
+        if self._is_marked:
+            self._fs.delete(self._file(CLEAN_SHUTDOWN_FILE))
+            self._is_marked = False
+        # Without a mark too: a process that was killed may have left entries that are not durable.
+        self._fs.sync_directory(self.path)
+        self.is_changing = True
+
+    @property
+    def directory_id(self) -> UUID:
+        """The ``directory.id``, which tells this directory from all others."""
+        assert self.meta.directory_id is not None
+        return self.meta.directory_id
+
+    def close(self, *, clean: bool, all_loaded: bool = False) -> None:
+        """Release the lock.
+
+        ``clean`` says that every log touched is flushed and closed, ``all_loaded`` that this is
+        every log there is: then the directory is clean even if it was not before.
+        """
+        if self._lock is None:
+            return
+        lock, self._lock = self._lock, None
+        try:
+            if clean and (self.was_clean or all_loaded) and not self._is_marked:
+                mark = CleanShutdown(broker_epoch=self.broker_epoch)
+                write_clean_shutdown(self._fs, self._file(CLEAN_SHUTDOWN_FILE), mark)
+        finally:
+            try:
+                # While it is held, as Java does; so nobody locks a file without a name.
+                with suppress(FileNotFoundError):
+                    self._fs.delete(self._file(LOCK_FILE))
+            finally:
+                lock.release()
+
+    def _file(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+    def _identify(self, rng: Random, like: MetaProperties | None) -> MetaProperties:
+        """Return who the directory is; give it an id, and a cluster, where it has none."""
+        path = self._file(META_PROPERTIES_FILE)
+        known = read_meta_properties(self._fs, path)
+        if known is not None and known.directory_id is not None:
+            return known
+        if known is not None and known.cluster_id is None and known.node_id is None:
+            raise KafkaStorageError(f"{path} names neither a cluster nor a node; it is damaged")
+        if known is None:
+            cluster_id = None if like is None else like.cluster_id
+            node_id = None if like is None else like.node_id
+            known = MetaProperties(
+                cluster_id=cluster_id or format_uuid(random_id(rng)),
+                node_id=1 if node_id is None else node_id,
+            )
+        named = known.with_directory_id(random_id(rng))
+        write_meta_properties(self._fs, path, named)
+        return named
+
+
+def make_directories(fs: FileSystem, path: str) -> None:
+    """Make a directory and those above it, each durably; nothing if it exists."""
+    missing = []
+    while not fs.exists(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for made in reversed(missing):
+        fs.make_directory(made)
+        fs.sync_directory(os.path.dirname(made))
+
+
+def _has_directories(fs: FileSystem, path: str) -> bool:
+    return any(is_directory(fs, os.path.join(path, name)) for name in fs.list(path))

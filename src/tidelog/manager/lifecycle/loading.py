@@ -1,0 +1,289 @@
+"""Loading all logs at start: which directory is what, each log opened, on a pool per directory.
+
+Owns the pools, the order and the progress. Must not know how a log recovers. Kafka:
+``LogManager.loadLogs`` and ``loadLog``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.datadir.catalogue import METADATA_TOPIC
+from tidelog.datadir.partition_directories import is_directory
+from tidelog.errors import InvalidTopic, KafkaStorageError
+from tidelog.log.loading.load_watch import LoadWatcher
+from tidelog.segment.filenames import (
+    TopicPartition,
+    is_delete_directory,
+    is_future_directory,
+    is_log_file,
+    is_stray_directory,
+    parse_topic_partition,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tidelog.env.clock import Clock
+    from tidelog.env.files import FileSystem
+    from tidelog.env.scheduler import Scheduler
+    from tidelog.log.log import Log
+    from tidelog.manager.directories.live_dirs import LiveDir, LiveDirs
+    from tidelog.manager.lifecycle.log_factory import LogFactory
+
+_log = logging.getLogger(__name__)
+
+REMOTE_INDEX_CACHE: Final = "remote-log-index-cache"
+"""A directory of Kafka's tiered storage, which is no partition."""
+_NS_PER_MS: Final = 1_000_000
+
+_PARALLEL_LOG_BYTES: Final = 16 << 20
+"""Bytes to check in an average log from which a second thread pays. Of logs of 3 MB two threads
+load fewer a second than one: measured with ``benchmarks/start_up.py``."""
+
+
+class Found(NamedTuple):
+    """A log as it was found: the partition, where, and opened."""
+
+    key: TopicPartition
+    home: LiveDir
+    log: Log
+
+
+@dataclass
+class LoadedLogs:
+    """What lay in all directories, by what it is."""
+
+    current: list[Found] = field(default_factory=list)
+    future: list[Found] = field(default_factory=list)
+    doomed: list[str] = field(default_factory=list)
+    strays: list[str] = field(default_factory=list)
+
+
+class LoadProgress:
+    """How much is still to be loaded, for whoever asks meanwhile. ``_lock`` guards the counts.
+
+    Bytes are counted where logs have to be checked, since there they are what takes time.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._logs: dict[str, int] = {}
+        self._bytes: dict[str, int] = {}
+        self._segments: dict[tuple[str, int], int] = {}
+        self._done_bytes = 0
+        self._done_logs = 0
+        self._began_ns = clock.monotonic_ns()
+
+    def add(self, directory: str, logs: int, size_bytes: int) -> None:
+        """Note what a directory has to be loaded."""
+        with self._lock:
+            self._logs[directory] = logs
+            self._bytes[directory] = size_bytes
+
+    def done(self, directory: str, size_bytes: int) -> None:
+        """Note that a log of that many bytes is loaded."""
+        with self._lock:
+            self._logs[directory] -= 1
+            self._bytes[directory] -= size_bytes
+            self._done_logs += 1
+            self._done_bytes += size_bytes
+
+    def remaining_logs(self, directory: str) -> int:
+        """Return how many logs of a directory are still to be loaded."""
+        return self._logs.get(directory, 0)
+
+    def segments_left(self, directory: str, thread: int, count: int) -> None:
+        """Note how many segments a thread has still to check, of the log that it is at."""
+        with self._lock:
+            self._segments[directory, thread] = count
+
+    def remaining_segments(self, directory: str) -> dict[int, int]:
+        """Return how many segments each thread of a directory has still to check."""
+        with self._lock:
+            return {
+                thread: count
+                for (where, thread), count in sorted(self._segments.items())
+                if where == directory
+            }
+
+    def remaining_bytes(self, directory: str) -> int:
+        """Return how many bytes of a directory are still to be checked."""
+        return self._bytes.get(directory, 0)
+
+    def remaining_ms(self) -> int | None:
+        """Return the time that the rest takes at the pace so far; None at the beginning."""
+        spent_ms = (self._clock.monotonic_ns() - self._began_ns) // _NS_PER_MS
+        with self._lock:
+            left_bytes, left_logs = sum(self._bytes.values()), sum(self._logs.values())
+            if self._done_bytes:
+                return spent_ms * left_bytes // self._done_bytes
+            return spent_ms * left_logs // self._done_logs if self._done_logs else None
+
+
+class _Watcher(LoadWatcher):
+    """Tells the progress how many segments one thread has still to check."""
+
+    def __init__(self, progress: LoadProgress, directory: str, thread: int) -> None:
+        self._progress = progress
+        self._directory = directory
+        self._thread = thread
+
+    def recovering(self, directory: str, segments_left: int) -> None:
+        """Take note of how many are left of the log that this thread is at."""
+        del directory
+        self._progress.segments_left(self._directory, self._thread, segments_left)
+
+
+class LogLoading:
+    """Loads the logs of all directories, each directory on up to ``threads`` threads of its own.
+
+    Kernels check bytes beside each other; what goes around them is Python, which does not. So one
+    thread loads a directory of small logs, or of logs that need no check.
+    """
+
+    def __init__(
+        self,
+        dirs: LiveDirs,
+        factory: LogFactory,
+        *,
+        fs: FileSystem,
+        clock: Clock,
+        scheduler: Scheduler,
+        threads: int,
+    ) -> None:
+        self._dirs = dirs
+        self._factory = factory
+        self._fs = fs
+        self._clock = clock
+        self._scheduler = scheduler
+        self._threads = threads
+        self._lock = Lock()
+        self._loaded = LoadedLogs()
+        self.progress = LoadProgress(clock)
+
+    def run(self) -> LoadedLogs:
+        """Load everything. A directory whose disk fails goes offline, and the others go on.
+
+        Raises:
+            InvalidTopic: a directory is not named as a partition's; nothing of tidelog or Kafka
+                makes such a one.
+            KafkaError: a log holds what no disk failure explains.
+        """
+        began = self._clock.monotonic_ns()
+        live = list(self._dirs)
+        _log.info("Loading logs from log dirs %s", [one.path for one in live])
+        jobs = [self._job(one) for one in live]
+        try:
+            self._scheduler.run_all("log-loading", jobs, len(jobs))
+        except BaseException:
+            self._let_go()
+            raise
+        spent_ms = (self._clock.monotonic_ns() - began) // _NS_PER_MS
+        count = len(self._loaded.current) + len(self._loaded.future)
+        _log.info("Loaded %d logs in %dms", count, spent_ms)
+        return self._loaded
+
+    def _job(self, one: LiveDir) -> Callable[[], None]:
+        return lambda: self._load_directory(one)
+
+    def _load_directory(self, one: LiveDir) -> None:
+        try:
+            is_clean = one.log_dir.was_clean
+            one.log_dir.begin_change()
+            names = list(self._partition_directories(one.path))
+            sizes = {} if is_clean else {name: self._size(one.path, name) for name in names}
+        except OSError as error:
+            _log.error("Error while loading log dir %s: %s", one.path, error)
+            self._dirs.take_offline(one.path, error)
+            return
+        if not names:
+            _log.info("No logs found to be loaded in %s", one.path)
+        else:
+            doing = "Skipping recovery of" if is_clean else "Recovering"
+            _log.info("%s %d logs from %s", doing, len(names), one.path)
+        self.progress.add(one.path, len(names), sum(sizes.values()))
+        free = list(range(self._threads))
+        for thread in free:
+            self.progress.segments_left(one.path, thread, 0)
+        jobs = [self._log_job(one, name, sizes.get(name, 0), free) for name in names]
+        is_worth_it = sum(sizes.values()) >= len(names) * _PARALLEL_LOG_BYTES
+        threads = self._threads if is_worth_it else 1
+        self._scheduler.run_all(f"log-recovery-{one.path}", jobs, threads)
+        one.has_loaded = True
+
+    def _log_job(
+        self, one: LiveDir, name: str, size_bytes: int, free: list[int]
+    ) -> Callable[[], None]:
+        def load() -> None:
+            thread = free.pop()
+            try:
+                if self._dirs.get(one.path) is one:
+                    self._load(one, name, _Watcher(self.progress, one.path, thread))
+                self.progress.done(one.path, size_bytes)
+            finally:
+                self.progress.segments_left(one.path, thread, 0)
+                free.append(thread)
+
+        return load
+
+    def _load(self, one: LiveDir, name: str, watcher: LoadWatcher) -> None:
+        path = os.path.join(one.path, name)
+        if is_delete_directory(name) or is_stray_directory(name):
+            with self._lock:
+                chosen = is_delete_directory(name)
+                (self._loaded.doomed if chosen else self._loaded.strays).append(path)
+            return
+        _log.debug("Loading log '%s'", path)
+        began = self._clock.monotonic_ns()
+        key = parse_topic_partition(name)
+        try:
+            log = self._factory.load(one, key, path, watcher)
+        except KafkaStorageError as error:
+            cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
+            _log.error("Error while loading log dir %s: %s", one.path, error)
+            self._dirs.take_offline(one.path, cause)
+            return
+        spent_ms = (self._clock.monotonic_ns() - began) // _NS_PER_MS
+        _log.info(
+            "Completed load of log %s with %d segments, log start offset %d and log end offset %d"
+            " in %d ms (%d left in %s)",
+            *(name, len(log.segments), log.log_start_offset, log.log_end_offset, spent_ms),
+            *(self.progress.remaining_logs(one.path) - 1, one.path),
+        )
+        with self._lock:
+            is_future = is_future_directory(name)
+            found = self._loaded.future if is_future else self._loaded.current
+            found.append(Found(key, one, log))
+
+    def _partition_directories(self, path: str) -> Iterator[str]:
+        """Yield the names of all directories but Kafka's own; raise InvalidTopic for others."""
+        for name in sorted(self._fs.list(path)):
+            if not is_directory(self._fs, os.path.join(path, name)):
+                continue
+            if name == REMOTE_INDEX_CACHE:
+                continue
+            try:
+                key = parse_topic_partition(name)
+            except InvalidTopic as error:
+                raise InvalidTopic(f"{error}; it lies in {path}") from None
+            if key.topic != METADATA_TOPIC:
+                yield name
+
+    def _size(self, path: str, name: str) -> int:
+        directory = os.path.join(path, name)
+        return sum(
+            self._fs.stat(os.path.join(directory, file)).size_bytes
+            for file in self._fs.list(directory)
+            if is_log_file(file)
+        )
+
+    def _let_go(self) -> None:
+        """Close what was opened: the start has failed."""
+        for found in (*self._loaded.current, *self._loaded.future):
+            found.log.close_handlers()

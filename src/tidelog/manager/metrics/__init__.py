@@ -1,0 +1,1 @@
+"""Figures about all logs, and the file that holds them."""

@@ -1,0 +1,75 @@
+"""A running service's metrics in a file of each data directory, for other processes to read.
+
+Owns the file ``tidelog.metrics.prom`` and when it is written. A node exporter's text-file collector
+takes it as it is. Must not know what the numbers mean.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from tidelog.manager.metrics.collect import collect
+from tidelog.manager.metrics.metric import as_prometheus, parse_prometheus
+
+if TYPE_CHECKING:
+    from tidelog.env.files import FileSystem
+    from tidelog.env.scheduler import Handle
+    from tidelog.manager.log_manager import LogManager
+
+METRICS_FILE: Final = "tidelog.metrics.prom"
+_INTERVAL: Final = "tidelog_log_manager_metrics_interval_ms"
+_SLACK_MS: Final = 5000
+
+_log = logging.getLogger(__name__)
+
+
+class MetricsFiles:
+    """Writes the metrics of a log manager into each of its directories, again and again."""
+
+    def __init__(self, manager: LogManager) -> None:
+        self._manager = manager
+        self._handle: Handle | None = None
+
+    def start(self) -> None:
+        """Write now, and every ``tidelog.metrics.interval.ms``."""
+        self.write()
+        period_ms = self._manager.config.tidelog_metrics_interval_ms
+        self._handle = self._manager.parts.machine.scheduler.schedule(
+            "tidelog-metrics", self.write, delay_ms=period_ms, period_ms=period_ms
+        )
+
+    def write(self) -> None:
+        """Replace the files; a disk that does not take them is not blamed for that alone."""
+        text = as_prometheus(collect(self._manager)).encode()
+        fs = self._manager.parts.machine.fs
+        for path in self._manager.live_dirs:
+            temporary = os.path.join(path, METRICS_FILE + ".tmp")
+            try:
+                fs.write(temporary, text)
+                fs.rename(temporary, os.path.join(path, METRICS_FILE))
+            except OSError as error:
+                _log.warning("metrics-not-written directory=%s reason=%s", path, error)
+
+    def stop(self) -> None:
+        """Write no more, and remove the files: they would be out of date."""
+        if self._handle is not None:
+            self._handle.cancel()
+        fs = self._manager.parts.machine.fs
+        for path in self._manager.live_dirs:
+            with suppress(OSError):
+                fs.delete(os.path.join(path, METRICS_FILE))
+
+
+def read_metrics_file(fs: FileSystem, data_directory: str, now_ms: int) -> str | None:
+    """Return what a running service last wrote; None if none does, as its age tells."""
+    path = os.path.join(data_directory, METRICS_FILE)
+    try:
+        text = fs.read(path).decode()
+        age_ms = now_ms - fs.stat(path).mtime_ms
+    except FileNotFoundError:
+        return None
+    found = {name: value for name, _, value in parse_prometheus(text)}
+    return text if age_ms <= _SLACK_MS + 3 * found.get(_INTERVAL, 0) else None

@@ -1,0 +1,1 @@
+"""The topics that a manager serves, and the rules for new ones."""

@@ -1,0 +1,80 @@
+"""What a new topic, a new partition and a change of settings must hold.
+
+Owns these checks and the making of the value; the same for every way to create a topic. Must not
+know directories. Kafka: ``ReplicationControlManager`` and ``ConfigurationControlManager``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidelog.datadir.catalogue import METADATA_TOPIC, Topic
+from tidelog.errors import InvalidConfig, InvalidPartitions, InvalidTopic, PolicyViolation
+from tidelog.segment.filenames import MAX_NAME_LENGTH, check_topic_name, log_directory_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from uuid import UUID
+
+    from tidelog.config.log_config import LogConfig
+
+MOST_PARTITIONS: Final = 10_000
+"""As Kafka's controller allows: ReplicationControlManager.MAX_PARTITIONS_PER_BATCH."""
+
+
+def new_topic(
+    name: str,
+    topic_id: UUID,
+    homes: Sequence[UUID],
+    config: Mapping[str, str],
+    *,
+    defaults: LogConfig,
+) -> Topic:
+    """Return a topic whose partition ``n`` lies in the directory with id ``homes[n]``.
+
+    Raises InvalidTopic, InvalidPartitions, PolicyViolation or InvalidConfig; see ``check_topic``.
+    """
+    check_topic(name, len(homes), config, defaults=defaults)
+    settings = {key: value.strip() for key, value in config.items()}
+    return Topic(name, topic_id, dict(enumerate(homes)), settings)
+
+
+def check_topic(
+    name: str, partitions: int, config: Mapping[str, str], *, defaults: LogConfig
+) -> None:
+    """Raise unless a topic may have this name, number of partitions and settings.
+
+    Raises:
+        InvalidTopic: not a name that Kafka allows, its own one, or too long for a directory.
+        InvalidPartitions: fewer than 1.
+        PolicyViolation: more than Kafka makes at once.
+        InvalidConfig: names every bad setting.
+    """
+    check_topic_name(name)
+    if name == METADATA_TOPIC:
+        raise InvalidTopic(f"{name} is Kafka's own")
+    if partitions < 1:
+        raise InvalidPartitions(f"a topic has at least 1 partition, not {partitions}")
+    longest = log_directory_name(name, partitions - 1)
+    if len(longest) > MAX_NAME_LENGTH:
+        raise InvalidTopic(f"{longest} is too long for a directory's name")
+    if partitions > MOST_PARTITIONS:
+        limit = f"more than {MOST_PARTITIONS:,} are not made at once"
+        raise PolicyViolation(f"a topic of {partitions:,} partitions: {limit}")
+    defaults.with_overrides(config)
+
+
+def altered_config(
+    topic: Topic, settings: Mapping[str, str], unset: Collection[str], *, defaults: LogConfig
+) -> dict[str, str]:
+    """Return a topic's own settings with some changed and some taken away.
+
+    Raises InvalidConfig for settings that do not hold, and for ``unset`` ones that are not set.
+    """
+    absent = sorted(set(unset) - set(topic.config))
+    if absent:
+        raise InvalidConfig(tuple(f"{name}: topic {topic.name} does not set it" for name in absent))
+    kept = {name: value for name, value in topic.config.items() if name not in unset}
+    changed = {**kept, **{name: value.strip() for name, value in settings.items()}}
+    defaults.with_overrides(changed)
+    return changed

@@ -1,0 +1,172 @@
+"""The topics of several data directories, each of which keeps all of them in its catalogue.
+
+Owns how the catalogues become one, and that a change stands in every one of them. Must not know
+logs. Kafka keeps topics in its cluster metadata; LogManager asks its ``ConfigRepository``.
+"""
+
+from __future__ import annotations
+
+import logging
+from threading import RLock
+from typing import TYPE_CHECKING, Final
+
+from tidelog.datadir.adoption import adopt, tell_adopted
+from tidelog.datadir.catalogue import (
+    METADATA_TOPIC,
+    Catalogue,
+    Topic,
+    read_catalogue,
+    write_catalogue,
+)
+from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
+from tidelog.manager.topics.topic_rules import altered_config, new_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from random import Random
+    from uuid import UUID
+
+    from tidelog.config.log_config import LogConfig
+    from tidelog.env.files import FileSystem
+    from tidelog.manager.directories.live_dirs import LiveDir, LiveDirs
+
+_log = logging.getLogger(__name__)
+
+
+class Topics:
+    """All topics; every change is durable in all online directories before a method returns.
+
+    ``_lock`` guards the catalogue and its files. A directory whose catalogue does not read is
+    taken offline, as is one where it cannot be written.
+    """
+
+    def __init__(self, dirs: LiveDirs, defaults: LogConfig, *, fs: FileSystem, rng: Random) -> None:
+        self.defaults = defaults
+        self.overrides: Mapping[str, str] = {}
+        """Settings that go before a topic's own, until the process ends."""
+        self._dirs: Final = dirs
+        self._fs: Final = fs
+        self._rng: Final = rng
+        self._lock = RLock()
+        self._written: dict[str, Catalogue] = {}
+        self._configs: dict[str, tuple[object, LogConfig]] = {}
+        self._recorded = Catalogue()
+        self._catalogue = self._read()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._catalogue.topics
+
+    def all(self) -> dict[str, Topic]:
+        """Return every topic by name."""
+        return dict(self._catalogue.topics)
+
+    def get(self, name: str) -> Topic:
+        """Return one topic; raise UnknownTopicOrPartition where there is none."""
+        try:
+            return self._catalogue.topics[name]
+        except KeyError:
+            raise UnknownTopicOrPartition(f"there is no topic {name}") from None
+
+    def is_deleted(self, topic_id: UUID | None) -> bool:
+        """Say whether this was the id of a topic that was deleted."""
+        return topic_id in self._catalogue.deleted
+
+    def recorded_home(self, name: str, partition: int) -> UUID | None:
+        """Return the directory that the files named for a partition when they were read."""
+        topic = self._recorded.topics.get(name)
+        return None if topic is None else topic.partitions.get(partition)
+
+    def config_of(self, name: str) -> LogConfig:
+        """Return the settings in force for a topic; the defaults where there is no such topic."""
+        known = self._catalogue.topics.get(name)
+        if known is None:
+            return self.defaults.with_overrides(self.overrides)
+        cached = self._configs.get(name)
+        given = (self.defaults, known, self.overrides)
+        if cached is None or cached[0] != given:
+            config = known.config_in_force(self.defaults, self.overrides)
+            cached = self._configs[name] = (given, config)
+        return cached[1]
+
+    def create(
+        self, name: str, topic_id: UUID, homes: Sequence[UUID], config: Mapping[str, str]
+    ) -> Topic:
+        """Add a topic; ``homes`` are the ids of its partitions' directories (``topic_rules``)."""
+        with self._lock:
+            topic = new_topic(name, topic_id, homes, config, defaults=self.defaults)
+            self._write(self._catalogue.with_topic(topic))
+            return topic
+
+    def alter(self, name: str, settings: Mapping[str, str], unset: Collection[str] = ()) -> Topic:
+        """Change settings of a topic; raise InvalidConfig, or UnknownTopicOrPartition."""
+        with self._lock:
+            topic = self.get(name)
+            config = altered_config(topic, settings, unset, defaults=self.defaults)
+            changed = topic.changed(config=config)
+            self._write(self._catalogue.replacing(changed))
+            return changed
+
+    def place(self, name: str, topic_id: UUID, partition: int, home: UUID) -> None:
+        """Note where a partition lies, which may be a new one, or one of a new topic."""
+        with self._lock:
+            if name == METADATA_TOPIC:
+                return
+            topic = self._catalogue.topics.get(name)
+            if topic is None:
+                self._write(self._catalogue.with_topic(Topic(name, topic_id, {partition: home})))
+            elif topic.partitions.get(partition) != home:
+                partitions = {**topic.partitions, partition: home}
+                self._write(self._catalogue.replacing(topic.changed(partitions=partitions)))
+
+    def delete(self, name: str) -> None:
+        """Take a topic away; what is left of its directories is deleted, not adopted."""
+        with self._lock:
+            self._write(self._catalogue.without(name))
+
+    def forget_deleted(self) -> None:
+        """Forget what was deleted; for when no directory of it can be left."""
+        with self._lock:
+            if self._catalogue.deleted and not self._dirs.failures:
+                self._write(Catalogue(self._catalogue.topics))
+
+    def write_where_needed(self) -> None:
+        """Bring the files of all directories up to date."""
+        with self._lock:
+            self._write(self._catalogue)
+
+    def _read(self) -> Catalogue:
+        merged = Catalogue()
+        read: list[LiveDir] = []
+        for one in self._dirs:
+            try:
+                catalogue = read_catalogue(self._fs, one.path)
+            except (OSError, KafkaStorageError) as error:
+                self._dirs.take_offline(one.path, error)
+                continue
+            self._written[one.path] = catalogue
+            merged = merged.merged(catalogue)
+            read.append(one)
+        self._recorded = merged
+        for one in read:
+            try:
+                known = merged
+                merged = adopt(
+                    self._fs, one.path, known, directory_id=one.directory_id, rng=self._rng
+                )
+                tell_adopted(one.path, known, merged)
+            except (OSError, KafkaStorageError) as error:
+                self._dirs.take_offline(one.path, error)
+        return merged
+
+    def _write(self, catalogue: Catalogue) -> None:
+        """Write the catalogue where it differs from what stands there, then take it as ours."""
+        for one in self._dirs:
+            if self._written.get(one.path) == catalogue:
+                continue
+            try:
+                write_catalogue(self._fs, one.path, catalogue)
+            except OSError as error:
+                self._dirs.take_offline(one.path, error)
+                raise KafkaStorageError(f"writing the topics of {one.path}: {error}") from error
+            self._written[one.path] = catalogue
+        self._catalogue = catalogue

@@ -1,0 +1,98 @@
+"""The transactions of a log that is only read: from the newest usable snapshot and what follows.
+
+Owns which snapshot is taken, and what damage on the way means. Changes no file: an unreadable
+snapshot is passed over. Kafka replays likewise when it loads a log, and drops such a snapshot.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.errors import CorruptMessage, CorruptSnapshot, InvalidArgument, InvalidRecord
+from tidelog.log.producers.producer_snapshot import unpack_snapshot
+from tidelog.log.producers.transactions import Transactions
+from tidelog.segment.filenames import (
+    SNAPSHOT_SUFFIX,
+    offset_from_file_name,
+    producer_snapshot_file,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tidelog.env.files import FileSystem
+    from tidelog.log.producers.producer_snapshot import ProducerSnapshotEntry
+    from tidelog.records.file_records import Piece
+
+
+class ReplayedTransactions(NamedTuple):
+    """What is known of transactions; batches from ``end_offset`` on were not looked at.
+
+    ``damage`` is what stopped the replay before the offset it was to reach.
+    """
+
+    transactions: Transactions
+    end_offset: int
+    damage: CorruptMessage | None = None
+
+    @property
+    def last_stable_offset(self) -> int:
+        """End (exclusive) of what is decided."""
+        return self.transactions.last_stable_offset(self.end_offset)
+
+
+class Snapshot(NamedTuple):
+    """Producers as they were before ``offset``."""
+
+    offset: int
+    entries: list[ProducerSnapshotEntry]
+
+
+def newest_snapshot(
+    fs: FileSystem, directory: str, above_offset: int, last_offset: int
+) -> Snapshot | None:
+    """Return the newest readable snapshot in ``(above_offset, last_offset]``, if there is one.
+
+    Those at or below the log start are left out, as Kafka deletes them when it loads the log.
+    """
+    offsets = []
+    for name in fs.list(directory):
+        if name.endswith(SNAPSHOT_SUFFIX):
+            with suppress(InvalidArgument):
+                offsets.append(offset_from_file_name(name))
+    for offset in sorted(offsets, reverse=True):
+        if above_offset < offset <= last_offset:
+            with suppress(CorruptSnapshot, FileNotFoundError):
+                return Snapshot(
+                    offset, unpack_snapshot(fs.read(producer_snapshot_file(directory, offset)))
+                )
+    return None
+
+
+def replay_transactions(
+    known: Snapshot,
+    end_offset: int,
+    pieces: Callable[[int, int], Iterator[Piece]],
+    *,
+    until_decided: int | None = None,
+) -> ReplayedTransactions:
+    """Follow the batches from a snapshot on up to ``end_offset`` (exclusive).
+
+    ``pieces`` gives those of a range of offsets. Damage ends the replay: what was open there stays
+    undecided. So does, with ``until_decided``, the place from which on all transactions are decided
+    that have records below that offset.
+    """
+    transactions = Transactions(known.entries)
+    reached = known.offset
+    try:
+        for piece in pieces(known.offset, end_offset) if known.offset < end_offset else ():
+            transactions.follow(piece)
+            reached = int(piece.batches.last_offset[-1]) + 1
+            stable_offset = transactions.last_stable_offset(reached)
+            if until_decided is not None and stable_offset >= until_decided:
+                return ReplayedTransactions(transactions, min(reached, end_offset))
+    except (CorruptMessage, InvalidRecord) as error:
+        damage = CorruptMessage(error.reason, error.position, error.path)
+        return ReplayedTransactions(transactions, min(reached, end_offset), damage)
+    return ReplayedTransactions(transactions, end_offset)

@@ -1,0 +1,155 @@
+"""Batches decoded in bounded memory, also one batch that decompresses to gigabytes.
+
+Owns the walk over a large batch, a window of its plain bytes after the other. Must not know where
+batches come from. Kafka: ``DefaultRecordBatch.streamingIterator``, which reads so too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tidelog.codec.compression import DEFAULT_DECOMPRESSED_LIMIT, Codec, decompress_in_pieces
+from tidelog.codec.layout import byte_view
+from tidelog.codec.varint import read_varint
+from tidelog.errors import CorruptMessage, InvalidRecord, MessageTooLarge
+from tidelog.kernels import rows
+from tidelog.records.array_rows import as_bytes
+from tidelog.records.batch import BATCH_HEADER
+from tidelog.records.record_areas import AREA_FROM_BATCH, decode_areas, decode_whole_records
+from tidelog.records.record_columns import GROUP_BYTES, RecordColumns, decode_groups
+from tidelog.records.unpacked import SLACK_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.codec.layout import Buffer
+    from tidelog.records.array_rows import Bytes, Ints
+    from tidelog.records.memory import BatchColumns
+
+LARGE_BYTES: Final = 8 << 20
+"""A batch that gives more than this is decoded in windows."""
+
+_MOST_VARINT_BYTES: Final = 5
+
+
+def decode_bounded(
+    data: Buffer,
+    batches: BatchColumns,
+    *,
+    limit: int = DEFAULT_DECOMPRESSED_LIMIT,
+    group_bytes: int = GROUP_BYTES,
+    large_bytes: int = LARGE_BYTES,
+) -> Iterator[RecordColumns]:
+    """Decode ``batches`` a few at a time, as ``decode_groups`` does, and a large one in parts.
+
+    Memory follows ``group_bytes``, ``large_bytes`` and the largest record, not what a batch gives
+    in all; ``limit`` holds for a record, and for a whole batch of magic 0 or 1.
+
+    Raises:
+        InvalidRecord, CorruptMessage, UnsupportedCompressionType: as ``decode``; what was before
+            the damage in a large batch has been yielded.
+        MessageTooLarge: a record is larger than ``limit``.
+    """
+    source = as_bytes(data)
+    start = 0
+    for large in [*np.flatnonzero(batches.size > large_bytes).tolist(), len(batches)]:
+        usual = batches.slice(start, large)
+        yield from _decode_usual(source, usual, limit, group_bytes, large_bytes)
+        if large < len(batches):
+            yield from _decode_large(source, batches.slice(large, large + 1), limit, group_bytes)
+        start = large + 1
+
+
+def _decode_usual(
+    data: Bytes, batches: BatchColumns, limit: int, group_bytes: int, large_bytes: int
+) -> Iterator[RecordColumns]:
+    """Decode batches of which some may turn out to be large."""
+    start, most = 0, group_bytes
+    while start < len(batches):
+        try:
+            for group in decode_groups(
+                data, batches.slice(start), limit=large_bytes, group_bytes=most
+            ):
+                start += len(group.batches)
+                yield group
+        except MessageTooLarge:
+            if most > 1:
+                most = 1  # which one it is shows when they come one by one
+                continue
+            yield from _decode_large(data, batches.slice(start, start + 1), limit, group_bytes)
+            start, most = start + 1, group_bytes
+
+
+def _decode_large(
+    data: Bytes, batch: BatchColumns, limit: int, window_bytes: int
+) -> Iterator[RecordColumns]:
+    if int(batch.magic[0]) < 2:
+        yield from decode_groups(data, batch, limit=limit, group_bytes=1)
+        return
+    try:
+        for array, plain in _Windows(data, batch, limit, window_bytes).decode():
+            yield RecordColumns(array, plain, batch)
+    except (CorruptMessage, InvalidRecord) as error:
+        raise type(error)(error.reason, int(batch.position[0])) from error
+
+
+class _Windows:
+    """The plain bytes of one batch, decoded from record to record as they come."""
+
+    def __init__(self, data: Bytes, batch: BatchColumns, limit: int, window_bytes: int) -> None:
+        self._limit = limit
+        self._window_bytes = window_bytes
+        self._fields = [int(batch.array[field, 0]) for field in AREA_FROM_BATCH]
+        self._left = int(batch.records_count[0])
+        start = int(batch.position[0])
+        packed = byte_view(data)[start + BATCH_HEADER.size : start + int(batch.size[0])]
+        codec = Codec.of_attributes(int(batch.attributes[0]))
+        self._pieces = (
+            (packed[at : at + window_bytes] for at in range(0, len(packed), window_bytes))
+            if codec is Codec.NONE
+            else decompress_in_pieces(codec, packed, window_bytes)
+        )
+
+    def decode(self) -> Iterator[tuple[Ints, Bytes]]:
+        """Yield rows and the bytes they lie in; the errors are those of a batch decoded whole."""
+        window = bytearray()
+        needed = self._window_bytes
+        for piece in self._pieces if self._left else ():
+            window += piece
+            if len(window) < needed:
+                continue
+            plain, area = self._area(window)
+            array, used, reason = decode_whole_records(plain, area)
+            if array.shape[1]:
+                self._left -= array.shape[1]
+                yield array, plain
+            del window[:used]
+            needed = max(self._window_bytes, self._bytes_needed(window, reason))
+        if window or self._left:
+            plain, area = self._area(window)
+            array = decode_areas(plain, area, np.zeros(1, np.int64))
+            if not self._left:
+                raise InvalidRecord("bytes are left over after the last record")
+            yield array, plain
+
+    def _area(self, window: bytearray) -> tuple[Bytes, Ints]:
+        """Return a copy of the window with slack behind, and the area of what is left in it."""
+        plain = np.frombuffer(bytes(window) + bytes(SLACK_BYTES), np.uint8)
+        area = np.array([0, len(window), *self._fields], np.int64)[:, np.newaxis]
+        area[rows.AREA_COUNT] = self._left
+        return plain, area
+
+    def _bytes_needed(self, window: bytearray, reason: str) -> int:
+        """Return how large the window must be for its first record, which is not whole in it."""
+        if not self._left and window:
+            raise InvalidRecord("bytes are left over after the last record")
+        if len(window) < _MOST_VARINT_BYTES:
+            return _MOST_VARINT_BYTES
+        size_bytes, at = read_varint(window, 0)
+        if size_bytes < 0 or at + size_bytes <= len(window):
+            raise InvalidRecord(reason)
+        if size_bytes > self._limit:
+            raise MessageTooLarge("a decompressed record", size_bytes, self._limit)
+        return at + size_bytes

@@ -1,0 +1,206 @@
+"""Batches made from columns of records, many at once.
+
+Owns the way from columns back to batches, in kernels where they pay. Must not know where the
+records came from. Kafka: ``MemoryRecordsBuilder``, used in a loop.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from tidelog.codec.compression import Codec, compress
+from tidelog.codec.layout import byte_view
+from tidelog.errors import InvalidArgument
+from tidelog.kernels import rows
+from tidelog.kernels.runtime.gate import use_kernels
+from tidelog.records.batch import BATCH_HEADER, INT32_MAX, TimestampType
+from tidelog.records.builder import DEFAULT_SPEC, build_batch, check_spec
+from tidelog.records.memory import BatchColumns, walk
+from tidelog.records.record import advance_sequence, read_headers, slice_or_none, write_record
+from tidelog.records.unpacked import SLACK_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tidelog.records.array_rows import Bytes, Ints
+    from tidelog.records.builder import BatchSpec, NewRecord
+    from tidelog.records.record_columns import RecordColumns
+
+BATCH_BYTES: Final = 16384
+"""Kafka's ``batch.size``: bytes of a batch, before compression."""
+
+
+class RecordSource(NamedTuple):
+    """Records to be written: a table as decoding fills it, and the buffers its positions mean.
+
+    Rows ``OFFSET`` and ``AREA`` are not read. The three buffers may be one.
+    """
+
+    table: Ints
+    keys: Bytes
+    values: Bytes
+    headers: Bytes
+
+    @classmethod
+    def of(cls, columns: RecordColumns) -> RecordSource:
+        """Take decoded records, with the timestamps they show."""
+        return cls(np.ascontiguousarray(columns.array), columns.data, columns.data, columns.data)
+
+    @property
+    def content_bytes(self) -> int:
+        """About how many bytes the records take."""
+        sizes = self.table[rows.KEY_SIZE] + self.table[rows.VALUE_SIZE]
+        return int(sizes.sum()) + self.table.size
+
+
+class BuiltBatches(NamedTuple):
+    """Batches one behind the other, and their table; ``data`` holds nothing else."""
+
+    data: Bytes
+    batches: BatchColumns
+
+
+def rebuild(
+    columns: RecordColumns, spec: BatchSpec, *, offsets: Iterable[int] | None = None
+) -> bytes | Bytes:
+    """Return one batch with all records of ``columns``, in order, with the timestamps they show.
+
+    ``spec`` and ``offsets`` as in ``build_batch``; the records' own offsets, batches and sequences
+    do not count. No records give no bytes.
+    """
+    source = RecordSource.of(columns)
+    if offsets is None and use_kernels(source.content_bytes):
+        return build_batches(source, spec, batch_bytes=INT32_MAX).data
+    return build_batch(_values(source, range(len(columns))), spec, offsets=offsets)
+
+
+def build_batches(
+    source: RecordSource,
+    spec: BatchSpec = DEFAULT_SPEC,
+    *,
+    chosen: Ints | None = None,
+    batch_bytes: int = BATCH_BYTES,
+) -> BuiltBatches:
+    """Write records into as many batches as their bytes need, with offsets without holes.
+
+    Args:
+        source: the records.
+        spec: what the batches say. Offsets and sequences go on from batch to batch;
+            ``max_timestamp`` is needed for LogAppendTime and not allowed without.
+        chosen: which records of the table, in order; all if None.
+        batch_bytes: most bytes of a batch, before compression, header and all; a larger record
+            has a batch of its own.
+
+    Raises:
+        InvalidArgument: a rule of ``build_batch`` is broken, or a record is longer than 2**31.
+    """
+    check_spec(spec)
+    is_appended = spec.timestamp_type is TimestampType.LOG_APPEND_TIME
+    is_for_one = spec.last_offset is not None or spec.delete_horizon_ms is not None
+    if is_for_one or (spec.max_timestamp is not None and not is_appended):
+        raise InvalidArgument("last offset, horizon and greatest timestamp are for single batches")
+    if chosen is None:
+        chosen = np.arange(source.table.shape[1])
+    if not use_kernels(source.content_bytes):
+        parts = [*_plain_batches(source, spec, chosen.tolist(), batch_bytes)]
+        data = np.frombuffer(b"".join(parts), np.uint8)
+        return BuiltBatches(data, walk(data).batches)
+    return _compiled_batches(source, spec, np.ascontiguousarray(chosen, np.int64), batch_bytes)
+
+
+def _compiled_batches(
+    source: RecordSource, spec: BatchSpec, chosen: Ints, batch_bytes: int
+) -> BuiltBatches:
+    from tidelog.kernels.encode import cut_batches, write_batches  # noqa: PLC0415 - compiles then
+
+    headers = source.headers
+    table = np.empty((rows.BATCH_COLUMNS, len(chosen)), np.int64)
+    count, size, status, done = cut_batches(
+        headers, source.table, chosen, batch_bytes, spec.base_offset, table
+    )
+    if status < 0:
+        raise InvalidArgument(f"record {done}: {rows.STATUS_TEXT[status]}")
+    batches = BatchColumns(table[:, :count].copy())
+    _describe(batches, spec)
+    data = np.empty(size + SLACK_BYTES, np.uint8)
+    is_plain = spec.codec is Codec.NONE
+    status, done = write_batches(
+        source.keys, source.values, headers, source.table, chosen, batches.array, is_plain, data
+    )
+    if status < 0:
+        raise InvalidArgument(f"record {done}: {rows.STATUS_TEXT[status]}")
+    return BuiltBatches(data[:size], batches) if is_plain else _compressed(data, batches, spec)
+
+
+def _describe(batches: BatchColumns, spec: BatchSpec) -> None:
+    """Fill in what a batch says about itself besides its records."""
+    batches.attributes[:] = spec.attributes
+    batches.leader_epoch[:] = spec.leader_epoch
+    batches.producer_id[:] = spec.producer_id
+    batches.producer_epoch[:] = spec.producer_epoch
+    if spec.max_timestamp is not None:
+        batches.max_timestamp[:] = spec.max_timestamp
+    if spec.base_sequence >= 0:
+        ahead = batches.base_offset - spec.base_offset
+        batches.base_sequence[:] = (spec.base_sequence + ahead) & INT32_MAX
+
+
+def _compressed(data: Bytes, batches: BatchColumns, spec: BatchSpec) -> BuiltBatches:
+    """Compress the record areas of batches that lie in ``data`` without their headers."""
+    from tidelog.kernels.batch_headers import close_batches  # noqa: PLC0415 - compiles when imported
+
+    view, out = byte_view(data), bytearray()
+    for row, position, size in zip(
+        batches.array.T, batches.position.tolist(), batches.size.tolist(), strict=True
+    ):
+        area = compress(
+            spec.codec, view[position + BATCH_HEADER.size : position + size], spec.level
+        )
+        row[rows.POSITION], row[rows.SIZE] = len(out), BATCH_HEADER.size + len(area)
+        out += bytes(BATCH_HEADER.size)
+        out += area
+    packed = np.frombuffer(out, np.uint8)
+    status = close_batches(packed, batches.array)
+    if status < 0:
+        raise InvalidArgument(rows.STATUS_TEXT[status])
+    return BuiltBatches(packed, batches)
+
+
+def _plain_batches(
+    source: RecordSource, spec: BatchSpec, chosen: list[int], batch_bytes: int
+) -> Iterator[bytes]:
+    """Do what the encode kernels do, one record at a time."""
+    waiting: list[NewRecord] = []
+    size, offset, sequence = BATCH_HEADER.size, spec.base_offset, spec.base_sequence
+    for record in _values(source, chosen):
+        record_bytes = _record_bytes(record, len(waiting), waiting[0][0] if waiting else record[0])
+        if waiting and size + record_bytes > batch_bytes:
+            yield build_batch(waiting, spec, base_offset=offset, base_sequence=sequence)
+            offset += len(waiting)
+            sequence = advance_sequence(sequence, len(waiting))
+            waiting, size = [], BATCH_HEADER.size
+            record_bytes = _record_bytes(record, 0, record[0])
+        waiting.append(record)
+        size += record_bytes
+    yield build_batch(waiting, spec, base_offset=offset, base_sequence=sequence)
+
+
+def _record_bytes(record: NewRecord, delta: int, base_timestamp: int) -> int:
+    timestamp, key, value, headers = record
+    out = bytearray()
+    write_record(out, timestamp - base_timestamp, delta, key=key, value=value, headers=headers)
+    return len(out)
+
+
+def _values(source: RecordSource, chosen: Iterable[int]) -> Iterator[NewRecord]:
+    keys, values, headers = (byte_view(part) for part in source[1:])
+    for index in chosen:
+        row = source.table[:, index].tolist()
+        yield (
+            row[rows.TIMESTAMP],
+            slice_or_none(keys, row[rows.KEY_AT], row[rows.KEY_SIZE]),
+            slice_or_none(values, row[rows.VALUE_AT], row[rows.VALUE_SIZE]),
+            read_headers(headers, row[rows.HEADERS_AT], row[rows.HEADERS_COUNT]),
+        )

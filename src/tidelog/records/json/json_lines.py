@@ -1,0 +1,116 @@
+"""Many records as lines of JSON, in pieces of some megabytes.
+
+Owns the choice between the kernel and plain code, and the words that the kernel puts between the
+values. What a line looks like is for ``json_record`` to say.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tidelog.errors import InvariantError
+from tidelog.kernels import rows
+from tidelog.kernels.runtime.gate import use_kernels
+from tidelog.records.batch import TimestampType
+from tidelog.records.json.json_record import Encoding, NotText, record_as_json
+from tidelog.records.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.records.array_rows import Bytes, Ints
+    from tidelog.records.record_columns import RecordColumns
+
+OUT_BYTES: Final = 4 << 20
+"""Bytes that the kernel writes at a time; a record that may take more is for plain code."""
+_ROW_BYTES: Final = 256
+"""Bytes of work that a record counts for plain code: some 10 us."""
+_BASE64: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_VALUES: Final = re.compile(
+    '(?<="offset": )0|(?<="timestamp": )0|(?<="key": )null|(?<="value": )null'
+    '|(?<="headers": \\[)|(?<="leaderEpoch": )null'
+)
+_ENCODINGS: Final = tuple(Encoding)
+_TYPES: Final = (
+    TimestampType.CREATE_TIME,
+    TimestampType.LOG_APPEND_TIME,
+    TimestampType.NO_TIMESTAMP_TYPE,
+)
+
+
+class JsonLines:
+    """Writes records of one topic partition as lines; used by one thread."""
+
+    def __init__(self, topic: str, partition: int, encoding: Encoding) -> None:
+        self._topic = topic
+        self._partition = partition
+        self._encoding = encoding
+        self._words, self._ends = _words_of(topic, partition)
+        self._out: Bytes | None = None
+
+    def pieces(self, columns: RecordColumns) -> Iterator[bytes | memoryview]:
+        """Yield the records as whole lines; a piece is valid until the next is asked for.
+
+        Raises:
+            NotText: after the lines before it; as ``record_as_json``.
+        """
+        if not len(columns):
+            return
+        if use_kernels(len(columns) * _ROW_BYTES):
+            yield from self._compiled(columns)
+        else:
+            yield from self._plain(columns)
+
+    def _plain(self, columns: RecordColumns) -> Iterator[bytes]:
+        lines: list[str] = []
+        try:
+            for record in columns.records():
+                line = record_as_json(self._topic, self._partition, record, self._encoding)
+                lines.append(line + "\n")
+        except NotText:
+            yield "".join(lines).encode()
+            raise
+        yield "".join(lines).encode()
+
+    def _compiled(self, columns: RecordColumns) -> Iterator[bytes | memoryview]:
+        """Let the kernel write what it can, and plain code each record at which it stops."""
+        from tidelog.kernels.json.record_lines import write_lines  # noqa: PLC0415 - compiles when imported
+
+        if self._out is None:
+            self._out = np.empty(OUT_BYTES, np.uint8)
+        out = self._out
+        table = np.ascontiguousarray(columns.array)
+        types = columns.timestamp_type.astype(np.uint8)
+        epochs = np.ascontiguousarray(columns.batches.leader_epoch)
+        encoding, row = _ENCODINGS.index(self._encoding), 0
+        while row < len(columns):
+            status, row, size = write_lines(
+                columns.data, table, types, epochs, self._words, self._ends, encoding, row, out
+            )
+            if status < 0:
+                raise InvariantError(f"JSON lines: {rows.STATUS_TEXT[status]}")
+            yield out[:size].data
+            if row < len(columns) and not (status == rows.FULL and size):
+                yield from self._plain(columns.select(np.array([row])))
+                row += 1
+
+
+def _words_of(topic: str, partition: int) -> tuple[Bytes, Ints]:
+    """Return the words between values, in the kernel's order, and where each begins and ends.
+
+    They are cut out of a line that ``json_record`` writes.
+    """
+    lines = [
+        record_as_json(topic, partition, Record(0, 0, kind, None, None), Encoding.UTF8)
+        for kind in _TYPES
+    ]
+    cut = [_VALUES.split(line) for line in lines]
+    offset, timestamp, _, value, headers, epoch, end = cut[0]
+    keys = [before[2] for before in cut]
+    words = [offset, timestamp, *keys, value, headers, epoch, end + "\n", _BASE64]
+    data = [word.encode() for word in words]
+    ends = np.cumsum([0, *map(len, data)], dtype=np.int64)
+    return np.frombuffer(b"".join(data), np.uint8), ends

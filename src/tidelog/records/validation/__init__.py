@@ -1,0 +1,1 @@
+"""Checks and stamps that batches get before a log takes them."""

@@ -1,0 +1,80 @@
+"""The short way into a log, for the batch that nearly every append is.
+
+Owns the question whether an append is one plain batch of a client that needs nothing but offsets
+and a leader epoch. Must not know errors: where the answer is no, ``analyze`` and ``validate`` look
+at everything again and say what is wrong, or do what has to be done. Kafka: ``LogValidator``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from tidelog.codec.compression import Codec
+from tidelog.codec.layout import byte_view
+from tidelog.kernels import rows
+from tidelog.kernels.runtime.gate import use_kernels
+from tidelog.records.array_rows import as_bytes
+from tidelog.records.batch import TimestampType
+from tidelog.records.memory import BatchColumns
+from tidelog.records.validation.record_rules import time_limits
+from tidelog.records.validation.stamp import stamp_prefix
+
+if TYPE_CHECKING:
+    from tidelog.codec.layout import Buffer
+    from tidelog.records.validation.validate import LeaderPolicy
+
+
+class Placed(NamedTuple):
+    """A batch with its offsets, alone in its buffer; and its 14 fields."""
+
+    data: bytearray
+    batches: BatchColumns
+    row: list[int]
+
+
+class Accepted(NamedTuple):
+    """One batch that may go into the log; ``row`` has its 14 fields, ``data`` is never changed."""
+
+    data: Buffer
+    row: list[int]
+
+    def place(self, first_offset: int, leader_epoch: int) -> Placed:
+        """Give it offsets from ``first_offset`` on, and the epoch, in a copy."""
+        row, data = self.row.copy(), bytearray(byte_view(self.data))
+        row[rows.BASE_OFFSET] = first_offset
+        row[rows.LAST_OFFSET] += first_offset
+        row[rows.LEADER_EPOCH] = leader_epoch
+        stamp_prefix(data, row)
+        return Placed(data, BatchColumns.of_row(row), row)
+
+
+def accept(
+    data: Buffer, *, policy: LeaderPolicy, max_batch_bytes: int, now_ms: int
+) -> Accepted | None:
+    """Accept the append of a client at once, if it is as usual; None: look closer.
+
+    Args:
+        data: what was sent.
+        policy: what the topic's settings say about batches.
+        max_batch_bytes: ``max.message.bytes``.
+        now_ms: the time of the append, which bounds timestamps.
+
+    It is None too as long as no kernels are loaded: plain code would do the same work twice.
+    """
+    is_kept = policy.codec is None or policy.codec is Codec.NONE
+    if not is_kept or policy.timestamp_type is not TimestampType.CREATE_TIME:
+        return None
+    if not use_kernels(0):
+        return None
+    from tidelog.kernels.accept import accept_batch  # noqa: PLC0415 - compiles when imported
+
+    array = as_bytes(data)
+    if array.nbytes > max_batch_bytes:
+        return None
+    row = np.empty((rows.BATCH_COLUMNS, 1), np.int64)
+    limits = time_limits(now_ms, policy.timestamp_before_max_ms, policy.timestamp_after_max_ms)
+    if not accept_batch(array, policy.needs_keys, *limits, row):
+        return None
+    return Accepted(data, row[:, 0].tolist())

@@ -1,0 +1,288 @@
+"""What a leader accepts: batch rules, record rules, and the offsets it assigns.
+
+Owns the choice between changing a batch in place and building it anew. Must not know logs, files or
+producer state; ``analyze`` has checked lengths and CRCs before. Kafka: ``LogValidator``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.codec.compression import Codec
+from tidelog.codec.layout import byte_view
+from tidelog.errors import InvalidArgument, InvalidRecord
+from tidelog.kernels import rows
+from tidelog.records import legacy
+from tidelog.records.array_rows import as_bytes
+from tidelog.records.batch import NO_TIMESTAMP, BatchFlags, TimestampType
+from tidelog.records.builder import BatchSpec
+from tidelog.records.bulk_builder import rebuild
+from tidelog.records.memory import BatchColumns, walk
+from tidelog.records.record_areas import area_of, decode_areas
+from tidelog.records.record_columns import RecordColumns, decode
+from tidelog.records.unpacked import Unpacked
+from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.records.validation.record_rules import (
+    RecordRules,
+    check_area,
+    check_legacy,
+    time_limits,
+)
+from tidelog.records.validation.rejection import Rejection, ignore_rejections
+from tidelog.records.validation.stamp import stamp_append_time, stamp_in_place, stamp_offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+    from tidelog.codec.layout import Buffer
+    from tidelog.config.log_config import LogConfig
+    from tidelog.records.validation.analyze import Analyzed
+
+
+_CONTROL: Final = int(BatchFlags.CONTROL)
+_MAX_LIMIT: Final = 2**63 - 1
+_HOUR_MS: Final = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderPolicy:
+    """What a topic's settings say about batches; ``codec`` None: as the producer sent them."""
+
+    codec: Codec | None = None
+    level: int | None = None
+    needs_keys: bool = False
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    timestamp_before_max_ms: int = _MAX_LIMIT
+    timestamp_after_max_ms: int = _HOUR_MS
+
+    @classmethod
+    def of(cls, config: LogConfig) -> Self:
+        """Take the policy out of a topic's settings."""
+        names = {"producer": None, "uncompressed": Codec.NONE}
+        name = config.compression_type
+        codec = names[name] if name in names else Codec.named(name)
+        levels = {
+            Codec.GZIP: config.compression_gzip_level,
+            Codec.LZ4: config.compression_lz4_level,
+            Codec.ZSTD: config.compression_zstd_level,
+        }
+        is_appended = config.message_timestamp_type == "LogAppendTime"
+        return cls(
+            codec=codec,
+            level=levels.get(codec) if codec is not None else None,
+            needs_keys=config.needs_keys,
+            timestamp_type=TimestampType(int(is_appended)),
+            timestamp_before_max_ms=config.message_timestamp_before_max_ms,
+            timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+        )
+
+
+class ValidatedRecords(NamedTuple):
+    """Batches as they go into the log, with offsets and leader epoch.
+
+    Positions in ``batches`` are bytes in ``data``. ``next_offset`` is the offset after the last;
+    ``max_timestamp`` is in ms; ``log_append_time`` is -1 unless records get it.
+    ``are_sizes_changed``: batches were built anew, so that a size limit must be checked again.
+    Source: Kafka ValidationResult.
+    """
+
+    data: Buffer
+    batches: BatchColumns
+    next_offset: int
+    max_timestamp: int
+    log_append_time: int
+    codec: Codec
+    are_sizes_changed: bool
+
+
+def validate_for_leader(
+    data: Buffer,
+    analyzed: Analyzed,
+    *,
+    config: LogConfig | LeaderPolicy,
+    first_offset: int,
+    leader_epoch: int,
+    now_ms: int,
+    origin: AppendOrigin = AppendOrigin.CLIENT,
+    on_rejected: Callable[[Rejection, int], None] = ignore_rejections,
+) -> ValidatedRecords:
+    """Check the batches and records of an append and give them offsets from ``first_offset`` on.
+
+    Args:
+        data: what ``analyze`` was given. It is never changed, a bytearray of staged batches apart:
+            batches are changed in place in one copy, or built anew where the codec differs, the
+            format is old, or offsets have holes.
+        analyzed: what it found.
+        config: the topic's settings, or what was taken out of them before.
+        first_offset: offset of the first record.
+        leader_epoch: stamped into each batch.
+        now_ms: the time of the append: bounds timestamps, and is them with LogAppendTime.
+        origin: who appends; not one who brings offsets along.
+        on_rejected: told what to count, before an error is raised.
+
+    Raises:
+        InvalidRecord, InvalidTimestamp: batches or records break a rule; the latter are listed.
+        CorruptMessage: compressed bytes, or an inner record of an old batch, are damaged.
+        MessageTooLarge: a batch decompresses beyond every bound.
+        InvalidArgument: the origin takes offsets as given, or a timestamp below -1 would have to
+            be written anew.
+
+    Unlike Kafka, an uncompressed client batch whose offset deltas are not 0, 1, 2 … is built anew
+    too, as compressed ones are: a log never holds an offset twice.
+    """
+    if origin.brings_offsets or not len(analyzed.batches):
+        raise InvalidArgument(f"no offsets to assign for {origin.value}")
+    policy = config if isinstance(config, LeaderPolicy) else LeaderPolicy.of(config)
+    append = _Append(data, analyzed, policy, first_offset, leader_epoch, now_ms, origin)
+    if origin is AppendOrigin.STAGED:
+        return append.take_staged()
+    first = analyzed.batches.row(0)
+    if (first[rows.MAGIC] >= 2 or analyzed.source_codec) and len(analyzed.batches) != 1:
+        raise InvalidRecord(f"{len(analyzed.batches)} batches in an append that may have one")
+    if first[rows.MAGIC] < 2:
+        return append.convert(on_rejected)
+    return append.take(first, on_rejected)
+
+
+class _Append(NamedTuple):
+    """One append on its way through validation."""
+
+    data: Buffer
+    analyzed: Analyzed
+    policy: LeaderPolicy
+    first_offset: int
+    leader_epoch: int
+    now_ms: int
+    origin: AppendOrigin
+
+    @property
+    def codec(self) -> Codec:
+        """The codec to store with."""
+        source = self.analyzed.source_codec
+        return source if self.policy.codec is None else self.policy.codec
+
+    @property
+    def append_time_ms(self) -> int:
+        """The time of the append if that is what records get, else -1."""
+        is_appended = self.policy.timestamp_type is TimestampType.LOG_APPEND_TIME
+        return self.now_ms if is_appended else NO_TIMESTAMP
+
+    def rules(self, on_rejected: Callable[[Rejection, int], None]) -> RecordRules:
+        """Return what the topic asks of records now."""
+        policy = self.policy
+        before, after = policy.timestamp_before_max_ms, policy.timestamp_after_max_ms
+        is_appended = policy.timestamp_type is TimestampType.LOG_APPEND_TIME
+        limits = time_limits(self.now_ms, before, after)
+        return RecordRules(policy.needs_keys, *limits, is_appended, on_rejected)
+
+    def take(
+        self, row: list[int], on_rejected: Callable[[Rejection, int], None]
+    ) -> ValidatedRecords:
+        """Accept the one batch of magic 2, in place if that will do."""
+        if self.origin is AppendOrigin.CLIENT:
+            _check_client_batch(row, on_rejected)
+        source = self.analyzed.source_codec
+        data = as_bytes(self.data)
+        if source is Codec.NONE:
+            areas = area_of(row)
+        else:
+            data, areas = Unpacked(data, self.analyzed.batches).areas()
+        summary = check_area(data, areas, self.rules(on_rejected))
+        is_marker = source is Codec.NONE and row[rows.ATTRIBUTES] & _CONTROL
+        needs_dense = source is not Codec.NONE or self.origin is AppendOrigin.CLIENT
+        if is_marker or (source is self.codec and (summary.is_dense or not needs_dense)):
+            return self._in_place(row, summary.max_timestamp)
+        decoded = decode_areas(data, areas, self.analyzed.batches.position)
+        return self._built(RecordColumns(decoded, data, self.analyzed.batches), row)
+
+    def _in_place(self, row: list[int], max_timestamp: int) -> ValidatedRecords:
+        if self.append_time_ms != NO_TIMESTAMP:
+            max_timestamp = self.append_time_ms
+        count = row[rows.RECORDS_COUNT]
+        data = bytearray(byte_view(self.data)[: row[rows.SIZE]])
+        next_offset = self.first_offset + count
+        row[rows.BASE_OFFSET] += next_offset - 1 - row[rows.LAST_OFFSET]
+        row[rows.LAST_OFFSET] = next_offset - 1
+        row[rows.LEADER_EPOCH] = self.leader_epoch
+        stamp_in_place(data, row, self.policy.timestamp_type, max_timestamp)
+        return self._done(data, BatchColumns.of_row(row), count, max_timestamp)
+
+    def _built(self, columns: RecordColumns, first: list[int]) -> ValidatedRecords:
+        """Build one batch of all records, for the producer of the ``first`` one."""
+        attributes = first[rows.ATTRIBUTES] if first[rows.MAGIC] >= 2 else 0
+        spec = BatchSpec(
+            base_offset=self.first_offset,
+            leader_epoch=self.leader_epoch,
+            codec=self.codec,
+            level=self.policy.level,
+            timestamp_type=self.policy.timestamp_type,
+            max_timestamp=None if self.append_time_ms == NO_TIMESTAMP else self.append_time_ms,
+            producer_id=first[rows.PRODUCER_ID],
+            producer_epoch=first[rows.PRODUCER_EPOCH],
+            base_sequence=first[rows.BASE_SEQUENCE],
+            transactional=bool(attributes & BatchFlags.TRANSACTIONAL),
+            control=bool(attributes & BatchFlags.CONTROL),
+        )
+        data = rebuild(columns, spec)
+        batches = walk(data).batches
+        greatest = int(batches.max_timestamp.max(initial=NO_TIMESTAMP))
+        done = self._done(data, batches, len(columns), greatest)
+        return done._replace(codec=self.codec, are_sizes_changed=True)
+
+    def convert(self, on_rejected: Callable[[Rejection, int], None]) -> ValidatedRecords:
+        """Accept batches of magic 0 or 1 and build one of magic 2 from all their records."""
+        view, rules = byte_view(self.data), self.rules(on_rejected)
+        headers = self.analyzed.batches.array.T.tolist()
+        magic = headers[0][rows.MAGIC]
+        for row in headers:
+            position, size = row[rows.POSITION], row[rows.SIZE]
+            if row[rows.MAGIC] != magic:
+                on_rejected(Rejection.INVALID_MAGIC_NUMBER, 1)
+                reason = f"a batch of magic {row[rows.MAGIC]} follows one of {magic}"
+                raise InvalidRecord(reason, position)
+            check_legacy(legacy.expand(view, position, size, check_inner=True), magic, rules)
+        return self._built(decode(self.data, self.analyzed.batches), headers[0])
+
+    def take_staged(self) -> ValidatedRecords:
+        """Give consecutive offsets to batches that were validated before."""
+        data = self.data
+        if not isinstance(data, bytearray) or len(data) != self.analyzed.valid_bytes:
+            data = bytearray(byte_view(data)[: self.analyzed.valid_bytes])
+        batches = BatchColumns(self.analyzed.batches.array.copy())
+        next_offset = stamp_offsets(data, batches, self.first_offset, self.leader_epoch)
+        greatest = self.analyzed.max_timestamp
+        if self.append_time_ms != NO_TIMESTAMP:
+            greatest = self.append_time_ms
+            stamp_append_time(data, batches, greatest)
+        return self._done(data, batches, next_offset - self.first_offset, greatest)
+
+    def _done(
+        self, data: Buffer, batches: BatchColumns, offsets: int, max_timestamp: int
+    ) -> ValidatedRecords:
+        return ValidatedRecords(
+            data,
+            batches,
+            self.first_offset + offsets,
+            max_timestamp,
+            self.append_time_ms,
+            self.analyzed.source_codec,
+            are_sizes_changed=False,
+        )
+
+
+def _check_client_batch(row: list[int], on_rejected: Callable[[Rejection, int], None]) -> None:
+    """Raise InvalidRecord for a batch of magic 2 that no client may send."""
+    attributes, count = row[rows.ATTRIBUTES], row[rows.RECORDS_COUNT]
+    offsets = row[rows.LAST_OFFSET] - row[rows.BASE_OFFSET] + 1
+    if offsets <= 0 or count <= 0 or offsets != count:
+        reason = f"a batch of {count} records spans {offsets} offsets"
+    elif attributes & _CONTROL:
+        reason = "a client may not write control records"
+    elif row[rows.PRODUCER_ID] >= 0 and row[rows.BASE_SEQUENCE] < 0:
+        reason = f"producer {row[rows.PRODUCER_ID]} sent no sequence"
+    else:
+        return
+    on_rejected(Rejection.INVALID_OFFSET_OR_SEQUENCE, 1)
+    raise InvalidRecord(reason, row[rows.POSITION])

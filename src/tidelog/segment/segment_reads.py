@@ -1,0 +1,296 @@
+"""What readers ask of one segment: where an offset or a timestamp is, and a slice from there.
+
+Owns the lookups. Must not know writers: every lookup takes a ``SegmentView`` once, which no append
+changes. Kafka: ``LogSegment``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from tidelog.errors import InvalidArgument
+from tidelog.records.batch import INT32_MAX, NO_TIMESTAMP
+from tidelog.records.file_records import FileRecords, FileSlice
+from tidelog.records.record_columns import decode_to_damage
+from tidelog.segment.header_scan import BatchPosition, find_batch, read_headers
+from tidelog.segment.offset_metadata import LogOffsetMetadata
+from tidelog.segment.offset_rules import are_usual, first_impossible
+from tidelog.segment.time_index import TimestampOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.env.files import OpenFile
+    from tidelog.records.array_rows import Bools, Bytes
+    from tidelog.records.file_records import Piece
+    from tidelog.records.memory import BatchColumns
+    from tidelog.records.record_columns import RecordColumns
+    from tidelog.segment.offset_index import OffsetIndex
+    from tidelog.segment.time_index import TimeIndex
+    from tidelog.segment.txn_index import TransactionIndex, TxnIndexSearchResult
+
+_NEAR_BYTES: Final = 16 << 10
+"""Bytes read first by a lookup: an index entry is seldom further away."""
+
+
+class SegmentView(NamedTuple):
+    """A segment as one reader sees it: bytes beyond ``size_bytes`` are not there yet."""
+
+    base_offset: int
+    file: OpenFile
+    size_bytes: int
+    offset_index: OffsetIndex
+    time_index: TimeIndex
+
+
+class SegmentRead(NamedTuple):
+    """What a read of a segment gives; ``slice`` has to be closed.
+
+    ``first_offset_metadata`` is the first batch's base offset, which may be below the offset asked
+    for, and its place. ``first_entry_incomplete`` says that the first batch was cut by max_bytes.
+    """
+
+    slice: FileSlice
+    first_offset_metadata: LogOffsetMetadata
+    first_entry_incomplete: bool
+
+
+class BadEnd(NamedTuple):
+    """Where the good batches of a file end: ``next_offset`` is the one after their last."""
+
+    position: int
+    next_offset: int
+
+
+class TimestampAndOffset(NamedTuple):
+    """A record's timestamp in ms, its offset and its leader epoch, None if it has none."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int | None
+
+
+class SegmentReader(ABC):
+    """Every question that readers ask of a segment; none of them needs a lock.
+
+    Source: Kafka LogSegment.
+    """
+
+    base_offset: int
+
+    @abstractmethod
+    def view(self) -> SegmentView:
+        """Return what is there to be read now."""
+
+    @property
+    @abstractmethod
+    def txn_index(self) -> TransactionIndex:
+        """Aborted transactions."""
+
+    @abstractmethod
+    def largest_so_far(self) -> TimestampOffset:
+        """Return the greatest timestamp with its offset, (-1, base offset) if there is none."""
+
+    def file_records(self, start: int = 0, end: int | None = None) -> FileRecords:
+        """Return the batches in bytes ``[start, end)``; up to all that is there now."""
+        view = self.view()
+        return FileRecords(view.file, start, view.size_bytes if end is None else end)
+
+    def translate_offset(self, offset: int, start_position: int = 0) -> BatchPosition | None:
+        """Return the first batch whose last offset is ``offset`` or more; None if there is none.
+
+        ``start_position`` is where a batch starts that is known to lie at or before it. Raises
+        CorruptMessage.
+        """
+        return _translate(self.view(), offset, start_position)
+
+    def read(
+        self,
+        start_offset: int,
+        max_bytes: int,
+        max_position: int | None = INT32_MAX,
+        *,
+        min_one_batch: bool = False,
+    ) -> SegmentRead | None:
+        """Return the batches from the one that holds ``start_offset``, or the next one, on.
+
+        Args:
+            start_offset: first offset wanted.
+            max_bytes: greatest size of the slice, which may end inside a batch.
+            max_position: byte of the file at which the slice must end; None, or one at or below
+                the batch found: the slice is empty.
+            min_one_batch: give the first batch whole, however large it is.
+
+        Returns:
+            None if all offsets of the segment are below ``start_offset``.
+        """
+        if max_bytes < 0:
+            raise InvalidArgument(f"max_bytes is {max_bytes}")
+        view = self.view()
+        found = _translate(view, start_offset)
+        if found is None:
+            return None
+        limit = max(max_bytes, found.size_bytes) if min_one_batch else max_bytes
+        end = 0 if max_position is None else min(max_position, view.size_bytes)
+        size = min(max(end - found.position, 0), limit)
+        place = LogOffsetMetadata(found.base_offset, view.base_offset, found.position)
+        taken = FileSlice(view.file, found.position, size)
+        return SegmentRead(taken, place, limit < found.size_bytes)
+
+    def read_next_offset(self) -> int:
+        """Return the offset after the last whole batch, the base offset if there is none.
+
+        Walks from the last index entry to the end. Raises CorruptMessage.
+        """
+        view = self.view()
+        first = _translate(view, view.offset_index.last_offset)
+        if first is None:
+            return view.base_offset
+        last_offset = first.last_offset
+        for batch in read_headers(view.file, first.position, view.size_bytes):
+            last_offset = batch.last_offset
+        return last_offset + 1
+
+    def bad_end(self, start: int | None = None) -> BadEnd | None:
+        """Return where bytes begin that are no whole, valid batch; None if there are none.
+
+        Looks from byte ``start`` on, or from the last index entry. A batch of offsets that cannot
+        be in this segment is not valid.
+        """
+        view = self.view()
+        if start is None:
+            first = _translate(view, view.offset_index.last_offset)
+            start = 0 if first is None else first.position
+        records = FileRecords(view.file, start, view.size_bytes)
+        base_offset, last = view.base_offset, view.base_offset - 1
+        for piece in records.pieces(check_crc=True):
+            batches = piece.batches
+            if not are_usual(batches, base_offset, last):
+                bad = first_impossible(batches, base_offset, last)
+                if bad is not None:
+                    last = int(batches.last_offset[bad - 1]) if bad else last
+                    return BadEnd(int(batches.position[bad]), last + 1)
+            last = int(batches.last_offset[-1])
+        return BadEnd(records.next_position, last + 1) if records.trailing_bytes else None
+
+    def fetch_upper_bound_offset(self, place: LogOffsetMetadata, size_bytes: int) -> int | None:
+        """Return an indexed offset behind ``size_bytes`` read from ``place``; None if unknown."""
+        bound = self.view().offset_index.fetch_upper_bound(place.position, size_bytes)
+        return None if bound is None else bound.offset
+
+    def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> TxnIndexSearchResult:
+        """Return the aborted transactions of this segment that touch ``[fetch, upper bound)``."""
+        return self.txn_index.collect_aborted(fetch_offset, upper_bound_offset)
+
+    def find_offset_by_timestamp(
+        self, timestamp: int, starting_offset: int | None = None
+    ) -> TimestampAndOffset | None:
+        """Return the first record at or above both ``timestamp`` (ms) and ``starting_offset``.
+
+        Control records count: they have timestamps too. Raises CorruptMessage, InvalidRecord.
+        """
+        view = self.view()
+        start = view.base_offset if starting_offset is None else starting_offset
+        known = view.time_index.lookup(timestamp)
+        return _first_record(view, max(known.offset, start), timestamp, start)
+
+    def find_max_timestamp(self) -> TimestampAndOffset | None:
+        """Return the first record that has the greatest timestamp of the segment, perhaps -1.
+
+        None when the first batch of that time has magic 0, or compaction has removed the record.
+        Source: Kafka UnifiedLog.fetchOffsetByTimestamp for MAX_TIMESTAMP.
+        """
+        largest, view = self.largest_so_far(), self.view()
+        position = view.offset_index.lookup(largest.offset).position
+        records = FileRecords(view.file, position, view.size_bytes)
+        for piece in _near_then_far(records):
+            batches = piece.batches_in_data
+            chosen = np.flatnonzero(batches.max_timestamp == largest.timestamp)[:1]
+            if len(chosen):
+                return first_with(piece.data, batches.select(chosen), largest.timestamp)
+        if records.error is not None:
+            raise records.error
+        return None
+
+
+def _translate(view: SegmentView, offset: int, start_position: int = 0) -> BatchPosition | None:
+    start = max(view.offset_index.lookup(offset).position, start_position)
+    return find_batch(view.file, start, view.size_bytes, offset)
+
+
+def first_batch_timestamp(view: SegmentView) -> int:
+    """Return the greatest timestamp of the first batch in ms, -1 if there is none."""
+    for piece in FileRecords(view.file, 0, view.size_bytes).pieces(_NEAR_BYTES):
+        return int(piece.batches.max_timestamp[0])
+    return NO_TIMESTAMP
+
+
+def largest_timestamp_after(view: SegmentView, position: int) -> TimestampOffset:
+    """Return the greatest timestamp of the batches from ``position`` on, with its last offset.
+
+    (-1, -1) if there is none; the earliest of equals. Source: Kafka FileRecords.
+    """
+    largest = TimestampOffset(NO_TIMESTAMP, NO_TIMESTAMP)
+    for piece in FileRecords(view.file, position, view.size_bytes).pieces():
+        at = int(piece.batches.max_timestamp.argmax())
+        timestamp = int(piece.batches.max_timestamp[at])
+        if timestamp > largest.timestamp:
+            largest = TimestampOffset(timestamp, int(piece.batches.last_offset[at]))
+    return largest
+
+
+def _first_record(
+    view: SegmentView, known_offset: int, timestamp: int, starting_offset: int
+) -> TimestampAndOffset | None:
+    """Search from the last place that is indexed at or below ``known_offset``."""
+    position = view.offset_index.lookup(known_offset).position
+    records = FileRecords(view.file, position, view.size_bytes)
+    for piece in _near_then_far(records):
+        batches = piece.batches_in_data
+        is_hopeful = batches.max_timestamp >= timestamp
+        is_hopeful &= batches.last_offset >= starting_offset
+        for group in decode_to_damage(
+            piece.data, batches.select(is_hopeful), group_bytes=_NEAR_BYTES
+        ):
+            found = _first_in(group, timestamp, starting_offset)
+            if found is not None:
+                return found
+    if records.error is not None:
+        raise records.error
+    return None
+
+
+def _near_then_far(records: FileRecords) -> Iterator[Piece]:
+    for piece in records.pieces(_NEAR_BYTES):
+        yield piece
+        break
+    yield from records.pieces(start=records.next_position)
+
+
+def _first_in(
+    group: RecordColumns, timestamp: int, starting_offset: int
+) -> TimestampAndOffset | None:
+    return _first_of(group, (group.timestamp >= timestamp) & (group.offset >= starting_offset))
+
+
+def first_with(data: Bytes, batch: BatchColumns, timestamp: int) -> TimestampAndOffset | None:
+    """Return the first record of one batch that has just this timestamp; magic 0 has none."""
+    if batch.magic[0] == 0:
+        return None
+    found = (
+        _first_of(group, group.timestamp == timestamp) for group in decode_to_damage(data, batch)
+    )
+    return next(filter(None, found), None)
+
+
+def _first_of(group: RecordColumns, fits: Bools) -> TimestampAndOffset | None:
+    if not fits.any():
+        return None
+    at = int(np.argmax(fits))
+    epoch = int(group.batches.leader_epoch[group.batch[at]])
+    return TimestampAndOffset(
+        int(group.timestamp[at]), int(group.offset[at]), None if epoch < 0 else epoch
+    )

@@ -1,0 +1,1 @@
+"""The options of the data source, and the offsets that they choose."""

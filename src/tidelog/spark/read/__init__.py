@@ -1,0 +1,1 @@
+"""Reading logs with Spark, once or as a stream."""

@@ -1,0 +1,90 @@
+"""The stream reader of the data source: Spark's questions, answered by ``stream_plan``.
+
+Owns the meeting point with Spark's streaming classes. One object lives in a process of the driver
+as long as its query runs and answers all but ``read``, which runs in the workers.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.spark.read.batch_reader import OffsetRanges, read_columns, read_task
+from tidelog.spark.read.stream_plan import StreamPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.streaming.datasource import ReadLimit
+    from pyspark.sql.types import StructType
+
+    from tidelog.spark.options.source_options import ReadOptions
+    from tidelog.spark.read.stream_offsets import Json
+
+# Spark chooses the names of these methods.
+# ruff: noqa: N802
+
+
+class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the columns of ``schema`` as the topics that the options choose grow."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._columns = read_columns(schema)
+        self._made: StreamPlan | None = None
+
+    @property
+    def _plan(self) -> StreamPlan:
+        """The query's plan, made when first needed: a worker's copy of this object has none."""
+        if self._made is None:
+            cores = os.cpu_count() or 1
+            self._made = StreamPlan(SYSTEM_FILES, self._options, clock=SYSTEM_CLOCK, cores=cores)
+        return self._made
+
+    def initialOffset(self) -> Json:
+        """Return where a new query begins."""
+        return self._plan.initial()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return the limit of one batch; where there are several, all of them are kept."""
+        limits = self._options.limits
+        if limits.max_offsets is not None:
+            return ReadMaxRows(limits.max_offsets)
+        if limits.max_bytes is not None:
+            return ReadMaxBytes(limits.max_bytes)
+        if limits.min_offsets is not None:
+            return ReadMinRows(limits.min_offsets)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
+        """Return the end of the batch that begins at ``start``."""
+        return self._plan.latest(start, is_limited=not isinstance(limit, ReadAllAvailable))
+
+    def reportLatestOffset(self) -> Json | None:
+        """Return the end of all there is, by which the query's progress tells its lag."""
+        return self._plan.report()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Take nothing that comes from now on."""
+        self._plan.bound()
+
+    def partitions(self, start: Json, end: Json) -> list[InputPartition]:
+        """Return one input partition a task of a batch."""
+        return [OffsetRanges(task) for task in self._plan.tasks(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the tables of one task; runs in a worker."""
+        return read_task(self._options, partition, self._columns)

@@ -1,0 +1,1 @@
+"""A Spark session that fits this machine, with the Java it needs."""

@@ -1,0 +1,69 @@
+"""Small scripts that stand before a program that Spark starts, and the folders they lie in.
+
+Owns where they may be written, and how. Must not know what a script does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidelog.kernels.runtime.cache import user_cache_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def place_script(name: str, text: str) -> str | None:
+    """Write the script ``bin/<name>``; return the folder ``bin`` is in, None if none can be had."""
+    content = os.fsencode(text)  # a path in it may have bytes that are no text
+    folder = f"{name}-{hashlib.sha256(content).hexdigest()[:16]}"
+    for parent in _parents():
+        try:
+            return _write(parent / folder, name, content)
+        except OSError:
+            continue
+    return None
+
+
+def temporary_folder(parent: str | None = None) -> str:
+    """Make a folder that only this user may enter and that goes when the process ends."""
+    folder = tempfile.mkdtemp(prefix="tidelog-", dir=parent)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _parents() -> Iterator[Path]:
+    cache = user_cache_folder()
+    if cache is not None:
+        yield Path(cache, "tidelog")
+    yield Path(temporary_folder())
+
+
+def _write(home: Path, name: str, content: bytes) -> str:
+    script = home / "bin" / name
+    if not (script.is_file() and script.read_bytes() == content and os.access(script, os.X_OK)):
+        script.parent.mkdir(parents=True, exist_ok=True)
+        _replace(script, content)
+    if not os.access(script, os.X_OK):
+        raise PermissionError(errno.EACCES, "mounted so that nothing in it starts", str(script))
+    return str(home)
+
+
+def _replace(script: Path, content: bytes) -> None:
+    # Another process may start Spark at the same moment: it sees no script or a whole one.
+    handle, unfinished = tempfile.mkstemp(dir=script.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(unfinished).chmod(0o700)
+        Path(unfinished).replace(script)
+    except BaseException:
+        Path(unfinished).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,86 @@
+"""A data directory on a fake disk, with a clock that tests move.
+
+Owns the set-up that every test of a data directory needs. Must not know what is tested.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.config.log_config import LogConfig
+from tidelog.manager.data_directory import DataDirectory
+from tidelog.readonly.read_only_log import open_read_only
+from tidelog.testing.crash_files import CrashFileSystem
+from tidelog.testing.manual_time import ManualClock
+
+if TYPE_CHECKING:
+    from tidelog.readonly.read_only_log import ReadOnlyLog
+
+MARK: Final = ".kafka_cleanshutdown"
+SMALL_INDEXES: Final = LogConfig(segment_index_bytes=1200)
+"""Settings with which a log costs no megabytes of memory."""
+
+
+class DataHome:
+    """The place of one data directory, and the machine around it.
+
+    ``defaults`` and ``overrides`` of ``DataDirectory`` can be given to ``open``.
+    """
+
+    path = "/data"
+
+    def __init__(self, seed: int = 0) -> None:
+        self.clock = ManualClock()
+        self.fs = CrashFileSystem(seed, clock=self.clock)
+        self._rng = Random(seed)
+
+    def open(self, **how: Any) -> DataDirectory:  # noqa: ANN401 - DataDirectory checks them
+        """Open the directory for writing; without defaults given, index files are small."""
+        doors: dict[str, Any] = {"fs": self.fs, "clock": self.clock, "rng": self._rng}
+        return DataDirectory(self.path, **{**doors, "defaults": SMALL_INDEXES, **how})
+
+    def read_only(self, name: str) -> ReadOnlyLog:
+        """Open the partition directory ``name`` to be read only."""
+        return open_read_only(f"{self.path}/{name}", fs=self.fs)
+
+    def values(self, name: str) -> list[bytes | None]:
+        """Return the values of all records that a read-only open of a partition gives."""
+        with self.read_only(name) as log:
+            return [record.value for record in log.records()]
+
+    def files(self, name: str = "") -> list[str]:
+        """Name what is in the data directory, or in the directory ``name`` in it."""
+        return sorted(self.fs.list(f"{self.path}/{name}"))
+
+    def text(self, name: str) -> str:
+        """Return the content of a file of the data directory."""
+        return self.fs.read(f"{self.path}/{name}").decode()
+
+    def write(self, name: str, content: str | bytes) -> None:
+        """Make a file in the data directory, durably, and the directory it lies in."""
+        path = f"{self.path}/{name}"
+        directory = path.rpartition("/")[0]
+        self.fs.make_directory(directory)
+        self.fs.write(path, content.encode() if isinstance(content, str) else content)
+        file = self.fs.open(path, "w")
+        file.sync()
+        file.close()
+        while directory:
+            self.fs.sync_directory(directory)
+            directory = directory.rpartition("/")[0]
+        self.fs.sync_directory("/")
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether the directory has the mark of a clean shutdown."""
+        return self.fs.exists(f"{self.path}/{MARK}")
+
+    def mark(self, broker_epoch: int = 7) -> None:
+        """Mark the directory as cleanly shut down."""
+        self.write(MARK, f'{{"version":0,"brokerEpoch":{broker_epoch}}}')
+
+
+def record(value: bytes, key: bytes | None = None) -> tuple[int, bytes | None, bytes, list[Any]]:
+    """Return a record for ``append_records``, without time or headers."""
+    return (-1, key, value, [])

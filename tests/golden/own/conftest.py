@@ -1,0 +1,350 @@
+"""Directories of tidelog's own: which there are, and what a version of tidelog makes of them.
+
+Only the command line and ``tidelog`` itself are used here, for they stay while what is inside
+moves. ``make_own_golden.py`` takes the facts with this file too, so both sides ask alike.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import sys
+from collections import Counter, deque
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tidelog
+from tidelog.cli.main import main
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+HERE = Path(__file__).parent
+DATA = HERE / "data"
+EXPECTED = HERE / "expected"
+LEFT_MS = 1_700_010_000_000
+"""When each directory was last touched, as far as its tests are concerned."""
+OPENED_MS = LEFT_MS + 3_600_000
+"""What time it is in the commands that take ``--now``: later than any delay before a deletion."""
+FEW_RECORDS = 8
+SETTINGS = {"log.cleaner.enable": "false", "log.initial.task.delay.ms": "3600000"}
+"""A service that keeps what it finds: no cleaning, and no task that depends on the time of day."""
+TELLING = {"message.timestamp.type", "compression.type"}
+"""With these the time of day, or a codec's version, would stand in a batch that is appended."""
+UNIQUE = re.compile(r"[0-9a-f]{32}")
+CHECKPOINT = re.compile(r"[^/]+-offset-checkpoint")
+ROUNDS = 1000
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One or two data directories that one process had."""
+
+    name: str
+    about: str
+    directories: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def expected(self) -> Row:
+        """What a service of the base made of them all."""
+        return expected_of(f"{self.name}.service")
+
+
+@cache
+def expected_of(name: str) -> Row:
+    """Return what is kept under a name."""
+    facts: Row = json.loads((EXPECTED / f"{name}.json").read_text("utf-8"))
+    return facts
+
+
+CASES = tuple(
+    Case(name, about, tuple(f"{name}{suffix}" for suffix in suffixes))
+    for name, about, suffixes in (
+        ("short-writer", "commands, one after the other", ("",)),
+        ("short-writer-killed", "killed between two flushes", ("",)),
+        ("short-writer-creating", "killed while it made a topic", ("",)),
+        ("short-writer-deleting", "killed while it deleted one", ("",)),
+        ("service", "stopped in order", ("-a", "-b")),
+        ("service-killed", "killed with everything under way", ("-a", "-b")),
+        ("moving", "killed when half of a copy was made", ("-a", "-b")),
+        ("swapping", "killed before a copy got its name", ("-a", "-b")),
+        ("altering", "killed between two catalogues", ("-a", "-b")),
+        ("dropping", "killed while it deleted a topic", ("-a", "-b")),
+        ("power-cut", "what was not synced is there in part", ("-a", "-b")),
+        ("damaged", "damage where a service was killed", ("",)),
+        ("damaged-marked", "damage under the mark of a clean end", ("",)),
+    )
+)
+WHOLE = ("short-writer", "service")
+"""The cases that were closed in order and never damaged."""
+
+
+def copy_directory(name: str, target: Path) -> Path:
+    """Copy a data directory to where it may be changed; every time is that of ``LEFT_MS``."""
+    copy = target / name
+    shutil.copytree(DATA / name, copy, copy_function=shutil.copyfile)
+    for path in [copy, *copy.rglob("*")]:
+        os.utime(path, ns=(LEFT_MS * 1_000_000, LEFT_MS * 1_000_000))
+    return copy
+
+
+def run(*words: str | Path) -> tuple[int, bytes]:
+    """Run a command as a shell would; return its exit code and what it printed."""
+    with (
+        io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) as out,
+        io.TextIOWrapper(io.BytesIO(), "utf-8") as told,
+    ):
+        with redirect_stdout(out), redirect_stderr(told):
+            code = main([str(word) for word in words])
+        out.flush()
+        printed = out.buffer.getvalue()  # type: ignore[attr-defined]  # it is a BytesIO
+    return code, printed
+
+
+def rows_of(*words: str | Path) -> tuple[int, list[Row]]:
+    """Run a command that prints a line of JSON a row."""
+    code, printed = run(*words)
+    return code, [json.loads(line) for line in printed.splitlines()]
+
+
+def chosen(row: Row, *names: str) -> Row:
+    """Return some members of a row, in that order."""
+    return {name: row[name] for name in names}
+
+
+def place(row: Row) -> str:
+    """Name the partition that a row is about."""
+    return f"{row['topic']}-{row['partition']}"
+
+
+def listed(lines: list[bytes]) -> Row:
+    """Return records as they are kept: a few as they are, many as their digest."""
+    if len(lines) <= FEW_RECORDS:
+        return {"count": len(lines), "records": [_short(line) for line in lines]}
+    digest = hashlib.sha256(b"".join(line + b"\n" for line in lines)).hexdigest()
+    return {"count": len(lines), "sha256": digest, "ends": [_short(lines[0]), _short(lines[-1])]}
+
+
+def _short(line: bytes) -> Row:
+    """Return a printed record without its topic and partition."""
+    row: Row = json.loads(line)
+    return {name: value for name, value in row.items() if name not in {"topic", "partition"}}
+
+
+def catted(directory: Path, name: str, *options: str) -> Row:
+    """Return what ``tidelog cat`` prints of a partition, and its exit code."""
+    code, printed = run("cat", "-d", directory / name, "--encoding", "base64", *options)
+    return {"exit": code, **listed(printed.splitlines())}
+
+
+def offsets_of(directory: Path) -> Row:
+    """Return what ``tidelog offsets`` prints of each partition, and its exit code."""
+    code, rows = rows_of("offsets", "-d", directory)
+    names = ("logStartOffset", "highWatermark", "lastStableOffset", "logEndOffset")
+    return {"exit": code, "partitions": {place(row): chosen(row, *names) for row in rows}}
+
+
+def described(directory: Path) -> Row:
+    """Return topics, settings and segments as ``tidelog describe`` has them."""
+    code, rows = rows_of("describe", "-d", directory, "--json")
+    names = ("topicId", "config", "logStartOffset", "highWatermark", "logEndOffset", "sizeBytes")
+    facts = {}
+    for row in rows:
+        parts = ("baseOffset", "endOffset", "logBytes", "isActive")
+        segments = [list(chosen(segment, *parts).values()) for segment in row["segments"]]
+        is_damaged = row["damage"] is not None
+        facts[place(row)] = {**chosen(row, *names), "segments": segments, "isDamaged": is_damaged}
+    return {"exit": code, "partitions": facts}
+
+
+def cleaned(directory: Path) -> Row:
+    """Return how far compacted topics are cleaned, as ``tidelog cleaner status`` says."""
+    code, rows = rows_of("cleaner", "status", "-d", directory, "--json", "--now", str(OPENED_MS))
+    names = ("firstDirtyOffset", "firstUncleanableOffset", "dirtyRatio")
+    facts = {
+        place(row): {**chosen(row, *names), "hasFailed": row["failure"] is not None} for row in rows
+    }
+    return {"exit": code, "partitions": facts}
+
+
+def read_facts(directory: Path) -> Row:
+    """Return what readers see, without a lock and without a change."""
+    offsets = offsets_of(directory)
+    records = {
+        name: {
+            "visible": catted(directory, name),
+            "all": catted(directory, name, "--up-to", "logEnd"),
+            "committed": catted(directory, name, "--isolation", "read_committed"),
+        }
+        for name in sorted(offsets["partitions"])
+    }
+    return {
+        "offsets": offsets,
+        "described": described(directory),
+        "cleaner": cleaned(directory),
+        "records": records,
+    }
+
+
+def recovered_facts(directory: Path) -> Row:
+    """Let a short-lived writer load every log and close in order; return what it left."""
+    words = ("recover", "-d", directory, "--json", "--now", str(OPENED_MS))
+    code, rows = rows_of(*words)
+    names = ("logStartOffset", "logEndOffset", "lostBytes", "lostRecords")
+    loaded = {place(row): chosen(row, *names) for row in rows}
+    offsets = offsets_of(directory)
+    return {
+        "exit": code,
+        "loaded": loaded,
+        "offsets": offsets,
+        "records": {name: catted(directory, name) for name in sorted(offsets["partitions"])},
+        "files": digests(directory),
+    }
+
+
+def written_facts(directory: Path, batch: Path) -> Row:
+    """Append a record to each partition, each by a process of its own; return what is there."""
+    before = digests(directory)
+    _, rows = rows_of("describe", "-d", directory, "--json")
+    batch.write_text(json.dumps({"key": "k", "value": "new", "timestamp": OPENED_MS}) + "\n")
+    codes = {}
+    for row in rows:
+        if not TELLING.isdisjoint(row["config"]):
+            continue
+        partition = str(row["partition"])
+        words = ("append", row["topic"], batch, "-d", directory, "-p", partition)
+        codes[place(row)], _ = run(*words)
+    after = digests(directory)
+    changed = {name: digest for name, digest in after.items() if before.get(name) != digest}
+    gone = sorted(before.keys() - after.keys())
+    offsets = offsets_of(directory)
+    return {"exits": codes, "offsets": offsets, "changed": changed, "gone": gone}
+
+
+def service_facts(directories: list[Path]) -> Row:
+    """Open all directories of a case as a service does, and close it; return what it left."""
+    first, *more = directories
+    copies = [path for directory in directories for path in directory.glob("*-future")]
+    with tidelog.open(first, SETTINGS, *more) as logs:
+        await_answers(logs, directories)
+        for path in copies:  # a move that is under way already is only waited for
+            topic, _, number = path.name.partition(".")[0].rpartition("-")
+            logs.move_partition(topic, int(number), path.parent)
+        topics = {
+            name: {"partitions": sorted(topic.partitions), "config": dict(topic.config)}
+            for name, topic in sorted(logs.topics().items())
+        }
+    return {
+        "topics": topics,
+        "directories": {
+            path.name: {
+                "offsets": offsets_of(path),
+                "records": {name: catted(path, name) for name in sorted(partitions_of(path))},
+                "files": digests(path),
+            }
+            for path in directories
+        },
+    }
+
+
+def partitions_of(directory: Path) -> list[str]:
+    """Name the live partitions that lie in a data directory."""
+    return list(offsets_of(directory)["partitions"])
+
+
+def await_answers(logs: Any, directories: list[Path]) -> None:
+    """Wait until no request to move a partition waits any more."""
+    topic = min(logs.topics())
+    number = min(logs.topic(topic).partitions)
+    for _ in range(ROUNDS):
+        if not any(path for directory in directories for path in directory.glob("tidelog.*.move")):
+            return
+        deque(logs.follow(topic, number, idle_ms=20), maxlen=0)
+    raise AssertionError("a request to move was not answered")
+
+
+def digests(directory: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file by its path in the directory; random parts of names are *.
+
+    The order of lines in a directory's checkpoints means nothing. Files of tidelog's own are named
+    only: what stands in them is told by the commands, and their form may gain a version.
+    """
+    paths = sorted(path for path in directory.rglob("*") if path.is_file())
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        name = UNIQUE.sub("*", path.relative_to(directory).as_posix())
+        data = path.read_bytes()
+        if CHECKPOINT.fullmatch(name):
+            data = b"".join(sorted(data.splitlines(keepends=True)))
+        is_own = name.startswith("tidelog.")
+        digest = "own" if is_own else hashlib.sha256(data).hexdigest()
+        found.setdefault(name, []).append(digest)
+    return {name: " ".join(sorted(same)) for name, same in found.items()}
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """Return every file of a directory, byte by byte."""
+    return {
+        path.relative_to(directory).as_posix(): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="session", params=CASES, ids=str)
+def case(request: pytest.FixtureRequest) -> Case:
+    """Each case in turn."""
+    found: Case = request.param
+    return found
+
+
+@pytest.fixture(scope="session", params=[name for case in CASES for name in case.directories])
+def name(request: pytest.FixtureRequest) -> str:
+    """Each data directory in turn, by its name."""
+    found: str = request.param
+    return found
+
+
+@pytest.fixture(
+    scope="session",
+    params=[name for case in CASES if case.name in WHOLE for name in case.directories],
+)
+def whole(request: pytest.FixtureRequest) -> str:
+    """Each data directory that was closed in order and never damaged, by its name."""
+    found: str = request.param
+    return found
+
+
+@pytest.fixture
+def kinds() -> Counter[str]:
+    """Count the files of all directories by what they are."""
+    files = [path.relative_to(DATA).parts[1:] for path in DATA.rglob("*") if path.is_file()]
+    return Counter(kind_of(parts) for parts in files)
+
+
+def kind_of(parts: tuple[str, ...]) -> str:
+    """Say what a file is: by the directory's suffix, by its own, or by its name."""
+    if len(parts) > 1 and parts[0].endswith(("-delete", "-future", "-stray")):
+        return parts[0][parts[0].rindex("-") :]
+    file = UNIQUE.sub("*", parts[-1])
+    return re.sub(r"^\d{20}", "", file)
+
+
+@pytest.fixture(scope="session")
+def own() -> ModuleType:
+    """This file, whose functions ask for the facts: tests cannot import it."""
+    return sys.modules[__name__]

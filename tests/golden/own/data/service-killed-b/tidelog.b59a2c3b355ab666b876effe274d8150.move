@@ -1,0 +1,1 @@
+{"topic": "wanted", "partition": 0, "target": "/srv/tidelog/service-killed-a"}

@@ -1,0 +1,1 @@
+{"topic": "flights", "partition": 0, "target": "/srv/tidelog/nowhere"}

@@ -1,0 +1,242 @@
+"""Directories of tidelog's own, as an earlier version left them: whole, killed and damaged.
+
+What is expected was taken from that version; ``README.md`` says how. Only the command line and
+``tidelog`` itself are asked, so that what is inside may change.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tidelog
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from pathlib import Path
+    from types import ModuleType
+
+    from conftest import Case
+
+CATALOGUE = "tidelog.topics.json"
+PARTITIONS = {
+    "short-writer": 14,
+    "short-writer-killed": 3,
+    "short-writer-creating": 5,
+    "short-writer-deleting": 3,
+    "service": 14,
+    "service-killed": 16,
+    "moving": 4,
+    "swapping": 4,
+    "altering": 4,
+    "dropping": 3,
+    "power-cut": 4,
+    "damaged": 16,
+    "damaged-marked": 10,
+}
+"""How many live partitions each case has, in all its directories."""
+LEFTOVERS = {
+    ".cleaned": 3,
+    ".deleted": 7,
+    ".swap": 6,
+    ".tmp": 4,
+    "-delete": 36,
+    "-future": 16,
+    "-stray": 13,
+}
+"""How many files lie there that processes left which ended too early, by what they are."""
+OWN_FILES = {
+    "tidelog.*.*.staged": 4,
+    "tidelog.*.move": 2,
+    "tidelog.*.move-refused": 1,
+    "tidelog.cleaner.failures.json": 1,
+    "tidelog.metrics.prom": 2,
+    "tidelog.topics.json": 20,
+}
+"""How many of each file of tidelog's own lie there."""
+
+
+def test_every_case_is_there(own: ModuleType) -> None:
+    """Thirteen cases in twenty directories, each with as many partitions as it was given."""
+    found = {
+        case.name: sum(
+            len(own.expected_of(name)["read"]["offsets"]["partitions"]) for name in case.directories
+        )
+        for case in own.CASES
+    }
+    directories = sorted(name for case in own.CASES for name in case.directories)
+
+    assert found == PARTITIONS
+    assert directories == sorted(path.name for path in own.DATA.iterdir())
+    assert len(directories) == 20
+
+
+def test_every_kind_of_leftover_is_there(kinds: Counter[str]) -> None:
+    """What a process leaves that ends too early lies in some directory, to be met there."""
+    found = {
+        end: sum(count for kind, count in kinds.items() if kind.endswith(end)) for end in LEFTOVERS
+    }
+
+    assert found == LEFTOVERS
+
+
+def test_every_file_of_tidelogs_own_is_there(kinds: Counter[str]) -> None:
+    """Each plain file that tidelog writes beside Kafka's lies in some directory."""
+    assert {kind: n for kind, n in kinds.items() if kind in OWN_FILES} == OWN_FILES
+
+
+def test_readers_see_what_they_saw(own: ModuleType, name: str) -> None:
+    """Offsets, records, topics, settings and the cleaner's progress are those of then."""
+    assert own.read_facts(own.DATA / name) == own.expected_of(name)["read"]
+
+
+def test_reading_changes_nothing(own: ModuleType, name: str, tmp_path: Path) -> None:
+    """No command that reads makes, changes or removes a file, and none takes the lock."""
+    copy = own.copy_directory(name, tmp_path)
+    before = own.contents(copy)
+
+    own.read_facts(copy)
+
+    assert own.contents(copy) == before
+
+
+def test_a_short_lived_writer_leaves_the_same_files(
+    own: ModuleType, name: str, tmp_path: Path
+) -> None:
+    """Loading every log and closing in order cuts, rebuilds and removes what it did then."""
+    copy = own.copy_directory(name, tmp_path)
+
+    assert own.recovered_facts(copy) == own.expected_of(name)["recovered"]
+
+
+def test_appends_go_on_where_they_ended(own: ModuleType, name: str, tmp_path: Path) -> None:
+    """A record to each partition gets the offset and leaves the bytes that it did then."""
+    copy = own.copy_directory(name, tmp_path)
+    own.recovered_facts(copy)
+
+    assert own.written_facts(copy, tmp_path / "batch") == own.expected_of(name)["written"]
+
+
+def test_what_was_left_in_order_is_not_touched(own: ModuleType, whole: str, tmp_path: Path) -> None:
+    """A short-lived writer changes no byte of a log and no file of tidelog's own."""
+    copy = own.copy_directory(whole, tmp_path)
+    before = own.contents(copy)
+
+    own.recovered_facts(copy)
+
+    after = own.contents(copy)
+    kept = [path for path in before if path.endswith(".log") or path.startswith("tidelog.")]
+    assert len(kept) >= 14
+    assert {path: after[path] for path in kept} == {path: before[path] for path in kept}
+
+
+def test_a_service_makes_of_them_what_it_made(own: ModuleType, case: Case, tmp_path: Path) -> None:
+    """It finds the same topics and records in the same places, and leaves the same files."""
+    copies = [own.copy_directory(name, tmp_path) for name in case.directories]
+
+    assert own.service_facts(copies) == case.expected
+
+
+def test_a_service_finds_the_same_again(own: ModuleType, case: Case, tmp_path: Path) -> None:
+    """What a service left after a recovery, a second one opens without a change to any log."""
+    copies = [own.copy_directory(name, tmp_path) for name in case.directories]
+    first = own.service_facts(copies)
+    before = {path.name: logs_of(own, path) for path in copies}
+
+    second = own.service_facts(copies)
+
+    assert second["topics"] == first["topics"]
+    assert {path.name: logs_of(own, path) for path in copies} == before
+
+
+def logs_of(own: ModuleType, directory: Path) -> dict[str, bytes]:
+    """Return the bytes of every ``.log`` file in a directory."""
+    found = own.contents(directory)
+    return {path: data for path, data in found.items() if path.endswith(".log")}
+
+
+def test_a_request_left_behind_is_answered(own: ModuleType, tmp_path: Path) -> None:
+    """A service that finds a request to move a partition does so, and takes the request away."""
+    a, b = (own.copy_directory(f"service-killed-{end}", tmp_path) for end in "ab")
+    requests = {path: json.loads(path.read_text()) for path in b.glob("tidelog.*.move")}
+    chosen = next(path for path, row in requests.items() if row["topic"] == "wanted")
+    chosen.write_text(json.dumps({**requests[chosen], "target": str(a)}))
+    before = own.catted(b, "wanted-0")
+
+    with tidelog.open(a, own.SETTINGS, b) as logs:
+        own.await_answers(logs, [a, b])
+        refused = chosen.with_suffix(".move-refused").exists()
+        logs.move_partition("wanted", 0, a)
+
+    assert (refused, len(requests)) == (False, 2)
+    assert own.catted(a, "wanted-0") == before
+    assert not (b / "wanted-0").exists()
+
+
+def newer(directory: Path) -> None:
+    """Let the catalogue say that a later version of tidelog wrote it."""
+    path = directory / CATALOGUE
+    content: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps({**content, "version": content["version"] + 98}))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("recover",),
+        ("create", "another"),
+        ("append", "tides", "/dev/null"),
+        ("alter", "altered", "-o", "retention.ms=1"),
+        ("delete", "tides"),
+        ("delete-records", "trimmed", "--before", "12"),
+        ("retain",),
+        ("compact",),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_newer_catalogue_is_refused_untouched(
+    own: ModuleType, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    """No command that writes does anything in a directory whose catalogue a later version wrote."""
+    copy = own.copy_directory("short-writer", tmp_path)
+    newer(copy)
+    before = own.contents(copy)
+
+    code, _ = own.run(*words, "-d", copy)
+
+    assert (code, own.contents(copy)) == (1, before)
+
+
+def test_a_newer_catalogue_is_refused_by_a_service(own: ModuleType, tmp_path: Path) -> None:
+    """Where no directory is left that it can read, it does not start, and changes no file.
+
+    The empty file of the lock may stay.
+    """
+    copies = [own.copy_directory(f"service-{end}", tmp_path) for end in "ab"]
+    for copy in copies:
+        newer(copy)
+    before = [own.contents(copy) for copy in copies]
+
+    with pytest.raises(tidelog.TidelogError):
+        tidelog.open(copies[0], own.SETTINGS, copies[1])
+
+    after = [own.contents(copy) for copy in copies]
+    assert {found.pop(".lock", b"") for found in after} == {b""}
+    assert after == before
+
+
+def test_a_newer_catalogue_beside_an_older_one_stays_as_it_is(
+    own: ModuleType, tmp_path: Path
+) -> None:
+    """Whether or not a service goes on with the other directory, it leaves that one alone."""
+    older, later = (own.copy_directory(f"service-{end}", tmp_path) for end in "ab")
+    newer(later)
+    before = own.contents(later)
+
+    with suppress(tidelog.TidelogError):
+        tidelog.open(older, own.SETTINGS, later).close()
+
+    assert own.contents(later) == before

@@ -1,0 +1,75 @@
+"""Which segments become one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.cleaner.cleanable_range import GroupLimits, SegmentSize, group_by_size, sizes_of
+from tidelog.testing.cleaning import CleanerHome
+
+LIMITS = GroupLimits(segment_bytes=100, index_bytes=100)
+
+
+def sizes(*parts: tuple[int, int, int]) -> list[SegmentSize]:
+    """Make ten neighbouring segments of ten offsets; parts are the three sizes in bytes."""
+    return [SegmentSize(10 * number, 10 * number + 9, *part) for number, part in enumerate(parts)]
+
+
+def grouped(found: list[SegmentSize], limits: GroupLimits = LIMITS) -> list[int]:
+    return [len(group) for group in group_by_size(found, limits)]
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_sums_stay_within_the_limits(which: int) -> None:
+    """Neighbours are put together while bytes, index and time index fit.
+
+    Scenario: LogCleanerTest.testSegmentGrouping
+    """
+    part = [1, 1, 1]
+    part[which] = 30
+
+    assert grouped(sizes(*[tuple(part)] * 10)) == [3, 3, 3, 1]
+
+
+def test_a_large_segment_is_alone() -> None:
+    """A segment above the limit is a group of its own."""
+    assert grouped(sizes((200, 1, 1), (10, 1, 1), (200, 1, 1))) == [1, 1, 1]
+
+
+def test_offsets_of_a_group_fit_its_base() -> None:
+    """The last offset of a group lies at most 2**31 - 1 above its first base.
+
+    Scenario: LogCleanerTest.testSegmentGroupingWithSparseOffsets
+    """
+    near = SegmentSize(5, 2**31 - 1, 10, 1, 1)
+    far = SegmentSize(2**31, 2**31 + 5, 10, 1, 1)
+
+    assert grouped([SegmentSize(0, 4, 10, 1, 1), near, far]) == [2, 1]
+
+
+def test_an_empty_segment_fits_whatever_its_offsets() -> None:
+    """A segment without records has no offset to fit.
+
+    Scenario: LogCleanerTest.testSegmentGroupingWithSparseOffsetsAndEmptySegments
+    """
+    empty = SegmentSize(5, 2**32, 0, 0, 0)
+
+    assert grouped([SegmentSize(0, 4, 10, 1, 1), empty]) == [2]
+
+
+def test_sizes_count_the_entries_of_indexes() -> None:
+    """An index counts with its entries, not with the bytes kept free behind them.
+
+    Scenario: LogCleanerTest.testSegmentGroupingFollowingLoadOfZeroIndex
+    """
+    home = CleanerHome(index_interval_bytes=0)
+    with home.open() as log:
+        for number in range(4):
+            home.append(log, (number, "v"))
+        log.roll()
+
+        found = sizes_of(tuple(log.segments), 9)
+
+        assert found[0][:3] == (0, 3, log.size_bytes)
+        assert found[0][3:] == (8 * 3, 12 * log.segments.all[0].time_index.entry_count)
+        assert found[1] == (4, 8, 0, 0, 0)

@@ -1,0 +1,333 @@
+"""``tidelog append``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    Cli = Any
+
+
+def records(cli: Cli, *words: object) -> list[dict[str, Any]]:
+    """Return what ``cat`` prints, in base64."""
+    rows: list[dict[str, Any]] = cli.on("cat", "t", "--encoding", "base64", *words).rows
+    return rows
+
+
+def raw_values(cli: Cli) -> list[bytes]:
+    """Return the values appended, as bytes."""
+    from base64 import b64decode
+
+    return [b64decode(row["value"]) for row in records(cli)]
+
+
+# Lines
+
+
+@pytest.mark.parametrize(
+    ("given", "values"),
+    [
+        (b"", []),
+        (b"a\nb\n", [b"a", b"b"]),
+        (b"a\nb", [b"a", b"b"]),
+        (b"a\r\nb\r\n", [b"a", b"b"]),
+        (b"a\r\r\nb\r", [b"a\r", b"b\r"]),
+        (b"\n\na\n\n", [b"", b"", b"a", b""]),
+        ("☃ü\n".encode(), ["☃ü".encode()]),
+        (b"\xff\x00\xfe\n\x80", [b"\xff\x00\xfe", b"\x80"]),
+        (b" a \n\ta\t\n", [b" a ", b"\ta\t"]),
+        (b"\xef\xbb\xbfa\n", [b"\xef\xbb\xbfa"]),
+        (b"x" * 500_000 + b"\ny\n", [b"x" * 500_000, b"y"]),
+    ],
+)
+@pytest.mark.parametrize("source", ["stdin", "dash", "file"])
+def test_each_line_is_a_value(
+    topic: Cli, tmp_path: Path, source: str, given: bytes, values: list[bytes]
+) -> None:
+    """Byte by byte, without its end; empty lines are empty values. From a file or stdin."""
+    words: list[object] = ["append", "t", "--format", "lines"]
+    if source == "file":
+        (tmp_path / "input").write_bytes(given)
+        outcome = topic.on(*words, tmp_path / "input")
+    else:
+        outcome = topic.on(*words, *(["-"] if source == "dash" else []), stdin=given)
+
+    assert (0, f"{len(values)} records appended to t\n") == (
+        outcome.code,
+        outcome.out.replace("1 record ", "1 records "),
+    )
+    assert values == raw_values(topic)
+    assert {None} >= {row["key"] for row in records(topic)}
+
+
+@pytest.mark.parametrize(("encoding", "text"), [("base64", "/wA="), ("hex", "ff00")])
+def test_a_line_may_be_encoded(topic: Cli, encoding: str, text: str) -> None:
+    """Then the value is what it stands for."""
+    code = topic.on("append", "t", "--format", "lines", "--encoding", encoding, stdin=text).code
+
+    assert (code, raw_values(topic)) == (0, [b"\xff\x00"])
+
+
+def test_a_line_that_is_not_so_encoded_is_bad_data(topic: Cli) -> None:
+    """Its number is told, and what came before it is appended."""
+    outcome = topic.on(
+        "append", "t", "--format", "lines", "--encoding", "hex", stdin="61\n\n62\nüü\n63\n"
+    )
+
+    assert outcome.code == 1
+    assert "tidelog append: line 4: " in outcome.err
+    assert raw_values(topic) == [b"a", b"", b"b"]
+
+
+# JSON
+
+
+def test_each_line_is_a_record(topic: Cli) -> None:
+    """With key, value, headers and timestamp; lines without anything in them are passed over."""
+    lines = [
+        {"key": "k", "value": "v", "headers": [["h", "ü"], ["n", None]], "timestamp": 5},
+        {"value": None},
+        {},
+    ]
+    text = "\r\n\n".join(json.dumps(line) for line in lines) + "\n \n"
+    outcome = topic.on("append", "t", "--format", "json", stdin=text)
+    rows = topic.on("cat", "t").rows
+
+    assert (outcome.code, len(rows)) == (0, 3)
+    wanted = ("key", "value", "headers", "timestamp")
+    assert [rows[0][name] for name in wanted] == ["k", "v", [["h", "ü"], ["n", None]], 5]
+    assert [[row["key"], row["value"]] for row in rows[1:]] == [[None, None]] * 2
+
+
+def test_what_cat_prints_can_be_appended_elsewhere(topic: Cli) -> None:
+    """After the members that an append does not take are left out; binary as base64."""
+    topic.on("append", "t", "--format", "lines", stdin=b"\xff\n\x00a\n")
+    wanted = ("key", "value", "headers", "timestamp")
+    lines = "".join(
+        json.dumps({name: row[name] for name in wanted}) + "\n" for row in records(topic)
+    )
+    topic.on("append", "t", "--format", "json", "--encoding", "base64", stdin=lines)
+
+    rows = records(topic)
+    assert [[row[name] for name in wanted] for row in rows[:2]] == [
+        [row[name] for name in wanted] for row in rows[2:]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("nonsense", "not JSON"),
+        ('{"value": 5}', "neither text nor null"),
+        ('{"colour": "red"}', "unknown member colour"),
+        ('{"partition": 1}', "no partition t-1"),
+        ('{"timestamp": 99999999999999}', "timestamp 99999999999999 is outside"),
+    ],
+)
+def test_a_bad_line_stops_there(topic: Cli, line: str, why: str) -> None:
+    """Exit code 1, its number and the reason; the lines before it are appended, none after it."""
+    outcome = topic.on(
+        "append", "t", "--format", "json", stdin=f'{{"value":"a"}}\n{line}\n{{"value":"b"}}\n'
+    )
+
+    assert outcome[:2] == (1, "1 record appended to t\n")
+    assert "tidelog append: line 2: " in outcome.err
+    assert why in outcome.err
+    assert raw_values(topic) == [b"a"]
+
+
+def test_a_bad_line_of_a_file_is_told_with_the_file(topic: Cli, tmp_path: Path) -> None:
+    """As compilers do."""
+    path = tmp_path / "input"
+    path.write_text('{"value": 5}\n')
+
+    outcome = topic.on("append", "t", path)
+
+    assert outcome.err == f"tidelog append: {path}, line 1: the value is neither text nor null\n"
+
+
+def test_a_record_the_topic_refuses_is_a_bad_line(cli: Cli) -> None:
+    """As one without a key for a compacted topic."""
+    cli.on("create", "t", "-o", "cleanup.policy=compact")
+    outcome = cli.on("append", "t", stdin='{"key":"k"}\n{"value":"a"}\n')
+
+    assert outcome.code == 1
+    assert "line 2: a record has no key, and the topic is compacted" in outcome.err
+    assert len(records(cli)) == 1
+
+
+# Which of the two
+
+
+@pytest.mark.parametrize(
+    ("given", "values"),
+    [
+        ('{"value":"a"}\n{"value":"b"}\n', ["a", "b"]),
+        ('{"key":"a"}\n', [None]),
+        ("a\n", ["a"]),
+        ('{"colour":"red"}\n', ['{"colour":"red"}']),
+        ("{}\n", ["{}"]),
+        ('a\n{"value":"b"}\n', ["a", '{"value":"b"}']),
+        ("[1]\n", ["[1]"]),
+    ],
+)
+def test_the_first_line_decides(topic: Cli, given: str, values: list[str | None]) -> None:
+    """Records if it has members of a record and no others, text else."""
+    assert topic.on("append", "t", stdin=given).code == 0
+    assert values == topic.values()
+
+
+def test_a_first_line_like_a_record_must_be_one(topic: Cli) -> None:
+    """A slip in it is an error and not silently text."""
+    outcome = topic.on("append", "t", stdin='{"value": 5}\n')
+
+    assert outcome.code == 1
+    assert topic.values() == []
+
+
+# Where to
+
+
+def test_an_unknown_topic_is_not_made(topic: Cli) -> None:
+    """The error says how to make it."""
+    outcome = topic.on("append", "u", stdin="a\n")
+
+    assert outcome[:2] == (2, "")
+    assert f"make it with: tidelog create u -d {topic.data}" in outcome.err
+
+
+def test_an_unknown_directory_is_not_made(cli: Cli) -> None:
+    """Neither for a slip in its name."""
+    outcome = cli.on("append", "t", stdin="a\n")
+
+    assert outcome[:2] == (2, "")
+    assert "tidelog create t -d" in outcome.err
+    assert not cli.data.exists()
+
+
+def test_one_partition_can_be_chosen(cli: Cli) -> None:
+    """It goes before keys, and before what records say."""
+    cli.on("create", "t", "-p", 3)
+    given = '{"key":"a"}\n{"partition":0}\n{}\n'
+    outcome = cli.on("append", "t", "--partition", 2, stdin=given)
+
+    assert outcome.code == 0
+    assert [row["partition"] for row in records(cli)] == [2, 2, 2]
+
+
+def test_a_partition_that_is_not_there_is_wrong_usage(topic: Cli) -> None:
+    """Nothing is appended."""
+    outcome = topic.on("append", "t", "-p", 1, stdin="a\n")
+
+    assert outcome[:2] == (2, "")
+    assert "has no partition 1" in outcome.err
+
+
+def test_keys_are_spread_as_kafkas_producers_do(cli: Cli) -> None:
+    """By murmur2."""
+    from tidelog.records.partitioner import partition_for_key
+
+    cli.on("create", "t", "-p", 4)
+    keys = [f"key-{number}" for number in range(20)]
+    cli.on("append", "t", stdin="".join(f'{{"key":"{key}"}}\n' for key in keys))
+
+    found = {row["key"]: row["partition"] for row in cli.on("cat", "t").rows}
+    assert {key: partition_for_key(key.encode(), 4) for key in keys} == found
+
+
+# How
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_batches_are_compressed_as_asked(topic: Cli, codec: str) -> None:
+    """And one batch holds many lines."""
+    topic.on("append", "t", "--compression", codec, stdin="the same\n" * 50)
+
+    rows = topic("dump", topic.log_file()).rows
+    assert [(codec, 50)] == [(row["compression"], row["count"]) for row in rows]
+    assert topic.values() == ["the same"] * 50
+
+
+def test_settings_hold_for_one_run_and_go_before_the_topics(cli: Cli) -> None:
+    """``-o`` wins over the topic's own setting, and the next run does not know of it."""
+    cli.on("create", "t", "-o", "compression.type=gzip")
+    cli.on("append", "t", "-o", "compression.type=zstd", stdin="a\n")
+    cli.on("append", "t", stdin="b\n")
+
+    rows = cli("dump", cli.log_file()).rows
+    assert [row["compression"] for row in rows] == ["zstd", "gzip"]
+
+
+def test_a_bad_setting_is_wrong_usage(topic: Cli) -> None:
+    """And nothing is appended."""
+    outcome = topic.on("append", "t", "-o", "retention.years=1", stdin="a\n")
+
+    assert outcome[:2] == (2, "")
+    assert "retention.years" in outcome.err
+    assert topic.values() == []
+
+
+def test_an_input_that_is_not_there_is_wrong_usage(topic: Cli, tmp_path: Path) -> None:
+    """A missing file, or a directory."""
+    for path in (tmp_path / "none", tmp_path):
+        outcome = topic.on("append", "t", path)
+
+        assert outcome[:2] == (2, "")
+        assert str(path) in outcome.err
+
+
+def test_what_is_appended_is_durable_and_clean(topic: Cli) -> None:
+    """The directory is left as after an orderly shutdown, and unlocked."""
+    topic.append("a")
+
+    assert (topic.data / ".kafka_cleanshutdown").exists()
+    assert not (topic.data / ".lock").exists()
+    assert "t 0 1" in (topic.data / "recovery-point-offset-checkpoint").read_text()
+
+
+def test_records_of_a_slow_pipe_are_soon_seen(topic: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are durable and below the high watermark while the next line is waited for."""
+    import os
+    import sys
+
+    reading, writing = os.pipe()
+    seen: list[object] = []
+
+    def look() -> None:
+        seen.extend(topic.data.joinpath("replication-offset-checkpoint").read_text().split()[2:])
+        os.close(writing)
+
+    from tidelog.cli import lingering_lines as lines
+    from tidelog.cli.commands import append
+
+    class Watched(lines.LingeringLines):
+        """Settles at once, then looks."""
+
+        def __init__(self, stream: Any, settle: Any, clock: Any) -> None:
+            super().__init__(stream, lambda: (settle(), look()), clock, linger_ms=0)
+
+    monkeypatch.setattr(append, "LingeringLines", Watched)
+    os.write(writing, b"a\n")
+    with os.fdopen(reading, "rb") as stream:
+        monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": stream}))
+        from tidelog.cli.main import main
+
+        code = main(["append", "t", "-d", str(topic.data)])
+
+    assert (code, seen) == (0, ["t", "0", "1"])
+
+
+def test_a_killed_append_is_seen_in_no_partition_beyond_what_was_settled(cli: Cli) -> None:
+    """Also in one that had no records before: its high watermark is written down first."""
+    cli.on("create", "t", "-p", 3)
+    cli.on("append", "t", "-p", 1, stdin="a\n")
+    cli.on("append", "t", stdin="b\n")
+
+    lines = (cli.data / "replication-offset-checkpoint").read_text().splitlines()[2:]
+
+    assert sorted(lines) == ["t 0 1", "t 1 1", "t 2 0"]

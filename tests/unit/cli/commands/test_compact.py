@@ -1,0 +1,106 @@
+"""``tidelog compact``, ``tidelog plan compaction`` and ``tidelog cleaner status``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tidelog.cleaner.failed_cleanings_file import FILE_NAME
+
+if TYPE_CHECKING:
+    Cli = Any
+
+SETTINGS = ("-o", "cleanup.policy=compact", "-o", "internal.segment.bytes=90")
+
+
+@pytest.fixture
+def dirty(cli: Cli) -> Cli:
+    """A compacted topic of one record a segment: a, b, a, a tombstone for b, and an active one."""
+    assert cli.on("create", "t", *SETTINGS, "-o", "delete.retention.ms=1000").code == 0
+    for key, value in (("a", "1"), ("b", "1"), ("a", "2"), ("b", None), ("c", "1")):
+        line = json.dumps({"key": key, "value": value, "timestamp": 1_700_000_000_000})
+        assert cli.on("append", "t", "--format", "json", stdin=line + "\n").code == 0
+    return cli
+
+
+def test_a_plan_says_what_would_go_and_keeps_it(dirty: Cli) -> None:
+    """Ratios, what holds the log, and the records by cause are told; nothing is written."""
+    before = sorted(path.name for path in (dirty.data / "t-0").iterdir())
+
+    outcome = dirty.on("plan", "compaction", "--json")
+
+    row = outcome.rows[0]
+    assert outcome.code == 0
+    assert row["dropped"] == {"superseded": 2}
+    assert (row["dirtyRatio"], row["heldBy"]) == (1.0, "active segment")
+    assert 0 < row["trueDirtyRatio"] < 1
+    assert row["oldestTombstone"] == 1_700_000_000_000
+    assert (row["recordsRead"], row["recordsKept"]) == (4, 2)
+    assert before == sorted(path.name for path in (dirty.data / "t-0").iterdir())
+    assert not (dirty.data / FILE_NAME).exists()
+
+
+def test_compaction_does_what_its_plan_says(dirty: Cli) -> None:
+    """The same records go, the checkpoint is written, and replaced files are gone."""
+    plan = dirty.on("plan", "compaction", "--now", 10**13, "--json").rows[0]
+
+    done = dirty.on("compact", "--now", 10**13, "--json").rows[0]
+
+    assert {**plan, "oldestTombstone": None} == done
+    assert dirty.values() == ["2", None, "1"]
+    assert (dirty.data / "cleaner-offset-checkpoint").read_text("ascii") == "0\n1\nt 0 4\n"
+    assert list((dirty.data / "t-0").glob("*.deleted")) == []
+
+
+def test_a_tombstone_goes_when_its_time_has_passed(dirty: Cli) -> None:
+    """--now says what time it is: the horizon is set by it, and has passed by it."""
+    dirty.on("compact", "--now", 10**13)
+    line = json.dumps({"key": "a", "value": "3"})
+    dirty.on("append", "t", "--format", "json", stdin=line + "\n")
+    dirty.on("append", "t", "--format", "json", stdin=line + "\n")
+
+    outcome = dirty.on("compact", "--now", 10**13 + 1000, "--json")
+
+    assert outcome.rows[0]["dropped"] == {"superseded": 1, "tombstone expired": 1}
+
+
+def test_a_topic_that_is_not_compacted_is_left_alone(cli: Cli) -> None:
+    """Without compact in its policy nothing is done, and that is said."""
+    cli.on("create", "t")
+    cli.append("a")
+
+    outcome = cli.on("compact")
+
+    assert outcome.code == 0
+    assert "not compacted" in outcome.out
+
+
+def test_status_shows_ratio_limit_and_failures(dirty: Cli) -> None:
+    """A log whose cleaning failed in a service shows its error, and the exit code tells."""
+    well = dirty.on("cleaner", "status")
+    failure = {"topic": "t", "partition": 0, "error": "CorruptMessage: bad", "times": 3}
+    failure |= {"first_ms": 1, "last_ms": 2, "retry_ms": 3}
+    (dirty.data / FILE_NAME).write_text(json.dumps([failure]), "utf-8")
+
+    failed = dirty.on("cleaner", "status")
+
+    assert well.code == 0
+    assert "t-0: clean up to 0, 100% dirty" in well.out
+    assert failed.code == 1
+    assert "failed 3 times, last with CorruptMessage: bad" in failed.out
+
+
+def test_a_cleaning_by_hand_ends_a_failure(dirty: Cli) -> None:
+    """What a service could not clean and a command could is well again; other failures stay."""
+    times = {"error": "CorruptMessage: bad", "times": 3, "first_ms": 1, "last_ms": 2, "retry_ms": 3}
+    failures = [{"topic": topic, "partition": 0, **times} for topic in ("t", "u")]
+    (dirty.data / FILE_NAME).write_text(json.dumps(failures), "utf-8")
+
+    dirty.on("compact")
+
+    assert dirty.on("cleaner", "status").code == 0
+    assert [row["topic"] for row in json.loads((dirty.data / FILE_NAME).read_text("utf-8"))] == [
+        "u"
+    ]

@@ -1,0 +1,54 @@
+"""``tidelog delete`` and what is left afterwards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+
+def test_a_deleted_topic_leaves_nothing_when_the_command_ends(cli: Cli) -> None:
+    """Not even for the delay that running services keep."""
+    cli.on("create", "t", "-p", "2")
+    cli.append("a")
+    answer = cli.on("delete", "t")
+
+    assert (answer.code, answer.out) == (0, "t: 2 partitions, 69 bytes deleted\n")
+    assert [path.name for path in cli.data.iterdir() if path.is_dir()] == []
+    assert cli.on("describe", "t").code == 2
+
+
+def test_a_topic_that_is_not_there_stops_the_command_before_it_deletes(cli: Cli) -> None:
+    """All or none, as far as names go."""
+    cli.on("create", "t")
+
+    assert cli.on("delete", "t", "u").code == 2
+    assert cli.on("describe", "t").code == 0
+
+
+def test_a_new_topic_of_the_name_is_empty(cli: Cli) -> None:
+    """Offsets begin at 0 again."""
+    cli.on("create", "t")
+    cli.append("a", "b")
+    cli.on("delete", "t")
+    cli.on("create", "t")
+    cli.append("c")
+
+    assert [row["offset"] for row in cli.on("cat", "t").rows] == [0]
+
+
+def test_a_dry_run_says_what_would_go_and_keeps_it(cli: Cli) -> None:
+    """Also beside a writer, and also when a name is wrong."""
+    from tidelog.embedded.open import open_data_directory
+
+    cli.on("create", "t", "-p", "2")
+    cli.append("a")
+    with open_data_directory(cli.data):
+        before = sorted(cli.data.rglob("*"))
+        told = cli.on("delete", "t", "--dry-run")
+        assert cli.on("delete", "u", "--dry-run").code == 2
+        assert sorted(cli.data.rglob("*")) == before
+
+    assert told[:2] == (0, "t: 2 partitions, 69 bytes would be deleted\n")
+    assert cli.values() == ["a"]

@@ -1,0 +1,161 @@
+"""``tidelog dump``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    Cli = Any
+
+
+def test_a_log_is_a_line_a_batch(topic: Cli) -> None:
+    """And, with ``--records``, a line a record."""
+    topic.append("a", "b")
+    topic.append("c")
+
+    batches = topic("dump", topic.log_file())
+    records = topic("dump", "--records", topic.log_file()).rows
+
+    assert (batches.code, [row["count"] for row in batches.rows]) == (0, [2, 1])
+    assert [row["value"] for row in records if "value" in row] == ["a", "b", "c"]
+
+
+def test_a_range_of_offsets_can_be_chosen(topic: Cli) -> None:
+    """Batches that hold one of them."""
+    for value in "abc":
+        topic.append(value)
+
+    rows = topic("dump", topic.log_file(), "--from", 1, "--to", 2).rows
+
+    assert [row["baseOffset"] for row in rows] == [1]
+
+
+def test_of_a_batch_at_the_edge_only_the_records_in_the_range_are_printed(topic: Cli) -> None:
+    """The batch's own line stands there whole."""
+    topic.append(*"abcd")
+
+    rows = topic("dump", topic.log_file(), "--records", "--from", 1, "--to", 3).rows
+
+    assert [row.get("lastOffset", row.get("value")) for row in rows] == [3, "b", "c"]
+
+
+def test_a_range_is_found_by_the_index(cli: Cli) -> None:
+    """What lies before it is not read: damage there does not matter."""
+    cli.on("create", "t", "-o", "index.interval.bytes=1", "-o", "max.message.bytes=100")
+    cli.append(*"abcd")
+    path = cli.log_file()
+    path.write_bytes(b"\xff" * 69 + path.read_bytes()[69:])
+
+    whole, later = (cli("dump", path, *words) for words in ([], ["--from", 2]))
+
+    assert (whole.code, later.code) == (1, 0)
+    assert [row["baseOffset"] for row in later.rows] == [2, 3]
+
+
+@pytest.mark.parametrize("words", [["--records"], ["--from", 0], ["--to", 5]])
+def test_a_range_of_a_file_without_records_is_wrong_usage(topic: Cli, words: list[object]) -> None:
+    """It is not passed over in silence."""
+    topic.append("a")
+
+    outcome = topic("dump", topic.data / "t-0" / "leader-epoch-checkpoint", *words)
+
+    assert outcome[:2] == (2, "")
+    assert "holds no records" in outcome.err
+
+
+def test_the_catalogue_is_a_line_a_topic(cli: Cli) -> None:
+    """With id, settings and where each partition lies; deleted topics by their ids."""
+    from tidelog.datadir.catalogue import CATALOGUE_FILE
+
+    cli.on("create", "b", "-p", 2, "-o", "retention.ms=5")
+    cli.on("create", "a")
+
+    rows = cli("dump", cli.data / CATALOGUE_FILE).rows
+
+    assert [row["topic"] for row in rows] == ["a", "b"]
+    assert (rows[1]["config"], list(rows[1]["partitions"])) == ({"retention.ms": "5"}, ["0", "1"])
+    assert list(rows[0]) == ["topic", "topicId", "partitions", "config", "revision"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("t-0/00000000000000000000.index", []),
+        ("t-0/leader-epoch-checkpoint", [{"epoch": 0, "startOffset": 0}]),
+        ("t-0/00000000000000000001.snapshot", []),
+        ("replication-offset-checkpoint", [{"topic": "t", "partition": 0, "offset": 1}]),
+        (".kafka_cleanshutdown", [{"brokerEpoch": -1}]),
+    ],
+)
+def test_any_file_is_shown(topic: Cli, name: str, expected: list[object]) -> None:
+    """A line an entry."""
+    topic.append("a")
+
+    outcome = topic("dump", topic.data / name)
+
+    assert (outcome.code, outcome.rows) == (0, expected)
+
+
+@pytest.mark.parametrize("how", ["flipped", "torn", "zeros"])
+def test_damage_is_bad_data(topic: Cli, how: str) -> None:
+    """Exit code 1, after everything that can be shown."""
+    topic.append("a")
+    path = topic.log_file()
+    data = path.read_bytes()
+    path.write_bytes(
+        {
+            "flipped": data[:-2] + b"\x77" + data[-1:],
+            "torn": data + data[:30],
+            "zeros": data + b"\0" * 99,
+        }[how]
+    )
+
+    outcome = topic("dump", path)
+
+    assert (outcome.code, len(outcome.rows)) == (1, 1)
+    assert (outcome.rows[0]["valid"], outcome.err == "") == ((how != "flipped"), how == "flipped")
+
+
+def test_a_batch_that_does_not_decode_is_bad_data(topic: Cli) -> None:
+    """Its header is shown, with the reason."""
+    from tidelog.records.batch import BATCH_HEADER
+    from tidelog.records.builder import pack_batch
+
+    topic.append("a")
+    path = topic.log_file()
+    path.write_bytes(pack_batch(BATCH_HEADER.unpack(path.read_bytes()), b"\xff\xff"))
+
+    outcome = topic("dump", path, "--records")
+
+    assert (outcome.code, "error" in outcome.rows[0]) == (1, True)
+
+
+def test_a_file_that_is_none_of_a_log_is_wrong_usage(cli: Cli, tmp_path: Any) -> None:
+    """The error lists what can be shown."""
+    (tmp_path / "notes.txt").write_text("hello")
+
+    outcome = cli("dump", tmp_path / "notes.txt")
+
+    assert outcome[:2] == (2, "")
+    assert ".timeindex" in outcome.err
+
+
+def test_a_checkpoint_that_does_not_read_is_bad_data(cli: Cli, tmp_path: Any) -> None:
+    """It is the right file with wrong content."""
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\nt zero 5\n")
+
+    assert cli("dump", tmp_path / "replication-offset-checkpoint").code == 1
+
+
+def test_text_is_refused_or_encoded_as_by_cat(topic: Cli) -> None:
+    """UTF-8 unless another encoding is chosen."""
+    topic.on("append", "t", "--format", "lines", stdin=b"\xff\n")
+
+    refused = topic("dump", topic.log_file(), "--records")
+    encoded = topic("dump", topic.log_file(), "--records", "--encoding", "hex")
+
+    assert (refused.code, encoded.code) == (1, 0)
+    assert "offset 0" in refused.err
+    assert encoded.rows[1]["value"] == "ff"

@@ -1,0 +1,74 @@
+"""Which partitions a command is about."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.cli.partition_choice import find_places
+from tidelog.errors import InvalidTopic, UnknownTopicOrPartition
+from tidelog.testing.directory_home import DataHome
+
+
+def home() -> DataHome:
+    """Return a data directory with partitions, and much else."""
+    made = DataHome()
+    for name in ("a-0", "b-10", "b-2", f"a-1.{'0' * 32}-delete", "lost+found"):
+        made.fs.make_directory(f"{made.path}/{name}")
+    made.write("meta.properties", "")
+    made.write("c-0", "a file")
+    return made
+
+
+def found(*words: object, directory: str = "/data") -> list[str]:
+    """Return the partitions chosen, as names."""
+    topics = [word for word in words if isinstance(word, str)]
+    numbers = [word for word in words if isinstance(word, int)]
+    places = find_places(home().fs, directory, topics, *numbers)
+    return [f"{place.topic}-{place.partition}" for place in places]
+
+
+def test_all_live_partitions_are_found_in_order() -> None:
+    """By topic, then by number; nothing that is deleted, a file, or no partition."""
+    assert found() == ["a-0", "b-2", "b-10"]
+
+
+def test_topics_and_a_partition_choose() -> None:
+    """Each topic that is named must be there."""
+    assert found("b") == ["b-2", "b-10"]
+    assert found("b", 10) == ["b-10"]
+    assert found("b", "a") == ["a-0", "b-2", "b-10"]
+    assert found(2) == ["b-2"]
+
+
+@pytest.mark.parametrize("words", [("x",), ("a", "x"), ("a", 5), (7,)])
+def test_what_is_not_there_is_told(words: tuple[object, ...]) -> None:
+    """With what is."""
+    with pytest.raises(UnknownTopicOrPartition, match="there is a, b"):
+        found(*words)
+
+
+@pytest.mark.parametrize("name", [f"{0:020d}.log", "partition.metadata"])
+def test_a_partitions_directory_is_one_place(name: str) -> None:
+    """Whether it was written or only created; its path is as given, but absolute."""
+    made = home()
+    made.write(f"b-2/{name}", "")
+
+    for path in ("/data/b-2", "/data/b-2/", "/data/../data/b-2"):
+        assert find_places(made.fs, path) == [("b", 2, "/data/b-2")]
+
+
+def test_a_partitions_directory_must_say_which() -> None:
+    """A copy under another name does not."""
+    made = home()
+    made.write(f"copy/{0:020d}.log", "")
+
+    with pytest.raises(InvalidTopic):
+        find_places(made.fs, "/data/copy")
+
+
+def test_a_directory_that_is_not_there_is_told() -> None:
+    """As the disk says it."""
+    with pytest.raises(FileNotFoundError):
+        found(directory="/nowhere")
+    with pytest.raises(NotADirectoryError):
+        found(directory="/data/c-0")

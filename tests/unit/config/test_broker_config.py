@@ -1,0 +1,170 @@
+"""The settings of a data directory are Kafka's."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.log_config import HOUR_MS, MINUTE_MS, LogConfig
+from tidelog.config.option import options_of
+from tidelog.errors import InvalidConfig
+
+# Name: type and default. Source: Kafka 4.3.1, broker configs.
+KAFKA = {
+    "log.dir": ("list", "/tmp/kafka-logs"),
+    "log.dirs": ("list", ""),
+    "cordoned.log.dirs": ("list", ""),
+    "num.recovery.threads.per.data.dir": ("int", "2"),
+    "log.retention.check.interval.ms": ("long", "300000"),
+    "log.flush.scheduler.interval.ms": ("long", "9223372036854775807"),
+    "log.flush.offset.checkpoint.interval.ms": ("int", "60000"),
+    "log.flush.start.offset.checkpoint.interval.ms": ("int", "60000"),
+    "log.initial.task.delay.ms": ("long", "30000"),
+    "log.dir.failure.timeout.ms": ("long", "30000"),
+    "log.cleaner.enable": ("boolean", "true"),
+    "log.cleaner.threads": ("int", "1"),
+    "log.cleaner.dedupe.buffer.size": ("long", "134217728"),
+    "log.cleaner.io.buffer.load.factor": ("double", "0.9"),
+    "log.cleaner.io.buffer.size": ("int", "524288"),
+    "log.cleaner.io.max.bytes.per.second": ("double", "1.7976931348623157e+308"),
+    "log.cleaner.backoff.ms": ("long", "15000"),
+    "producer.id.expiration.ms": ("int", "86400000"),
+    "producer.id.expiration.check.interval.ms": ("int", "600000"),
+    "transaction.partition.verification.enable": ("boolean", "true"),
+    "transaction.max.timeout.ms": ("int", "900000"),
+    "transactional.id.expiration.ms": ("int", "604800000"),
+    "replica.high.watermark.checkpoint.interval.ms": ("long", "5000"),
+    "background.threads": ("int", "10"),
+}
+
+
+def problems_of(properties: dict[str, str]) -> tuple[str, ...]:
+    """Return what is wrong with properties of a broker."""
+    with pytest.raises(InvalidConfig) as caught:
+        BrokerConfig.parse(properties)
+    return caught.value.problems
+
+
+def test_names_types_and_defaults_are_kafkas() -> None:
+    """Every broker setting that storage uses has Kafka's name; ours begin with ``tidelog.``."""
+    ours = {
+        known.name: (
+            known.kind.name,
+            "" if known.default is None else known.kind.format(known.default),
+        )
+        for known in options_of(BrokerConfig)
+        if not known.name.startswith("tidelog.")
+    }
+
+    assert ours == KAFKA
+
+
+def test_topics_have_kafkas_defaults_unless_told() -> None:
+    """Without broker-level names topics have their own defaults."""
+    assert BrokerConfig.parse({}).log_defaults == LogConfig()
+
+
+def test_log_dirs_count_before_log_dir() -> None:
+    """One directory may be named by log.dir, several by log.dirs, which is stronger."""
+    one = BrokerConfig.parse({"log.dir": "/a"})
+    two = BrokerConfig.parse({"log.dir": "/a", "log.dirs": "/b, /c"})
+
+    assert (one.data_directories, two.data_directories) == (("/a",), ("/b", "/c"))
+
+
+@pytest.mark.parametrize("name", ["log.dir", "log.dirs"])
+def test_there_is_a_data_directory(name: str) -> None:
+    """A broker has one data directory at least."""
+    assert problems_of({name: ""})[0].startswith(f"{name}: nothing must be")
+
+
+def test_the_strongest_synonym_counts() -> None:
+    """Of several names for a setting the one with the finest unit is taken."""
+    hours = {"log.retention.hours": "2", "log.roll.hours": "1"}
+    minutes = {**hours, "log.retention.minutes": "5"}
+    ms = {**minutes, "log.retention.ms": "7"}
+
+    found = [BrokerConfig.parse(p).log_defaults.retention_ms for p in (hours, minutes, ms)]
+
+    assert found == [2 * HOUR_MS, 5 * MINUTE_MS, 7]
+    assert BrokerConfig.parse(ms).log_defaults.segment_ms == HOUR_MS
+
+
+def test_a_name_may_be_both_setting_and_synonym() -> None:
+    """The flusher's interval is also the default of flush.ms."""
+    config = BrokerConfig.parse({"log.flush.scheduler.interval.ms": "9"})
+
+    assert (config.log_flush_scheduler_interval_ms, config.log_defaults.flush_ms) == (9, 9)
+
+
+@pytest.mark.parametrize("name", ["log.retention.hours", "log.retention.minutes"])
+def test_any_negative_retention_means_never(name: str) -> None:
+    """On broker level a negative time, in any unit, keeps segments for ever."""
+    assert BrokerConfig.parse({name: "-7"}).log_defaults.retention_ms == -1
+
+
+def test_zero_retention_is_refused() -> None:
+    """On broker level a retention of nothing is taken for a mistake."""
+    assert problems_of({"log.retention.minutes": "0"}) == (
+        "log.retention.minutes: 0 would expire every segment at once",
+    )
+
+
+def test_one_error_names_every_bad_key() -> None:
+    """Settings of the broker and defaults of topics are told together."""
+    problems = problems_of(
+        {
+            "log.roll.hours": "0",
+            "log.retention.hours": "2147483648",
+            "background.threads": "0",
+            "listeners": "x",
+            "log.cleaner.min.compaction.lag.ms": "5",
+            "log.cleaner.max.compaction.lag.ms": "4",
+        }
+    )
+
+    assert [problem.split(":")[0] for problem in problems] == [
+        "log.roll.hours",
+        "log.retention.hours",
+        "min.compaction.lag.ms",
+        "background.threads",
+        "listeners",
+    ]
+
+
+@pytest.mark.parametrize("cordoned", ["*,/a", "/b"])
+def test_only_data_directories_are_cordoned(cordoned: str) -> None:
+    """Cordoned are some of the data directories, or all by a lone star."""
+    given = {"log.dirs": "/a,/c", "cordoned.log.dirs": cordoned}
+
+    assert problems_of(given)[0].startswith("cordoned.log.dirs:")
+    assert BrokerConfig.parse({**given, "cordoned.log.dirs": "/c"}).cordoned_log_dirs == ("/c",)
+    assert BrokerConfig.parse({**given, "cordoned.log.dirs": "*"}).cordoned_log_dirs == ("*",)
+
+
+def test_each_cleaner_thread_needs_a_mebibyte() -> None:
+    """Offset maps of less than that are refused."""
+    given = {"log.cleaner.threads": "4", "log.cleaner.dedupe.buffer.size": f"{4 * 2**20}"}
+
+    assert problems_of(given)[0].startswith("log.cleaner.dedupe.buffer.size:")
+
+
+@pytest.mark.parametrize("given", [{"log.cleaner.enable": "false"}, {"log.cleaner.threads": "0"}])
+def test_a_broker_without_cleaner_is_warned_of(
+    given: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Compacted topics grow without end when no cleaner runs."""
+    with caplog.at_level(logging.WARNING, "tidelog.config.broker_config"):
+        BrokerConfig.parse(given)
+
+    assert "cleaner-off" in caplog.text
+
+
+def test_properties_are_read_back() -> None:
+    """Parsing what was written gives the same settings."""
+    config = BrokerConfig.parse({"log.dirs": "/a,/b", "log.cleaner.enable": "true"})
+
+    assert config.to_properties() == {"log.dirs": "/a,/b"}
+    assert BrokerConfig.parse(config.to_properties()) == config

@@ -1,0 +1,57 @@
+"""Settings from several places, under broker-level and topic-level names."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.config.sources import (
+    broker_config,
+    check_dynamic,
+    from_environment,
+    from_keywords,
+)
+from tidelog.errors import InvalidConfig
+
+
+def test_topic_names_set_the_defaults_of_all_topics() -> None:
+    """And are stronger than the broker's names for the same."""
+    config = broker_config({"log.retention.hours": "1", "retention.ms": "5", "segment.ms": "6"})
+
+    assert (config.log_defaults.retention_ms, config.log_defaults.segment_ms) == (5, 6)
+
+
+def test_one_error_names_every_bad_key() -> None:
+    """Of the broker, of topics, and unknown ones."""
+    given = {"log.cleaner.threads": "x", "retention.ms": "-2", "no.such": "1"}
+    with pytest.raises(InvalidConfig) as caught:
+        broker_config(given)
+
+    named = {problem.partition(":")[0] for problem in caught.value.problems}
+    assert named == set(given)
+
+
+def test_variables_name_settings() -> None:
+    """With a prefix, in capitals, underscores for dots; others are not looked at."""
+    environment = {"TIDELOG_LOG_RETENTION_MS": "5", "HOME": "/tmp", "LOG_DIRS": "/x"}
+
+    assert from_environment(environment) == {"log.retention.ms": "5"}
+
+
+def test_keywords_name_settings() -> None:
+    """Values need not be text."""
+    given = from_keywords({"retention_ms": 5, "preallocate": True, "log_dirs": ["/a", "/b"]})
+
+    assert given == {"retention.ms": "5", "preallocate": "true", "log.dirs": "/a,/b"}
+
+
+def test_what_needs_a_restart_is_named() -> None:
+    """Everything else may change while the service runs."""
+    old = {"log.dirs": "/a", "log.retention.ms": "1", "log.retention.check.interval.ms": "1"}
+    new = {"log.dirs": "/a", "log.retention.ms": "2", "log.retention.check.interval.ms": "2"}
+    check_dynamic(old, {**old, "log.retention.ms": "3", "log.cleaner.threads": "2"})
+    with pytest.raises(InvalidConfig) as caught:
+        check_dynamic(old, new)
+
+    assert caught.value.problems == (
+        "log.retention.check.interval.ms: takes effect at the next start",
+    )

@@ -1,0 +1,146 @@
+"""The four checkpoint files, as a writer keeps them that loads a few logs only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES, DirectoryCheckpoints
+from tidelog.errors import KafkaStorageError
+from tidelog.testing.directory_home import DataHome
+
+RECOVERY, STARTS, WATERMARKS, CLEANER = CHECKPOINT_FILES
+
+
+@dataclass
+class Segments:
+    """What is asked of a log's segments."""
+
+    first_base_offset: int = 0
+
+
+@dataclass
+class Offsets:
+    """What is asked of a log."""
+
+    recovery_point: int
+    log_start_offset: int
+    high_watermark: int
+    segments: Segments = field(default_factory=Segments)
+
+
+def home_with(lines: str, *directories: str) -> DataHome:
+    """Return a data directory whose four files hold ``lines``, and these directories."""
+    home = DataHome()
+    text = "".join(f"{line}\n" for line in lines.split(",") if line)
+    for name in CHECKPOINT_FILES:
+        home.write(name, f"0\n{text.count(chr(10))}\n{text}")
+    for name in directories:
+        home.fs.make_directory(f"{home.path}/{name}")
+    return home
+
+
+def checkpoints(home: DataHome) -> DirectoryCheckpoints:
+    """Read the files."""
+    return DirectoryCheckpoints(home.fs, home.path)
+
+
+def lines(home: DataHome, name: str) -> list[str]:
+    """Return the lines of entries of one file."""
+    return home.text(name).splitlines()[2:]
+
+
+def written(home: DataHome, **offsets: Any) -> DataHome:
+    """Write the offsets of t-0."""
+    log: Any = Offsets(
+        **{"recovery_point": 5, "log_start_offset": 0, "high_watermark": 6} | offsets
+    )
+    checkpoints(home).write({("t", 0): log})
+    return home
+
+
+def test_a_line_says_where_a_log_stands() -> None:
+    """Recovery point and log start come from their files; without a line they are 0."""
+    found = checkpoints(home_with("t 0 7"))
+
+    assert [found.recovery_point(("t", 0)), found.log_start_offset(("t", 0))] == [7, 7]
+    assert [found.recovery_point(("t", 1)), found.log_start_offset(("t", 1))] == [0, 0]
+
+
+@pytest.mark.parametrize("content", ["1\n0\n", "0\n2\nt 0 1\n", "0\n1\nt zero 1\n", "0\nx\n"])
+@pytest.mark.parametrize("name", CHECKPOINT_FILES)
+def test_a_file_that_does_not_read_stops_a_writer(name: str, content: str) -> None:
+    """A writer that took unknown offsets for 0 would write that down for all logs."""
+    home = home_with("")
+    home.write(name, content)
+
+    with pytest.raises(KafkaStorageError, match=name):
+        checkpoints(home)
+
+
+def test_lines_of_logs_that_are_not_loaded_stay() -> None:
+    """Their directories exist, and nobody knows better."""
+    home = written(home_with("t 0 1,other 3 9", "t-0", "other-3"))
+
+    assert {"other 3 9", "t 0 5"} == set(lines(home, RECOVERY))
+    assert {"other 3 9", "t 0 6"} == set(lines(home, WATERMARKS))
+
+
+def test_lines_without_a_directory_go() -> None:
+    """A dead line would cut a new log of the same name."""
+    home = written(home_with("t 0 1,gone 3 9", "t-0"))
+
+    assert [lines(home, n) for n in (RECOVERY, STARTS, WATERMARKS)] == [["t 0 5"], [], ["t 0 6"]]
+
+
+@pytest.mark.parametrize(("log_start", "first_base", "expected"), [(3, 0, ["t 0 3"]), (3, 3, [])])
+def test_a_log_start_is_written_where_files_do_not_say_it(
+    log_start: int, first_base: int, expected: list[str]
+) -> None:
+    """There is a line only if the log starts above its first segment's base offset."""
+    home = home_with("", "t-0")
+    written(home, log_start_offset=log_start, segments=Segments(first_base))
+
+    assert expected == lines(home, STARTS)
+
+
+def test_recovery_points_are_durable_before_high_watermarks() -> None:
+    """What readers see was flushed, also in the files."""
+    home = home_with("", "t-0")
+    before = len(home.fs.operations)
+    written(home)
+
+    renamed = [o.path for o in home.fs.operations[before:] if o.name == "rename"]
+    assert [f"{home.path}/{name}" for name in (RECOVERY, WATERMARKS)] == [
+        path.removesuffix(".tmp") for path in renamed
+    ]
+
+
+def test_a_file_that_would_not_change_is_not_written() -> None:
+    """Closing a directory in which nothing moved costs no fsync."""
+    home = written(home_with("", "t-0"))
+    before = len(home.fs.operations)
+
+    written(home)
+
+    assert before == len(home.fs.operations)
+
+
+def test_forgetting_a_partition_takes_its_lines_out_of_all_four_files() -> None:
+    """Durably, and no other line."""
+    home = home_with("t 0 1,t 1 2,u 0 3", "t-1", "u-0")
+    checkpoints(home).forget([("t", 0)])
+    home.fs.power_cut()
+
+    assert [lines(home, name) for name in CHECKPOINT_FILES] == [["t 1 2", "u 0 3"]] * 4
+
+
+def test_forgetting_what_has_no_line_writes_nothing() -> None:
+    """A new topic's name is usually not in the files."""
+    home = home_with("t 0 1", "t-0")
+    before = len(home.fs.operations)
+    checkpoints(home).forget([("new", 0)])
+
+    assert before == len(home.fs.operations)

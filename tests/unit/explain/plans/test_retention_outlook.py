@@ -1,0 +1,59 @@
+"""When segments that stay will go, and what holds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidelog.config.log_config import LogConfig
+from tidelog.explain.plans.retention_outlook import predict
+from tidelog.log.retention import SegmentFacts
+
+
+def fact(base: int, end: int, time_ms: int, *, size: int = 100, last: bool = False) -> SegmentFacts:
+    return SegmentFacts(base, end, size, last, lambda: time_ms)
+
+
+def look(*facts: SegmentFacts, high_watermark: int = 100, **config: Any) -> list[tuple[Any, ...]]:
+    size_bytes = sum(segment.size_bytes for segment in facts)
+    found = predict(facts, LogConfig(**config), high_watermark, size_bytes)
+    return [tuple(one[3:]) for one in found]
+
+
+def test_a_segment_goes_when_its_newest_record_is_too_old() -> None:
+    """One millisecond after its age has reached the limit."""
+    assert look(fact(0, 10, 1000), retention_ms=50) == [(1051, None, "")]
+
+
+def test_no_segment_goes_before_an_older_one() -> None:
+    """The oldest one holds the others."""
+    found = look(fact(0, 10, 2000), fact(10, 20, 1000), retention_ms=50)
+
+    assert [due for due, _, _ in found] == [2051, 2051]
+
+
+def test_the_log_has_to_grow_for_a_segment_to_be_too_much() -> None:
+    """By what is missing until all from that segment's end on fill the limit."""
+    found = look(fact(0, 10, 0), fact(10, 20, 0), retention_ms=-1, retention_bytes=250)
+
+    assert found == [(None, 150, ""), (None, 250, "")]
+
+
+def test_the_high_watermark_holds_what_lies_above_it() -> None:
+    """Whatever its age."""
+    [(_, _, held_by)] = look(fact(0, 10, 0), high_watermark=9)
+
+    assert held_by == "the high watermark, 9"
+
+
+def test_an_empty_active_segment_stays() -> None:
+    """There is always one."""
+    [(_, _, held_by)] = look(fact(0, 0, 0, size=0, last=True))
+
+    assert held_by == "the active segment, which is empty"
+
+
+def test_a_policy_that_deletes_nothing_holds_all() -> None:
+    """It has no limits of time or size."""
+    assert look(fact(0, 10, 0), cleanup_policy=("compact",)) == [
+        (None, None, "cleanup.policy=compact")
+    ]

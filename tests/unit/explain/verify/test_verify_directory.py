@@ -1,0 +1,149 @@
+"""What a check of a data directory finds beyond its logs."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from tidelog.codec.metadata_files import format_uuid
+from tidelog.explain.verify.verify_directory import check_directory
+from tidelog.testing.directory_home import DataHome
+
+WATERMARKS = "replication-offset-checkpoint"
+CATALOGUE = "tidelog.topics.json"
+
+
+@pytest.fixture
+def home() -> DataHome:
+    """A data directory with the topics t, of three partitions, and u."""
+    home = DataHome()
+    with home.open() as directory:
+        directory.create_topic("t", 3)
+        directory.create_topic("u")
+    return home
+
+
+def found(home: DataHome) -> list[tuple[str | None, str, str]]:
+    """Return partition, severity and file of everything found."""
+    return [
+        (None if key is None else str(key), row.severity.value, row.path.removeprefix("/data/"))
+        for key, row in check_directory(home.fs, home.path)
+    ]
+
+
+def other_id(home: DataHome, name: str, number: int = 7) -> None:
+    """Give a partition the id of another topic."""
+    text = f"version: 0\ntopic_id: {format_uuid(UUID(int=number))}"
+    home.write(f"{name}/partition.metadata", text)
+
+
+def remove(home: DataHome, name: str) -> None:
+    """Delete a partition's directory by hand."""
+    for file in home.files(name):
+        home.fs.delete(f"{home.path}/{name}/{file}")
+    home.fs.delete_directory(f"{home.path}/{name}")
+
+
+def test_a_sound_directory_has_no_findings(home: DataHome) -> None:
+    """Ids, catalogue and lines are those of the partitions that are there."""
+    assert found(home) == []
+
+
+def test_a_partition_of_another_topic_is_damage(home: DataHome) -> None:
+    """The catalogue says which id is right, even where most partitions say something else."""
+    other_id(home, "t-0")
+    other_id(home, "t-2")
+
+    assert found(home) == [
+        ("t-0", "damage", "t-0/partition.metadata"),
+        ("t-2", "damage", "t-2/partition.metadata"),
+    ]
+
+
+def test_without_a_catalogue_most_partitions_are_right(home: DataHome) -> None:
+    """As in a directory that Kafka wrote."""
+    home.fs.delete(f"{home.path}/{CATALOGUE}")
+    other_id(home, "t-0")
+
+    (told,) = check_directory(home.fs, home.path)
+
+    assert str(told.key) == "t-0"
+    assert "the others have" in told.finding.what
+
+
+def test_of_two_partitions_nobody_knows_which_is_right(home: DataHome) -> None:
+    """That they differ is told, once."""
+    home.fs.delete(f"{home.path}/{CATALOGUE}")
+    remove(home, "t-2")
+    home.write(WATERMARKS, "0\n0\n")
+    other_id(home, "t-0")
+
+    (told,) = check_directory(home.fs, home.path)
+
+    assert "another partition has" in told.finding.what
+
+
+def test_a_partition_without_an_id_is_not_compared(home: DataHome) -> None:
+    """The check of its directory tells that it has none, or that the file does not read."""
+    home.fs.delete(f"{home.path}/t-0/partition.metadata")
+    home.write("t-1/partition.metadata", "no such file")
+
+    assert found(home) == []
+
+
+def test_a_directory_that_is_gone_is_damage_if_the_catalogue_knows_it(home: DataHome) -> None:
+    """Nobody deleted the topic. Its lines are no news then."""
+    home.write(WATERMARKS, "0\n1\nt 1 57\n")
+    remove(home, "t-1")
+
+    assert found(home) == [("t-1", "damage", CATALOGUE)]
+
+
+def test_a_partition_of_another_directory_is_not_missed(home: DataHome) -> None:
+    """The catalogue says in which directory each partition lies."""
+    text = home.text(CATALOGUE)
+    mine = home.text("meta.properties").partition("directory.id=")[2].split("\n")[0]
+    home.write(CATALOGUE, text.replace(mine, format_uuid(UUID(int=9))))
+    remove(home, "t-1")
+
+    assert found(home) == []
+
+
+@pytest.mark.parametrize(("offset", "has_lost"), [(57, True), (0, False)])
+def test_a_line_without_its_directory_is_told(
+    home: DataHome, offset: int, *, has_lost: bool
+) -> None:
+    """A crash in the middle of a deletion leaves it, and so does a deletion by hand."""
+    home.write(WATERMARKS, f"0\n1\ngone 4 {offset}\n")
+
+    (told,) = check_directory(home.fs, home.path)
+
+    assert (str(told.key), told.finding.severity.value) == ("gone-4", "unusual")
+    assert f"names gone-4 with offset {offset}" in told.finding.what
+    assert ("offsets are lost" in told.finding.remedy) == has_lost
+
+
+def test_each_checkpoint_is_looked_at(home: DataHome) -> None:
+    """One that does not read is told with each partition."""
+    names = [
+        "cleaner-offset-checkpoint",
+        "log-start-offset-checkpoint",
+        "recovery-point-offset-checkpoint",
+    ]
+    for name in names:
+        home.write(name, "0\n1\ngone 0 5\n")
+    home.write(WATERMARKS, "nonsense")
+
+    assert sorted(found(home)) == [("gone-0", "unusual", name) for name in names]
+
+
+def test_a_catalogue_that_does_not_read_is_damage(home: DataHome) -> None:
+    """Nothing is guessed from half of it; ids are compared with each other."""
+    home.write(CATALOGUE, "{")
+    other_id(home, "t-0")
+
+    assert found(home) == [
+        (None, "damage", CATALOGUE),
+        ("t-0", "damage", "t-0/partition.metadata"),
+    ]

@@ -1,0 +1,127 @@
+"""What an entry of an index may say, and what it may not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tidelog.explain.verify.verify_indexes import IndexPlace, OffsetIndexCheck, TimeIndexCheck
+from tidelog.records.memory import BatchColumns, walk
+from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY
+from tidelog.segment.time_index import TIME_INDEX_ENTRY
+from tidelog.testing import build_batch
+
+if TYPE_CHECKING:
+    from tidelog.explain.verify.findings import Finding
+
+BASE = 100
+TIMES = (10, 30, 20, 40)
+
+
+def batches() -> BatchColumns:
+    """Return four batches of two records each, from offset 100 on, with timestamps TIMES."""
+    data = b"".join(
+        build_batch([(time, None, b"v", ())] * 2, base_offset=BASE + 2 * number)
+        for number, time in enumerate(TIMES)
+    )
+    return walk(data).batches
+
+
+SIZE = int(batches().size[0])
+END = 4 * SIZE
+
+
+def offset_findings(
+    entries: list[tuple[int, int]], *, tail: bytes = b"", rebuilt: bool = False
+) -> list[Finding]:
+    """Check an offset index of an inactive segment."""
+    data = np.array(entries, OFFSET_INDEX_ENTRY).tobytes() + tail
+    check = OffsetIndexCheck(IndexPlace("/i", data, BASE, is_active=False, is_rebuilt=rebuilt))
+    check.feed(batches().slice(0, 2))
+    check.feed(batches().slice(2))
+    return list(check.findings(END, BASE + 8))
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [],
+        [(3, SIZE), (7, 3 * SIZE)],  # since 4.1: the last offset of the batch
+        [(5, SIZE), (7, 3 * SIZE)],  # before: that of the whole append, here two batches
+    ],
+)
+def test_right_offset_entries_are_no_finding(entries: list[tuple[int, int]]) -> None:
+    """Both meanings that an entry's offset has had are right, and any sparseness is."""
+    assert offset_findings(entries) == []
+
+
+@pytest.mark.parametrize(
+    ("entries", "byte", "what"),
+    [
+        ([(3, SIZE + 1)], 0, "where no batch starts"),
+        ([(3, 2 * SIZE)], 0, "below the batch"),
+        ([(3, SIZE), (3, 2 * SIZE)], 8, "does not come after"),
+        ([(7, 9 * SIZE)], 0, "behind the end"),
+        ([(8, SIZE)], 0, "behind the end"),
+    ],
+)
+def test_a_wrong_offset_entry_is_damage(
+    entries: list[tuple[int, int]], byte: int, what: str
+) -> None:
+    """A lookup by such an entry misses records: it is named by its byte."""
+    found = offset_findings(entries)
+
+    assert [row.severity for row in found] == ["damage"] * len(found)
+    assert any(row.byte == byte and what in row.what for row in found)
+
+
+def test_entries_ahead_of_a_log_that_will_be_recovered_are_no_damage() -> None:
+    """An index may reach the disk before its log; recovery makes it anew."""
+    assert [row.severity for row in offset_findings([(9, END)], rebuilt=True)] == ["unusual"]
+
+
+def test_zeros_and_odd_bytes_are_told() -> None:
+    """A file that was not trimmed is unusual, bytes that are no entry are damage."""
+    assert [row.severity for row in offset_findings([(3, SIZE)], tail=bytes(16))] == ["unusual"]
+    assert [row.severity for row in offset_findings([(3, SIZE)], tail=b"abc")] == ["damage"]
+
+
+def time_findings(entries: list[tuple[int, int]], *, active: bool = False) -> list[Finding]:
+    """Check a time index."""
+    data = np.array(entries, TIME_INDEX_ENTRY).tobytes()
+    check = TimeIndexCheck(IndexPlace("/t", data, BASE, is_active=active, is_rebuilt=False))
+    check.feed(batches().slice(0, 2))
+    check.feed(batches().slice(2))
+    return list(check.findings(BASE + 8))
+
+
+@pytest.mark.parametrize("entries", [[(40, 7)], [(10, 1), (30, 3), (40, 7)], [(30, 5), (40, 6)]])
+def test_right_time_entries_are_no_finding(entries: list[tuple[int, int]]) -> None:
+    """All later timestamps lie behind an entry's offset, the record's own before Kafka 4.1."""
+    assert time_findings(entries) == []
+
+
+@pytest.mark.parametrize(
+    ("entries", "what"),
+    [
+        ([(20, 5), (40, 7)], "later timestamps before its offset"),
+        ([(35, 3), (40, 7)], "that no batch up to its offset has"),
+        ([(30, 3), (30, 7)], "does not come after"),
+        ([(40, 8)], "behind the records"),
+        ([(30, 3)], "lookups miss them"),
+        ([], "lookups miss them"),
+    ],
+)
+def test_a_wrong_time_entry_is_damage(entries: list[tuple[int, int]], what: str) -> None:
+    """A search by time would pass over records."""
+    found = time_findings(entries)
+
+    assert any(what in row.what for row in found)
+    assert {row.severity for row in found} == {"damage"}
+
+
+def test_the_index_of_a_growing_segment_may_end_early() -> None:
+    """Only a complete segment has its greatest timestamp in the index."""
+    assert time_findings([(30, 3)], active=True) == []

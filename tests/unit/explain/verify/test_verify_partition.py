@@ -1,0 +1,113 @@
+"""What a check of a whole log finds beyond its batches and indexes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.explain.verify.verify_partition import LogVerifier
+from tidelog.log.producers.producer_snapshot import pack_snapshot, unpack_snapshot
+from tidelog.records.builder import build_batch
+from tidelog.records.control import build_marker
+from tidelog.testing.log_home import LogHome
+
+LOG = "00000000000000000000"
+PRODUCER = {"producer_id": 7, "producer_epoch": 0}
+
+
+@pytest.fixture
+def home() -> LogHome:
+    """A closed log: 0-1 of an aborted transaction, its marker at 2, a plain record at 3."""
+    home = LogHome()
+    records = [(100, None, b"value", ())] * 2
+    with home.open() as log:
+        data = build_batch(records, leader_epoch=0, base_sequence=0, transactional=True, **PRODUCER)
+        log.append_as_follower(data, leader_epoch=0)
+        marker = build_marker(
+            coordinator_epoch=0,
+            is_commit=False,
+            timestamp=100,
+            base_offset=2,
+            leader_epoch=0,
+            **PRODUCER,
+        )
+        log.append_as_follower(marker, leader_epoch=0)
+        log.append_records(records[:1])
+    home.fs.write("/data/.kafka_cleanshutdown", b'{"version":0,"brokerEpoch":1}')
+    return home
+
+
+def findings(home: LogHome) -> list[tuple[str, str]]:
+    """Return severity and file of everything found; all logs here have no topic id."""
+    verifier = LogVerifier(home.fs, home.directory, clock=home.clock)
+    found = [(row.severity.value, row.path.rpartition("/")[2]) for row in verifier.findings()]
+    return [row for row in found if row != ("unusual", "partition.metadata")]
+
+
+def test_a_sound_log_has_no_findings(home: LogHome) -> None:
+    """Transactions, snapshots and epochs agree with the batches."""
+    assert findings(home) == []
+
+
+def test_an_aborted_transaction_must_be_in_the_index(home: LogHome) -> None:
+    """Without its entry readers of committed records would see what was aborted."""
+    home.fs.delete(f"{home.directory}/{LOG}.txnindex")
+
+    assert findings(home) == [("damage", f"{LOG}.txnindex")]
+
+
+def test_an_entry_without_its_marker_is_damage(home: LogHome) -> None:
+    """An entry must name the offset of an abort marker of its producer."""
+    entry = bytearray(home.read(f"{LOG}.txnindex"))
+    entry[9] ^= 1  # the producer
+    home.write(f"{LOG}.txnindex", bytes(entry))
+
+    assert ("damage", f"{LOG}.txnindex") in findings(home)
+
+
+def test_a_snapshot_must_agree_with_the_batches(home: LogHome) -> None:
+    """A producer's last sequence in a snapshot is that of its last batch before it."""
+    name = home.files(".snapshot")[-1]
+    (entry,) = unpack_snapshot(home.read(name))
+    home.write(name, pack_snapshot([entry._replace(last_sequence=9)]))
+
+    assert findings(home) == [("damage", name)]
+
+
+def test_a_producer_missing_in_a_snapshot_may_have_expired(home: LogHome) -> None:
+    """Producers that wrote nothing for long are forgotten by right."""
+    home.write(home.files(".snapshot")[-1], pack_snapshot([]))
+
+    assert findings(home) == []
+
+
+def test_batches_of_an_unknown_epoch_are_damage(home: LogHome) -> None:
+    """The leader epochs of batches stand in the checkpoint."""
+    home.write("leader-epoch-checkpoint", b"0\n0\n")
+
+    assert findings(home) == [("damage", "leader-epoch-checkpoint")]
+
+
+def test_the_high_watermark_must_lie_in_the_log(home: LogHome) -> None:
+    """What readers have seen must still be there."""
+    home.fs.write("/data/replication-offset-checkpoint", b"0\n1\nflights 0 9\n")
+
+    assert findings(home) == [("damage", "replication-offset-checkpoint")]
+
+
+def test_a_torn_end_is_damage_only_after_a_clean_shutdown(home: LogHome) -> None:
+    """A crash leaves torn batches, and a writer at work; an orderly shutdown does not."""
+    home.write(f"{LOG}.log", home.read(f"{LOG}.log") + b"torn")
+
+    assert ("damage", f"{LOG}.log") in findings(home)
+    home.fs.delete("/data/.kafka_cleanshutdown")
+    assert findings(home) == [("unusual", f"{LOG}.log")]
+
+
+def test_progress_counts_the_bytes_of_records(home: LogHome) -> None:
+    """At the end all bytes of the .log files were told."""
+    told: list[int] = []
+    verifier = LogVerifier(home.fs, home.directory, clock=home.clock, on_progress=told.append)
+
+    list(verifier.findings())
+
+    assert told[-1] == len(home.read(f"{LOG}.log"))

@@ -1,0 +1,191 @@
+"""Batches written again without the records that went: the kernel against its plain twin."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from tidelog.cleaner.plain_runs import Run as Batches
+from tidelog.cleaner.rewrite import rewrite_plainly
+from tidelog.kernels import rows
+from tidelog.kernels.compaction import key_rows as keys
+from tidelog.kernels.compaction.key_rewrite import rewrite_batches
+from tidelog.kernels.compaction.key_walk import walk_keys
+from tidelog.records.batch import TimestampType
+from tidelog.records.builder import BatchSpec, build_batch
+from tidelog.records.memory import walk
+from tidelog.records.record_areas import areas_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Run = Callable[[Any], Any]
+
+HORIZON_MS = 5_000_000
+HOSTILE = (-(2**63), -(2**31), -1, 0, 1, 60, 61, 2**31, 2**62, 2**63 - 1)
+
+
+def some_batch(rng: random.Random, base_offset: int) -> bytes:
+    """Make a batch of any kind: append times, horizons, tombstones, long values, no record."""
+    records = [
+        (
+            rng.choice((-1, rng.randrange(10**12, 10**12 + 10**6))),
+            rng.choice((b"", rng.randbytes(9))),
+            rng.choice((None, b"", rng.randbytes(rng.randrange(40)), rng.randbytes(1_500))),
+            [("h", rng.choice((None, b"x")))] * rng.randrange(2),
+        )
+        for _ in range(rng.randrange(1, 9))
+    ]
+    is_appended = rng.random() < 0.3
+    kind = TimestampType.LOG_APPEND_TIME if is_appended else TimestampType.CREATE_TIME
+    spec = BatchSpec(
+        base_offset=base_offset,
+        leader_epoch=rng.randrange(3),
+        timestamp_type=kind,
+        max_timestamp=10**12 if is_appended else None,
+        producer_id=rng.choice((-1, 7)),
+        producer_epoch=0,
+        base_sequence=3,
+        delete_horizon_ms=rng.choice((None, None, 10**12)),
+    )
+    return build_batch(records, spec)
+
+
+class Case:
+    """Some batches, marked and judged at random, as the cleaner gives them to the kernel."""
+
+    def __init__(self, seed: int) -> None:
+        rng = random.Random(seed)
+        data = b"".join(some_batch(rng, 100 * n) for n in range(rng.randrange(1, 6)))
+        self.data = np.frombuffer(data, np.uint8)
+        self.batches = walk(self.data).batches
+        choices = (keys.JUDGE, keys.JUDGE | keys.RETAIN_EMPTY, keys.KEEP | keys.MARK_EMPTIED, 0)
+        count = len(self.batches)
+        self.marks = np.array([rng.choice(choices) for _ in range(count)], np.int64)
+        self.areas = areas_of(self.batches)
+        self.rows = np.zeros((keys.KEY_COLUMNS, int(self.areas[rows.AREA_COUNT].sum())), np.int64)
+        self.count, status, _ = walk_keys(self.data, self.areas, self.marks, 0, False, self.rows)
+        assert status == rows.OK
+        verdicts = keys.STAYS, keys.STAYS, keys.SUPERSEDED
+        self.rows[keys.VERDICT, : self.count] = [rng.choice(verdicts) for _ in range(self.count)]
+
+    def plain(self) -> tuple[bytes, Any, list[int]]:
+        """Return what the twin writes: bytes, headers, fates."""
+        run = Batches(self.data, self.batches, self.marks, self.data, self.areas, self.count)
+        written = rewrite_plainly(run, self.rows[:, : self.count], HORIZON_MS)
+        return written.data.tobytes(), written.batches.array.tolist(), written.fates.tolist()
+
+    def by_kernel(
+        self, run: Run, *, room: int | None = None, copy: bool = True
+    ) -> tuple[int, bytes, Any, list[int]]:
+        """Return the same of the kernel, and its status; guards lie behind the room it is given."""
+        needed = len(self.data) + 10 * self.count + rows.HEADER_BYTES * len(self.batches)
+        room = needed if room is None else room
+        out = np.full(room + 64, 0xAB, np.uint8)
+        written = np.zeros((rows.BATCH_COLUMNS, len(self.batches)), np.int64)
+        fates = np.zeros(len(self.batches), np.int64)
+        status, kept, size = run(rewrite_batches)(
+            self.data,
+            self.batches.array,
+            self.marks,
+            self.rows,
+            self.count,
+            HORIZON_MS,
+            copy,
+            out[:room],
+            written,
+            fates,
+        )
+        assert (out[room:] == 0xAB).all()
+        assert 0 <= size <= room
+        return status, out[:size].tobytes(), written[:, :kept].tolist(), fates.tolist()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_kernel_writes_what_plain_code_writes(run: Run, seed: int) -> None:
+    """Same bytes, same headers, same fate of each batch; every batch written reads again."""
+    case = Case(seed)
+
+    status, data, headers, fates = case.by_kernel(run)
+
+    assert status == rows.OK
+    assert (data, headers, fates) == case.plain()
+    found = walk(data, check_crc=True)
+    assert (found.error, found.next_position) == (None, len(data))
+    assert headers == found.batches.array.tolist()
+
+
+def test_whole_batches_may_be_noted_only(run: Run) -> None:
+    """Without copying, a batch that stays whole gets a column at position -1 and no bytes."""
+    case = Case(3)
+    case.marks[:] = keys.KEEP
+    case.rows[keys.VERDICT] = keys.STAYS
+    case.rows[keys.VALUE_SIZE] = 0
+
+    status, data, headers, fates = case.by_kernel(run, copy=False)
+
+    assert (status, data) == (rows.OK, b"")
+    assert fates == [keys.COPIED] * len(case.batches)
+    assert headers[rows.POSITION] == [-1] * len(case.batches)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_too_little_room_is_a_status(run: Run, seed: int) -> None:
+    """Whatever the buffer's size, nothing is written behind it; too small is BAD_ARGUMENT."""
+    case = Case(seed)
+    whole = len(case.plain()[0])
+
+    for room in (0, 1, 60, 61, whole // 2, whole - 1):
+        if 0 <= room < whole:
+            assert case.by_kernel(run, room=room)[0] == rows.BAD_ARGUMENT
+
+
+def test_a_negative_timestamp_is_refused(run: Run) -> None:
+    """A batch whose record would have a timestamp below -1 cannot be written again."""
+    case = Case(1)
+    case.marks[:] = keys.JUDGE
+    case.batches.array[rows.RECORDS_COUNT] += 1  # so that each batch has to be written again
+    case.rows[keys.VERDICT] = keys.STAYS
+    case.rows[keys.TIMESTAMP, 0] = -2
+
+    assert case.by_kernel(run)[0] == rows.BAD_TIMESTAMP
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_hostile_numbers_are_a_status(run: Run, seed: int) -> None:
+    """Places that lead out of the data or count wrongly never do harm."""
+    rng, case = random.Random(seed), Case(seed)
+    for table in (case.batches.array, case.rows):
+        for _ in range(rng.randrange(3)):
+            table[rng.randrange(table.shape[0]), rng.randrange(table.shape[1])] = rng.choice(
+                HOSTILE
+            )
+
+    status, _, _, fates = case.by_kernel(run)
+
+    assert status in {rows.OK, rows.BAD_ARGUMENT, rows.BAD_TIMESTAMP}
+    assert set(fates) <= {keys.DROPPED, keys.EMPTIED, keys.COPIED, keys.REWRITTEN}
+
+
+def test_arrays_that_do_not_fit_are_refused(run: Run) -> None:
+    """Too few rows, marks or columns, or more records than there are, are BAD_ARGUMENT."""
+    case = Case(5)
+    out, count = np.zeros(1 << 16, np.uint8), len(case.batches)
+    table = np.zeros((rows.BATCH_COLUMNS, count), np.int64)
+    fates = np.zeros(count, np.int64)
+    good = [case.data, case.batches.array, case.marks, case.rows, case.count, 0, True]
+    good += [out, table, fates]
+    for index, wrong in (
+        (1, case.batches.array[:5].copy()),
+        (2, case.marks[:-1].copy()),
+        (3, case.rows[:5].copy()),
+        (4, case.rows.shape[1] + 1),
+        (4, -1),
+        (8, table[:, :-1].copy()),
+        (9, fates[:-1].copy()),
+    ):
+        given = [*good[:index], wrong, *good[index + 1 :]]
+        assert run(rewrite_batches)(*given) == (rows.BAD_ARGUMENT, 0, 0)

@@ -1,0 +1,127 @@
+"""Records as lines of JSON, as far as the kernel writes them. What a line says: see records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from tidelog.kernels import rows
+from tidelog.kernels.json import record_lines
+from tidelog.kernels.json.json_text import HEX, UTF8
+from tidelog.kernels.json.record_lines import NOT_PLAIN, write_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WORDS = [b"<", b";", b"C", b"L", b"N", b",", b"[", b"]", b">\n", b"A" * 64]
+DATA = np.frombuffer(b"key\xffvalue\x02h\x04v1", np.uint8)
+
+
+def table(*records: dict[int, int]) -> Any:
+    made = np.zeros((rows.RECORD_COLUMNS, len(records)), np.int64)
+    made[rows.KEY_SIZE] = made[rows.VALUE_SIZE] = -1
+    for number, record in enumerate(records):
+        for row, value in record.items():
+            made[row, number] = value
+    return made
+
+
+def lines(
+    run: Callable[[Any], Any],
+    records: Any,
+    *,
+    first: int = 0,
+    room: int = 2_000,
+    encoding: int = UTF8,
+    types: bytes = bytes(9),
+    ends: Any = None,
+) -> tuple[int, int, bytes]:
+    out = np.zeros(room, np.uint8)
+    places = np.cumsum([0, *map(len, WORDS)]) if ends is None else np.array(ends)
+    status, row, size = run(write_lines)(
+        DATA,
+        records,
+        np.frombuffer(types, np.uint8),
+        np.array([5, -1]),
+        np.frombuffer(b"".join(WORDS), np.uint8),
+        places,
+        encoding,
+        first,
+        out,
+    )
+    return status, row, out[:size].tobytes()
+
+
+def test_words_and_values_take_turns(run: Callable[[Any], Any]) -> None:
+    """Numbers as digits, texts in quotes, null for what is not there, headers as pairs."""
+    whole = {
+        rows.OFFSET: 12,
+        rows.TIMESTAMP: -1,
+        rows.KEY_SIZE: 3,
+        rows.VALUE_AT: 4,
+        rows.VALUE_SIZE: 5,
+        rows.HEADERS_AT: 9,
+        rows.HEADERS_COUNT: 1,
+    }
+
+    found = lines(run, table(whole, {rows.AREA: 1}, {}), types=b"\x01\x00\xff")
+
+    assert found == (
+        rows.OK,
+        3,
+        b'<12;-1L"key","value"[["h", "v1"]]5>\n<0;0Cnull,null[]null>\n<0;0Nnull,null[]5>\n',
+    )
+
+
+def test_what_is_no_text_is_left_to_plain_code(run: Callable[[Any], Any]) -> None:
+    """The kernel stops before that record and can go on behind it; hex takes any bytes."""
+    records = table({}, {rows.KEY_SIZE: 4}, {})
+
+    assert lines(run, records) == (NOT_PLAIN, 1, b"<0;0Cnull,null[]5>\n")
+    assert lines(run, records, first=2) == (rows.OK, 3, b"<0;0Cnull,null[]5>\n")
+    assert lines(run, records, encoding=HEX)[0] == rows.OK
+
+
+def test_a_number_without_a_positive_twin_is_left_to_plain_code(run: Callable[[Any], Any]) -> None:
+    """Of all int64 it is the one that the kernel does not write."""
+    assert lines(run, table({rows.TIMESTAMP: -(2**63)}))[0] == NOT_PLAIN
+
+
+def test_a_short_buffer_ends_before_a_record(run: Callable[[Any], Any]) -> None:
+    """FULL, with whole lines in it; the caller goes on from there."""
+    status, row, found = lines(run, table(*[{}] * 9), room=290)
+
+    assert (status, found) == (rows.FULL, b"<0;0Cnull,null[]5>\n" * row)
+    assert 0 < row < 9
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {rows.KEY_AT: -1, rows.KEY_SIZE: 1},
+        {rows.KEY_AT: 1, rows.KEY_SIZE: 2**62},
+        {rows.VALUE_AT: 2**62, rows.VALUE_SIZE: 1},
+        {rows.VALUE_AT: 13, rows.VALUE_SIZE: 2},
+        {rows.HEADERS_AT: 9, rows.HEADERS_COUNT: 2},
+        {rows.HEADERS_AT: -1, rows.HEADERS_COUNT: 1},
+        {rows.HEADERS_COUNT: -1},
+        {rows.AREA: 2},
+        {rows.AREA: -1},
+    ],
+)
+def test_positions_outside_the_data_are_refused(
+    run: Callable[[Any], Any], bad: dict[int, int]
+) -> None:
+    """No byte outside the data is read."""
+    status, row, _ = lines(run, table({}, bad))
+
+    assert (status, row) == (rows.BAD_ARGUMENT, 1)
+
+
+@pytest.mark.parametrize("ends", [[0], [1, *range(2, 12)], [0] * 10 + [10**9], [0] * 11])
+def test_words_that_are_none_are_refused(run: Callable[[Any], Any], ends: list[int]) -> None:
+    """Neither too few nor outside their buffer, nor without base64's letters."""
+    assert lines(run, table({}), ends=ends)[0] == rows.BAD_ARGUMENT
+    assert len(WORDS) == record_lines.PIECES

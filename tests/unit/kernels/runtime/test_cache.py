@@ -1,0 +1,211 @@
+"""Where compiled kernels are kept."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.kernels.runtime.cache import cache_folder, kernel_sources, sources_digest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SOURCES = [("caller.py", b"from callee import f"), ("callee.py", b"def f(): return 1")]
+
+
+@pytest.fixture(autouse=True)
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """Give the test a home and a temp folder of its own."""
+    home, temp = tmp_path / "home", tmp_path / "temp"
+    home.mkdir()
+    temp.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(temp))
+    monkeypatch.setattr("sys.platform", "linux")
+    return home, temp
+
+
+def own_temp(temp: Path) -> Path:
+    return temp / f"tidelog-{os.getuid()}"
+
+
+def test_the_users_cache_folder_comes_first(places: tuple[Path, Path]) -> None:
+    """The folder lies in ~/.cache/tidelog and nobody else may write there."""
+    home, _ = places
+
+    folder = cache_folder("1.0")
+
+    assert folder is not None
+    assert os.path.dirname(folder) == str(home / ".cache" / "tidelog")
+    assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+
+
+def test_a_mac_has_its_own_place(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On macOS caches belong into ~/Library/Caches."""
+    monkeypatch.setattr("sys.platform", "darwin")
+
+    folder = cache_folder("1.0")
+
+    assert folder is not None
+    assert os.path.dirname(folder) == str(places[0] / "Library" / "Caches" / "tidelog")
+
+
+@pytest.mark.parametrize(("named", "is_used"), [("absolute", True), ("relative", False)])
+def test_xdg_cache_home_counts_if_absolute(
+    places: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    named: str,
+    *,
+    is_used: bool,
+) -> None:
+    """XDG_CACHE_HOME moves the folder; a relative path is ignored, as its standard says."""
+    chosen = str(tmp_path / "cache") if named == "absolute" else "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", chosen)
+
+    folder = cache_folder("1.0")
+
+    assert folder is not None
+    base = chosen if is_used else str(places[0] / ".cache")
+    assert folder.startswith(os.path.join(base, "tidelog"))
+
+
+def test_an_unusable_home_falls_back_to_a_private_temp_folder(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the home takes no folder, one of the user's own among temporary files is used."""
+    home, temp = places
+    (home / "file").write_bytes(b"")
+    monkeypatch.setenv("HOME", str(home / "file"))
+
+    folder = cache_folder("1.0")
+
+    assert folder is not None
+    assert os.path.dirname(folder) == str(own_temp(temp))
+    assert stat.S_IMODE(os.stat(own_temp(temp)).st_mode) == 0o700
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_home_falls_back_too(places: tuple[Path, Path]) -> None:
+    """A home without write permission is no error."""
+    home, temp = places
+    home.chmod(0o500)
+
+    folder = cache_folder("1.0")
+
+    assert folder is not None
+    assert os.path.dirname(folder) == str(own_temp(temp))
+
+
+def test_a_temp_folder_that_others_may_write_is_not_used(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cached code is run, so a folder somebody else may have filled is refused."""
+    _, temp = places
+    monkeypatch.setenv("HOME", os.devnull)
+    own_temp(temp).mkdir()
+    own_temp(temp).chmod(0o777)
+
+    assert cache_folder("1.0") is None
+
+
+def test_a_link_in_the_temp_folder_is_not_followed(
+    places: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link put there by somebody else leads nowhere."""
+    _, temp = places
+    monkeypatch.setenv("HOME", os.devnull)
+    own_temp(temp).symlink_to(tmp_path)
+
+    assert cache_folder("1.0") is None
+
+
+def test_nowhere_to_write_is_no_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without any usable folder kernels are simply not kept."""
+    monkeypatch.setenv("HOME", os.devnull)
+    monkeypatch.setattr(tempfile, "tempdir", os.devnull)
+
+    assert cache_folder("1.0") is None
+
+
+def test_a_new_folder_drops_those_that_nobody_used_for_a_month(places: tuple[Path, Path]) -> None:
+    """Each release has kernels of its own; those of old ones would stay for ever."""
+    caches = places[0] / ".cache" / "tidelog"
+    for name, days in (("kernels-old", 31), ("kernels-recent", 29), ("something-else", 99)):
+        (caches / name).mkdir(parents=True)
+        (caches / name / "file.nbc").write_bytes(b"code")
+        then = (caches / name).stat().st_mtime - days * 86_400
+        os.utime(caches / name, (then, then))
+
+    folder = cache_folder("1.0")
+
+    assert folder is not None
+    left = sorted(path.name for path in caches.iterdir())
+    assert left == sorted([os.path.basename(folder), "kernels-recent", "something-else"])
+
+
+def test_a_folder_in_use_stays_young() -> None:
+    """Every start that asks for it counts as use."""
+    folder = cache_folder("1.0")
+    assert folder is not None
+    os.utime(folder, (0, 0))
+
+    again = cache_folder("1.0")
+
+    assert (again, os.stat(folder).st_mtime > 0) == (folder, True)
+
+
+def test_an_edited_callee_changes_the_name() -> None:
+    """Any source counts, not only the kernel's own: numba's cache does not see callees."""
+    edited = [SOURCES[0], ("callee.py", b"def f(): return 2")]
+
+    assert sources_digest(SOURCES) != sources_digest(edited)
+
+
+def test_bytes_moved_between_files_change_the_name() -> None:
+    """The same text under other names is another set of sources."""
+    moved = [("callee.py", SOURCES[0][1]), ("caller.py", SOURCES[1][1])]
+
+    assert sources_digest(SOURCES) != sources_digest(moved)
+
+
+def test_versions_change_the_name_and_order_does_not() -> None:
+    """Another numba or Python compiles anew; the order of a directory listing does not."""
+    assert sources_digest(SOURCES, "1.0") == sources_digest(SOURCES[::-1], "1.0")
+    assert sources_digest(SOURCES, "1.0") != sources_digest(SOURCES, "1.1")
+
+
+def test_sources_are_read_from_a_zip_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An archive on the path, as Spark ships packages, gives its sources as a folder does."""
+    archive = tmp_path / "packed.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("packed_kernels/__init__.py", "")
+        packed.writestr("packed_kernels/scan.py", "x = 1")
+        packed.writestr("packed_kernels/notes.txt", "no source")
+        packed.writestr("packed_kernels/json/text.py", "y = 2")
+    monkeypatch.syspath_prepend(str(archive))
+
+    assert sorted(kernel_sources("packed_kernels")) == [
+        ("__init__.py", b""),
+        ("json/text.py", b"y = 2"),
+        ("scan.py", b"x = 1"),
+    ]
+
+
+def test_a_package_without_sources_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled-only installs have nothing to name a folder by: an OSError, for the caller."""
+    (tmp_path / "bare_kernels").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    with pytest.raises(OSError, match="bare_kernels"):
+        kernel_sources("bare_kernels")

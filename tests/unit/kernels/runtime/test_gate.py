@@ -1,0 +1,138 @@
+"""When compiled kernels are used."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from itertools import count
+
+import pytest
+
+from tidelog.kernels.runtime import gate
+from tidelog.kernels.runtime.cache import kernel_sources
+from tidelog.kernels.runtime.gate import KERNEL_MODULES, LOADING_PAYS_BYTES, Gate, warm
+
+
+class Loader:
+    """Stands for numba; ``calls`` says how often it was loaded."""
+
+    def __init__(self, *, works: bool = True) -> None:
+        self.works = works
+        self.calls = 0
+
+    def __call__(self) -> bool:
+        """Load it."""
+        self.calls += 1
+        return self.works
+
+
+def test_a_little_work_is_done_in_plain_python() -> None:
+    """Below the limit, all pieces together, nothing is loaded."""
+    loader = Loader()
+    own = Gate(loader)
+
+    chosen = [own.use_kernels(LOADING_PAYS_BYTES // 4) for _ in range(3)]
+
+    assert (chosen, loader.calls) == ([False] * 3, 0)
+
+
+def test_kernels_are_loaded_once_plain_work_would_have_paid_for_them() -> None:
+    """The piece that reaches the limit loads them; from then on the least piece uses them."""
+    loader = Loader()
+    own = Gate(loader)
+
+    chosen = [own.use_kernels(LOADING_PAYS_BYTES // 2) for _ in range(2)]
+
+    assert (chosen, own.use_kernels(1), loader.calls) == ([False, True], True, 1)
+
+
+def test_one_great_piece_loads_them_at_once() -> None:
+    """Work is not begun in plain Python when the piece alone is reason enough."""
+    assert Gate(Loader()).use_kernels(LOADING_PAYS_BYTES)
+
+
+def test_a_question_counts_no_work() -> None:
+    """Who only asks whether kernels would be used, and leaves the work to others, adds nothing."""
+    loader = Loader()
+    own = Gate(loader)
+    half = LOADING_PAYS_BYTES // 2
+
+    asked = [own.would_use(half) for _ in range(3)]
+
+    assert (asked, own.use_kernels(half), loader.calls) == ([False] * 3, False, 0)
+    assert own.would_use(half)
+
+
+def test_without_numba_all_is_plain() -> None:
+    """When loading fails it is not tried again."""
+    loader = Loader(works=False)
+    own = Gate(loader)
+
+    chosen = [own.use_kernels(LOADING_PAYS_BYTES) for _ in range(3)]
+
+    assert (chosen, loader.calls) == ([False] * 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("choice", "works", "expected"),
+    [(True, True, True), (True, False, False), (False, True, False)],
+)
+def test_a_test_can_choose(*, choice: bool, works: bool, expected: bool) -> None:
+    """A forced choice holds for any work, as far as numba works at all."""
+    own = Gate(Loader(works=works))
+    own.force(choice)
+
+    assert [own.use_kernels(1), own.use_kernels(LOADING_PAYS_BYTES)] == [expected] * 2
+
+
+def test_a_choice_can_be_taken_back() -> None:
+    """After None the rule decides again."""
+    own = Gate(Loader())
+    own.force(True)
+    own.force(None)
+
+    assert not own.use_kernels(1)
+
+
+def test_warm_loads_every_module_and_times_it() -> None:
+    """Each module comes with the seconds from the one before."""
+    ticks = count(0, 10**9)
+
+    warmed = warm(lambda: next(ticks))
+
+    assert warmed == [(name, 1.0) for name in KERNEL_MODULES]
+
+
+def test_every_module_with_kernels_is_known() -> None:
+    """A new kernel cannot be forgotten by ``warm``."""
+    found = {
+        name.removesuffix(".py").replace("/", ".")
+        for name, text in kernel_sources()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef)
+        for mark in node.decorator_list
+        if isinstance(mark, ast.Call) and isinstance(mark.func, ast.Name)
+        if mark.func.id == "kernel"
+    }
+
+    assert found == set(KERNEL_MODULES)
+
+
+def test_asking_loads_no_numba() -> None:
+    """A short command that asks the gate does not pay for numba's import."""
+    code = (
+        "import sys; from tidelog.kernels.runtime import gate; assert not gate.use_kernels(1000); "
+        "sys.exit('numba' in sys.modules)"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_process_has_one_gate() -> None:
+    """The functions of the module share their state; a test sets it back."""
+    gate.force(False)
+    chosen = gate.use_kernels(LOADING_PAYS_BYTES)
+    gate.force(None)
+
+    assert not chosen

@@ -1,0 +1,346 @@
+"""All producers of a log, their snapshots and their transactions."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.errors import InvalidProducerEpoch
+from tidelog.log.producers.producer_append import ProducerBatch
+from tidelog.log.producers.producer_state import (
+    GUARD_SENTINEL,
+    ProducerStateConfig,
+    ProducerStateManager,
+)
+from tidelog.records.control import EndTxnMarker
+from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.testing.log_home import LogHome
+
+NOW_MS = 1_700_000_000_000
+CONFIG = ProducerStateConfig(producer_id_expiration_ms=1000, transaction_max_timeout_ms=500)
+
+
+class Place:
+    """Producer state in a directory of its own."""
+
+    def __init__(self) -> None:
+        self.home = LogHome()
+        self.producers = self.load()
+
+    def load(self) -> ProducerStateManager:
+        """Make producer state that knows the snapshots of the directory, and nothing else."""
+        return ProducerStateManager(
+            self.home.directory, fs=self.home.fs, clock=self.home.clock, config=CONFIG
+        )
+
+    def data(
+        self, producer_id: int, offset: int, *, transactional: bool = False, time_ms: int = NOW_MS
+    ) -> None:
+        """Take in a batch of one record."""
+        known = self.producers.last_entry(producer_id)
+        sequence = 0 if known is None else known.last_sequence + 1
+        self._append(
+            ProducerBatch(producer_id, 0, sequence, offset, offset, time_ms, transactional)
+        )
+
+    def marker(self, producer_id: int, offset: int, *, commit: bool = True) -> None:
+        """Take in a marker."""
+        end = EndTxnMarker(commit, 0)
+        self._append(
+            ProducerBatch(producer_id, 0, -1, offset, offset, NOW_MS, True, True, end, NOW_MS)
+        )
+
+    def _append(self, batch: ProducerBatch) -> None:
+        info = self.producers.prepare_update(batch.producer_id, AppendOrigin.CLIENT)
+        completed = info.append(batch, transaction_version=0)
+        self.producers.update(info)
+        if completed is not None:
+            self.producers.complete_txn(completed)
+        self.producers.map_end_offset = batch.base_offset + 1
+
+
+def test_nothing_is_visible_before_the_update() -> None:
+    """An append that fails half-way leaves producers as they were.
+
+    Scenario: ProducerStateManagerTest.testPrepareUpdateDoesNotMutate
+    """
+    place = Place()
+    info = place.producers.prepare_update(1, AppendOrigin.CLIENT)
+
+    info.append(ProducerBatch(1, 0, 0, 0, 0, NOW_MS))
+
+    assert place.producers.last_entry(1) is None
+
+
+def test_a_snapshot_keeps_producers_and_open_transactions() -> None:
+    """What was written at an offset is there again after a reload to it.
+
+    Scenario: ProducerStateManagerTest.testRecoverFromSnapshotUnfinishedTransaction,
+    ProducerStateManagerTest.testTakeSnapshot
+    """
+    place = Place()
+    place.data(1, 0)
+    place.data(2, 1, transactional=True)
+    place.producers.take_snapshot()
+
+    again = place.load()
+    again.truncate_and_reload(0, 2, NOW_MS)
+
+    assert again.producers == place.producers.producers
+    assert again.first_undecided_offset == 1
+    assert again.map_end_offset == 2
+
+
+def test_a_snapshot_is_written_once_per_offset() -> None:
+    """Without new batches there is nothing new to keep.
+
+    Scenario: ProducerStateManagerTest.testSkipSnapshotIfOffsetUnchanged
+    """
+    place = Place()
+    place.data(1, 0)
+
+    assert place.producers.take_snapshot() == 1
+    assert place.producers.take_snapshot() is None
+
+
+def test_a_corrupt_snapshot_is_dropped_and_an_older_one_taken() -> None:
+    """The batches behind the older one are replayed by the caller.
+
+    Scenario: ProducerStateManagerTest.testLoadFromEmptySnapshotFile
+    """
+    place = Place()
+    place.data(1, 0)
+    place.producers.take_snapshot()
+    place.data(1, 1)
+    place.producers.take_snapshot()
+    place.home.write("00000000000000000002.snapshot", b"rubbish")
+
+    again = place.load()
+    again.truncate_and_reload(0, 2, NOW_MS)
+
+    assert again.map_end_offset == 1
+    assert place.home.files(".snapshot") == ["00000000000000000001.snapshot"]
+
+
+def test_a_reload_deletes_snapshots_outside_the_log() -> None:
+    """Snapshots above the end, or at or below the start, no longer tell anything true.
+
+    Scenario: ProducerStateManagerTest.testDeleteSnapshotsBefore,
+    ProducerStateManagerTest.testReloadSnapshots
+    """
+    place = Place()
+    for offset in range(5):
+        place.data(1, offset)
+        place.producers.take_snapshot()
+
+    place.producers.truncate_and_reload(2, 4, NOW_MS)
+
+    assert place.producers.snapshots.offsets == [3, 4]
+
+
+def test_expired_producers_are_not_loaded() -> None:
+    """A producer silent for too long is gone after a restart, unless a transaction is open.
+
+    Scenario: ProducerStateManagerTest.testLoadFromSnapshotRetainsNonExpiredProducers,
+    ProducerStateManagerTest.testPidExpirationTimeout,
+    ProducerStateManagerTest.testRemoveExpiredPidsOnReload
+    """
+    place = Place()
+    place.data(1, 0)
+    place.data(2, 1, transactional=True)
+    place.producers.take_snapshot()
+
+    again = place.load()
+    again.truncate_and_reload(0, 2, NOW_MS + 1000)
+
+    assert set(again.producers) == {2}
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "bases", "kept"),
+    [
+        ([1, 2, 3, 4], [0, 1, 2], [1, 2, 4]),
+        ([1, 3], [0, 1, 5], [1]),
+        ([5, 7], [], [7]),
+        ([2], [0, 2], [2]),
+    ],
+)
+def test_stray_snapshots_are_removed(
+    snapshots: list[int], bases: list[int], kept: list[int]
+) -> None:
+    """A snapshot that belongs to no segment stays only as the last one, beyond all bases.
+
+    Scenario: ProducerStateManagerTest.testRemoveAllStraySnapshots,
+    ProducerStateManagerTest.testRemoveStraySnapshotsKeepCleanShutdownSnapshot
+    """
+    place = Place()
+    for offset in snapshots:
+        place.producers.snapshots.write(offset, [], sync=False)
+
+    place.producers.snapshots.delete_strays(bases)
+
+    assert place.producers.snapshots.offsets == kept
+
+
+def test_a_completed_transaction_is_unstable_until_it_is_replicated() -> None:
+    """Its first offset counts until the high watermark has passed its marker.
+
+    Scenario: ProducerStateManagerTest.testFirstUnstableOffset
+    """
+    place = Place()
+    place.data(1, 0, transactional=True)
+    place.marker(1, 1)
+    first = place.producers.first_unstable_offset
+    place.producers.on_high_watermark_updated(1)
+    still = place.producers.first_unstable_offset
+
+    place.producers.on_high_watermark_updated(2)
+
+    assert (first, still) == (still, first)
+    assert place.producers.first_unstable_offset is None
+    assert first is not None
+
+
+def test_a_higher_log_start_keeps_producers_and_open_transactions() -> None:
+    """Only transactions that ended below it are forgotten."""
+    place = Place()
+    place.data(1, 0, transactional=True)
+    place.marker(1, 1)
+    place.data(2, 2, transactional=True)
+
+    place.producers.on_log_start_offset_incremented(5)
+
+    assert set(place.producers.producers) == {1, 2}
+    assert place.producers.first_unstable_offset is not None
+    assert place.producers.first_unstable_offset.offset == 2
+    assert place.producers.map_end_offset == 5
+
+
+def test_full_truncation_forgets_everything() -> None:
+    """Snapshots go too.
+
+    Scenario: ProducerStateManagerTest.testFetchSnapshotEmptySnapShot,
+    ProducerStateManagerTest.testTruncateFullyAndStartAt,
+    UnifiedLogTest.testProducerIdMapTruncateFullyAndStartAt
+    """
+    place = Place()
+    place.data(1, 0, transactional=True)
+    place.producers.take_snapshot()
+
+    place.producers.truncate_fully_and_start_at(9)
+
+    assert place.producers.is_empty
+    assert place.home.files(".snapshot") == []
+    assert place.producers.map_end_offset == 9
+
+
+def test_a_transaction_open_for_too_long_is_late() -> None:
+    """Five minutes beyond the longest time that a transaction may last.
+
+    Scenario: ProducerStateManagerTest.testHasLateTransaction
+    """
+    place = Place()
+    place.data(1, 0, transactional=True)
+    limit_ms = 500 + 5 * 60 * 1000
+
+    assert not place.producers.has_late_transaction(NOW_MS + limit_ms)
+    assert place.producers.has_late_transaction(NOW_MS + limit_ms + 1)
+
+
+def test_a_verification_keeps_its_guard_and_lowers_its_sequence() -> None:
+    """Repeated requests of one producer are one verification.
+
+    Scenario: ProducerStateManagerTest.testEntryForVerification,
+    ProducerStateManagerTest.testSequenceAndEpochInVerificationEntry
+    """
+    producers = Place().producers
+    guard = producers.maybe_start_verification(1, 5, 0, supports_epoch_bump=False)
+
+    assert producers.maybe_start_verification(1, 3, 0, supports_epoch_bump=True) == guard
+    entry = producers.verification(1)
+    assert entry is not None
+    assert (entry.lowest_sequence, entry.supports_epoch_bump) == (3, False)
+    assert producers.is_verified(1, guard)
+    assert not producers.is_verified(1, GUARD_SENTINEL)
+
+
+def test_an_open_transaction_needs_no_verification() -> None:
+    """The sentinel says so; a stale epoch is refused at once."""
+    place = Place()
+    place.data(1, 0, transactional=True)
+
+    begin = place.producers.maybe_start_verification
+    assert begin(1, 1, 0, supports_epoch_bump=False) == GUARD_SENTINEL
+    with pytest.raises(InvalidProducerEpoch):
+        begin(1, 1, -1, supports_epoch_bump=False)
+
+
+def test_old_verifications_expire() -> None:
+    """A coordinator that never answered is not waited for.
+
+    Scenario: ProducerStateManagerTest.testVerificationStateEntryExpiration
+    """
+    place = Place()
+    place.producers.maybe_start_verification(1, 0, 0, supports_epoch_bump=False)
+
+    place.producers.remove_expired(place.home.clock.now_ms() + 1000)
+
+    assert place.producers.verification(1) is None
+
+
+def test_a_late_transaction_is_known_after_reloads_and_cuts() -> None:
+    """A reload keeps it; a truncation below its beginning, or of everything, forgets it.
+
+    Scenario: ProducerStateManagerTest.testHasLateTransactionInitializedAfterReload,
+    ProducerStateManagerTest.testHasLateTransactionUpdatedAfterFullTruncation,
+    ProducerStateManagerTest.testHasLateTransactionUpdatedAfterPartialTruncation
+    """
+    late_ms = NOW_MS + 500 + 5 * 60 * 1000 + 1
+    place = Place()
+    place.data(1, 0)
+    place.producers.take_snapshot()
+    place.data(2, 1, transactional=True)
+    place.producers.take_snapshot()
+    again = place.load()
+
+    again.truncate_and_reload(0, 2, NOW_MS)
+    after_reload = again.has_late_transaction(late_ms)
+    again.truncate_and_reload(0, 1, NOW_MS)
+    after_cut = again.has_late_transaction(late_ms)
+    place.producers.truncate_fully_and_start_at(0)
+
+    assert (after_reload, after_cut) == (True, False)
+    assert not place.producers.has_late_transaction(late_ms)
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_snapshot_without_a_transaction_opens_none(*, is_empty: bool) -> None:
+    """One that had ended by then, or that had no records, is no matter after a reload.
+
+    Scenario: ProducerStateManagerTest.testRecoverFromSnapshotEmptyTransaction,
+    ProducerStateManagerTest.testRecoverFromSnapshotFinishedTransaction
+    """
+    place = Place()
+    if not is_empty:
+        place.data(1, 0, transactional=True)
+    place.marker(1, 1)
+    place.producers.take_snapshot()
+
+    again = place.load()
+    again.truncate_and_reload(0, 2, NOW_MS)
+
+    assert again.first_unstable_offset is None
+    assert again.producers[1].txn_first_offset is None
+
+
+def test_producers_in_a_transaction_do_not_expire() -> None:
+    """However long it takes; others of the same age do.
+
+    Scenario: ProducerStateManagerTest.testProducersWithOngoingTransactionsDontExpire
+    """
+    place = Place()
+    place.data(1, 0)
+    place.data(2, 1, transactional=True)
+
+    place.producers.remove_expired(NOW_MS + 1000)
+
+    assert list(place.producers.producers) == [2]

@@ -1,0 +1,186 @@
+"""A disk fails under a running manager; the others go on."""
+
+from __future__ import annotations
+
+from errno import EIO, ENOSPC
+
+import pytest
+
+from tidelog.errors import DirectoryFull, KafkaStorageError
+from tidelog.manager.metrics.collect import collect
+from tidelog.testing.manager_home import ManagerHome, fill, values
+
+IO_ERROR = OSError(EIO, "the disk failed")
+
+
+def metric(manager: object, name: str) -> dict[str, float]:
+    """Return the values of a metric by its directory."""
+    found = [m for m in collect(manager) if m.name == name]  # type: ignore[arg-type]  # a manager
+    return {dict(m.tags).get("logDirectory", ""): m.value for m in found}
+
+
+def test_the_other_directories_go_on() -> None:
+    """Partitions there take records and give them; those of the failed one raise."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", 2)
+        first, second = manager.partition("t", 0), manager.partition("t", 1)
+        home.fs.fail("pwrite", "/a/t-0/00000000000000000000.log", IO_ERROR)
+        with pytest.raises(KafkaStorageError):
+            fill(manager, "t", 0, 1)
+        home.clock.advance(0)
+        fill(manager, "t", 1, 2)
+
+        assert (manager.live_dirs, values(manager, "t", 1)) == (["/b"], [b"value 0", b"value 1"])
+        assert second.log.log_end_offset == 2
+        with pytest.raises(KafkaStorageError, match="/a is offline"):
+            first.append_records([(-1, None, b"x", ())])
+        with pytest.raises(KafkaStorageError):
+            manager.partition("t", 0)
+
+
+def test_metrics_tell_which_one() -> None:
+    """As Kafka's do."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.take_dir_offline("/a", IO_ERROR)
+        home.clock.advance(0)
+
+        assert metric(manager, "LogDirectoryOffline") == {"/a": 1, "/b": 0}
+        assert metric(manager, "OfflineLogDirectoryCount") == {"": 1}
+
+
+def test_a_failed_directory_gets_no_mark() -> None:
+    """What is there was not closed."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.take_dir_offline("/a", IO_ERROR)
+        home.clock.advance(0)
+
+    assert [home.is_marked(path) for path in home.paths] == [False, True]
+
+
+def test_a_failed_directory_gives_its_lock_up() -> None:
+    """Another process may look after it."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.take_dir_offline("/a", IO_ERROR)
+        home.clock.advance(0)
+        other = ManagerHome("/a")
+        other.fs = home.fs
+        other.make().shutdown()
+
+        assert manager.live_dirs == ["/b"]
+
+
+def test_the_owner_is_told_when_no_directory_is_left() -> None:
+    """The service ends then."""
+    home = ManagerHome("/a")
+    with home.open() as manager:
+        manager.take_dir_offline("/a", IO_ERROR)
+        home.clock.advance(0)
+
+        assert home.halts == 1
+
+
+def test_no_new_log_is_made_that_may_lie_on_the_failed_disk() -> None:
+    """Unless the caller knows it to be new."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.take_dir_offline("/a", IO_ERROR)
+        home.clock.advance(0)
+        with pytest.raises(KafkaStorageError):
+            manager.get_or_create_log("t", 0)
+        log = manager.get_or_create_log("t", 0, is_new=True)
+
+        assert log.directory == "/b/t-0"
+
+
+def test_a_disk_that_fails_while_logs_are_loaded_leaves_the_others() -> None:
+    """The logs of the other directories are all there."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", 2)
+        fill(manager, "t", 1, 2)
+    home.fs.fail("list", "/a/t-0", IO_ERROR)
+    with home.open() as manager:
+        assert (manager.live_dirs, values(manager, "t", 1)) == (["/b"], [b"value 0", b"value 1"])
+
+
+def test_a_directory_that_comes_back_has_its_logs() -> None:
+    """After a restart; nothing was made in its place meanwhile."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", 2)
+        fill(manager, "t", 0, 2)
+        manager.flush()
+    with home.open(how={"offline": ["/a"]}) as manager:
+        fill(manager, "t", 1, 1)
+        with pytest.raises(KafkaStorageError):
+            manager.partition("t", 0)
+    with home.open() as manager:
+        assert [len(values(manager, "t", number)) for number in (0, 1)] == [2, 1]
+
+
+def test_a_full_disk_is_no_failed_one() -> None:
+    """Appends raise, reads go on, and appends work again once there is space."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 1)
+        home.fs.fail("pwrite", ".log", OSError(ENOSPC, "no space"))
+        with pytest.raises(KafkaStorageError):
+            fill(manager, "t", 0, 1)
+        fill(manager, "t", 0, 1)
+
+        assert (manager.live_dirs, len(values(manager, "t", 0))) == (["/data"], 2)
+
+
+def test_the_reserve_closes_a_directory_before_it_is_full() -> None:
+    """With a typed error; it opens again by itself when there is space."""
+    home = ManagerHome()
+    with home.open(tidelog_reserve_bytes=1_000_000) as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 1)
+        home.fs.set_free_bytes(999_999)
+        home.clock.advance(1000)
+        with pytest.raises(DirectoryFull):
+            fill(manager, "t", 0, 1)
+        read = len(values(manager, "t", 0))
+        home.fs.set_free_bytes(2_000_000)
+        home.clock.advance(1000)
+        fill(manager, "t", 0, 1)
+
+        assert (read, len(values(manager, "t", 0))) == (1, 2)
+
+
+def test_logs_keep_to_their_share_of_the_disk() -> None:
+    """The oldest segments of all logs together go first, down to the share."""
+    home = ManagerHome(retention_ms=-1)
+    with home.open(tidelog_retention_disk_percent=50) as manager:
+        manager.create_topic("old")
+        manager.create_topic("new")
+        fill(manager, "old", 0, 100)
+        home.clock.advance(1000)
+        fill(manager, "new", 0, 100)
+        logs = manager.all_logs()
+        total = sum(log.size_bytes for log in logs)
+        home.fs.set_free_bytes(total // 2)
+        manager.tasks.cleanup_logs()
+        old, new = manager.partition("old", 0).log, manager.partition("new", 0).log
+
+        # Half of what the logs had and the disk had free: a quarter of the logs goes.
+        assert total * 3 // 4 - 1024 <= old.size_bytes + new.size_bytes <= total * 3 // 4
+        assert (old.log_start_offset > 0, new.log_start_offset) == (True, 0)
+
+
+def test_a_share_of_the_disk_spares_compacted_logs() -> None:
+    """Nothing of theirs is the oldest: it is the last word on its keys."""
+    home = ManagerHome(retention_ms=-1, cleanup_policy=("compact",))
+    with home.open(tidelog_retention_disk_percent=1) as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 50)
+        home.fs.set_free_bytes(0)
+        manager.tasks.cleanup_logs()
+
+        assert len(values(manager, "t", 0)) == 50

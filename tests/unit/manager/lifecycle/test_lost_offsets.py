@@ -1,0 +1,102 @@
+"""Records that readers saw and that are gone: told, never passed over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.manager.metrics.collect import collect
+from tidelog.testing.manager_home import ManagerHome, fill
+
+if TYPE_CHECKING:
+    import pytest
+
+    from tidelog.manager.log_manager import LogManager
+
+LOG = "/data/t-0/00000000000000000000.log"
+
+
+def left(records: int) -> ManagerHome:
+    """Leave a topic of so many records behind, flushed and closed."""
+    home = ManagerHome(internal_segment_bytes=1 << 20)
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, records)
+    return home
+
+
+def losses(manager: LogManager) -> float:
+    """Return what the metric says."""
+    (value,) = [one.value for one in collect(manager) if one.name == "PartitionsWithLossCount"]
+    return value
+
+
+def test_a_log_that_ends_below_its_high_watermark_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its end was lost with the disk's last writes, or by hand."""
+    home = left(5)
+    home.fs.write(LOG, home.fs.read(LOG)[:100])
+    with home.open() as manager:
+        counted = losses(manager)
+
+    told = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert "log-end-lost directory=/data/t-0 log_end_offset=1 high_watermark=5" in told
+    assert counted == 1
+
+
+def test_a_log_that_is_gone_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """It begins anew at offset 0, which readers take for old records."""
+    home = left(5)
+    for name in home.fs.list("/data/t-0"):
+        home.fs.delete(f"/data/t-0/{name}")
+    home.fs.delete_directory("/data/t-0")
+    with home.open() as manager:
+        counted = losses(manager)
+
+    told = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert told == ["log-lost directory=/data/t-0 high_watermark=5"]
+    assert counted == 1
+
+
+def test_a_log_that_is_whole_is_not_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    """Neither one with records, nor a new one without."""
+    home = left(5)
+    with home.open() as manager:
+        manager.create_topic("new")
+        counted = losses(manager)
+
+    assert [one.getMessage() for one in caplog.records if one.levelname == "WARNING"] == []
+    assert counted == 0
+
+
+def test_a_lost_catalogue_is_told_with_what_was_adopted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Topics are known again by their directories, but their settings went with the file."""
+    home = left(1)
+    home.fs.delete("/data/tidelog.topics.json")
+    with home.open() as manager:
+        topic_id = manager.topic("t").topic_id
+
+    told = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    unknown = "unknown=cleanup.policy,retention.ms,retention.bytes"
+    assert told[0].startswith("topic-adopted directory=/data topic=t partitions=1 topic_id=")
+    assert told[1:] == [f"topic-settings-unknown topic=t {unknown}"]
+    assert topic_id is not None
+
+
+def test_staged_files_that_nobody_writes_go_at_the_start_and_while_it_runs() -> None:
+    """Young ones stay: their writer may be at work."""
+    name = f"tidelog.{'0' * 32}.{{:032x}}.staged"
+    home = left(1)
+    home.fs.write(f"/data/{name.format(1)}", b"")
+    home.clock.advance(8 * 86_400_000)
+    with home.open() as manager:
+        at_start = [one for one in home.files() if one.endswith(".staged")]
+        home.fs.write(f"/data/{name.format(2)}", b"")
+        manager.tasks.cleanup_logs()
+        young = [one for one in home.files() if one.endswith(".staged")]
+        home.clock.advance(8 * 86_400_000)
+        later = [one for one in home.files() if one.endswith(".staged")]
+
+    assert (at_start, young, later) == ([], [name.format(2)], [])

@@ -1,0 +1,230 @@
+"""A partition moves to another directory."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from errno import EIO
+
+import pytest
+
+from tidelog.errors import (
+    InvalidArgument,
+    InvalidReplicaAssignment,
+    InvalidTopic,
+    KafkaStorageError,
+    LogDirNotFound,
+)
+from tidelog.manager.lifecycle import moving
+from tidelog.manager.metrics.collect import collect
+from tidelog.segment.filenames import TopicPartition
+from tidelog.testing import PowerCut
+from tidelog.testing.manager_home import ManagerHome, fill, values
+
+KEY = TopicPartition("t", 0)
+EXPECTED = [b"value %d" % number for number in range(30)]
+
+
+def two_directories(seed: int = 0) -> ManagerHome:
+    return ManagerHome("/a", "/b", seed=seed)
+
+
+def test_a_partition_moves_with_all_its_records() -> None:
+    """Its readers and writers go on with the same partition."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 30)
+        partition = manager.partition("t", 0)
+        before = partition.log.directory
+        moving.move(manager.parts, KEY, "/b")
+        home.clock.advance(0)
+        fill(manager, "t", 0, 1)
+
+        assert (before, partition.log.directory) == ("/a/t-0", "/b/t-0")
+        assert values(manager, "t", 0) == [*EXPECTED, b"value 0"]
+
+
+def test_the_old_log_goes_later_and_its_lines_at_once() -> None:
+    """Each directory's checkpoints hold what lies there."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 3)
+        moving.move(manager.parts, KEY, "/b")
+        home.clock.advance(0)
+        lines = [home.lines("recovery-point-offset-checkpoint", path) for path in home.paths]
+        waiting = [name.endswith("-delete") for name in home.files("/a") if name[0] == "t"][:1]
+        home.clock.advance(90_000)
+
+        assert (lines, waiting) == ([[], ["t 0 3"]], [True])
+        assert [name for name in home.files("/a") if name.startswith("t-")] == []
+
+
+def test_a_moved_partition_is_found_there_after_a_restart() -> None:
+    """The catalogue of every directory says so."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 30)
+        moving.move(manager.parts, KEY, "/b")
+        home.clock.advance(0)
+    with home.open() as manager:
+        log = manager.partition("t", 0).log
+
+        assert (log.directory, values(manager, "t", 0)) == ("/b/t-0", EXPECTED)
+
+
+def test_the_log_start_moves_along() -> None:
+    """Also when it lies within a segment."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 30)
+        manager.partition("t", 0).log.delete_records(7)
+        moving.move(manager.parts, KEY, "/b")
+        home.clock.advance(0)
+
+        assert manager.partition("t", 0).log.log_start_offset == 7
+        assert values(manager, "t", 0) == EXPECTED[7:]
+
+
+def test_a_future_log_has_metrics_of_its_own_until_it_is_the_log() -> None:
+    """Then one set remains.
+
+    Scenario: LogManagerTest.testMetricsAreRemovedWhenMovingCurrentToFutureLog
+    """
+    home = two_directories()
+    with home.open() as manager:
+
+        def names() -> list[str]:
+            return [m.kafka_name for m in collect(manager) if m.type == "Log"]
+
+        manager.create_topic("t")
+        moving.move(manager.parts, KEY, "/b")
+        during = names()
+        home.clock.advance(0)
+        after = names()
+
+        assert (len(during), len(after)) == (10, 5)
+        assert sum("is-future=true" in name for name in during) == 5
+        assert not any("is-future" in name for name in after)
+
+
+def test_a_move_that_was_interrupted_goes_on() -> None:
+    """The copy so far is used."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 30)
+        moving.move(manager.parts, KEY, "/b")
+        home.restart()
+    with home.open() as manager:
+        between = manager.get_log("t", 0, is_future=True)
+        home.clock.advance(0)
+
+        assert between is not None
+        assert (manager.partition("t", 0).log.directory, values(manager, "t", 0)) == (
+            "/b/t-0",
+            EXPECTED,
+        )
+
+
+def test_a_copy_that_is_longer_than_the_log_is_cut() -> None:
+    """As when the log lost its unflushed end."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 30)
+        moving.move(manager.parts, KEY, "/b")
+        future, log = manager.get_log("t", 0, is_future=True), manager.partition("t", 0).log
+        assert future is not None
+        moving._copy_piece(log, future)
+        log.truncate_to(10)
+        home.clock.advance(0)
+
+        assert values(manager, "t", 0) == EXPECTED[:10]
+
+
+def test_a_deleted_topic_takes_its_copy_along() -> None:
+    """The move ends with it."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t")
+        moving.move(manager.parts, KEY, "/b")
+        manager.delete_topic("t")
+        home.clock.advance(90_000)
+
+        assert [n for p in home.paths for n in home.files(p) if n.startswith("t-")] == []
+
+
+def test_a_partition_stays_where_it_is_told_to_go() -> None:
+    """No copy is made."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t")
+
+        assert moving.move(manager.parts, KEY, "/a") is False
+        assert manager.get_log("t", 0, is_future=True) is None
+
+
+def test_directories_that_cannot_take_it_are_refused() -> None:
+    """Cordoned, unknown and offline ones."""
+    home = ManagerHome("/a", "/b", "/c")
+    with home.open(cordoned_log_dirs=("/b",)) as manager:
+        manager.create_topic("t")
+        with pytest.raises(InvalidReplicaAssignment):
+            moving.move(manager.parts, KEY, "/b")
+        with pytest.raises(LogDirNotFound):
+            moving.move(manager.parts, KEY, "/elsewhere")
+        manager.take_dir_offline("/c", OSError(EIO, "the disk failed"))
+        with pytest.raises(KafkaStorageError):
+            moving.move(manager.parts, KEY, "/c")
+
+
+def test_a_name_too_long_for_a_copy_is_refused() -> None:
+    """A live partition may have it, a future one may not."""
+    home = two_directories()
+    with home.open() as manager, pytest.raises(InvalidTopic):
+        moving.move(manager.parts, TopicPartition("t" * 240, 0), "/b")
+
+
+def test_a_future_log_needs_somebody_who_asked_for_it() -> None:
+    """There is no directory for it otherwise."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t")
+
+        with pytest.raises(InvalidArgument):
+            manager.get_or_create_log("t", 0, is_future=True)
+
+
+def test_two_logs_of_a_partition_stop_the_start() -> None:
+    """Where no catalogue says which one is meant."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t", 2)
+    home.fs.rename("/b/t-1", "/b/t-0")
+    for path in home.paths:
+        home.fs.delete(f"{path}/tidelog.topics.json")
+
+    with pytest.raises(KafkaStorageError, match="both in /a and in /b"):
+        home.open()
+
+
+@pytest.mark.parametrize("operations", range(0, 120, 3))
+def test_a_move_survives_a_power_cut_at_any_moment(operations: int) -> None:
+    """The partition is in one directory or in the other, with every flushed record."""
+    home = two_directories(seed=operations)
+    manager = home.open()
+    manager.create_topic("t")
+    fill(manager, "t", 0, 30)
+    manager.flush()
+    home.fs.crash_after(operations)
+    with suppress(PowerCut, KafkaStorageError):
+        moving.move(manager.parts, KEY, "/b")
+        home.clock.advance(0)
+    home.power_cut()
+    with home.open() as manager:
+        home.clock.advance(0)
+
+        assert values(manager, "t", 0) == EXPECTED

@@ -1,0 +1,157 @@
+"""Logs and topics that go."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from errno import EIO
+
+import pytest
+
+from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
+from tidelog.manager.metrics.collect import collect
+from tidelog.testing import PowerCut
+from tidelog.testing.manager_home import ManagerHome, fill, values
+
+DELAY_MS = 60_000
+
+
+def test_a_deleted_topic_is_gone_at_once_and_its_files_later() -> None:
+    """The directory is renamed first, so that the name is free."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t", 2)
+        manager.delete_topic("t")
+        names = [name for name in home.files() if name.startswith("t-")]
+        home.clock.advance(30_000)
+        home.clock.advance(DELAY_MS)
+        later = [name for name in home.files() if name.startswith("t-")]
+
+        assert (manager.topics(), [n.endswith("-delete") for n in names]) == ({}, [True, True])
+        assert later == []
+
+
+def test_a_reader_of_a_deleted_log_keeps_its_slice() -> None:
+    """Files open by reference stay readable, whatever became of their names.
+
+    Scenario: LogManagerTest.testFileReferencesAfterAsyncDelete
+    """
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 2)
+        partition = manager.partition("t", 0)
+        with partition.log.read(0) as found:
+            manager.delete_topic("t")
+            home.clock.advance(30_000 + DELAY_MS)
+
+            assert len(found.read()) == found.size_bytes > 0
+        with pytest.raises(UnknownTopicOrPartition):
+            partition.append_records([(-1, None, b"late", ())])
+
+
+def test_only_the_checkpoints_of_the_directory_change() -> None:
+    """The others are not written.
+
+    Scenario: LogManagerTest.testCheckpointForOnlyAffectedLogs
+    """
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", 4)
+        for number in range(4):
+            fill(manager, "t", number, 1)
+        manager.flush()
+        before = len(home.fs.operations)
+        manager.async_delete("t", 0)
+        touched = {operation.path for operation in home.fs.operations[before:]}
+        name = "recovery-point-offset-checkpoint"
+
+        assert home.lines(name, "/a") == ["t 2 1"]
+        assert [path for path in touched if path.startswith("/b")] == []
+
+
+def test_a_deleted_log_leaves_no_metrics_and_a_new_one_has_its_own() -> None:
+    """Also while the old one's files wait to be deleted.
+
+    Scenario: LogManagerTest.testMetricsExistWhenLogIsRecreatedBeforeDeletion
+    """
+    home = ManagerHome()
+    with home.open() as manager:
+
+        def names() -> list[str]:
+            return [m.kafka_name for m in collect(manager) if m.type == "Log"]
+
+        manager.create_topic("t")
+        first = names()
+        manager.delete_topic("t")
+        between = names()
+        manager.create_topic("t")
+        home.clock.advance(30_000 + DELAY_MS)
+
+        assert (len(first), between, names() == first) == (5, [], True)
+
+
+def test_a_new_topic_of_the_name_starts_empty() -> None:
+    """No line of a checkpoint cuts it or moves its start."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 40)
+        manager.partition("t", 0).log.delete_records(35)
+        manager.flush()
+        manager.delete_topic("t")
+        manager.create_topic("t")
+        fill(manager, "t", 0, 1)
+        home.restart()
+    with home.open() as manager:
+        assert (manager.partition("t", 0).log.log_start_offset, values(manager, "t", 0)) == (
+            0,
+            [b"value 0"],
+        )
+
+
+def test_what_waited_for_deletion_goes_after_a_restart() -> None:
+    """A ``-delete`` directory is not loaded as a log."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t")
+        manager.delete_topic("t")
+    with home.open() as manager:
+        waiting = len(manager.parts.doomed)
+        home.clock.advance(30_000 + DELAY_MS)
+
+        assert (waiting, [name for name in home.files() if "delete" in name]) == (1, [])
+
+
+def test_a_topic_with_a_part_offline_is_not_deleted() -> None:
+    """Its other part would come back with the disk."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", 2)
+        manager.take_dir_offline("/b", OSError(EIO, "the disk failed"))
+        home.clock.advance(0)
+
+        with pytest.raises(KafkaStorageError):
+            manager.delete_topic("t")
+        assert manager.partition("t", 0).log.log_end_offset == 0
+
+
+@pytest.mark.parametrize("operations", range(0, 24, 2))
+def test_a_deletion_is_finished_after_a_crash_or_never_began(operations: int) -> None:
+    """Half a topic never comes back, and its name is not adopted from what is left."""
+    home = ManagerHome("/a", "/b", seed=operations)
+    manager = home.open()
+    manager.create_topic("t", 2)
+    fill(manager, "t", 0, 1)
+    fill(manager, "t", 1, 1)
+    manager.flush()
+    home.fs.crash_after(operations)
+    with suppress(PowerCut, KafkaStorageError):
+        manager.delete_topic("t")
+    home.power_cut()
+    with home.open() as manager:
+        found = manager.topics()
+        sizes = [len(values(manager, "t", number)) for number in (0, 1)] if found else []
+        live = [n for path in home.paths for n in home.files(path) if n in {"t-0", "t-1"}]
+
+    assert sizes == ([1, 1] if found else [])
+    assert len(live) == (2 if found else 0)

@@ -1,0 +1,83 @@
+"""Where a log ends that somebody else may be writing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.readonly.log_end import find_end
+from tidelog.readonly.segment_listing import ReadOnlyFiles
+from tidelog.testing.stored_log import BATCHES, SIZE, flipped, home_with, index, name_of
+
+
+def files_of(home: object) -> ReadOnlyFiles:
+    """List t-0 of a data directory."""
+    return ReadOnlyFiles("/data/t-0", home.fs)
+
+
+def restated(batch: bytes, offset: int) -> bytes:
+    """Return the batch with another base offset, which no CRC covers."""
+    return offset.to_bytes(8, "big", signed=True) + batch[8:]
+
+
+def test_a_log_ends_behind_its_last_batch() -> None:
+    """Found from the last index entry on."""
+    home = home_with(BATCHES[:2], BATCHES[2:])
+    home.write(name_of(2, ".index"), index((2, 2 * SIZE)))
+
+    assert find_end(files_of(home), 0, 6) == (6, None)
+
+
+@pytest.mark.parametrize("tail", [BATCHES[4][:30], bytes(300), flipped(BATCHES[4])])
+def test_an_unfinished_batch_is_the_end(tail: bytes) -> None:
+    """Nothing follows what it declares."""
+    assert find_end(files_of(home_with(BATCHES[:4], tail=tail)), 0, 4) == (4, None)
+
+
+@pytest.mark.parametrize("offset", [-1, 2, 2**63 - 1])
+def test_a_last_batch_of_impossible_offset_is_no_part_of_the_log(offset: int) -> None:
+    """As recovery will find; a reader is not told of an end that cannot be."""
+    home = home_with([*BATCHES[:4], restated(BATCHES[4], offset)])
+
+    assert find_end(files_of(home), 0, 4) == (4, None)
+
+
+def test_bytes_behind_a_bad_batch_are_damage() -> None:
+    """With file and byte."""
+    home = home_with([*BATCHES[:2], flipped(BATCHES[2]), *BATCHES[3:]])
+
+    end = find_end(files_of(home), 0, 2)
+
+    assert (end.offset, end.damage.position) == (2, 2 * SIZE)
+    assert end.damage.path == f"/data/{name_of(0)}"
+
+
+def test_an_end_below_what_was_promised_is_damage() -> None:
+    """Readers saw offsets that are not there."""
+    end = find_end(files_of(home_with(BATCHES[:2])), 0, 5)
+
+    assert end.offset == 2
+    assert "offsets 2 to 4, below the high watermark, are missing" in str(end.damage)
+
+
+@pytest.mark.parametrize(("start", "expected"), [(0, 3), (7, 7)])
+def test_a_log_does_not_end_below_its_start(start: int, expected: int) -> None:
+    """All its records may have been deleted; its first segment says where it begins, too."""
+    assert find_end(files_of(home_with([], first=3)), start, 0) == (expected, None)
+
+
+def test_without_segments_a_log_ends_where_it_starts() -> None:
+    """As its checkpoint says."""
+    assert find_end(files_of(home_with()), 4, 0) == (4, None)
+
+
+def test_a_last_segment_that_is_gone_is_looked_for_in_a_new_listing() -> None:
+    """Retention may have rolled and deleted it since; the new segments are the reader's then."""
+    home = home_with(BATCHES[:2])
+    files = files_of(home)
+    home.fs.delete(f"/data/{name_of(0)}")
+    home.write(name_of(2), BATCHES[2])
+
+    end = find_end(files, 0, 0)
+
+    assert end == (3, None)
+    assert [segment.base_offset for segment in files.segments] == [2]

@@ -1,0 +1,192 @@
+"""Read-only opens: what is the end of a log, and what is damage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tidelog.errors import (
+    CorruptMessage,
+)
+from tidelog.readonly.read_only_log import open_read_only
+from tidelog.records.batch import BATCH_HEADER
+from tidelog.records.builder import pack_batch
+from tidelog.testing.stored_log import (
+    BATCHES,
+    SIZE,
+    VALUES,
+    flipped,
+    home_with,
+    index,
+    name_of,
+    read,
+    whole,
+)
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        b"",
+        b"\0",
+        b"\0" * 100_000,
+        BATCHES[4][:5],
+        BATCHES[4][:16],
+        BATCHES[4][:40],
+        BATCHES[4][:-1],
+        BATCHES[4][:-4] + b"\0" * 4,
+        BATCHES[4][:60].ljust(SIZE, b"\0"),
+        BATCHES[4][:60].ljust(SIZE + 5000, b"\0"),
+        flipped(BATCHES[4]),
+    ],
+    ids=range(11),
+)
+def test_an_unfinished_tail_is_the_end(tail: bytes) -> None:
+    """A batch that is being written, was torn by a crash, or the zeros of a preallocated file."""
+    home = home_with(BATCHES[:4], tail=tail, watermark=4)
+    log = home.read_only("t-0")
+
+    assert (VALUES[:4], None) == read(log)
+    assert (log.log_end_offset, log.damage) == (4, None)
+
+
+@pytest.mark.parametrize("tail", [BATCHES[4][:40], b"\0" * 500, flipped(BATCHES[4]), b""])
+def test_an_end_below_the_high_watermark_is_damage(tail: bytes) -> None:
+    """Offsets that were promised are missing: all before them, then the error with the byte."""
+    home = home_with(BATCHES[:4], tail=tail, watermark=5)
+
+    values, error = whole(home)
+
+    assert VALUES[:4] == values
+    assert isinstance(error, CorruptMessage)
+    assert (f"{home.path}/{name_of(0)}", 4 * SIZE) == (error.path, error.position)
+
+
+def test_a_log_that_lost_everything_is_damaged() -> None:
+    """An emptied or vanished segment does not read as an empty log."""
+    for home in (home_with([], watermark=5), home_with(watermark=5)):
+        log = home.read_only("t-0")
+
+        values, error = read(log)
+        assert ([], CorruptMessage) == (values, type(error))
+        with pytest.raises(CorruptMessage):
+            log.splits(0, 0, 1)
+
+
+@pytest.mark.parametrize("bad", [flipped(BATCHES[3]), BATCHES[3][:40], b"\0" * SIZE])
+def test_damage_in_the_last_segment_is_told_after_the_records_before_it(bad: bytes) -> None:
+    """Bytes follow that are not zeros, so this is no unfinished end."""
+    home = home_with([*BATCHES[:3], bad, *BATCHES[4:]])
+
+    values, error = whole(home)
+
+    assert VALUES[:3] == values
+    assert isinstance(error, CorruptMessage)
+    assert (f"{home.path}/{name_of(0)}", 3 * SIZE) == (error.path, error.position)
+
+
+def test_a_length_that_swallows_what_follows_is_damage() -> None:
+    """A flipped bit makes a batch longer than the file, but the index knows a batch behind it."""
+    long = BATCHES[3][:9] + b"\x7f" + BATCHES[3][10:]
+    home = home_with([*BATCHES[:3], long, *BATCHES[4:]])
+    home.write(name_of(0, ".index"), index((1, SIZE), (5, 5 * SIZE)))
+
+    values, error = whole(home)
+
+    assert (VALUES[:3], CorruptMessage) == (values, type(error))
+    assert error.position == 3 * SIZE
+
+
+@pytest.mark.parametrize("bad", [flipped(BATCHES[1]), BATCHES[1][:40], b"\0" * SIZE, b"\0" * 3])
+def test_a_bad_batch_in_an_inactive_segment_is_damage(bad: bytes) -> None:
+    """Also at its end: nobody writes there any more."""
+    home = home_with([BATCHES[0], bad], BATCHES[2:])
+
+    values, error = whole(home)
+
+    assert VALUES[:1] == values
+    assert isinstance(error, CorruptMessage)
+    assert (f"{home.path}/{name_of(0)}", SIZE) == (error.path, error.position)
+
+
+def test_a_range_behind_the_damage_can_be_read() -> None:
+    """The index leads to it; only a range that covers the damage fails."""
+    home = home_with([*BATCHES[:2], flipped(BATCHES[2]), *BATCHES[3:]])
+    home.write(name_of(0, ".index"), index((3, 3 * SIZE)))
+    log = home.read_only("t-0")
+
+    assert (VALUES[3:], None) == read(log, 3, 6)
+    assert (VALUES[:2], None) == read(log, 0, 2)
+    assert (VALUES[:2], CorruptMessage) == (read(log)[0], type(read(log)[1]))
+
+
+@pytest.mark.parametrize(
+    "records_bytes", [b"\x04\x00\x00\x00\x01", b"", b"\x80\x80\x80\x80\x80\x80"]
+)
+def test_a_batch_that_does_not_decode_is_damage(records_bytes: bytes) -> None:
+    """Its checksum is right and its records are not: told with file and byte."""
+    bad = pack_batch(BATCH_HEADER.unpack(BATCHES[1]), records_bytes)
+    home = home_with([BATCHES[0], bad, BATCHES[2]])
+
+    values, error = whole(home)
+
+    assert VALUES[:1] == values
+    assert isinstance(error, CorruptMessage)
+    assert (f"{home.path}/{name_of(0)}", SIZE) == (error.path, error.position)
+
+
+def test_a_batch_of_an_unknown_codec_is_damage() -> None:
+    """As one that does not decode; batches behind it can be read."""
+    header = BATCH_HEADER.unpack(BATCHES[1])._replace(attributes=6)
+    home = home_with([BATCHES[0], pack_batch(header, BATCHES[1][61:]), BATCHES[2]])
+
+    values, error = whole(home)
+
+    assert (VALUES[:1], SIZE) == (values, getattr(error, "position", None))
+    assert ([VALUES[2]], None) == read(home.read_only("t-0"), 2, 3)
+
+
+class FirstGlance:
+    """A disk on which the first look at a file shows the fourth batch only in part.
+
+    So it may look beside a writer: bytes of one write need not be seen all at once.
+    """
+
+    def __init__(self, fs: Any) -> None:
+        self._fs = fs
+        self._seen: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._fs, name)
+
+    def open(self, path: str, mode: str = "r") -> Any:
+        """Open a file whose first large read is not yet whole."""
+        return _HalfSeenFile(self._fs.open(path, mode), path, self._seen)
+
+
+class _HalfSeenFile:
+    def __init__(self, file: Any, path: str, seen: set[str]) -> None:
+        self._file = file
+        self._path = path
+        self._seen = seen
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def pread_into(self, buffer: Any, position: int) -> int:
+        count: int = self._file.pread_into(buffer, position)
+        if self._path not in self._seen:
+            self._seen.add(self._path)
+            buffer[3 * SIZE + 65 : 3 * SIZE + 70] = bytes(5)
+        return count
+
+
+@pytest.mark.parametrize("bounds", [(0, 6), (0, 4), ()])
+def test_a_bad_batch_is_read_once_more(bounds: tuple[int, ...]) -> None:
+    """What is whole at the second look is no damage, in the log or at its end."""
+    fs: Any = FirstGlance(home_with(BATCHES, watermark=6).fs)
+
+    found = read(open_read_only("/data/t-0", fs=fs), *bounds)
+
+    assert (VALUES[: bounds[1] if bounds else 6], None) == found

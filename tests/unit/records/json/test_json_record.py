@@ -1,0 +1,204 @@
+"""A record as JSON: the one form that every command prints and reads."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.errors import InvalidArgument
+from tidelog.records.batch import TimestampType
+from tidelog.records.json.json_record import (
+    Encoding,
+    NewRecord,
+    NotText,
+    bytes_from_text,
+    has_members_of_a_record,
+    record_as_json,
+    record_from_json,
+)
+from tidelog.records.record import Record
+
+if TYPE_CHECKING:
+    from tidelog.records.record import Header
+
+MEMBERS = ["topic", "partition", "offset", "timestamp", "timestampType", "key", "value"]
+
+
+def make(
+    key: bytes | None = b"k", value: bytes | None = b"v", headers: tuple[Header, ...] = ()
+) -> Record:
+    """Return a record at offset 7."""
+    return Record(7, 5, TimestampType.CREATE_TIME, key, value, headers, 3, -1)
+
+
+def test_the_members_stand_in_one_order() -> None:
+    """As the docs have it, in every command."""
+    line = record_as_json("t", 2, make(headers=(("h", b"x"), ("n", None))), Encoding.UTF8)
+
+    assert line == (
+        '{"topic": "t", "partition": 2, "offset": 7, "timestamp": 5, "timestampType": "CreateTime",'
+        ' "key": "k", "value": "v", "headers": [["h", "x"], ["n", null]], "leaderEpoch": 3}'
+    )
+    assert [*MEMBERS, "headers", "leaderEpoch"] == list(json.loads(line))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (TimestampType.CREATE_TIME, "CreateTime"),
+        (TimestampType.LOG_APPEND_TIME, "LogAppendTime"),
+        (TimestampType.NO_TIMESTAMP_TYPE, "NoTimestampType"),
+    ],
+)
+def test_timestamp_types_have_kafkas_names(kind: TimestampType, name: str) -> None:
+    """Not their numbers."""
+    line = record_as_json("t", 0, make()._replace(timestamp_type=kind), Encoding.UTF8)
+
+    assert name == json.loads(line)["timestampType"]
+
+
+def test_null_is_no_empty_text() -> None:
+    """A null key, value or leader epoch stays null; an empty one stays empty."""
+    found = json.loads(
+        record_as_json("t", 0, make(None, b"")._replace(leader_epoch=None), Encoding.BASE64)
+    )
+
+    assert (found["key"], found["value"], found["leaderEpoch"]) == (None, "", None)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        (Encoding.UTF8, "ü\n\0☃"),
+        (Encoding.BASE64, "w7wKAOKYgw=="),
+        (Encoding.HEX, "c3bc0a00e29883"),
+    ],
+)
+def test_bytes_are_text_in_the_chosen_encoding(encoding: Encoding, text: str) -> None:
+    """One record a line, whatever line ends are in it."""
+    line = record_as_json("t", 0, make(value="ü\n\0☃".encode()), encoding)
+
+    assert "\n" not in line
+    assert text == json.loads(line)["value"]
+
+
+@pytest.mark.parametrize(
+    ("record", "part"),
+    [
+        (make(key=b"\xff"), "key"),
+        (make(value=b"a\xed\xa0\x80"), "value"),
+        (make(headers=(("a", b"ok"), ("b", b"\xc3"))), "header 'b'"),
+    ],
+)
+def test_bytes_that_are_no_utf8_are_refused(record: Record, part: str) -> None:
+    """Never altered: the error says which offset, which part, and what to use."""
+    with pytest.raises(NotText, match=rf"{part} at offset 7 .*base64"):
+        record_as_json("t", 0, record, Encoding.UTF8)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("{}", NewRecord(None, None)),
+        ('{"value": null}', NewRecord(None, None)),
+        ('{"key": "", "value": "ü\\n"}', NewRecord(b"", "ü\n".encode())),
+        ('{"value":"a","timestamp":-1,"partition":0}', NewRecord(None, b"a", (), -1, 0)),
+        ('{"timestamp":9223372036854775807}', NewRecord(None, None, (), 2**63 - 1)),
+        ('{"headers":[["h","x"],["h",null]]}', NewRecord(None, None, (("h", b"x"), ("h", None)))),
+        ('{"headers":[["",""]]}', NewRecord(None, None, (("", b""),))),
+        ('{"headers":null,"timestamp":null,"partition":null}', NewRecord(None, None)),
+        (' {"value" : "a"} \r\n', NewRecord(None, b"a")),
+    ],
+)
+def test_a_line_is_a_record_to_append(line: str, expected: NewRecord) -> None:
+    """Every member may be left out."""
+    assert expected == record_from_json(line, Encoding.UTF8)
+    assert expected == record_from_json(line.encode(), Encoding.UTF8)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("", "not JSON"),
+        ("hello", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("[]", "not a JSON object"),
+        ("null", "not a JSON object"),
+        ('{"offset": 1, "value": "a"}', "unknown member offset"),
+        ('{"value": 5}', "value is neither text nor null"),
+        ('{"key": {"a": 1}}', "key is neither text nor null"),
+        ('{"value": "\\ud800"}', "value is no utf8"),
+        ('{"timestamp": "5"}', "timestamp is no whole number"),
+        ('{"timestamp": 1.5}', "timestamp is no whole number"),
+        ('{"timestamp": true}', "timestamp is no whole number"),
+        ('{"timestamp": -2}', "timestamp is no whole number"),
+        ('{"timestamp": 9223372036854775808}', "timestamp is no whole number"),
+        ('{"partition": -1}', "partition is no whole number"),
+        ('{"partition": 2147483648}', "partition is no whole number"),
+        ('{"headers": {}}', "headers is no list"),
+        ('{"headers": [["a"]]}', "a header is no list of name and value"),
+        ('{"headers": [[null, "a"]]}', "a header is no list of name and value"),
+        ('{"headers": [["a", 1]]}', "header 'a' is neither text nor null"),
+        ('{"headers": [["\\udfff", null]]}', "name of a header is no utf8"),
+    ],
+)
+def test_a_line_that_is_no_record_says_why(line: str | bytes, why: str) -> None:
+    """Nothing is guessed: numbers are no text, unknown members are errors."""
+    with pytest.raises(InvalidArgument, match=why):
+        record_from_json(line, Encoding.UTF8)
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [("a", Encoding.BASE64), ("YQ==\n", Encoding.BASE64), ("ü", Encoding.BASE64),
+     ("abc", Encoding.HEX), ("zz", Encoding.HEX)],
+)  # fmt: skip
+def test_text_that_is_not_so_encoded_is_refused(text: str, encoding: Encoding) -> None:
+    """Strictly: what is read is what was meant."""
+    with pytest.raises(InvalidArgument, match=f"the value is no {encoding}"):
+        bytes_from_text(text, encoding, "value")
+
+
+@given(
+    key=st.none() | st.binary(max_size=20),
+    value=st.none() | st.binary(max_size=20),
+    headers=st.lists(
+        st.tuples(st.text(st.characters(codec="utf-8"), max_size=5), st.none() | st.binary()),
+        max_size=3,
+    ),
+    encoding=st.sampled_from([Encoding.BASE64, Encoding.HEX]),
+)
+def test_what_is_printed_can_be_appended(
+    key: bytes | None,
+    value: bytes | None,
+    headers: list[tuple[str, bytes | None]],
+    encoding: Encoding,
+) -> None:
+    """The members that a record to append has survive the round trip, to the byte."""
+    printed = json.loads(record_as_json("t", 4, make(key, value, tuple(headers)), encoding))
+    wanted = ("key", "value", "headers", "timestamp", "partition")
+    line = json.dumps({name: printed[name] for name in wanted})
+
+    assert NewRecord(key, value, tuple(headers), 5, 4) == record_from_json(line, encoding)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('{"key": "a"}', True),
+        ('{"value": 5}', True),
+        ("{}", False),
+        ('{"value": "a", "user": 1}', False),
+        ('"value"', False),
+        ('{"value"', False),
+        ("", False),
+    ],
+)
+def test_a_record_is_told_from_text_by_its_members(line: str, *, expected: bool) -> None:
+    """An object with members of a record, and no others: then what is wrong in it is an error."""
+    assert expected is has_members_of_a_record(line)

@@ -1,0 +1,145 @@
+"""Large batches decoded in parts."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tidelog.codec.compression import Codec, compress
+from tidelog.errors import CorruptMessage, InvalidRecord, MessageTooLarge
+from tidelog.kernels.runtime.gate import force
+from tidelog.records.batch import BATCH_HEADER
+from tidelog.records.bounded_decode import decode_bounded
+from tidelog.records.builder import build_batch, pack_batch
+from tidelog.records.memory import walk
+from tidelog.records.record_columns import decode_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.records.record import Record
+
+CODECS = list(Codec)
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "kernels"])
+def either(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run without kernels, and with them."""
+    force(request.param)
+    yield
+    force(None)
+
+
+def batch(count: int, codec: Codec, base_offset: int = 0, size: int = 50) -> bytes:
+    records = [
+        (n, b"%d" % n, bytes(n % size) if n % 3 else None, ((f"h{n}", b"x"),) * (n % 2))
+        for n in range(count)
+    ]
+    return build_batch(records, base_offset=base_offset, codec=codec)
+
+
+def whole(data: bytes) -> list[Record]:
+    groups = decode_groups(data, walk(data).batches)
+    return [record for group in groups for record in group.records()]
+
+
+def in_parts(data: bytes, **bounds: int) -> list[Record]:
+    groups = decode_bounded(data, walk(data).batches, **bounds)
+    return [record for group in groups for record in group.records()]
+
+
+@pytest.mark.usefixtures("either")
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("window_bytes", [1, 40, 1000])
+def test_parts_hold_the_records_of_the_whole(codec: Codec, window_bytes: int) -> None:
+    """Whatever the codec and the window, and also where a record is larger than it."""
+    data = batch(3, codec) + batch(100, codec, 3) + batch(5, codec, 103) + batch(80, codec, 108)
+
+    assert in_parts(data, group_bytes=window_bytes, large_bytes=500) == whole(data)
+
+
+@pytest.mark.usefixtures("either")
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_batch_that_does_not_hold_what_it_says_is_invalid(codec: Codec) -> None:
+    """A record too many or too few, in a batch decoded in parts as in one decoded whole."""
+    data = batch(100, codec)
+    header = BATCH_HEADER.unpack(data)
+    for count in (1, 50, 99, 101, 200):
+        altered = pack_batch(
+            header._replace(records_count=count, last_offset_delta=count - 1),
+            data[BATCH_HEADER.size :],
+        )
+        with pytest.raises(InvalidRecord):
+            whole(altered)
+        with pytest.raises(InvalidRecord):
+            in_parts(altered, group_bytes=64, large_bytes=100)
+
+
+@pytest.mark.parametrize("at", range(500, 1000, 70))
+def test_damage_is_told_with_the_batchs_position(at: int) -> None:
+    """What was before it in the batch has come."""
+    first = batch(10, Codec.NONE)
+    plain = bytearray(batch(100, Codec.NONE, 10, size=1)[BATCH_HEADER.size :])
+    plain[at : at + 20] = bytes([255] * 20)
+    header = BATCH_HEADER.unpack(batch(100, Codec.GZIP, 10))
+    data = first + pack_batch(header, compress(Codec.GZIP, bytes(plain)))
+    seen: list[int] = []
+
+    with pytest.raises(InvalidRecord) as raised:
+        seen.extend(
+            offset
+            for group in decode_bounded(data, walk(data).batches, group_bytes=64, large_bytes=300)
+            for offset in group.offset.tolist()
+        )
+
+    assert raised.value.position == len(first)
+    assert seen == list(range(len(seen)))
+    assert len(seen) > 30
+
+
+def test_a_stream_that_is_cut_is_damage() -> None:
+    """Also after records that were whole."""
+    header = BATCH_HEADER.unpack(batch(100, Codec.GZIP))
+    packed = batch(100, Codec.GZIP)[BATCH_HEADER.size : -10]
+
+    with pytest.raises(CorruptMessage, match="cut short"):
+        in_parts(pack_batch(header, packed), group_bytes=64, large_bytes=100)
+
+
+def test_the_limit_holds_for_a_record() -> None:
+    """Not for a batch, which may give any number of records."""
+    data = batch(200, Codec.ZSTD)
+
+    assert len(in_parts(data, group_bytes=64, large_bytes=100, limit=100)) == 200
+    with pytest.raises(MessageTooLarge):
+        in_parts(data, group_bytes=64, large_bytes=100, limit=40)
+
+
+def test_memory_follows_the_window_not_the_batch() -> None:
+    """A batch of 64 MB in some kilobytes takes a few windows."""
+    record = (0, None, bytes(1 << 16), ())
+    data = build_batch([record] * 1024, codec=Codec.ZSTD)
+    batches = walk(data).batches
+    tracemalloc.start()
+
+    count = sum(
+        len(group)
+        for group in decode_bounded(data, batches, group_bytes=1 << 18, large_bytes=1 << 20)
+    )
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert count == 1024
+    assert peak < 8 << 20
+
+
+def test_nothing_is_decoded_of_a_batch_without_records() -> None:
+    """As when decoded whole."""
+    header = BATCH_HEADER.unpack(batch(100, Codec.GZIP))
+    data = pack_batch(header._replace(records_count=0), bytes(5000))
+
+    assert in_parts(data, group_bytes=64, large_bytes=100) == whole(data) == []
+    assert np.sum(walk(data).batches.records_count) == 0

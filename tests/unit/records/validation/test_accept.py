@@ -1,0 +1,91 @@
+"""The short way into a log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tidelog.codec.compression import Codec
+from tidelog.kernels.runtime import gate
+from tidelog.records.batch import TimestampType
+from tidelog.records.builder import build_batch
+from tidelog.records.validation.accept import accept
+from tidelog.records.validation.analyze import analyze
+from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.records.validation.validate import LeaderPolicy, validate_for_leader
+
+NOW = 1_700_000_000_000
+HOUR = 3_600_000
+RECORDS = [(NOW + i % 3, b"key%d" % i, b"value", (("h", b"x"),)) for i in range(10)]
+DATA = build_batch(RECORDS)
+
+pytestmark = pytest.mark.usefixtures("kernels")
+
+
+def accepted(data: Any = DATA, policy: LeaderPolicy | None = None, limit: int = 10_000) -> Any:
+    return accept(data, policy=policy or LeaderPolicy(), max_batch_bytes=limit, now_ms=NOW)
+
+
+def test_the_short_way_leads_where_the_long_one_does() -> None:
+    """The same bytes with the same headers."""
+    analyzed = analyze(
+        DATA,
+        origin=AppendOrigin.CLIENT,
+        leader_epoch=6,
+        max_batch_bytes=10_000,
+        are_offsets_given=False,
+    )
+    long = validate_for_leader(
+        DATA, analyzed, config=LeaderPolicy(), first_offset=100, leader_epoch=6, now_ms=NOW
+    )
+
+    data, batches, row = accepted().place(100, 6)
+
+    assert data == long.data
+    assert np.array_equal(batches.array, long.batches.array)
+    assert row == batches.row(0)
+
+
+def test_the_callers_bytes_stay_as_they_are() -> None:
+    """Offsets go into a copy; a batch may be placed again."""
+    data = bytearray(DATA)
+    found = accepted(data)
+
+    placed = found.place(100, 6).data, found.place(100, 6).data
+
+    assert data == DATA
+    assert placed[0] == placed[1]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        LeaderPolicy(codec=Codec.LZ4),
+        LeaderPolicy(timestamp_type=TimestampType.LOG_APPEND_TIME),
+        LeaderPolicy(timestamp_before_max_ms=HOUR, timestamp_after_max_ms=1),
+    ],
+    ids=["another codec", "append time", "a timestamp too late"],
+)
+def test_a_batch_that_has_to_change_or_to_be_refused_is_not_accepted(policy: LeaderPolicy) -> None:
+    """Plain code builds it anew, or says what is wrong."""
+    assert accepted(policy=policy) is None
+
+
+def test_a_topic_without_codec_takes_plain_batches_as_they_are() -> None:
+    """As does one that keeps the producer's."""
+    assert accepted(policy=LeaderPolicy(codec=Codec.NONE)) is not None
+
+
+def test_a_batch_over_the_limit_is_not_accepted() -> None:
+    """Its whole size counts."""
+    assert accepted(limit=len(DATA)) is not None
+    assert accepted(limit=len(DATA) - 1) is None
+
+
+def test_without_kernels_nothing_is_accepted_at_once() -> None:
+    """Plain code would do the same work a second time."""
+    gate.force(False)
+
+    assert accepted() is None

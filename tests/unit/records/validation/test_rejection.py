@@ -1,0 +1,16 @@
+"""Counters of refused appends."""
+
+from __future__ import annotations
+
+from tidelog.records.validation.rejection import Rejection
+
+
+def test_counters_have_kafkas_names() -> None:
+    """With PerSec behind, the names are those of Kafka's metrics."""
+    assert {kind.value for kind in Rejection} == {
+        "BytesRejected",
+        "InvalidMessageCrcRecords",
+        "InvalidMagicNumberRecords",
+        "InvalidOffsetOrSequenceRecords",
+        "NoKeyCompactedTopicRecords",
+    }

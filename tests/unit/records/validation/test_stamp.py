@@ -1,0 +1,87 @@
+"""What a leader writes into headers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tidelog.errors import InvalidArgument
+from tidelog.records.batch import BATCH_HEADER, BatchFlags, TimestampType
+from tidelog.records.builder import build_batch, pack_batch
+from tidelog.records.memory import walk
+from tidelog.records.validation.stamp import stamp_append_time, stamp_in_place, stamp_offsets
+from tidelog.testing.old_batches import build_old
+
+BATCH = build_batch([(10, b"k", b"v", ()), (20, b"k", b"v", ())])
+PAIR = BATCH + build_batch([(30, b"k", b"v", ())], last_offset=4)
+APPEND = TimestampType.LOG_APPEND_TIME
+
+
+@pytest.mark.usefixtures("engine")
+def test_offsets_follow_each_other_and_spare_the_crc() -> None:
+    """Each batch keeps its span of offsets; only twelve bytes of it change."""
+    data = bytearray(PAIR)
+    batches = walk(data).batches
+
+    next_offset = stamp_offsets(data, batches, 2**40, 7)
+
+    again = walk(data, check_crc=True)
+    assert next_offset == 2**40 + 7
+    assert again.batches.base_offset.tolist() == [2**40, 2**40 + 2]
+    assert again.batches.leader_epoch.tolist() == [7, 7]
+    assert again.error is None
+    assert np.array_equal(again.batches.array, batches.array)
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize(
+    "bad",
+    [
+        build_old(1, [(1, b"k", b"v")]),
+        pack_batch(BATCH_HEADER.unpack(BATCH)._replace(last_offset_delta=-3), BATCH[61:]),
+    ],
+    ids=["old", "no offsets"],
+)
+def test_a_batch_that_cannot_be_stamped_changes_nothing(bad: bytes) -> None:
+    """Old formats and batches without offsets are refused before a byte is written."""
+    data = bytearray(BATCH + bad)
+
+    with pytest.raises(InvalidArgument):
+        stamp_offsets(data, walk(data).batches, 100, 1)
+
+    assert bytes(data) == BATCH + bad
+
+
+def test_the_append_time_takes_a_new_crc() -> None:
+    """Type and greatest timestamp lie inside the CRC."""
+    data = bytearray(PAIR)
+    batches = walk(data).batches
+
+    stamp_append_time(data, batches, 99)
+
+    again = walk(data, check_crc=True)
+    assert (again.error, again.batches.max_timestamp.tolist()) == (None, [99, 99])
+    assert again.batches.is_log_append_time.all()
+    assert np.array_equal(again.batches.array, batches.array)
+
+
+def test_only_known_flags_survive_a_new_type() -> None:
+    """A change of type clears bits that mean nothing, and keeps the others."""
+    kept = BatchFlags.TRANSACTIONAL | BatchFlags.DELETE_HORIZON
+    header = BATCH_HEADER.unpack(BATCH)._replace(attributes=0x7F80 | kept)
+    data = bytearray(pack_batch(header, BATCH[61:]))
+    row = walk(data).batches.array[:, 0].tolist()
+
+    stamp_in_place(data, row, APPEND, 99)
+
+    expected = kept | BatchFlags.LOG_APPEND_TIME
+    assert BATCH_HEADER.unpack(data).attributes == row[6] == expected
+
+
+def test_nothing_new_changes_no_byte() -> None:
+    """The same fields written again are the same bytes."""
+    data = bytearray(BATCH)
+
+    stamp_in_place(data, walk(data).batches.array[:, 0].tolist(), TimestampType.CREATE_TIME, 20)
+
+    assert bytes(data) == BATCH

@@ -1,0 +1,485 @@
+"""What a leader accepts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tidelog.codec.compression import Codec
+from tidelog.config.log_config import LogConfig
+from tidelog.errors import (
+    CorruptMessage,
+    InvalidArgument,
+    InvalidRecord,
+    InvalidTimestamp,
+)
+from tidelog.records.batch import BATCH_HEADER, TimestampType
+from tidelog.records.builder import build_batch, pack_batch
+from tidelog.records.control import build_marker, read_marker
+from tidelog.records.memory import walk
+from tidelog.records.record import Record, write_record
+from tidelog.records.record_columns import iterate
+from tidelog.records.validation.analyze import analyze
+from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.records.validation.rejection import Rejection
+from tidelog.records.validation.validate import LeaderPolicy, ValidatedRecords, validate_for_leader
+from tidelog.testing.old_batches import build_entry, build_old
+
+NOW = 1_700_000_000_000
+HOUR = 3_600_000
+CREATE, APPEND = TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME
+CLIENT, STAGED = AppendOrigin.CLIENT, AppendOrigin.STAGED
+RECORDS = [(NOW + i % 3, b"key%d" % i, b"value", (("h", b"x"),)) for i in range(10)]
+OLD = [(NOW + 5, b"a", b"1"), (NOW, b"b", None)]
+PRODUCER = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 4}
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+def accepted(
+    data: bytes, policy: LeaderPolicy | LogConfig | None = None, **changes: Any
+) -> ValidatedRecords:
+    origin = changes.pop("origin", CLIENT)
+    analyzed = analyze(
+        data, origin=origin, leader_epoch=6, max_batch_bytes=None, are_offsets_given=False
+    )
+    options = {"first_offset": 100, "leader_epoch": 6, "now_ms": NOW, "origin": origin}
+    config = LeaderPolicy() if policy is None else policy
+    return validate_for_leader(data, analyzed, config=config, **{**options, **changes})
+
+
+def stored(found: ValidatedRecords) -> list[Record]:
+    """Read what would be written, after checking that it is whole and as described."""
+    again = walk(found.data, check_crc=True)
+    assert again.error is None
+    assert np.array_equal(again.batches.array, found.batches.array)
+    assert set(again.batches.leader_epoch.tolist()) <= {6}
+    return list(iterate(found.data, again.batches))
+
+
+def repacked(data: bytes, **fields: Any) -> bytes:
+    header = BATCH_HEADER.unpack(data)._replace(**fields)
+    return pack_batch(header, data[BATCH_HEADER.size :])
+
+
+@pytest.mark.parametrize("source", Codec)
+@pytest.mark.parametrize("target", [None, *Codec])
+@pytest.mark.parametrize("kind", [CREATE, APPEND])
+def test_records_get_offsets_and_keep_all_else(
+    source: Codec, target: Codec | None, kind: TimestampType
+) -> None:
+    """Offsets go on from the log's end; codec and timestamps follow the topic, bytes do not.
+
+    Scenario: LogValidatorTest.checkCompressed, LogValidatorTest.checkLogAppendTimeNonCompressed,
+    LogValidatorTest.checkLogAppendTimeWithRecompression,
+    LogValidatorTest.checkLogAppendTimeWithoutRecompression, LogValidatorTest.checkNonCompressed,
+    LogValidatorTest.checkRecompression, LogValidatorTest.testDifferentCodecCausesRecompression,
+    LogValidatorTest.testRelativeOffsetAssignmentCompressedV2,
+    LogValidatorTest.testRelativeOffsetAssignmentNonCompressedV2
+    """
+    data = build_batch(RECORDS, codec=source, transactional=True, **PRODUCER)
+
+    found = accepted(data, LeaderPolicy(codec=target, timestamp_type=kind))
+
+    records = stored(found)
+    times = [NOW] * 10 if kind is APPEND else [record[0] for record in RECORDS]
+    assert [(r.offset, r.timestamp, r.timestamp_type) for r in records] == [
+        (100 + i, times[i], kind) for i in range(10)
+    ]
+    assert [(r.key, r.value, r.headers) for r in records] == [record[1:] for record in RECORDS]
+    assert [r.sequence for r in records] == list(range(4, 14))
+    assert found.batches.is_transactional.all()
+    assert found.batches.codec.item() == (source if target is None else target)
+    assert found.next_offset == 110
+    assert found.max_timestamp == (NOW if kind is APPEND else NOW + 2)
+    assert found.log_append_time == (NOW if kind is APPEND else -1)
+    assert found.are_sizes_changed == (target not in {None, source})
+
+
+def test_another_level_does_not_recompress() -> None:
+    """The codec is the topic's already; its level counts only where batches are made anew.
+
+    Scenario: LogValidatorTest.testDifferentLevelDoesNotCauseRecompression
+    """
+    data = build_batch(RECORDS, codec=Codec.GZIP, level=1)
+
+    found = accepted(data, LeaderPolicy(codec=Codec.GZIP, level=9))
+
+    assert bytes(found.data)[BATCH_HEADER.size :] == data[BATCH_HEADER.size :]
+    assert not found.are_sizes_changed
+
+
+def test_the_callers_bytes_stay_as_they_are() -> None:
+    """Stamping happens in a copy."""
+    data = bytearray(build_batch(RECORDS))
+    before = bytes(data)
+
+    accepted(data)
+
+    assert bytes(data) == before
+
+
+def test_a_bytearray_of_staged_batches_is_stamped_where_it_lies() -> None:
+    """Nobody else needs it any more; other bytes, and one with more behind, are copied."""
+    staged = build_batch(RECORDS) * 2
+    given = bytearray(staged)
+    longer = bytearray(staged + b"more")
+
+    found = accepted(given, origin=STAGED)
+    others = accepted(staged, origin=STAGED), accepted(longer, origin=STAGED)
+
+    assert found.data is given
+    assert [other.data for other in others] == [given, given]
+    assert longer == staged + b"more"
+
+
+def test_an_unchanged_timestamp_keeps_the_crc() -> None:
+    """Offset and epoch lie outside the CRC."""
+    data = build_batch(RECORDS)
+
+    assert BATCH_HEADER.unpack(accepted(data).data).crc == BATCH_HEADER.unpack(data).crc
+
+
+def test_a_wrong_greatest_timestamp_is_put_right() -> None:
+    """The leader trusts the records, not the header."""
+    data = repacked(build_batch(RECORDS), max_timestamp=5)
+
+    found = accepted(data)
+
+    assert found.max_timestamp == found.batches.max_timestamp.item() == NOW + 2
+    stored(found)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"last_offset_delta": -1},
+        {"last_offset_delta": 20},
+        {"records_count": 0},
+        {"records_count": -5, "last_offset_delta": -6},
+        {"attributes": 0x20},
+        {"producer_id": 3},
+    ],
+    ids=str,
+)
+def test_a_client_batch_that_contradicts_itself_is_invalid(fields: dict[str, int]) -> None:
+    """Count and offsets agree, there are records, no control bit, and a producer has a sequence.
+
+    Scenario: LogValidatorTest.checkInvalidSequence,
+    LogValidatorTest.testBatchWithoutRecordsNotAllowed,
+    LogValidatorTest.testInconsistentCountAndOffset,
+    LogValidatorTest.testNonIncreasingOffsetRecordBatchHasMetricsLogged
+    """
+    seen: list[tuple[Rejection, int]] = []
+    data = repacked(build_batch(RECORDS), **fields)
+
+    with pytest.raises(InvalidRecord):
+        accepted(data, on_rejected=lambda *a: seen.append(a))
+
+    assert seen == [(Rejection.INVALID_OFFSET_OR_SEQUENCE, 1)]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_a_count_that_is_not_the_records_is_invalid(codec: Codec) -> None:
+    """A batch that claims more records than its bytes hold, or fewer, is refused.
+
+    Scenario: LogValidatorTest.testRecordBatchWithCountOverrides,
+    LogValidatorTest.testUnmatchedNumberOfRecords
+    """
+    data = build_batch(RECORDS, codec=codec)
+
+    for count in (9, 11):
+        with pytest.raises(InvalidRecord):
+            accepted(repacked(data, records_count=count, last_offset_delta=count - 1))
+
+
+@pytest.mark.parametrize(
+    "data", [build_batch(RECORDS) * 2, build_old(1, OLD, codec=Codec.GZIP) * 2]
+)
+def test_an_append_holds_one_batch(data: bytes) -> None:
+    """Of batches of magic 2, and of compressed ones, exactly one may come at a time.
+
+    Scenario: LogValidatorTest.checkAllowMultiBatch, LogValidatorTest.checkOnlyOneBatch
+    """
+    with pytest.raises(InvalidRecord):
+        accepted(data)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_records_of_a_compacted_topic_need_keys(codec: Codec) -> None:
+    """Null keys are refused, each is listed and three are shown; empty keys are fine.
+
+    Scenario: LogValidatorTest.checkNoKeyCompactedTopic,
+    LogValidatorTest.testInvalidRecordExceptionHasBatchIndex,
+    UnifiedLogTest.testCompactedTopicConstraints
+    """
+    keys = [b"", None, b"k", None, None, None]
+    data = build_batch([(NOW, key, b"v", ()) for key in keys], codec=codec)
+    seen: list[tuple[Rejection, int]] = []
+    policy = LeaderPolicy(needs_keys=True)
+
+    with pytest.raises(InvalidRecord) as caught:
+        accepted(data, policy, on_rejected=lambda *a: seen.append(a))
+
+    assert [index for index, _ in caught.value.record_errors] == [1, 3, 4, 5]
+    assert str(caught.value).count("no key") == 3
+    assert seen == [(Rejection.NO_KEY_COMPACTED_TOPIC, 4)]
+    accepted(data)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "is_fine"),
+    [
+        (NOW - 1000, True),
+        (NOW - 1001, False),
+        (NOW + HOUR, True),
+        (NOW + HOUR + 1, False),
+        (-1, True),
+    ],
+)
+def test_timestamps_have_limits(timestamp: int, is_fine: bool) -> None:
+    """A timestamp too far from now is refused; none at all is not.
+
+    Scenario: LogValidatorTest.testInvalidCreateTimeCompressedV2,
+    LogValidatorTest.testInvalidCreateTimeNonCompressedV2,
+    LogValidatorTest.testRecordWithFutureTimestampIsRejected,
+    LogValidatorTest.testRecordWithPastTimestampIsRejected
+    """
+    data = build_batch([(NOW, b"k", b"v", ()), (timestamp, b"k", b"v", ())])
+    policy = LeaderPolicy(timestamp_before_max_ms=1000)
+
+    if is_fine:
+        assert stored(accepted(data, policy))[1].timestamp == timestamp
+    else:
+        with pytest.raises(InvalidTimestamp) as caught:
+            accepted(data, policy)
+        assert [index for index, _ in caught.value.record_errors] == [1]
+
+
+def test_limits_do_not_matter_with_log_append_time() -> None:
+    """Where the leader gives the time, the producer's may be any."""
+    data = build_batch([(NOW + 2 * HOUR, b"k", b"v", ())])
+
+    assert stored(accepted(data, LeaderPolicy(timestamp_type=APPEND)))[0].timestamp == NOW
+
+
+def test_a_bad_timestamp_outranks_a_missing_key() -> None:
+    """If any record fails for its timestamp, the append fails for it; all are listed.
+
+    Scenario: LogValidatorTest.testBatchWithInvalidRecordsAndInvalidTimestamp,
+    LogValidatorTest.testInvalidTimestampExceptionHasBatchIndex
+    """
+    data = build_batch([(NOW, None, b"", ()), (NOW + 2 * HOUR, b"k", b"", ())])
+
+    with pytest.raises(InvalidTimestamp) as caught:
+        accepted(data, LeaderPolicy(needs_keys=True))
+
+    assert [index for index, _ in caught.value.record_errors] == [0, 1]
+
+
+def test_a_producer_must_not_claim_log_append_time() -> None:
+    """On a LogAppendTime topic a batch flagged so is refused."""
+    data = build_batch(RECORDS, timestamp_type=APPEND, max_timestamp=NOW)
+
+    with pytest.raises(InvalidTimestamp) as caught:
+        accepted(data, LeaderPolicy(timestamp_type=APPEND))
+
+    assert len(caught.value.record_errors) == len(RECORDS)
+
+
+def test_a_claimed_append_time_within_limits_becomes_create_time() -> None:
+    """On a CreateTime topic Kafka accepts such a batch and clears its flag."""
+    data = build_batch(RECORDS, timestamp_type=APPEND, max_timestamp=NOW + 77)
+
+    found = accepted(data)
+
+    assert found.batches.max_timestamp.item() == NOW + 77
+    assert {record.timestamp_type for record in stored(found)} == {CREATE}
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_offsets_are_always_dense(codec: Codec) -> None:
+    """A client batch whose offset deltas are not 0, 1, 2 … is numbered anew.
+
+    Scenario: LogValidatorTest.testValidationOfBatchesWithNonSequentialInnerOffsets
+    """
+    body = bytearray()
+    for delta in (0, 0, 2):
+        write_record(body, 0, delta, key=b"k%d" % delta, value=b"v")
+    header = BATCH_HEADER.unpack(build_batch(RECORDS[:3]))
+    plain = pack_batch(header._replace(attributes=0), body)
+
+    found = accepted(plain, LeaderPolicy(codec=codec))
+
+    assert [record.offset for record in stored(found)] == [100, 101, 102]
+    assert found.are_sizes_changed
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("source", [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
+@pytest.mark.parametrize("target", [None, Codec.NONE, Codec.ZSTD])
+def test_old_batches_become_one_of_magic_2(magic: int, source: Codec, target: Codec | None) -> None:
+    """Whatever came as magic 0 or 1 is stored as one batch of magic 2.
+
+    Scenario: LogValidatorTest.checkCreateTimeUpConversionFromV0,
+    LogValidatorTest.testAbsoluteOffsetAssignmentCompressed,
+    LogValidatorTest.testAbsoluteOffsetAssignmentNonCompressed,
+    LogValidatorTest.testCreateTimeUpConversionV1ToV2,
+    LogValidatorTest.testOffsetAssignmentAfterUpConversionV0ToV2Compressed,
+    LogValidatorTest.testOffsetAssignmentAfterUpConversionV0ToV2NonCompressed,
+    LogValidatorTest.testOffsetAssignmentAfterUpConversionV1ToV2Compressed,
+    LogValidatorTest.testOffsetAssignmentAfterUpConversionV1ToV2NonCompressed,
+    LogValidatorTest.testRelativeOffsetAssignmentCompressedV1,
+    LogValidatorTest.testRelativeOffsetAssignmentNonCompressedV1
+    """
+    found = accepted(build_old(magic, OLD, codec=source), LeaderPolicy(codec=target))
+
+    records = stored(found)
+    assert found.batches.magic.tolist() == [2]
+    assert found.batches.codec.item() == (source if target is None else target)
+    times = [-1, -1] if magic == 0 else [NOW + 5, NOW]
+    assert [(r.offset, r.timestamp, r.key, r.value) for r in records] == [
+        (100 + i, times[i], *OLD[i][1:]) for i in range(2)
+    ]
+    assert found.max_timestamp == max(times)
+    assert found.are_sizes_changed
+
+
+def test_magics_may_not_be_mixed() -> None:
+    """All batches of an append have the magic of the first.
+
+    Scenario: LogValidatorTest.checkMismatchMagic
+    """
+    seen: list[tuple[Rejection, int]] = []
+
+    with pytest.raises(InvalidRecord):
+        accepted(build_old(0, OLD) + build_old(1, OLD), on_rejected=lambda *a: seen.append(a))
+
+    assert seen == [(Rejection.INVALID_MAGIC_NUMBER, 1)]
+
+
+def wrapped(inner: bytes) -> bytes:
+    from tidelog.codec.compression import compress
+
+    record = NOW, None, compress(Codec.GZIP, inner, magic=1)
+    return build_entry(1, 1, record, codec=Codec.GZIP)
+
+
+def test_inner_records_are_of_the_wrappers_magic() -> None:
+    """A leader refuses what old brokers could write (KAFKA-4298)."""
+    seen: list[tuple[Rejection, int]] = []
+
+    with pytest.raises(InvalidRecord) as caught:
+        accepted(
+            wrapped(build_entry(1, 0, OLD[0]) + build_entry(0, 1, OLD[1])),
+            on_rejected=lambda *a: seen.append(a),
+        )
+
+    assert [index for index, _ in caught.value.record_errors] == [1]
+    assert seen == [(Rejection.INVALID_MAGIC_NUMBER, 1)]
+
+
+def test_inner_checksums_are_checked() -> None:
+    """A wrong CRC of a record inside a wrapper is corruption.
+
+    Scenario: LogValidatorTest.checkInvalidChecksum
+    """
+    inner = bytearray(build_entry(1, 0, OLD[0]))
+    inner[-1] ^= 1
+
+    with pytest.raises(CorruptMessage):
+        accepted(wrapped(bytes(inner)))
+
+
+def test_old_records_are_held_to_the_same_rules() -> None:
+    """Keys and timestamps of old records count as those of new ones.
+
+    Scenario: LogValidatorTest.testInvalidCreateTimeCompressedV1,
+    LogValidatorTest.testInvalidCreateTimeNonCompressedV1
+    """
+    keyless = build_old(1, [(NOW, None, b"v")])
+    late = build_old(1, [(NOW + 2 * HOUR, b"k", b"v")], codec=Codec.GZIP)
+
+    with pytest.raises(InvalidRecord):
+        accepted(keyless, LeaderPolicy(needs_keys=True))
+    with pytest.raises(InvalidTimestamp):
+        accepted(late)
+
+
+@pytest.mark.parametrize("target", [None, Codec.ZSTD])
+def test_markers_are_never_compressed(target: Codec | None) -> None:
+    """A coordinator's marker stays as it is, whatever the topic's codec.
+
+    Scenario: LogValidatorTest.testControlRecordsNotCompressed
+    """
+    marker = build_marker(
+        producer_id=7, producer_epoch=1, coordinator_epoch=2, is_commit=True, timestamp=NOW
+    )
+
+    found = accepted(marker, LeaderPolicy(codec=target), origin=AppendOrigin.COORDINATOR)
+
+    assert found.batches.codec.item() == 0
+    assert read_marker(found.data, 0)[1].coordinator_epoch == 2
+    assert found.batches.base_offset.item() == 100
+
+
+@pytest.mark.parametrize("kind", [CREATE, APPEND])
+def test_staged_batches_are_only_stamped(kind: TimestampType) -> None:
+    """Batches that were validated before get consecutive offsets, several at once."""
+    batches = [build_batch(RECORDS[:3]), build_batch(RECORDS[3:], codec=Codec.ZSTD, **PRODUCER)]
+    data = b"".join(batches)
+
+    found = accepted(data, LeaderPolicy(timestamp_type=kind, codec=Codec.GZIP), origin=STAGED)
+
+    assert [record.offset for record in stored(found)] == list(range(100, 110))
+    assert found.batches.size.tolist() == [len(batch) for batch in batches]
+    assert found.max_timestamp == (NOW if kind is APPEND else NOW + 2)
+    crcs = [BATCH_HEADER.unpack(batch).crc for batch in batches]
+    assert (found.batches.crc.tolist() == crcs) is (kind is CREATE)
+
+
+@pytest.mark.parametrize(
+    "data", [build_old(1, OLD), repacked(build_batch(RECORDS), last_offset_delta=-1)]
+)
+def test_staged_batches_are_of_magic_2_and_hold_offsets(data: bytes) -> None:
+    """What could not have been validated is refused."""
+    with pytest.raises(InvalidArgument):
+        accepted(data, origin=STAGED)
+
+
+@pytest.mark.parametrize("origin", [AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER])
+def test_offsets_that_are_given_are_not_assigned(origin: AppendOrigin) -> None:
+    """Followers and KRaft's leader bring their offsets along."""
+    data = build_batch(RECORDS, leader_epoch=6)
+
+    with pytest.raises(InvalidArgument):
+        accepted(data, origin=origin)
+
+
+def test_a_policy_is_taken_out_of_a_topics_settings() -> None:
+    """Each setting that concerns batches arrives."""
+    config = LogConfig.parse(
+        {
+            "compression.type": "zstd",
+            "compression.zstd.level": "7",
+            "cleanup.policy": "compact",
+            "message.timestamp.type": "LogAppendTime",
+            "message.timestamp.before.max.ms": "5",
+            "message.timestamp.after.max.ms": "6",
+        }
+    )
+
+    assert LeaderPolicy.of(config) == LeaderPolicy(
+        codec=Codec.ZSTD,
+        level=7,
+        needs_keys=True,
+        timestamp_type=APPEND,
+        timestamp_before_max_ms=5,
+        timestamp_after_max_ms=6,
+    )
+    assert LeaderPolicy.of(LogConfig()) == LeaderPolicy()
+    uncompressed = LogConfig.parse({"compression.type": "uncompressed"})
+    assert LeaderPolicy.of(uncompressed).codec is Codec.NONE
+    assert accepted(build_batch(RECORDS), config).batches.codec.item() == Codec.ZSTD

@@ -1,0 +1,317 @@
+"""Recovery of a segment: what is kept, what is cut, and the indexes that come out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.errors import CorruptMessage, InvalidRecord, SegmentOffsetOverflow
+from tidelog.records.batch import BATCH_HEADER
+from tidelog.records.control import build_marker
+from tidelog.segment.txn_index import AbortedTxn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from conftest import Room
+    from tidelog.records.memory import BatchColumns
+    from tidelog.segment.segment import LogSegment
+    from tidelog.segment.segment_recovery import Cut
+
+INT64_MAX = 2**63 - 1
+
+
+class Observer:
+    """Remembers what it saw; aborts what it is told to."""
+
+    def __init__(self, aborted: Sequence[AbortedTxn] = ()) -> None:
+        self.aborted = list(aborted)
+        self.seen: list[tuple[int, int]] = []
+
+    def observe(
+        self,
+        batches: BatchColumns,
+        data: NDArray[np.uint8],
+        aborted: Callable[[AbortedTxn], object],
+    ) -> None:
+        """Look also into the control batches, to see that positions and bytes belong together."""
+        for index in range(len(batches)):
+            header = batches.header(index)
+            if batches.is_control[index]:
+                header = BATCH_HEADER.unpack(data, int(batches.position[index]))
+            self.seen.append((header.base_offset, int(batches.last_offset[index])))
+        for txn in self.aborted:
+            aborted(txn)
+
+
+def write(room: Room, *parts: bytes, base_offset: int = 0, **config: int) -> LogSegment:
+    room.fs.write(room.path(f"{base_offset:020d}.log"), b"".join(parts))
+    return room.segment(base_offset, **config)
+
+
+def files(room: Room) -> dict[str, bytes]:
+    return {name: room.fs.read(room.path(name)) for name in room.names()}
+
+
+def flip(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+def test_rebuilt_indexes_equal_those_of_the_appends(room: Room) -> None:
+    """Byte for byte, from the .log file alone."""
+    segment = room.segment(0, index_interval_bytes=300)
+    for offset in range(50):
+        room.append(segment, [offset], [offset * 7 % 20])
+    segment.close()
+    expected = files(room)
+    for name in expected:
+        if not name.endswith(".log"):
+            room.fs.delete(room.path(name))
+
+    cut = room.segment(0, index_interval_bytes=300).recover()
+
+    assert cut == 0
+    assert files(room) == expected
+
+
+def test_whatever_the_indexes_held_is_gone(room: Room) -> None:
+    """Recovery trusts nothing but the records.
+
+    Scenario: LogLoaderTest.testCorruptIndexRebuild, LogSegmentTest.testRecoveryFixesCorruptIndex,
+    LogSegmentTest.testRecoveryFixesCorruptTimeIndex
+    """
+    batch = room.batch([0], [5])
+    for kind in ("index", "timeindex", "txnindex"):
+        room.fs.write(room.path(f"{0:020d}.{kind}"), b"\x01" * 100)
+
+    write(room, batch).recover()
+
+    found = files(room)
+    assert [len(found[f"{0:020d}.{kind}"]) for kind in ("index", "timeindex")] == [0, 12]
+    assert found[f"{0:020d}.txnindex"] == b""
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda last: flip(last, len(last) - 1),
+        lambda last: flip(last, 17),
+        lambda last: last[:-1],
+        lambda last: last[:30],
+        lambda last: last[:5],
+        lambda last: bytes(len(last)),
+        lambda last: last + b"\0" * 200,
+        lambda last: last + b"garbage that begins no batch",
+    ],
+    ids=["body", "crc", "torn", "torn-header", "few", "zeroed", "zero-tail", "garbage"],
+)
+def test_the_file_is_cut_at_the_first_bad_batch(
+    room: Room, damage: Callable[[bytes], bytes]
+) -> None:
+    """Good batches before it stay, whatever follows; the bytes cut are told.
+
+    Scenario: LogSegmentTest.testRecoveryWithCorruptMessage
+    """
+    good, last = room.batch([0, 1], [10, 20]), room.batch([2], [30])
+    damaged = damage(last)
+    kept = good + last if damaged.startswith(last) else good
+    segment = write(room, good, damaged)
+
+    cut = segment.recover()
+
+    assert cut == len(good + damaged) - len(kept)
+    assert room.fs.read(segment.path) == kept
+    assert segment.size_bytes == len(kept)
+    assert segment.largest_so_far() == ((30, 2) if kept != good else (20, 1))
+
+
+def test_good_batches_behind_a_bad_one_go_too(room: Room) -> None:
+    """Offsets must have no hole that nobody knows of."""
+    batches = [room.batch([i]) for i in range(5)]
+    batches[1] = flip(batches[1], 100)
+    segment = write(room, *batches)
+
+    segment.recover()
+
+    assert segment.read_next_offset() == 1
+
+
+def test_a_segment_whose_first_batch_is_bad_is_emptied(room: Room) -> None:
+    """It stays, with 0 bytes."""
+    segment = write(room, flip(room.batch([0], [5]), 80))
+
+    segment.recover()
+
+    assert (segment.size_bytes, segment.max_timestamp, segment.read_next_offset()) == (0, -1, 0)
+
+
+def test_the_empty_part_of_a_preallocated_file_is_cut(room: Room) -> None:
+    """After a crash it looks like zeros behind the last batch."""
+    batch = room.batch([0])
+    segment = write(room, batch, bytes(5_000))
+
+    assert segment.recover() == 5_000
+    assert room.fs.read(segment.path) == batch
+
+
+def test_appends_go_on_after_recovery(room: Room) -> None:
+    """Once the indexes have their full size again."""
+    segment = write(room, room.batch([0]), b"torn", index_interval_bytes=100)
+    segment.recover()
+
+    segment.resize_indexes()
+    room.append(segment, [1], [5])
+    room.append(segment, [2], [6])
+
+    assert segment.read_next_offset() == 3
+    assert segment.offset_index.last_offset == 2
+
+
+def test_an_offset_that_does_not_fit_is_told_not_cut(room: Room) -> None:
+    """The loader splits the segment; nothing is lost."""
+    segment = write(room, room.batch([0]), room.batch([2**31]))
+    before = segment.size_bytes
+
+    with pytest.raises(SegmentOffsetOverflow):
+        segment.recover()
+
+    assert room.fs.stat(segment.path).size_bytes == before
+
+
+@pytest.mark.parametrize("interval", [0, 4096])
+def test_the_segment_ends_where_offsets_go_back(room: Room, interval: int) -> None:
+    """Such a batch is bad, whether the index would show it or not: its CRC covers no offset."""
+    parts = [room.batch([i]) for i in (5, 6, 3, 7)]
+    segment = write(room, *parts, index_interval_bytes=interval)
+
+    assert segment.recover() == len(parts[2] + parts[3])
+    assert segment.read_next_offset() == 7
+
+
+@pytest.mark.parametrize("offset", [-1, -(2**63), 2**63 - 1, 9])
+def test_the_segment_ends_where_an_offset_cannot_be(room: Room, offset: int) -> None:
+    """Negative, below the segment's base, or the greatest number, behind which no log goes on."""
+    base = 2**63 - 9 if offset == INT64_MAX else 10
+    good, bad = room.batch([base]), room.batch([offset])
+    cuts: list[Cut] = []
+
+    segment = write(room, good, bad, room.batch([base + 1]), base_offset=base)
+
+    assert segment.recover(on_cut=cuts.append) == 2 * len(good)
+    assert segment.read_next_offset() == base + 1
+    assert [(cut.position, str(offset) in cut.reason) for cut in cuts] == [(len(good), True)]
+
+
+def test_an_offset_far_ahead_is_cut_if_the_next_one_is_not(room: Room) -> None:
+    """A segment of old Kafka versions, which is split, has offsets that rise; this is damage."""
+    parts = [room.batch([i]) for i in (0, 2**40, 1)]
+
+    segment = write(room, *parts)
+
+    assert segment.recover() == len(parts[1] + parts[2])
+    assert segment.read_next_offset() == 1
+
+
+def test_recovery_goes_on_when_the_index_is_full(room: Room) -> None:
+    """A smaller segment.index.bytes than before must not keep a log from opening."""
+    parts = [room.batch([i], [i]) for i in range(20)]
+    segment = write(room, *parts, index_interval_bytes=0, segment_index_bytes=40)
+
+    assert segment.recover() == 0
+    assert segment.offset_index.entry_count == 5
+    assert segment.time_index.last_entry == (19, 19)
+
+
+def test_old_formats_are_indexed_by_their_last_offsets(room: Room) -> None:
+    """A compressed set counts as one batch; records of magic 1 have timestamps.
+
+    Scenario: LogLoaderTest.testRebuildTimeIndexForOldMessages
+    """
+    parts = [room.legacy(0, 7), room.legacy_set([1, 2, 3], 9), room.batch([4], [8])]
+    segment = write(room, *parts, index_interval_bytes=0)
+
+    segment.recover()
+
+    entries = [segment.offset_index.entry(i) for i in range(segment.offset_index.entry_count)]
+    assert entries == [(3, len(parts[0])), (4, len(parts[0] + parts[1]))]
+    assert segment.largest_so_far() == (9, 3)
+
+
+def test_an_observer_sees_every_good_batch_in_order(room: Room) -> None:
+    """Over all pieces of a large file, and none that is cut."""
+    count = 2_000
+    parts = [room.batch(range(i * 10, i * 10 + 10)) for i in range(count)]
+    assert len(b"".join(parts)) > 2 << 20
+    observer = Observer()
+
+    write(room, *parts, b"torn").recover(observer)
+
+    assert observer.seen == [(i * 10, i * 10 + 9) for i in range(count)]
+
+
+def test_aborted_transactions_go_into_their_index(room: Room) -> None:
+    """As the observer tells them.
+
+    Scenario: LogSegmentTest.testRecoverTransactionIndex
+    """
+    aborted = AbortedTxn(0, 7, 0, 1, 2)
+    marker = {"producer_id": 7, "producer_epoch": 0, "coordinator_epoch": 0, "is_commit": False}
+    parts = [room.batch([0]), build_marker(**marker, base_offset=1, timestamp=5)]
+    segment = write(room, *parts)
+
+    segment.recover(Observer([aborted]))
+
+    assert segment.txn_index.all_aborted() == [aborted]
+
+
+@pytest.mark.parametrize("kind", [CorruptMessage, InvalidRecord])
+def test_what_the_observer_cannot_read_ends_recovery_behind_it(
+    room: Room, kind: type[CorruptMessage | InvalidRecord]
+) -> None:
+    """As in Kafka the batch stays, since its bytes were counted before it was shown."""
+
+    class Refusing(Observer):
+        def observe(
+            self,
+            batches: BatchColumns,
+            data: NDArray[np.uint8],
+            aborted: Callable[[AbortedTxn], object],
+        ) -> None:
+            super().observe(batches, data, aborted)
+            raise kind("no marker", int(batches.position[1]))
+
+    parts = [room.batch([i]) for i in range(4)]
+    segment = write(room, *parts)
+    txn = AbortedTxn(0, 7, 0, 0, 1)
+
+    cut = segment.recover(Refusing([txn]))
+
+    assert cut == len(parts[2] + parts[3])
+    assert segment.read_next_offset() == 2
+    assert segment.txn_index.all_aborted() == [txn]
+
+
+def test_an_error_without_a_place_is_the_callers(room: Room) -> None:
+    """What says nothing of a batch is no reason to cut; all files stay as they were."""
+
+    class Failing(Observer):
+        def observe(
+            self,
+            batches: BatchColumns,
+            data: NDArray[np.uint8],
+            aborted: Callable[[AbortedTxn], object],
+        ) -> None:
+            super().observe(batches, data, aborted)
+            raise InvalidRecord("somewhere")
+
+    segment = write(room, room.batch([0]), b"torn")
+    before = files(room)
+
+    with pytest.raises(InvalidRecord):
+        segment.recover(Failing())
+
+    assert files(room) == before

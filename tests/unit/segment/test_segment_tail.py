@@ -1,0 +1,66 @@
+"""The quick look at the end of a segment that was closed in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.segment.segment_tail import tail_end
+
+if TYPE_CHECKING:
+    from conftest import Room
+
+
+def test_the_end_is_the_offset_behind_the_last_batch(room: Room) -> None:
+    """However many batches lie behind the last index entry."""
+    segment = room.segment(40)
+    for offset in range(40, 49):
+        room.append_data(segment, room.batch([offset]))
+
+    assert tail_end(segment.view()) == 49
+
+
+def test_an_empty_segment_ends_where_it_begins(room: Room) -> None:
+    """Nothing is there to be checked."""
+    assert tail_end(room.segment(40).view()) == 40
+
+
+@pytest.mark.parametrize(
+    "end",
+    [b"\0" * 100, b"torn", None],
+    ids=["zeros", "torn", "flipped"],
+)
+def test_an_end_that_is_not_whole_needs_a_closer_look(room: Room, end: bytes | None) -> None:
+    """What to do about it is decided elsewhere."""
+    segment = room.segment(40)
+    room.append_data(segment, room.batch([40]))
+    data = room.fs.read(segment.path)[: segment.size_bytes]
+    odd = data[:-1] + bytes([data[-1] ^ 1]) if end is None else data + end
+    segment.close()
+    room.fs.write(segment.path, odd)
+
+    assert tail_end(room.segment(40).view()) is None
+
+
+@pytest.mark.parametrize("offset", [39, 2**31 + 41, -1])
+def test_offsets_that_do_not_fit_need_a_closer_look(room: Room, offset: int) -> None:
+    """The CRC does not cover a batch's base offset."""
+    segment = room.segment(40)
+    room.append_data(segment, room.batch([40]))
+    data = room.fs.read(segment.path)[: segment.size_bytes]
+    segment.close()
+    room.fs.write(segment.path, offset.to_bytes(8, "big", signed=True) + data[8:])
+
+    assert tail_end(room.segment(40).view()) is None
+
+
+def test_an_index_that_points_behind_the_end_needs_a_closer_look(room: Room) -> None:
+    """The log was cut, and the index was not."""
+    segment = room.segment(40)
+    for offset in (40, 41, 42):
+        room.append_data(segment, room.batch([offset]))
+    size = segment.size_bytes
+    segment.offset_index.append(50, size)
+
+    assert tail_end(segment.view()) is None

@@ -1,0 +1,113 @@
+"""What a task reads of its ranges while the log goes on changing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.errors import CorruptMessage, DataLoss
+from tidelog.records.record_columns import decode_groups
+from tidelog.spark.options.source_options import ReadOptions, TopicChoice
+from tidelog.spark.read.live_batches import RangeReader
+from tidelog.spark.read.read_plan import OffsetRange
+from tidelog.testing.stored_log import BATCHES, flipped, home_with, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.testing.directory_home import DataHome
+
+ID = "AAAAAAAAAAAAAAAAAAAAAg"
+OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAw"
+
+
+def reader(home: DataHome, **options: bool) -> RangeReader:
+    return RangeReader(home.fs, ReadOptions("/data", TopicChoice(topics=("t",)), **options))
+
+
+def offsets(reading: RangeReader, start: int, end: int, topic_id: str | None = None) -> list[int]:
+    return list(each_offset(reading, start, end, topic_id))
+
+
+def each_offset(
+    reading: RangeReader, start: int, end: int, topic_id: str | None = None
+) -> Iterator[int]:
+    part = OffsetRange("t", 0, start, end, 0, topic_id)
+    for piece in reading.pieces(part):
+        for group in decode_groups(piece.data, piece.batches_in_data):
+            yield from (offset for offset in group.offset.tolist() if start <= offset < end)
+
+
+def test_a_range_is_read() -> None:
+    """All records of a range are read, over segments, and no others."""
+    home = home_with(BATCHES[:3], BATCHES[3:])
+
+    assert offsets(reader(home), 1, 5) == [1, 2, 3, 4]
+
+
+def test_segments_that_went_away_since_planning_are_a_loss() -> None:
+    """A task whose first offsets retention took fails, or warns and reads what is there."""
+    home = home_with(BATCHES[:3], BATCHES[3:])
+    home.fs.delete(f"{home.path}/{name_of(0)}")
+
+    with pytest.raises(DataLoss, match=r"no offsets \[1, 3\): retention"):
+        offsets(reader(home), 1, 6)
+    assert offsets(reader(home, fail_on_data_loss=False), 1, 6) == [3, 4, 5]
+    assert offsets(reader(home, fail_on_data_loss=False), 0, 2) == []
+
+
+def test_segments_that_go_away_while_a_task_reads_are_a_loss() -> None:
+    """What retention takes between two segments is told like what it took before."""
+    for is_strict in (True, False):
+        home = home_with(BATCHES[:2], BATCHES[2:4], BATCHES[4:])
+        reading = each_offset(reader(home, fail_on_data_loss=is_strict), 0, 6)
+        first = [next(reading), next(reading)]
+        for base in (0, 2):
+            home.fs.delete(f"{home.path}/{name_of(base)}")
+
+        if is_strict:
+            with pytest.raises(DataLoss, match=r"no offsets \[2, 4\)"):
+                list(reading)
+        else:
+            assert [*first, *reading] == [0, 1, 4, 5]
+
+
+def test_a_log_cut_short_since_planning_is_a_loss() -> None:
+    """Offsets beyond the end that the log has by now are told as such."""
+    home = home_with(BATCHES[:3])
+
+    with pytest.raises(DataLoss, match=r"no offsets \[3, 5\): the log ends at 3"):
+        offsets(reader(home), 1, 5)
+    assert offsets(reader(home, fail_on_data_loss=False), 1, 5) == [1, 2]
+
+
+def test_a_topic_that_went_away_is_a_loss() -> None:
+    """A partition without its directory is told; so is one of another topic of that name."""
+    home = home_with(BATCHES)
+    home.write("t-0/partition.metadata", f"version: 0\ntopic_id: {OTHER_ID}")
+
+    with pytest.raises(DataLoss, match="deleted and made again"):
+        offsets(reader(home), 1, 5, ID)
+    assert offsets(reader(home), 1, 3, OTHER_ID) == [1, 2]
+    assert offsets(reader(home, fail_on_data_loss=False), 1, 5, ID) == []
+    home.fs.rename(f"{home.path}/t-0", f"{home.path}/u-0")
+    with pytest.raises(DataLoss, match="its directory is gone"):
+        offsets(reader(home), 1, 5)
+
+
+def test_damage_is_no_accepted_loss() -> None:
+    """A bad batch is an error after all records before it, also where loss is accepted."""
+    home = home_with([BATCHES[0], flipped(BATCHES[1])], BATCHES[2:])
+    reading = each_offset(reader(home, fail_on_data_loss=False), 0, 5)
+
+    assert next(reading) == 0
+    with pytest.raises(CorruptMessage):
+        next(reading)
+
+
+def test_checksums_may_be_left_unchecked() -> None:
+    """Without checksums a batch whose bytes were changed is read as it is."""
+    home = home_with([BATCHES[0], flipped(BATCHES[1], at=-4)], BATCHES[2:])
+
+    assert offsets(reader(home, verify_checksums=False), 0, 3) == [0, 1, 2]

@@ -1,0 +1,111 @@
+"""From the options of a read to tasks."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidelog.spark.options.source_options import MEGABYTE, ReadOptions, TopicChoice
+from tidelog.spark.read.read_plan import OffsetRange, at_least, limit_offsets, pack, task_count
+
+
+def options(**given: int) -> ReadOptions:
+    return ReadOptions(path="/data", choice=TopicChoice(topics=("a",)), **given)
+
+
+def test_tasks_are_as_many_as_cores_sizes_and_wishes_ask_for() -> None:
+    """Every core gets a task unless it is too small; none is too large; minPartitions holds."""
+    assert task_count(0, options(), 4) == 1
+    assert task_count(9 * MEGABYTE, options(), 4) == 1
+    assert task_count(100 * MEGABYTE, options(), 4) == 4
+    assert task_count(1000 * MEGABYTE, options(), 4) == 8
+    assert task_count(1000 * MEGABYTE, options(max_split_bytes=MEGABYTE), 4) == 1000
+    assert task_count(MEGABYTE, options(min_partitions=3), 1) == 3
+
+
+SIZES = st.lists(st.lists(st.integers(0, 100), max_size=12), max_size=5)
+
+
+@settings(max_examples=100, deadline=None)
+@given(sizes=SIZES, count=st.integers(1, 6))
+def test_tasks_cover_every_share_once_and_weigh_about_the_same(
+    sizes: list[list[int]], count: int
+) -> None:
+    """Packing loses and repeats nothing, keeps the order, and joins shares that adjoin."""
+    shares = [
+        OffsetRange("a", partition, 10 * n, 10 * n + 10, size)
+        for partition, of_partition in enumerate(sizes)
+        for n, size in enumerate(of_partition)
+    ]
+
+    tasks = pack(shares, count)
+
+    packed = [part for task in tasks for part in task]
+    offsets = [(p.partition, n) for p in packed for n in range(p.start_offset, p.end_offset, 10)]
+    assert offsets == [(share.partition, share.start_offset) for share in shares]
+    assert sum(part.size_bytes for part in packed) == sum(share.size_bytes for share in shares)
+    assert len(tasks) <= count
+    largest_share = max((share.size_bytes for share in shares), default=0)
+    fair = sum(share.size_bytes for share in shares) / count
+    assert all(sum(p.size_bytes for p in task) <= fair + largest_share for task in tasks)
+    for task in tasks:
+        assert len({part.partition for part in task}) == len(task)
+
+
+TASKS = st.lists(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40)), min_size=1, max_size=4), max_size=4
+)
+
+
+def made(drawn: list[list[tuple[int, int]]]) -> list[tuple[OffsetRange, ...]]:
+    """Make tasks whose ranges follow one another, each of so many offsets."""
+    tasks, starts = [], dict.fromkeys(range(4), 0)
+    for ranges in drawn:
+        parts = []
+        for partition, count in sorted(ranges):
+            start = starts[partition]
+            starts[partition] = start + count
+            parts.append(OffsetRange("a", partition, start, start + count, 100 * count))
+        tasks.append(tuple(parts))
+    return tasks
+
+
+def offsets_of(tasks: list[tuple[OffsetRange, ...]]) -> list[tuple[int, int]]:
+    parts = [part for task in tasks for part in task]
+    return [(p.partition, offset) for p in parts for offset in range(p.start_offset, p.end_offset)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(drawn=TASKS, most=st.integers(1, 50))
+def test_no_task_has_more_offsets_than_allowed(
+    drawn: list[list[tuple[int, int]]], most: int
+) -> None:
+    """Tasks with too many offsets are cut into about equal ones; nothing is lost or repeated."""
+    tasks = made(drawn)
+
+    limited = limit_offsets(tasks, most)
+
+    assert offsets_of(limited) == offsets_of(tasks)
+    assert all(0 < sum(part.offsets for part in task) <= most for task in limited)
+
+
+@settings(max_examples=100, deadline=None)
+@given(drawn=TASKS, count=st.integers(1, 30))
+def test_tasks_are_halved_until_there_are_enough(
+    drawn: list[list[tuple[int, int]]], count: int
+) -> None:
+    """As many tasks are made as were asked for, as long as there are offsets enough."""
+    tasks = made(drawn)
+
+    halved = at_least(tasks, count)
+
+    assert sorted(offsets_of(halved)) == sorted(offsets_of(tasks))
+    assert len(halved) >= min(count, len(offsets_of(tasks)))
+    assert all(part.offsets > 0 for task in halved for part in task)
+
+
+def test_a_part_of_a_range_has_its_share_of_bytes() -> None:
+    """Cutting a range by offsets shares its estimated bytes in proportion."""
+    whole = OffsetRange("a", 0, 10, 30, 1000, "id")
+
+    assert whole.part(10, 15) == OffsetRange("a", 0, 10, 15, 250, "id")

@@ -1,0 +1,109 @@
+"""Which Python Spark starts its workers with."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tidelog.spark.sessions.interpreter import make_script, worker_python
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the script is a POSIX one")
+
+SHOW = "import os, sys; print({name: os.environ.get(name) for name in sys.argv[1:]})"
+
+
+def echo(tmp_path: Path) -> str:
+    """Write a program that prints its PYTHONPATH and its arguments, a line each."""
+    program = tmp_path / "it's python"
+    program.write_text('#!/bin/sh\necho "[$PYTHONPATH]"\nfor word do echo "$word"; done\n')
+    program.chmod(0o755)
+    return str(program)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("{lib}/pyspark.zip:{lib}/py4j-0.10.9.9-src.zip:/a b:/c*", "/a b:/c*"),
+        ("/a:{lib}/pyspark.zip:/b:{lib}/pyspark.zip", "/a:/b"),
+        ("/other/pyspark.zip:/a", "/other/pyspark.zip:/a"),
+        ("{lib}/pyspark.zip", ""),
+        ("", ""),
+    ],
+)
+def test_the_script_takes_spark_s_zips_off_the_path(
+    given: str, kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's own zips go, wherever they stand; all else stays, and so do the arguments."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    lib = str(tmp_path / "a lib")
+    script = make_script(lib, echo(tmp_path)) or ""
+
+    done = subprocess.run(
+        [script, "-m", "a b", "*"],
+        env={"PYTHONPATH": given.format(lib=lib)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert [f"[{kept}]", "-m", "a b", "*"] == done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "dash"])
+def test_the_script_changes_no_other_variable_of_the_environment(
+    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job's own variables reach its workers, whatever they are called."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    script = make_script("/lib", sys.executable) or ""
+    given = {"kept": "mine", "place": "mine"}
+
+    done = subprocess.run(
+        [shell, script, "-c", SHOW, *given, "PYTHONPATH"],
+        env=given | {"PYTHONPATH": "/a:/lib/pyspark.zip:/b"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert given | {"PYTHONPATH": "/a:/b"} == ast.literal_eval(done.stdout)
+
+
+def test_workers_find_the_pyspark_of_this_interpreter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With PySpark installed as usual, a script starts workers, with the same Python behind it."""
+    pytest.importorskip("pyspark")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+
+    python = worker_python()
+
+    assert python.startswith(str(tmp_path))
+    assert f"exec {sys.executable} " in Path(python).read_text()
+
+
+def test_a_spark_from_elsewhere_keeps_its_zips(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where SPARK_HOME names another Spark, its PySpark may not be the one installed here."""
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+
+    assert sys.executable == worker_python()
+
+
+def test_pyspark_that_is_not_installed_here_keeps_its_zips(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A PySpark that only this process finds is not there for workers without Spark's zip."""
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+
+    assert sys.executable == worker_python()
