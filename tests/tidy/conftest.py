@@ -52,6 +52,6 @@ def texts() -> dict[str, str]:
 
 def is_text(path: Path) -> bool:
     """Say whether ``path`` is a file that a person wrote."""
-    made = "__pycache__" in path.parts or path.name in {".coverage", "requirements.lock"}
+    made = "__pycache__" in path.parts or path.name in {".coverage", ".git", "requirements.lock"}
     golden = (ROOT / "tests" / "golden") in path.parents and path.suffix != ".md"
     return path.suffix in TEXT_SUFFIXES and not made and not golden and path.is_file()
