@@ -12,8 +12,8 @@ from tidelog.lazy import lazy_door
 
 if TYPE_CHECKING:
     from tidelog.codec.compression import Codec
-    from tidelog.embedded.open import open_log_read_only as open_read_only
-    from tidelog.embedded.start import open_logs as open  # noqa: A004 - tidelog.open, as gzip.open
+    from tidelog.embedded.doors import open_log_read_only as open_read_only
+    from tidelog.embedded.doors import open_logs as open  # noqa: A004 - tidelog.open, as gzip.open
     from tidelog.errors import KafkaError, TidelogError
     from tidelog.readonly.read_only_log import ReadUpTo
     from tidelog.records.json.json_record import NewRecord
@@ -39,7 +39,7 @@ __getattr__, __dir__ = lazy_door(
         "ReadUpTo": "tidelog.readonly.read_only_log",
         "Record": "tidelog.records.record",
         "TidelogError": "tidelog.errors",
-        "open": "tidelog.embedded.start:open_logs",
-        "open_read_only": "tidelog.embedded.open:open_log_read_only",
+        "open": "tidelog.embedded.doors:open_logs",
+        "open_read_only": "tidelog.embedded.doors:open_log_read_only",
     },
 )

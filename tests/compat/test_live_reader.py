@@ -54,7 +54,7 @@ from tidelog import Codec
 settings = {"log.initial.task.delay.ms": "100", "log.retention.check.interval.ms": "200",
             "replica.high.watermark.checkpoint.interval.ms": "100", "log.cleaner.backoff.ms": "200"}
 end = time.monotonic() + float(sys.argv[2])
-with tidelog.open(sys.argv[1], settings) as logs:
+with tidelog.open(sys.argv[1], config=settings) as logs:
     for name, config in json.loads(sys.argv[3]).items():
         logs.create_topic(name, 1, config)
     print("ready", flush=True)

@@ -24,7 +24,7 @@ import os, sys, tidelog
 from random import Random
 rng = Random(int(sys.argv[2]))
 settings = {"internal.segment.bytes": "20000", "log.cleaner.enable": "false"}
-logs = tidelog.open(sys.argv[1], settings, log_initial_task_delay_ms=50,
+logs = tidelog.open(sys.argv[1], config=settings, log_initial_task_delay_ms=50,
                     log_flush_offset_checkpoint_interval_ms=50, retention_ms=-1)
 if "t" not in logs.topics():
     logs.create_topic("t", int(sys.argv[3]))

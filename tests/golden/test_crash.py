@@ -13,13 +13,13 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tidelog.manager.data_directory import DataDirectory
 
 from tidelog.codec.checkpoint_file import read_leader_epochs
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import CorruptMessage, InvalidArgument, InvalidTxnState
 from tidelog.log.offset_lookup import OffsetTarget
 from tidelog.log.producers.producer_snapshot import unpack_snapshot
-from tidelog.manager.data_directory import DataDirectory
 from tidelog.testing import ManualClock
 
 if TYPE_CHECKING:

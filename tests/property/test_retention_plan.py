@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tidelog.embedded.open import open_data_directory
 
 from tidelog.cli.main import main
-from tidelog.embedded.open import open_data_directory
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000

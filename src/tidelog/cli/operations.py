@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cli.partition_choice import find_places
 from tidelog.cli.terminal import Progress, counted, format_time
-from tidelog.config.log_config import LogConfig
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.embedded.doors import brief_machine
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.overlay_files import OverlayFiles
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.explain.picture import format_bytes
 from tidelog.explain.plans.operations import RecoveryNotes
-from tidelog.manager.data_directory import DataDirectory
+from tidelog.manager.log_manager import Loading, LogManager
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -53,7 +53,7 @@ class ClockAt(NamedTuple):
 class Acting(NamedTuple):
     """An open directory with the partitions that the command is about."""
 
-    directory: DataDirectory
+    manager: LogManager
     places: list[Place]
     notes: RecoveryNotes
     now_ms: int
@@ -71,17 +71,15 @@ def open_to_act(
     now_ms = SYSTEM_CLOCK.now_ms() if args.now is None else args.now
     with RecoveryBar() as bar, _quiet(isinstance(fs, OverlayFiles)):
         notes = RecoveryNotes(bar.show)
-        with DataDirectory(
-            os.path.dirname(places[0].path),
-            fs=fs,
-            clock=ClockAt(now_ms),
-            rng=random.SystemRandom(),
-            defaults=LogConfig(),
+        with LogManager(
+            BrokerConfig(log_dirs=(os.path.dirname(places[0].path),)),
+            brief_machine(fs, ClockAt(now_ms)),
+            loading=Loading.FIRST_USE,
             overrides=dict(args.options),
             watcher=notes,
             distrusts_all=getattr(args, "full", False),
-        ) as directory:
-            yield Acting(directory, places, notes, now_ms)
+        ) as manager:
+            yield Acting(manager, places, notes, now_ms)
 
 
 @contextmanager

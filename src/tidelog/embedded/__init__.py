@@ -1,1 +1,1 @@
-"""Logs that a program opens, reads and appends to in its own process."""
+"""Logs that a program opens, reads and appends to in its own process, without a broker."""

@@ -1,7 +1,6 @@
-"""The door for programs: topics, appends, reads and waits for more, in one object.
+"""Topics, appends and reads for a program, in one object.
 
-Owns the scheduler that a process needs, and the words a program uses. Must not know how anything is
-done. Kafka has no such object: a program there is a client of a broker.
+Kafka has no such object: a program there is a client of a broker.
 """
 
 from __future__ import annotations
@@ -11,10 +10,9 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.compression import Codec
-from tidelog.errors import KafkaStorageError
+from tidelog.embedded.topic_writer import TopicWriter, check_types
+from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.log.log_reads import FetchIsolation
-from tidelog.manager import staged
-from tidelog.manager.topic_writer import TopicWriter, check_types
 from tidelog.records.partitioner import partition_for_key
 
 if TYPE_CHECKING:
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.scheduler import ThreadScheduler
     from tidelog.manager.log_manager import LogManager
+    from tidelog.manager.metrics.metric import Metric
     from tidelog.manager.partition import Partition
     from tidelog.records.json.json_record import NewRecord
     from tidelog.records.record import Header, Record
@@ -45,12 +44,12 @@ class Appended(NamedTuple):
 class Logs:
     """The topics of one or several data directories, open for reading and writing.
 
-    Any thread may use it. Retention, compaction, flushing and checkpoints go on in background.
-    ``close``, or leaving the ``with``, flushes and closes everything. What was appended survives
-    the end of the process at any moment, and a power cut once ``flush`` has returned.
+    Any thread may use it. ``close``, or leaving the ``with``, flushes and closes everything. What
+    was appended survives the end of the process at any moment, and a power cut once ``flush`` has
+    returned. ``scheduler`` is shut down by ``close``; None: nothing runs in background.
     """
 
-    def __init__(self, manager: LogManager, scheduler: ThreadScheduler) -> None:
+    def __init__(self, manager: LogManager, scheduler: ThreadScheduler | None = None) -> None:
         self.manager = manager
         self._scheduler = scheduler
         self._turns = itertools.count()
@@ -76,10 +75,25 @@ class Logs:
         return self.manager.config_of(topic)
 
     def create_topic(
-        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
+        self,
+        name: str,
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+        *,
+        is_spread: bool = False,
+        exist_ok: bool = False,
     ) -> Topic:
-        """Create a topic of empty logs, durably; see ``LogManager.create_topic``."""
-        return self.manager.create_topic(name, partitions, config)
+        """Create a topic of empty logs, durably; see ``LogManager.create_topic``.
+
+        ``exist_ok``: return a topic of this name as it is, whatever its partitions and settings.
+        """
+        if exist_ok and name in self.manager.topics():
+            return self.manager.topic(name)
+        return self.manager.create_topic(name, partitions, config, is_spread=is_spread)
+
+    def create_partitions(self, name: str, count: int, *, is_spread: bool = False) -> Topic:
+        """Add partitions to a topic until it has ``count``; see ``LogManager``."""
+        return self.manager.create_partitions(name, count, is_spread=is_spread)
 
     def alter_topic(
         self, name: str, settings: Mapping[str, str], unset: Collection[str] = ()
@@ -88,7 +102,7 @@ class Logs:
         return self.manager.alter_topic(name, settings, unset)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic; its files go after ``file.delete.delay.ms``."""
+        """Delete a topic; its files are deleted after ``file.delete.delay.ms``, or at ``close``."""
         self.manager.delete_topic(name)
 
     def move_partition(
@@ -104,7 +118,7 @@ class Logs:
         """
         target = os.path.abspath(path)
         self.manager.move_partition(topic, partition, target)
-        bell = self.manager.parts.bell
+        bell = self.manager.bell
         while wait and self.manager.get_log(topic, partition, is_future=True) is not None:
             bell.wait(bell.rings, MOVE_LOOK_MS)
         if wait and os.path.dirname(self.partition(topic, partition).log.directory) != target:
@@ -153,7 +167,7 @@ class Logs:
             chosen = numbers[turn] if key is None else partition_for_key(key, numbers[-1] + 1)
         else:
             chosen = partition
-        now_ms = self.manager.parts.machine.clock.now_ms()
+        now_ms = self.manager.machine.clock.now_ms()
         record = (now_ms if timestamp is None else timestamp, key, value, pairs)
         info = self.partition(topic, chosen).append_records([record])
         return Appended(chosen, info.last_offset)
@@ -170,15 +184,25 @@ class Logs:
 
     def writer(self, topic: str, *, codec: Codec = Codec.NONE) -> TopicWriter:
         """Return a writer that spreads records over a topic's partitions, as producers do."""
-        clock = self.manager.parts.machine.clock
+        clock = self.manager.machine.clock
         return TopicWriter(self, topic, clock=clock, codec=codec)
 
-    def commit_staged(self, path: str, files: Sequence[StagedFile]) -> int:
-        """Append the staged files of one of the directories; see ``staged.commit_staged``."""
-        return staged.commit_staged(self, self.manager.parts.machine.fs, path, files)
+    def commit_staged(self, files: Sequence[StagedFile], path: str | None = None) -> int:
+        """Append the staged files of a directory, None: the only one; see ``staging.commit``.
+
+        Raises InvalidArgument without a path if there are several directories.
+        """
+        chosen = self.manager.live_dirs if path is None else [path]
+        if len(chosen) != 1:
+            raise InvalidArgument("staged files lie in one directory: give its path")
+        return self.manager.commit_staged(chosen[0], files)
+
+    def metrics(self) -> list[Metric]:
+        """Return all metrics as of now, under Kafka's names."""
+        return self.manager.metrics()
 
     def flush(self) -> None:
-        """Make all that was appended durable, and let readers of other processes see it."""
+        """Make all that was appended durable and visible to readers of other processes."""
         self.manager.flush()
 
     # Reading
@@ -212,7 +236,7 @@ class Logs:
         Ends when nothing came for ``idle_ms``; never if that is None. Raises
         UnknownTopicOrPartition once the topic is deleted, KafkaStorageError once this is closed.
         """
-        bell, clock = self.manager.parts.bell, self.manager.parts.machine.clock
+        bell, clock = self.manager.bell, self.manager.machine.clock
         found = self.partition(topic, partition)
         offset = found.log.log_start_offset if start_offset is None else start_offset
         last_ns = clock.monotonic_ns()
@@ -228,11 +252,15 @@ class Logs:
             left_ms = LOOK_AGAIN_MS if idle_ms is None else idle_ms - waited_ms
             bell.wait(seen, min(left_ms, LOOK_AGAIN_MS))
 
-    # The end
+    # Closing
 
     def close(self) -> None:
-        """Flush and close all logs, leave the directories in order; a second call does nothing."""
+        """Flush and close all logs, leave the directories in order; a second call does nothing.
+
+        Raises KafkaStorageError as ``LogManager.close``.
+        """
         try:
-            self.manager.shutdown()
+            self.manager.close()
         finally:
-            self._scheduler.shutdown()
+            if self._scheduler is not None:
+                self._scheduler.shutdown()

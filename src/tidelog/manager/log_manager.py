@@ -1,41 +1,46 @@
 """All logs of one process, in one or several data directories.
 
-Owns their life: loaded at start, made, deleted, kept in order by tasks, closed at the end; and what
-happens when a disk fails. Each step is in a module of its own; here stands what is promised. Must
-not know sockets, or how a log works inside. Kafka: ``LogManager``.
+Kafka: ``LogManager``.
 """
 
 from __future__ import annotations
 
 import logging
+from enum import Enum
 from typing import TYPE_CHECKING
 
-from tidelog.cleaner.log_cleaner import LogCleaner
+from tidelog.datadir.catalogue import NO_SETTINGS
 from tidelog.datadir.partition_directories import random_id
-from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
+from tidelog.env.scheduler import InlineScheduler
+from tidelog.env.waiting import ThreadBell
+from tidelog.errors import InvalidPartitions, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.log.loading.load_watch import SILENT
 from tidelog.log.producers.producer_state import ProducerStateConfig
-from tidelog.manager.background_tasks import ManagerTasks
+from tidelog.manager.background_tasks import BackgroundTasks
+from tidelog.manager.cleaning import Cleaning
 from tidelog.manager.directories.disk_reserve import DiskReserve
-from tidelog.manager.directories.live_dirs import LiveDirs, release
-from tidelog.manager.lifecycle import (
-    creation,
-    directory_failure,
-    log_truncation,
-    moving,
-    settling,
-    topic_deletion,
-)
+from tidelog.manager.directories.log_dirs import LogDirs
+from tidelog.manager.lifecycle.creator import LogCreator
+from tidelog.manager.lifecycle.deleter import LogDeleter
+from tidelog.manager.lifecycle.deletion_queue import DeletionQueue
+from tidelog.manager.lifecycle.first_use import FirstUseLoader
 from tidelog.manager.lifecycle.loading import LogLoading
-from tidelog.manager.lifecycle.log_factory import LogFactory
-from tidelog.manager.lifecycle.logs_to_delete import DoomedLogs
-from tidelog.manager.lifecycle.shutdown import close_directories
-from tidelog.manager.parts import Parts
+from tidelog.manager.lifecycle.log_opener import LogOpener
+from tidelog.manager.lifecycle.move_requests import MoveRequests
+from tidelog.manager.lifecycle.mover import PartitionMover
+from tidelog.manager.lifecycle.reconciliation import Reconciler
+from tidelog.manager.log_registry import LogRegistry
+from tidelog.manager.metrics.collect import MetricSources, collect
+from tidelog.manager.metrics.counters import Counters
+from tidelog.manager.offset_checkpointing import OffsetCheckpointing
 from tidelog.manager.topics.topic_rules import check_topic
 from tidelog.manager.topics.topics import Topics
 from tidelog.segment.filenames import TopicPartition
+from tidelog.staging.commit import commit_staged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from typing import Self
     from uuid import UUID
 
@@ -43,30 +48,50 @@ if TYPE_CHECKING:
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
+    from tidelog.env.waiting import Bell
+    from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.log import Log
+    from tidelog.manager.directories.log_dir import LogDir
     from tidelog.manager.lifecycle.loading import LoadProgress
+    from tidelog.manager.metrics.metric import Metric
     from tidelog.manager.partition import Partition
+    from tidelog.staging.staged_file import StagedFile
 
 _log = logging.getLogger(__name__)
+
+
+class Loading(Enum):
+    """When logs are loaded."""
+
+    ALL = "all"
+    """All at start, as a service does, which then keeps them in order by background tasks."""
+    FIRST_USE = "first use"
+    """Each when it is first asked for, as a process does that writes and ends."""
 
 
 class LogManager:
     """The logs of one process. Any thread may call it.
 
-    Opening locks the directories; ``startup`` loads the logs and starts the tasks; ``shutdown``
-    leaves every directory in order. A process that dies instead leaves directories that recover by
-    themselves. Every log is led by this process, its only replica.
+    Opening locks the directories; ``startup`` loads the logs and starts the background tasks;
+    ``shutdown`` leaves every directory in order. A process that dies instead leaves directories
+    that recover by themselves. Every log is led by this process, its only replica.
+
+    With ``Loading.FIRST_USE`` only the logs that are asked for are loaded, nothing runs in
+    background, and the checkpoint lines of all other logs are kept.
 
     Args:
         config: the broker's settings; ``log.dirs`` as absolute paths.
-        machine: disk, clock, scheduler and the rest.
+        machine: disk, clock, scheduler and the rest. The scheduler is not used on first use.
+        loading: when logs are loaded.
         overrides: settings under Kafka's names that go before a topic's own.
         offline: directories known to have failed.
-        is_stray: says of a log that it belongs to no topic of this process.
-        on_halt: told that no directory is left.
+        is_stray: whether a log belongs to no topic of this process.
+        on_halt: called when no directory is left.
+        watcher: notified of how far recoveries are and what they cut; on first use only.
+        distrusts_all: check every log from its first segment on, whatever was flushed or closed.
 
     Raises:
-        DirectoryLocked, InvalidArgument, KafkaStorageError: see ``LiveDirs``.
+        DirectoryLocked, InvalidArgument, InvalidConfig, KafkaStorageError: see ``LogDirs``.
     """
 
     def __init__(
@@ -74,52 +99,137 @@ class LogManager:
         config: BrokerConfig,
         machine: Machine,
         *,
-        overrides: Mapping[str, str] | None = None,
+        loading: Loading = Loading.ALL,
+        overrides: Mapping[str, str] = NO_SETTINGS,
         offline: Collection[str] = (),
         is_stray: Callable[[Log], bool] | None = None,
         on_halt: Callable[[], None] | None = None,
+        watcher: LoadWatcher = SILENT,
+        distrusts_all: bool = False,
     ) -> None:
-        config.log_defaults.with_overrides(overrides or {})
-        paths = config.data_directories
-        dirs = LiveDirs(paths, fs=machine.fs, rng=machine.rng, offline=offline)
-        try:
-            self._parts = _parts_of(config, machine, dirs)
-            dirs.check_any()
-        except BaseException:
-            for one in dirs:
-                release(one)
-            raise
-        self._parts.on_halt = on_halt
-        self._parts.topics.overrides = dict(overrides or {})
+        config.log_defaults.with_overrides(overrides)
+        self._config = config
+        self._is_service = loading is Loading.ALL
+        self._inline = InlineScheduler()
+        self.machine = machine if self._is_service else machine._replace(scheduler=self._inline)
+        """The disk, clock, scheduler and the rest."""
         self._is_stray = is_stray
+        self._on_halt = on_halt
         self._is_closed = False
-        self.tasks = ManagerTasks(self._parts)
         self.recovery_threads = config.num_recovery_threads_per_data_dir
         self.progress: LoadProgress | None = None
         """How far loading has come; None before and after."""
-        dirs.cordon(config.cordoned_log_dirs)
-        dirs.on_offline = self._schedule_failures
+        self._log_dirs = LogDirs(
+            config.data_directories,
+            fs=machine.fs,
+            rng=machine.rng,
+            offline=offline,
+            has_all_logs=self._is_service,
+        )
+        try:
+            self._join(overrides, watcher, distrusts_all=distrusts_all)
+            self._log_dirs.check_any()
+        except BaseException:
+            self._log_dirs.release_all()
+            raise
+
+    def _join(
+        self, overrides: Mapping[str, str], watcher: LoadWatcher, *, distrusts_all: bool
+    ) -> None:
+        """Make the parts and join them."""
+        machine, log_dirs = self.machine, self._log_dirs
+        self._topics = Topics(log_dirs, self._config.log_defaults, fs=machine.fs, rng=machine.rng)
+        self._topics.overrides = dict(overrides)
+        self._counters = Counters()
+        self._reserve = DiskReserve(
+            log_dirs, machine.fs.free_bytes, lambda: self._config.tidelog_reserve_bytes
+        )
+        registry = LogRegistry(self._counters, self._reserve, ThreadBell())
+        self._registry = registry
+        self._cleaning = Cleaning()
+        self._opener = LogOpener(
+            machine,
+            config_of=self._topics.config_of,
+            on_failure=log_dirs.take_offline,
+            producer_config=_producer_config(self._config),
+            distrusts_all=distrusts_all,
+        )
+        self._queue = DeletionQueue(
+            machine,
+            delay_ms=lambda: self._delete_delay_ms,
+            on_failure=log_dirs.take_offline,
+        )
+        self._creator = LogCreator(
+            machine,
+            log_dirs,
+            topics=self._topics,
+            registry=registry,
+            opener=self._opener,
+            cleaning=self._cleaning,
+        )
+        self._deleter = LogDeleter(
+            machine,
+            log_dirs,
+            topics=self._topics,
+            registry=registry,
+            queue=self._queue,
+            cleaning=self._cleaning,
+        )
+        self._first_use = FirstUseLoader(
+            machine,
+            log_dirs,
+            registry=registry,
+            opener=self._opener,
+            creator=self._creator,
+            watcher=watcher,
+        )
+        self._checkpointing = OffsetCheckpointing(log_dirs, registry)
+        self._mover = PartitionMover(
+            machine,
+            log_dirs,
+            topics=self._topics,
+            registry=registry,
+            creator=self._creator,
+            deleter=self._deleter,
+            cleaning=self._cleaning,
+            checkpointing=self._checkpointing,
+        )
+        self.tasks = BackgroundTasks(
+            machine,
+            lambda: self._config,
+            log_dirs,
+            registry,
+            cleaning=self._cleaning,
+            checkpointing=self._checkpointing,
+            deleter=self._deleter,
+            reserve=self._reserve,
+            move_requests=MoveRequests(machine.fs, log_dirs, registry, self._mover),
+        )
+        log_dirs.cordon(self._config.cordoned_log_dirs)
+        if self._is_service:
+            log_dirs.on_offline = self._schedule_failures
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.shutdown()
+        self.close()
 
     # Life
 
     def startup(self) -> None:
-        """Load all logs, begin the background tasks.
+        """Load all logs and start the background tasks; on first use do neither.
 
         Raises:
-            InvalidTopic: a directory is there that is no partition's.
+            InvalidTopic: a directory is there that is not named as a partition's.
             KafkaStorageError: a partition lies in two directories, or no directory is left.
         """
-        parts = self._parts
+        if not self._is_service:
+            return
         try:
             self._load()
             self.handle_failures()
-            parts.dirs.check_any()
+            self._log_dirs.check_any()
         except BaseException:
             self._abandon()
             raise
@@ -127,40 +237,50 @@ class LogManager:
             if topic.unknown_settings:
                 unknown = ",".join(topic.unknown_settings)
                 _log.warning("topic-settings-unknown topic=%s unknown=%s", name, unknown)
-        self.tasks.sweep_staged()
+        self.tasks.delete_staged_files()
         self.tasks.start()
-        parts.doomed.start(parts.config.log_initial_task_delay_ms)
-        if parts.config.log_cleaner_enable:
-            parts.cleaner = LogCleaner(parts.config, self._current_logs, parts.machine)
-            parts.cleaner.startup()
-        settling.resume_moves(parts)
+        self._queue.start(self._config.log_initial_task_delay_ms)
+        if self._config.log_cleaner_enable:
+            self._cleaning.start(self._config, self._current_logs, self.machine)
+        self._mover.resume_all()
 
     def shutdown(self, broker_epoch: int = -1) -> None:
         """Flush and close all logs, write checkpoints, mark the directories as clean, unlock them.
 
-        A directory where something fails gets no mark. A second call does nothing.
+        A directory where something fails is logged and not marked. A second call does nothing.
         """
+        self._shut_down(broker_epoch)
+
+    def close(self) -> None:
+        """Do as ``shutdown``; then, on first use, raise the first error that was met.
+
+        Raises KafkaStorageError: not everything that was appended may be durable.
+        """
+        errors = self._shut_down(-1)
+        if errors and not self._is_service:
+            raise errors[0]
+
+    def _shut_down(self, broker_epoch: int) -> list[OSError | KafkaStorageError]:
         if self._is_closed:
-            return
+            return []
         self._is_closed = True
         _log.info("Shutting down.")
-        parts = self._parts
-        if parts.cleaner is not None:
-            parts.cleaner.shutdown()
+        self._cleaning.stop()
         self.tasks.stop()
-        parts.doomed.stop()
-        parts.dirs.on_offline = None
+        self._mover.stop()
+        self._log_dirs.on_offline = None
         try:
-            close_directories(parts, self.recovery_threads, broker_epoch)
+            return self._close_directories(broker_epoch)
         finally:
+            self._queue.stop()
             error = KafkaStorageError("the log manager was shut down")
-            for partition in parts.logs.partitions().values():
+            for partition in self._registry.partitions().values():
                 partition.end(error)
-            parts.bell.ring()
-        _log.info("Shutdown complete.")
+            self._registry.bell.ring()
+            _log.info("Shutdown complete.")
 
     def resize_recovery_threads(self, threads: int) -> None:
-        """Use so many threads a directory the next time logs are loaded or closed."""
+        """Use this number of threads a directory the next time logs are loaded or closed."""
         _log.info(
             "Resizing recovery thread pool size for each data dir from %d to %d",
             *(self.recovery_threads, threads),
@@ -170,52 +290,63 @@ class LogManager:
     # Looking
 
     @property
-    def parts(self) -> Parts:
-        """What this is made of; for metrics and for those who add to it."""
-        return self._parts
-
-    @property
     def config(self) -> BrokerConfig:
         """The broker's settings in force."""
-        return self._parts.config
+        return self._config
+
+    @property
+    def bell(self) -> Bell:
+        """Rings when readers of some log may see more, or less."""
+        return self._registry.bell
 
     @property
     def live_dirs(self) -> list[str]:
         """The directories in use."""
-        return [one.path for one in self._parts.dirs]
+        return [one.path for one in self._log_dirs]
 
     def is_dir_online(self, path: str) -> bool:
-        """Say whether a directory is in use; raise LogDirNotFound if it is none of ours."""
-        return self._parts.dirs.is_online(path)
+        """Whether a directory is in use; raise LogDirNotFound if it is not configured."""
+        return self._log_dirs.is_online(path)
+
+    def directory_id(self, path: str) -> UUID:
+        """Return the ``directory.id`` of a directory in use; raise LogDirNotFound, as above."""
+        found = self._log_dirs.get(path) if self._log_dirs.is_online(path) else None
+        if found is None:
+            raise KafkaStorageError(f"{path} is offline")
+        return found.directory_id
 
     def get_log(self, topic: str, partition: int, *, is_future: bool = False) -> Log | None:
-        """Return a log, None if there is none."""
+        """Return an open log, None if there is none."""
         key = TopicPartition(topic, partition)
-        logs = self._parts.logs
-        return logs.future(key) if is_future else logs.current(key)
+        return self._registry.future(key) if is_future else self._registry.current(key)
 
     def all_logs(self) -> list[Log]:
-        """Return all logs, also those that a partition will move to."""
-        return self._parts.logs.all_logs()
+        """Return all open logs, also those that a partition will move to."""
+        return self._registry.all_logs()
 
     def logs_of(self, topic: str) -> list[Log]:
-        """Return all logs of a topic, also those that a partition will move to."""
-        logs = self._parts.logs
-        current = [partition.log for partition in logs.partitions(topic).values()]
-        return [*current, *logs.futures(topic).values()]
+        """Return all open logs of a topic, also those that a partition will move to."""
+        current = [partition.log for partition in self._registry.partitions(topic).values()]
+        return [*current, *self._registry.futures(topic).values()]
 
     def partition(self, topic: str, partition: int) -> Partition:
-        """Return one partition to append to and read from.
+        """Return one partition to append to and read from; on first use its log is loaded.
 
-        Raises UnknownTopicOrPartition, or KafkaStorageError while its directory is offline.
+        Raises:
+            UnknownTopicOrPartition: there is none, or a directory that is not open here holds it.
+            InconsistentTopicId: the files are those of another topic of the same name.
+            KafkaStorageError: its directory is offline, or this is closed.
         """
-        found = self._parts.logs.partition(TopicPartition(topic, partition))
+        found = self._registry.partition(TopicPartition(topic, partition))
         if found is not None:
             return found
-        home_id = self.topic(topic).partitions.get(partition)
-        if home_id is None:
+        known = self.topic(topic)
+        if partition not in known.partitions:
             raise UnknownTopicOrPartition(f"topic {topic} has no partition {partition}")
-        raise KafkaStorageError(f"{topic}-{partition} lies in a directory that is offline")
+        if self._is_service:
+            raise KafkaStorageError(f"{topic}-{partition} lies in a directory that is offline")
+        self._check_open()
+        return self._first_use.load(known, partition)
 
     def partitions(self, topic: str) -> Iterator[Partition]:
         """Yield all partitions of a topic, in order of their numbers."""
@@ -224,37 +355,95 @@ class LogManager:
 
     def topics(self) -> dict[str, Topic]:
         """Return every topic by name."""
-        return self._parts.topics.all()
+        return self._topics.all()
 
     def topic(self, name: str) -> Topic:
         """Return one topic; raise UnknownTopicOrPartition where there is none."""
-        return self._parts.topics.get(name)
+        return self._topics.get(name)
 
     def config_of(self, topic: str) -> LogConfig:
         """Return the settings in force for a topic."""
         self.topic(topic)
-        return self._parts.topics.config_of(topic)
+        return self._topics.config_of(topic)
+
+    def metrics(self) -> list[Metric]:
+        """Return all metrics as of now."""
+        return collect(
+            MetricSources(
+                config=self._config,
+                now_ms=self.machine.clock.now_ms(),
+                log_dirs=self._log_dirs,
+                registry=self._registry,
+                topics=self._topics,
+                counters=self._counters,
+                reserve=self._reserve,
+                flush_times=self._opener.flush_times,
+                cleaner=self._cleaning.cleaner,
+                progress=self.progress,
+            )
+        )
 
     # Changing
 
     def create_topic(
-        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
+        self,
+        name: str,
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+        *,
+        is_spread: bool = False,
     ) -> Topic:
-        """Create a topic of empty logs, durably, each where the fewest logs are.
+        """Create a topic of empty logs, durably.
+
+        Args:
+            name: 1 to 249 letters, digits, dots, underscores and dashes.
+            partitions: how many, from 1 to 10,000.
+            config: the topic's own settings, under Kafka's names.
+            is_spread: create each partition where the fewest logs are, instead of all of them in
+                one directory. No transaction can then write all of the topic.
 
         Raises:
-            InvalidTopic, InvalidPartitions, InvalidConfig, TopicAlreadyExists: nothing was made.
-            KafkaStorageError: a disk failed; the topic may be there.
+            InvalidTopic, InvalidPartitions, PolicyViolation, InvalidConfig, TopicAlreadyExists:
+                nothing was created.
+            KafkaStorageError: a disk is full or failed; the topic may be there.
         """
-        parts = self._parts
-        with parts.creation:
-            check_topic(name, partitions, config or {}, defaults=parts.topics.defaults)
-            homes = creation.spread(parts, partitions)
-            topic_id = random_id(parts.machine.rng)
-            ids = [home.directory_id for home in homes]
-            topic = parts.topics.create(name, topic_id, ids, config or {})
-            settling.make_missing(parts, topic)
+        with self._changing():
+            check_topic(name, partitions, config or {}, defaults=self._topics.defaults)
+            log_dirs = self._creator.choose_directories(partitions, is_spread=is_spread)
+            topic_id = random_id(self.machine.rng)
+            ids = [log_dir.directory_id for log_dir in log_dirs]
+            # From here on the topic exists: directories that a crash leaves out are created later.
+            topic = self._topics.create(name, topic_id, ids, config or {})
+            self._create_logs(topic, topic.partitions)
         return topic
+
+    def create_partitions(self, name: str, count: int, *, is_spread: bool = False) -> Topic:
+        """Add partitions to a topic until it has ``count``, durably.
+
+        Keys go to other partitions from then on, as in Kafka. Raises InvalidPartitions unless the
+        topic has fewer, and errors as ``create_topic``.
+        """
+        with self._changing():
+            topic = self.topic(name)
+            present = max(topic.partitions) + 1
+            if count <= present:
+                raise InvalidPartitions(
+                    f"topic {name} has {present} partitions; {count} is not an increase"
+                )
+            check_topic(name, count, {}, defaults=self._topics.defaults)
+            log_dirs = self._creator.choose_directories(
+                count - present, is_spread=is_spread, topic=topic
+            )
+            changed = self._topics.extend(name, [one.directory_id for one in log_dirs])
+            self._create_logs(changed, range(present, count))
+        return changed
+
+    def _create_logs(self, topic: Topic, numbers: Collection[int]) -> None:
+        """Create the directories of new partitions, and open their logs unless on first use."""
+        if self._is_service:
+            self._creator.create_missing(topic, numbers)
+        else:
+            self._creator.make_directories(topic, sorted(numbers))
 
     def get_or_create_log(
         self,
@@ -266,22 +455,21 @@ class LogManager:
         topic_id: UUID | None = None,
         target_directory_id: UUID | None = None,
     ) -> Log:
-        """Return a log, made if there is none.
+        """Return a log, created if there is none.
 
         Args:
-            topic: the topic; one that no catalogue knows is noted if ``topic_id`` is given.
+            topic: the topic; an unknown one is added to the catalogue if ``topic_id`` is given.
             partition: its number.
-            is_new: nobody has seen this partition before, so it lies in no offline directory.
-            is_future: the log that the partition will move to; ``prefer_directory`` says where.
+            is_new: this partition never existed before, so it lies in no offline directory.
+            is_future: the log that the partition will move to; ``move_partition`` says where.
             topic_id: given to a new log, compared with that of a known one.
-            target_directory_id: where a new log goes, if that directory is online.
+            target_directory_id: where a new log is created, if that directory is online.
 
         Raises:
-            KafkaStorageError: it may lie in an offline directory, or no directory takes it.
+            KafkaStorageError: it may lie in an offline directory, or no directory accepts it.
             InconsistentTopicId: it belongs to another topic.
         """
-        return creation.get_or_create_log(
-            self._parts,
+        return self._creator.get_or_create_log(
             TopicPartition(topic, partition),
             is_new=is_new,
             is_future=is_future,
@@ -292,155 +480,300 @@ class LogManager:
     def alter_topic(
         self, name: str, settings: Mapping[str, str], unset: Collection[str] = ()
     ) -> Topic:
-        """Change a topic's settings, also of its open logs; raise InvalidConfig."""
-        parts = self._parts
-        with parts.creation:
-            topic = parts.topics.alter(name, settings, unset)
+        """Change a topic's own settings, durably; ``unset`` ones return to the defaults.
+
+        Raises UnknownTopicOrPartition, or one InvalidConfig that names every bad setting.
+        """
+        with self._changing():
+            topic = self._topics.alter(name, settings, unset)
             self._apply_config(name)
         return topic
 
     def update_config(self, config: BrokerConfig) -> None:
-        """Take other broker settings; those of open logs follow, and so does the cleaner.
+        """Replace the broker's settings; open logs and the cleaner follow.
 
         Raises InvalidConfig, with nothing changed, for a number of cleaners out of reach.
         """
-        parts = self._parts
-        if parts.cleaner is not None:
-            parts.cleaner.check_settings(config)
-        with parts.creation:
-            parts.config = config
-            parts.topics.defaults = config.log_defaults
-            parts.dirs.cordon(config.cordoned_log_dirs)
+        self._cleaning.check_settings(config)
+        with self._changing():
+            self._config = config
+            self._topics.defaults = config.log_defaults
+            self._log_dirs.cordon(config.cordoned_log_dirs)
             if config.num_recovery_threads_per_data_dir != self.recovery_threads:
                 self.resize_recovery_threads(config.num_recovery_threads_per_data_dir)
-            for name in {key.topic for key in parts.logs.partitions()}:
+            for name in {key.topic for key in self._registry.partitions()}:
                 self._apply_config(name)
-        if parts.cleaner is not None:
-            parts.cleaner.reconfigure(config)
+        self._cleaning.reconfigure(config)
 
     def move_partition(self, topic: str, partition: int, path: str) -> bool:
-        """Begin to move a partition to the data directory ``path``; see ``moving.move``.
+        """Begin to move a partition to the data directory ``path``; see ``PartitionMover.move``.
 
-        Appends and reads go on meanwhile. Raises UnknownTopicOrPartition, too.
+        Appends and reads continue meanwhile. Raises UnknownTopicOrPartition, too.
         """
         self.partition(topic, partition)
-        return moving.move(self._parts, TopicPartition(topic, partition), path)
+        return self._mover.move(TopicPartition(topic, partition), path)
+
+    def replace_current_with_future(self, topic: str, partition: int) -> None:
+        """Make the copy of a partition its log; see ``PartitionMover``."""
+        self._mover.replace_current_with_future(TopicPartition(topic, partition))
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic; its files go after ``file.delete.delay.ms``. See ``topic_deletion``."""
-        topic_deletion.delete_topic(self._parts, name)
+        """Delete a topic; its files are deleted after ``file.delete.delay.ms``, or at ``close``.
+
+        Raises UnknownTopicOrPartition, also where a directory that is not open here holds a part,
+        and KafkaStorageError.
+        """
+        with self._changing():
+            keys = [TopicPartition(name, number) for number in self.topic(name).partitions]
+            self._deleter.delete_topic(name)
+            for key in keys:
+                self._mover.cancel(key)
+            self._counters.forget(name)
 
     def async_delete(
         self, topic: str, partition: int, *, is_future: bool = False, is_stray: bool = False
     ) -> Log | None:
-        """Take one log out of service; see ``topic_deletion.async_delete``."""
+        """Take one log out of service; see ``LogDeleter.remove_log``."""
         key = TopicPartition(topic, partition)
-        return topic_deletion.async_delete(self._parts, key, is_future=is_future, is_stray=is_stray)
+        return self._deleter.remove_log(key, is_future=is_future, is_stray=is_stray)
+
+    def delete_renamed_logs(self) -> int:
+        """Delete the logs renamed to ``-delete`` long enough ago; return the ms until the next."""
+        return self._queue.delete_due()
 
     def truncate_to(
         self, offsets: Mapping[tuple[str, int], int], *, is_future: bool = False
     ) -> None:
-        """Cut logs so that each ends at its offset; cleaning of them waits meanwhile."""
-        log_truncation.truncate_to(self._parts, offsets, is_future=is_future)
+        """Truncate logs so that each ends at its offset; cleaning of them waits meanwhile."""
+        changed: dict[str, LogDir] = {}
+        for (topic, number), offset in offsets.items():
+            key = TopicPartition(topic, number)
+            log = self.get_log(topic, number, is_future=is_future)
+            if log is None:
+                continue
+            is_pause_needed = not is_future and offset < log.segments.active.base_offset
+            with self._cleaning.paused_for_truncation(key, log, is_needed=is_pause_needed):
+                if log.truncate_to(offset):
+                    log_dir = self._log_dirs.of(log)
+                    changed[log_dir.path] = log_dir
+        self._write_after_truncation(changed.values())
 
     def truncate_fully_and_start_at(
         self, topic: str, partition: int, offset: int, *, is_future: bool = False
     ) -> None:
-        """Empty a log and let it go on at ``offset``."""
+        """Empty a log and continue at ``offset``; nothing if there is none."""
+        log = self.get_log(topic, partition, is_future=is_future)
+        if log is None:
+            return
         key = TopicPartition(topic, partition)
-        log_truncation.truncate_fully_and_start_at(self._parts, key, offset, is_future=is_future)
+        with self._cleaning.paused_for_truncation(key, log, is_needed=not is_future):
+            log.truncate_fully_and_start_at(offset)
+        self._write_after_truncation([self._log_dirs.of(log)])
+
+    def _write_after_truncation(self, log_dirs: Collection[LogDir]) -> None:
+        for log_dir in log_dirs:
+            self._checkpointing.write(log_dir)
+        if log_dirs:
+            self._registry.bell.ring()
 
     def flush(self) -> None:
-        """Make all that was appended durable, and let readers of other processes see it."""
+        """Make all that was appended durable and visible to readers of other processes."""
+        self._check_open()
         for log in self.all_logs():
             log.flush()
-        for home in self._parts.dirs:
-            self._parts.write_checkpoints(home)
+        for log_dir in self._loaded_dirs():
+            self._checkpointing.write(log_dir)
+
+    def flush_partitions(self, partitions: Collection[tuple[str, int]]) -> None:
+        """Make what was appended to some partitions durable and visible to other processes.
+
+        Only the checkpoint of high watermarks is written: recovery points follow with the task.
+        """
+        self._check_open()
+        log_dirs = {}
+        for topic, number in partitions:
+            log = self.partition(topic, number).log
+            log.flush()
+            log_dir = self._log_dirs.of(log)
+            log_dirs[log_dir.path] = log_dir
+        for log_dir in log_dirs.values():
+            self._checkpointing.write_high_watermarks(log_dir)
+
+    def commit_staged(self, path: str, staged: Sequence[StagedFile]) -> int:
+        """Append the staged files of the directory ``path``; see ``staging.commit``."""
+        self._check_open()
+        return commit_staged(self, self.machine.fs, path, staged)
 
     # Disks that fail
 
     def take_dir_offline(self, path: str, error: OSError) -> None:
-        """Put a directory out of use, with all logs in it; the others go on."""
-        self._parts.dirs.take_offline(path, error)
+        """Put a directory out of use, with all logs in it; the others continue."""
+        self._log_dirs.take_offline(path, error)
 
     def handle_failures(self) -> None:
-        """Let go of the logs of directories that failed; a task does this soon after."""
-        directory_failure.handle_failures(self._parts)
+        """Close the logs of directories that failed, without writing; a task does this soon after.
+
+        Source: Kafka LogManager.handleLogDirFailure.
+        """
+        for failed in self._log_dirs.take_failed():
+            self._close_failed(failed)
+            self._registry.bell.ring()
+        if not len(self._log_dirs) and self._on_halt is not None:
+            self._on_halt()
+
+    def _close_failed(self, failed: LogDir) -> None:
+        error = self._log_dirs.offline_error(failed.path)
+        logs = self._registry.in_directory(failed.path)
+        for (topic, number), log in logs.items():
+            key = TopicPartition(topic, number)
+            partition = self._registry.partition(key)
+            if partition is not None and partition.log is log:
+                self._registry.remove(key)
+                partition.end(error)
+            else:
+                self._registry.remove_future(key)
+            log.close_handlers()
+        self._queue.drop(failed.path)
+        failed.release()
+        _log.warning("log-dir-failed directory=%s logs=%d", failed.path, len(logs))
 
     def _schedule_failures(self) -> None:
-        self._parts.machine.scheduler.schedule("log-dir-failure", self.handle_failures)
+        self.machine.scheduler.schedule("log-dir-failure", self.handle_failures)
 
-    # Steps of starting
+    # Steps of starting and closing
 
     def _load(self) -> None:
-        parts = self._parts
         loading = LogLoading(
-            parts.dirs,
-            parts.factory,
-            fs=parts.machine.fs,
-            clock=parts.machine.clock,
-            scheduler=parts.machine.scheduler,
-            threads=self.recovery_threads,
+            self.machine, self._log_dirs, self._opener, threads=self.recovery_threads
         )
         self.progress = loading.progress
         loaded = loading.run()
         self.progress = None
-        settling.settle(parts, loaded, self._is_stray)
+        reconciler = Reconciler(
+            self._log_dirs,
+            topics=self._topics,
+            registry=self._registry,
+            creator=self._creator,
+            deleter=self._deleter,
+            queue=self._queue,
+        )
+        reconciler.reconcile(loaded, self._is_stray)
 
     def _abandon(self) -> None:
-        """Let go of everything: the start has failed, and nothing here is in order."""
+        """Close everything without writing: the start has failed, and nothing here is in order."""
         self._is_closed = True
         for log in self.all_logs():
             log.close_handlers()
-        for one in self._parts.dirs:
-            release(one)
+        self._log_dirs.release_all()
+
+    def _close_directories(self, broker_epoch: int) -> list[OSError | KafkaStorageError]:
+        """Close all logs and leave the directories in order; return the errors, if any.
+
+        A directory where anything fails is not marked clean; the others are.
+        """
+        errors: list[OSError | KafkaStorageError] = []
+        live = list(self._log_dirs)
+        jobs = [self._directory_closer(one, broker_epoch, errors) for one in live]
+        try:
+            self.machine.scheduler.run_all("log-closing", jobs, len(jobs))
+        finally:
+            for failed in self._log_dirs.take_failed():
+                logs = self._registry.in_directory(failed.path)
+                if logs and failed not in live:
+                    errors.append(self._log_dirs.offline_error(failed.path))
+                for log in logs.values():
+                    log.close_handlers()
+                failed.release()
+        return errors
+
+    def _directory_closer(
+        self, log_dir: LogDir, broker_epoch: int, errors: list[OSError | KafkaStorageError]
+    ) -> Callable[[], None]:
+        def close() -> None:
+            try:
+                self._close_directory(log_dir, broker_epoch)
+            except (OSError, KafkaStorageError) as error:
+                path = log_dir.path
+                _log.warning("directory-not-marked-clean directory=%s reason=%s", path, error)
+                errors.append(error)
+            finally:
+                log_dir.release()
+
+        return close
+
+    def _close_directory(self, log_dir: LogDir, broker_epoch: int) -> None:
+        logs = self._registry.in_directory(log_dir.path)
+        jobs = [_closer(log) for log in logs.values()]
+        name = f"log-closing-{log_dir.path}"
+        failed = self.machine.scheduler.run_all(name, jobs, self.recovery_threads)
+        first = next((error for error in failed if error is not None), None)
+        if first is not None:
+            raise first
+        if logs or self._is_service:
+            self._checkpointing.write(log_dir)
+        if self._is_service:
+            log_dir.broker_epoch = broker_epoch
+        elif log_dir.is_changing:
+            self._deleter.finish_deleted_topics()
+            self._inline.close()
+            self._deleter.delete_leftovers(log_dir)
+            self.tasks.delete_staged_files()
+        log_dir.close(clean=self._log_dirs.get(log_dir.path) is log_dir)
+
+    def _loaded_dirs(self) -> list[LogDir]:
+        """Return the directories whose checkpoints concern open logs; all, for a service."""
+        return [
+            one
+            for one in self._log_dirs
+            if self._is_service or self._registry.in_directory(one.path)
+        ]
+
+    @property
+    def _delete_delay_ms(self) -> int:
+        defaults = self._topics.defaults.with_overrides(self._topics.overrides)
+        return defaults.file_delete_delay_ms
+
+    def _changing(self) -> AbstractContextManager[object]:
+        """Hold the lock under which logs come and go; raise KafkaStorageError if closed."""
+        self._check_open()
+        return self._registry.change_lock
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise KafkaStorageError(f"{', '.join(self._log_dirs.configured)} is closed")
+        if not self._is_service:
+            self._log_dirs.check_any()
 
     def _apply_config(self, topic: str) -> None:
-        parts = self._parts
-        config = parts.topics.config_of(topic)
-        for log in parts.logs.futures(topic).values():
+        config = self._topics.config_of(topic)
+        for log in self._registry.futures(topic).values():
             log.update_config(config)
-        for key, partition in parts.logs.partitions(topic).items():
+        for key, partition in self._registry.partitions(topic).items():
             before = partition.log.update_config(config)
-            if parts.cleaner is None or before == config:
-                continue
-            if before.is_compacted and not config.is_compacted:
-                parts.cleaner.manager.abort(key)
-            parts.cleaner.manager.retry(key)
+            self._cleaning.config_changed(key, before, config)
 
     def _current_logs(self) -> dict[tuple[str, int], Log]:
-        return {key: part.log for key, part in self._parts.logs.partitions().items()}
+        return {key: part.log for key, part in self._registry.partitions().items()}
 
 
-def _parts_of(config: BrokerConfig, machine: Machine, dirs: LiveDirs) -> Parts:
-    topics = Topics(dirs, config.log_defaults, fs=machine.fs, rng=machine.rng)
-    producers = ProducerStateConfig(
+def _producer_config(config: BrokerConfig) -> ProducerStateConfig:
+    return ProducerStateConfig(
         config.producer_id_expiration_ms,
         config.producer_id_expiration_check_interval_ms,
         config.transaction_max_timeout_ms,
         config.transaction_partition_verification_enable,
     )
 
-    def fail(path: str, error: OSError) -> None:
-        dirs.take_offline(path, error)
 
-    factory = LogFactory(
-        fs=machine.fs,
-        clock=machine.clock,
-        scheduler=machine.scheduler,
-        rng=machine.rng,
-        config_of=topics.config_of,
-        on_failure=fail,
-        producer_config=producers,
-    )
-    parts: Parts
-    doomed = DoomedLogs(
-        fs=machine.fs,
-        clock=machine.clock,
-        scheduler=machine.scheduler,
-        delay_ms=lambda: parts.config.log_defaults.file_delete_delay_ms,
-        on_failure=fail,
-    )
-    reserve = DiskReserve(dirs, machine.fs.free_bytes, lambda: parts.config.tidelog_reserve_bytes)
-    parts = Parts(config, machine, dirs, topics, doomed, factory, reserve)
-    return parts
+def _closer(log: Log) -> Callable[[], KafkaStorageError | None]:
+    def close() -> KafkaStorageError | None:
+        try:
+            log.flush(force=True)
+            log.close()
+        except KafkaStorageError as error:
+            _log.warning("log-not-closed directory=%s reason=%s", log.directory, error)
+            log.close_handlers()
+            return error
+        return None
+
+    return close

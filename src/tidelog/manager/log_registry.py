@@ -1,30 +1,40 @@
-"""The logs of one process, by partition and by directory.
+"""The open logs of one process, by partition and by directory.
 
-Owns which log is current for a partition and which is its copy in the making. Must not know how
-logs come and go. Kafka: ``LogManager.currentLogs`` and ``futureLogs``.
+Kafka: ``LogManager.currentLogs`` and ``futureLogs``.
 """
 
 from __future__ import annotations
 
 import os
-from threading import Lock
+from threading import Lock, RLock
 from typing import TYPE_CHECKING
 
 from tidelog.errors import KafkaStorageError
+from tidelog.manager.partition import Partition
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
+    from tidelog.env.waiting import Bell
     from tidelog.log.log import Log
-    from tidelog.manager.partition import Partition
+    from tidelog.manager.directories.disk_reserve import DiskReserve
+    from tidelog.manager.metrics.counters import Counters
 
 
-class LogSet:
-    """Current logs, as partitions, and future logs. ``_lock`` guards both maps.
+class LogRegistry:
+    """Current logs, as partitions, and future logs: copies that will replace a current log.
 
-    A partition is at most once in each map, in different directories.
+    ``_lock`` guards both maps. A partition is at most once in each, in different directories.
+    ``change_lock`` is held while a log is created, deleted or replaced by another. ``bell`` rings
+    when readers may see more, or less.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, counters: Counters, reserve: DiskReserve, bell: Bell) -> None:
+        self.bell = bell
+        self.change_lock = RLock()
+        self.lost: set[TopicPartition] = set()
+        """Partitions that had, when they were loaded, less than readers once saw."""
+        self._counters = counters
+        self._reserve = reserve
         self._lock = Lock()
         self._current: dict[TopicPartition, Partition] = {}
         self._future: dict[TopicPartition, Log] = {}
@@ -68,7 +78,28 @@ class LogSet:
             logs = (*current, *self._future.items())
             return {key: log for key, log in logs if parent_of(log) == path}
 
-    def add(self, partition: Partition) -> None:
+    def serve(self, key: TopicPartition, log: Log) -> Partition:
+        """Make ``log`` the partition's current one, all of it visible to readers.
+
+        Raises KafkaStorageError if the partition has one elsewhere.
+        """
+        reserve = self._reserve
+        partition = Partition(
+            *key,
+            log,
+            counters=self._counters,
+            check_room=reserve.check,
+            on_full=reserve.note_full,
+        )
+        self._add(partition)
+        self.watch(log)
+        return partition
+
+    def watch(self, log: Log) -> None:
+        """Ring the bell whenever readers of the log may see more."""
+        log.on_high_watermark(lambda _: self.bell.ring())
+
+    def _add(self, partition: Partition) -> None:
         """Add a current log; raise KafkaStorageError if the partition has one elsewhere."""
         key = TopicPartition(partition.topic, partition.partition)
         with self._lock:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from tidelog.codec.layout import Buffer
+    from tidelog.config.log_config import LogConfig
     from tidelog.log.append import AppendInfo
     from tidelog.log.log import Log
     from tidelog.manager.metrics.counters import Counters
@@ -63,6 +64,11 @@ class Partition:
         if self._end is not None:
             raise self._end
         return self._log
+
+    @property
+    def config(self) -> LogConfig:
+        """The settings in force."""
+        return self.log.config
 
     def end(self, error: KafkaError) -> None:
         """Let every later use raise ``error``: the partition was deleted, or its disk failed."""

@@ -8,8 +8,12 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.cleaner.log_cleaner import Machine
+from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
-from tidelog.manager.data_directory import DataDirectory
+from tidelog.embedded.logs import Logs
+from tidelog.env.scheduler import InlineScheduler
+from tidelog.manager.log_manager import Loading, LogManager
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.testing.crash_files import CrashFileSystem
 from tidelog.testing.manual_time import ManualClock
@@ -25,7 +29,7 @@ SMALL_INDEXES: Final = LogConfig(segment_index_bytes=1200)
 class DataHome:
     """The place of one data directory, and the machine around it.
 
-    ``defaults`` and ``overrides`` of ``DataDirectory`` can be given to ``open``.
+    What ``LogManager`` takes, such as ``overrides``, can be given to ``open``.
     """
 
     path = "/data"
@@ -35,10 +39,19 @@ class DataHome:
         self.fs = CrashFileSystem(seed, clock=self.clock)
         self._rng = Random(seed)
 
-    def open(self, **how: Any) -> DataDirectory:  # noqa: ANN401 - DataDirectory checks them
-        """Open the directory for writing; without defaults given, index files are small."""
-        doors: dict[str, Any] = {"fs": self.fs, "clock": self.clock, "rng": self._rng}
-        return DataDirectory(self.path, **{**doors, "defaults": SMALL_INDEXES, **how})
+    def open(
+        self,
+        *,
+        defaults: LogConfig = SMALL_INDEXES,
+        rng: Random | None = None,
+        **how: Any,  # noqa: ANN401 - LogManager checks them
+    ) -> Logs:
+        """Open the directory as a process does that writes and ends; logs load on first use."""
+        machine = Machine(
+            self.fs, self.clock, InlineScheduler(), rng or self._rng, self.clock.advance
+        )
+        config = BrokerConfig(log_dirs=(self.path,), log_defaults=defaults)
+        return Logs(LogManager(config, machine, loading=Loading.FIRST_USE, **how))
 
     def read_only(self, name: str) -> ReadOnlyLog:
         """Open the partition directory ``name`` to be read only."""

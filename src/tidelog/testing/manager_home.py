@@ -105,7 +105,7 @@ def fill(
     """Append so many records, each as a batch of its own, stamped with the time now."""
     target = manager.partition(topic, partition)
     for number in range(count):
-        now_ms = manager.parts.machine.clock.now_ms()
+        now_ms = manager.machine.clock.now_ms()
         target.append_records([(now_ms, key, b"value %d" % number, ())])
 
 

@@ -239,7 +239,7 @@ def service_facts(directories: list[Path]) -> Row:
     """Open all directories of a case as a service does, and close it; return what it left."""
     first, *more = directories
     copies = [path for directory in directories for path in directory.glob("*-future")]
-    with tidelog.open(first, SETTINGS, *more) as logs:
+    with tidelog.open(first, *more, config=SETTINGS) as logs:
         await_answers(logs, directories)
         for path in copies:  # a move that is under way already is only waited for
             topic, _, number = path.name.partition(".")[0].rpartition("-")

@@ -166,7 +166,7 @@ def test_a_request_left_behind_is_answered(own: ModuleType, tmp_path: Path) -> N
     chosen.write_text(json.dumps({**requests[chosen], "target": str(a)}))
     before = own.catted(b, "wanted-0")
 
-    with tidelog.open(a, own.SETTINGS, b) as logs:
+    with tidelog.open(a, b, config=own.SETTINGS) as logs:
         own.await_answers(logs, [a, b])
         refused = chosen.with_suffix(".move-refused").exists()
         logs.move_partition("wanted", 0, a)
@@ -221,7 +221,7 @@ def test_a_newer_catalogue_is_refused_by_a_service(own: ModuleType, tmp_path: Pa
     before = [own.contents(copy) for copy in copies]
 
     with pytest.raises(tidelog.TidelogError):
-        tidelog.open(copies[0], own.SETTINGS, copies[1])
+        tidelog.open(copies[0], copies[1], config=own.SETTINGS)
 
     after = [own.contents(copy) for copy in copies]
     assert {found.pop(".lock", b"") for found in after} == {b""}
@@ -237,6 +237,6 @@ def test_a_newer_catalogue_beside_an_older_one_stays_as_it_is(
     before = own.contents(later)
 
     with suppress(tidelog.TidelogError):
-        tidelog.open(older, own.SETTINGS, later).close()
+        tidelog.open(older, later, config=own.SETTINGS).close()
 
     assert own.contents(later) == before

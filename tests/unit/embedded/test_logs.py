@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def test_a_program_creates_appends_reads_and_deletes(tmp_path: Path) -> None:
     """In a line each."""
     with tidelog.open(tmp_path) as logs:
-        logs.create_topic("t", partitions=2)
+        logs.create_topic("t", partitions=2, is_spread=True)
         first = logs.append("t", b"a", key=b"k", headers=[("h", b"x")], timestamp=5)
         second = logs.append("t", b"b", partition=first.partition)
         records = list(logs.read("t", first.partition))
@@ -77,8 +77,8 @@ def test_a_closed_one_refuses(tmp_path: Path) -> None:
 
 def test_keywords_are_settings(tmp_path: Path) -> None:
     """Underscores stand for dots; several directories may be named."""
-    with tidelog.open(tmp_path / "a", {}, tmp_path / "b", retention_ms=5) as logs:
-        logs.create_topic("t", 2)
+    with tidelog.open(tmp_path / "a", tmp_path / "b", retention_ms=5) as logs:
+        logs.create_topic("t", 2, is_spread=True)
 
         assert logs.config_of("t").retention_ms == 5
         assert (tmp_path / "b" / "t-1").is_dir()

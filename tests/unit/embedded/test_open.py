@@ -39,7 +39,7 @@ def test_a_relative_path_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_settings_are_checked_first(tmp_path: Path) -> None:
     """A bad name or value makes no directory."""
     with pytest.raises(InvalidConfig):
-        tidelog.open(tmp_path / "data", {"retention.years": "1"})
+        tidelog.open(tmp_path / "data", config={"retention.years": "1"})
 
     assert not (tmp_path / "data").exists()
 
@@ -49,7 +49,7 @@ def test_defaults_and_overrides_are_told_apart(tmp_path: Path) -> None:
     with tidelog.open(tmp_path) as directory:
         directory.create_topic("t", 1, {"retention.ms": "2", "segment.ms": "2"})
     given = {"retention.ms": "1", "segment.ms": "1", "flush.ms": "1"}
-    with tidelog.open(tmp_path, given, overrides={"segment.ms": "3"}) as directory:
+    with tidelog.open(tmp_path, config=given, overrides={"segment.ms": "3"}) as directory:
         config = directory.config_of("t")
 
     assert (config.retention_ms, config.segment_ms, config.flush_ms) == (2, 3, 1)

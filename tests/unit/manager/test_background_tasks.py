@@ -121,7 +121,7 @@ def test_recovery_points_are_written_for_every_directory() -> None:
     """
     home = ManagerHome("/a", "/b")
     with home.open() as manager:
-        manager.create_topic("t", 2)
+        manager.create_topic("t", 2, is_spread=True)
         fill(manager, "t", 0, 3)
         for log in manager.all_logs():
             log.flush()
@@ -144,10 +144,10 @@ def test_a_log_start_is_written_while_it_lies_within_a_segment() -> None:
         log = manager.partition("t", 0).log
         bases = log.segments.base_offsets
         log.delete_records(bases[1])
-        manager.tasks.checkpoint_log_starts()
+        manager._checkpointing.checkpoint_log_start_offsets()
         before = home.lines(name)
         log.delete_old_segments()
-        manager.tasks.checkpoint_log_starts()
+        manager._checkpointing.checkpoint_log_start_offsets()
 
         assert (before, home.lines(name)) == ([f"t 0 {bases[1]}"], [])
 
@@ -169,7 +169,7 @@ def test_a_checkpoint_that_cannot_be_written_takes_its_directory_offline() -> No
     """The others are written all the same."""
     home = ManagerHome("/a", "/b")
     with home.open() as manager:
-        manager.create_topic("t", 2)
+        manager.create_topic("t", 2, is_spread=True)
         fill(manager, "t", 1, 2)
         path = "/a/replication-offset-checkpoint.tmp"
         home.fs.fail("sync", path, OSError(EIO, "the disk failed"))
@@ -183,7 +183,7 @@ def test_one_bad_log_does_not_stop_retention() -> None:
     """Other directories lose their old segments."""
     home = ManagerHome("/a", "/b")
     with home.open() as manager:
-        manager.create_topic("t", 2)
+        manager.create_topic("t", 2, is_spread=True)
         fill(manager, "t", 0, 100)
         fill(manager, "t", 1, 100)
         other = manager.partition("t", 1).log

@@ -95,7 +95,7 @@ def test_new_logs_go_where_the_fewest_are() -> None:
     with home.open() as manager:
         for number in range(10):
             manager.get_or_create_log("t", number, is_new=True, topic_id=None)
-            counts = manager.parts.logs.count_by_directory()
+            counts = manager._registry.count_by_directory()
 
             assert max(counts.values()) - min(counts.get(path, 0) for path in home.paths) <= 1
 
@@ -108,7 +108,7 @@ def test_a_cordoned_directory_gets_no_new_logs() -> None:
         manager.update_config(home.config(cordoned_log_dirs=("*",)))
         manager.create_topic("u", 2)
 
-        assert manager.parts.logs.count_by_directory() == {"/b": 2, "/a": 2}
+        assert manager._registry.count_by_directory() == {"/b": 2, "/a": 2}
 
 
 def test_a_directory_is_locked_until_the_manager_is_closed() -> None:
@@ -229,9 +229,9 @@ def test_the_broker_epoch_is_kept_in_the_mark() -> None:
     home = ManagerHome()
     home.open().shutdown(broker_epoch=12)
     with home.open() as manager:
-        home_dir = manager.parts.dirs.get("/data")
+        home_dir = manager._log_dirs.get("/data")
         assert home_dir is not None
-        epoch = home_dir.log_dir.broker_epoch
+        epoch = home_dir.broker_epoch
 
     assert epoch == 12
 
@@ -243,10 +243,10 @@ def test_each_directory_keeps_its_id() -> None:
     """
     home = ManagerHome("/a", "/b")
     with home.open() as manager:
-        before = {one.path: one.directory_id for one in manager.parts.dirs}
+        before = {one.path: one.directory_id for one in manager._log_dirs}
     with home.open() as manager:
-        after = {one.path: one.directory_id for one in manager.parts.dirs}
-        clusters = {one.log_dir.meta.cluster_id for one in manager.parts.dirs}
+        after = {one.path: one.directory_id for one in manager._log_dirs}
+        clusters = {one.meta.cluster_id for one in manager._log_dirs}
 
     assert (before == after, len(set(after.values())), len(clusters)) == (True, 2, 1)
 
@@ -342,7 +342,7 @@ def test_a_manager_without_file_delete_delay_closes() -> None:
         manager.delete_topic("t")
         home.clock.advance(30_000)
 
-        assert len(manager.parts.doomed) == 0
+        assert len(manager._queue) == 0
 
 
 def test_progress_counts_logs_and_bytes_down() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.embedded.open import open_data_directory
+from tidelog.embedded.doors import open_briefly
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ def run(args: Namespace) -> int:
     """Change the settings and print those that the topic now has of its own."""
     if not args.options and not args.unset:
         raise InvalidArgument("say what to change: -o KEY=VALUE, or --unset KEY")
-    with open_data_directory(args.directory) as directory:
+    with open_briefly(args.directory) as directory:
         topic = directory.alter_topic(args.topic, dict(args.options), args.unset)
     settings = ", ".join(f"{name}={value}" for name, value in sorted(topic.config.items()))
     unknown = ", ".join(topic.unknown_settings)

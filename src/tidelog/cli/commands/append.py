@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 from tidelog.cli.lingering_lines import LingeringLines
 from tidelog.cli.terminal import Progress, counted
 from tidelog.codec.compression import Codec
-from tidelog.embedded.open import open_data_directory
+from tidelog.embedded.doors import open_briefly
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterable, Iterator
 
-    from tidelog.manager.data_directory import DataDirectory
-    from tidelog.manager.topic_writer import TopicWriter
+    from tidelog.embedded.logs import Logs
+    from tidelog.embedded.topic_writer import TopicWriter
 
 
 class BadLine(TidelogError):
@@ -57,10 +57,10 @@ def run(args: Namespace) -> int:
     settings = dict(args.options)
     with (
         _input(args.file) as lines,
-        open_data_directory(args.directory, overrides=settings) as directory,
+        open_briefly(args.directory, overrides=settings) as logs,
     ):
-        writer = _writer(directory, args)
-        _settle_new_partitions(directory, args)
+        writer = _writer(logs, args)
+        _settle_new_partitions(logs, args)
         try:
             arriving = LingeringLines(lines, writer.flush, SYSTEM_CLOCK)
             _append(writer, _bytes_of(arriving, args.file), args)
@@ -70,30 +70,30 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _writer(directory: DataDirectory, args: Namespace) -> TopicWriter:
+def _writer(logs: Logs, args: Namespace) -> TopicWriter:
     try:
-        partitions = directory.topic(args.topic).partitions
+        partitions = logs.topic(args.topic).partitions
     except UnknownTopicOrPartition as error:
         raise UnknownTopicOrPartition(f"{error}; {_hint(args)}") from None
     if args.partition is not None and args.partition not in partitions:
         raise UnknownTopicOrPartition(f"topic {args.topic} has no partition {args.partition}")
-    return directory.writer(args.topic, codec=Codec.named(args.compression))
+    return logs.writer(args.topic, codec=Codec.named(args.compression))
 
 
-def _settle_new_partitions(directory: DataDirectory, args: Namespace) -> None:
+def _settle_new_partitions(logs: Logs, args: Namespace) -> None:
     """Write down a high watermark for each partition that has none yet.
 
     Readers take a log without one to its end. So what a killed append left would be seen in a
     partition that was new to it, and in the others not before somebody opens them for writing.
     """
-    known = Checkpoints.read(directory.path, fs=SYSTEM_FILES).high_watermarks
-    numbers = directory.topic(args.topic).partitions if args.partition is None else [args.partition]
+    known = Checkpoints.read(args.directory, fs=SYSTEM_FILES).high_watermarks
+    numbers = logs.topic(args.topic).partitions if args.partition is None else [args.partition]
     new = [number for number in numbers if (args.topic, number) not in known]
     for number in new:
         with suppress(UnknownTopicOrPartition):  # it lies in another data directory
-            directory.partition(args.topic, number)
+            logs.partition(args.topic, number)
     if new:
-        directory.flush()
+        logs.flush()
 
 
 def _hint(args: Namespace) -> str:

@@ -25,7 +25,7 @@ def run(args: Namespace) -> int:
     has_failed = False
     with open_to_act(args, OverlayFiles(SYSTEM_FILES), args.topics) as acting:
         compaction = Compaction(
-            acting.directory,
+            acting.manager,
             now_ms=acting.now_ms,
             clock=ClockAt(acting.now_ms),
             scheduler=InlineScheduler(),

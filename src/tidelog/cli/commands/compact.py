@@ -36,7 +36,7 @@ def apply_compaction(args: Namespace, *, is_plan: bool) -> int:
     fs: FileSystem = OverlayFiles(SYSTEM_FILES) if is_plan else SYSTEM_FILES
     with _writers() as scheduler, open_to_act(args, fs, args.topics) as acting:
         compaction = Compaction(
-            acting.directory,
+            acting.manager,
             now_ms=acting.now_ms,
             clock=ClockAt(acting.now_ms),
             scheduler=scheduler,

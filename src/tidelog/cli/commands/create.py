@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.cli.terminal import counted
 from tidelog.codec.metadata_files import format_uuid
-from tidelog.embedded.open import open_data_directory
+from tidelog.embedded.doors import open_briefly
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def run(args: Namespace) -> int:
     """Create the topic and print its name, number of partitions and id."""
-    with open_data_directory(args.directory) as directory:
+    with open_briefly(args.directory) as directory:
         topic = directory.create_topic(args.topic, args.partitions, dict(args.options))
     partitions = counted(len(topic.partitions), "partition")
     print(f"{topic.name}: {partitions}, id {format_uuid(topic.topic_id)}")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-import random
 from typing import TYPE_CHECKING
 
 from tidelog.cli.terminal import counted
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.embedded.doors import brief_machine
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.overlay_files import OverlayFiles
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.explain.picture import format_bytes
-from tidelog.manager.data_directory import DataDirectory
+from tidelog.manager.log_manager import Loading, LogManager
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.segment.filenames import log_directory_name
 
@@ -26,11 +27,15 @@ def run(args: Namespace) -> int:
     """Delete the topics with all their records, and print how much each had; or only say so."""
     fs: FileSystem = OverlayFiles(SYSTEM_FILES) if args.dry_run else SYSTEM_FILES
     path = os.path.abspath(args.directory)
-    with DataDirectory(path, fs=fs, clock=SYSTEM_CLOCK, rng=random.SystemRandom()) as directory:
-        topics = [directory.topic(name) for name in args.topics]
+    with LogManager(
+        BrokerConfig(log_dirs=(path,)),
+        brief_machine(fs, SYSTEM_CLOCK),
+        loading=Loading.FIRST_USE,
+    ) as manager:
+        topics = [manager.topic(name) for name in args.topics]
         sizes = [_size_bytes(path, topic) for topic in topics]
         for topic in topics:
-            directory.delete_topic(topic.name)
+            manager.delete_topic(topic.name)
     verb = "would be deleted" if args.dry_run else "deleted"
     for topic, size_bytes in zip(topics, sizes, strict=True):
         partitions = counted(len(topic.partitions), "partition")

@@ -37,7 +37,7 @@ def _delete(args: Namespace, fs: FileSystem) -> list[ShrunkLog]:
     with open_to_act(args, fs, [args.topic], args.partition) as acting:
         for place in acting.places:
             try:
-                log = delete_records(acting.directory, *place[:2], args.before)
+                log = delete_records(acting.manager, *place[:2], args.before)
             except OffsetOutOfRange as error:
                 name = f"{place.topic}-{place.partition}"
                 raise InvalidArgument(f"{name}: {error}; nothing was deleted") from error

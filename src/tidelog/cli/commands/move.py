@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.partition_choice import Place, find_places
 from tidelog.config.sources import broker_config
-from tidelog.embedded.start import start_logs
+from tidelog.embedded.doors import start_logs
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.waiting import sleep_ms
@@ -47,7 +47,7 @@ def _move_here(places: list[Place], source: str, target: str) -> None:
     with start_logs(config) as logs:
         for place in places:
             logs.move_partition(place.topic, place.partition, target)
-        logs.manager.parts.doomed.delete_due()
+        logs.manager.delete_renamed_logs()
 
 
 def _ask_service(place: Place, source: str, target: str) -> None:

@@ -30,10 +30,10 @@ def run(args: Namespace) -> int:
     logs: list[RecoveredLog] = []
     is_refused = False
     with open_to_act(args, fs, args.topics) as acting:
-        data_directory = acting.directory.path
+        data_directory = acting.manager.live_dirs[0]
         for place in acting.places:
             try:
-                log = recover_log(acting.directory, place.topic, place.partition, acting.notes)
+                log = recover_log(acting.manager, place.topic, place.partition, acting.notes)
             except TidelogError as error:
                 is_refused = True
                 name = f"{place.topic}-{place.partition}"

@@ -31,7 +31,7 @@ def apply_retention(args: Namespace, *, is_plan: bool) -> int:
     with open_to_act(args, fs, args.topics) as acting:
         _check_settings_known(args, acting, is_plan=is_plan)
         logs = [
-            retain_log(acting.directory, place.topic, place.partition, acting.now_ms)
+            retain_log(acting.manager, place.topic, place.partition, acting.now_ms)
             for place in acting.places
         ]
     for log in logs:
@@ -47,15 +47,15 @@ def _check_settings_known(args: Namespace, acting: Acting, *, is_plan: bool) -> 
 
     A limit given with ``-o`` is an order to delete by it, also where the policy is unknown.
     """
-    directory = acting.directory
+    manager = acting.manager
     topics = {place.topic for place in acting.places}
-    unknown = sorted(name for name in topics if not directory.config_of(name).is_policy_known)
+    unknown = sorted(name for name in topics if not manager.config_of(name).is_policy_known)
     if not unknown:
         return
     if any(key in DELETION_SETTINGS for key, _ in args.options):
         for place in acting.places:
             if place.topic in unknown:
-                log = directory.partition(place.topic, place.partition).log
+                log = manager.partition(place.topic, place.partition).log
                 log.update_config(log.config.deleting())
         return
     text = (

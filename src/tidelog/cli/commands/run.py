@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.cli.notices import LINE
 from tidelog.cli.service_settings import given_settings
 from tidelog.config.sources import broker_config, check_dynamic
-from tidelog.embedded.start import start_logs
+from tidelog.embedded.doors import start_logs
 from tidelog.env.signals import Signals
 from tidelog.errors import InvalidConfig
 from tidelog.manager.metrics.metrics_file import MetricsFiles

@@ -15,6 +15,7 @@ from tidelog.cleaner.failed_cleanings_file import read_failures, write_failures
 from tidelog.cleaner.pick import examine
 from tidelog.cleaner.throttle import Pace
 from tidelog.config.broker_config import BrokerConfig
+from tidelog.manager.log_registry import parent_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from tidelog.cleaner.stats import Tally
     from tidelog.env.clock import Clock
     from tidelog.env.scheduler import Scheduler
-    from tidelog.manager.data_directory import DataDirectory
+    from tidelog.manager.log_manager import LogManager
 
 PIECE_BYTES: Final = 1 << 20
 
@@ -74,7 +75,7 @@ class Compaction:
 
     def __init__(
         self,
-        directory: DataDirectory,
+        manager: LogManager,
         *,
         now_ms: int,
         clock: Clock,
@@ -83,11 +84,11 @@ class Compaction:
         is_plan: bool,
         on_dropped: Callable[[Dropped], None] = lambda _: None,
     ) -> None:
-        self._directory = directory
+        self._manager = manager
         self._now_ms = now_ms
         self._is_plan = is_plan
         self._on_dropped = on_dropped
-        self._checkpoints = CleanerCheckpoints(directory.fs)
+        self._checkpoints = CleanerCheckpoints(manager.machine.fs)
         config = BrokerConfig()
         settings = CleanerSettings(
             config.log_cleaner_dedupe_buffer_size, config.log_cleaner_io_buffer_load_factor
@@ -97,9 +98,9 @@ class Compaction:
 
     def examine(self, topic: str, partition: int) -> CompactionFacts:
         """Say how a log stands, without looking at its keys."""
-        log = self._directory.partition(topic, partition).log
+        log = self._manager.partition(topic, partition).log
         key = topic, partition
-        checkpoint = self._checkpoints.read(self._directory.path).get(key)
+        checkpoint = self._checkpoints.read(parent_of(log)).get(key)
         found = examine(log, checkpoint, self._now_ms)
         return CompactionFacts(
             topic,
@@ -109,7 +110,7 @@ class Compaction:
             found.cleanable.first_dirty_offset,
             log.size_bytes,
             None,
-            read_failures(self._directory.fs, self._directory.path).get(key),
+            read_failures(self._manager.machine.fs, parent_of(log)).get(key),
         )
 
     def clean(self, topic: str, partition: int) -> CompactionFacts:
@@ -120,7 +121,7 @@ class Compaction:
         facts = self.examine(topic, partition)
         if not facts.is_compacted or facts.to_clean.cleanable.is_empty:
             return facts
-        log = self._directory.partition(topic, partition).log
+        log = self._manager.partition(topic, partition).log
         cleanable = facts.to_clean.cleanable
         if self._is_plan:
             cleaned = self._cleaner.plan(log, cleanable, self._now_ms, self._on_dropped)
@@ -140,7 +141,7 @@ class Compaction:
 
     def _note_cleaned(self, key: tuple[str, int], end_offset: int) -> None:
         """Write down how far the log is cleaned, and that it does not fail any more."""
-        fs, path = self._directory.fs, self._directory.path
+        fs, path = self._manager.machine.fs, parent_of(self._manager.partition(*key).log)
         self._checkpoints.change(path, lambda lines: lines.update({key: end_offset}))
         failures = read_failures(fs, path)
         if failures.pop(key, None) is not None:

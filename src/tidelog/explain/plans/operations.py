@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tidelog.log.loading.load_watch import Loss, RecoveryProgress
     from tidelog.log.log import Log
     from tidelog.log.retention_pass import DeletedSegment
-    from tidelog.manager.data_directory import DataDirectory
+    from tidelog.manager.log_manager import LogManager
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +97,14 @@ class RecoveryNotes(LoadWatcher):
 
 
 def recover_log(
-    directory: DataDirectory, topic: str, partition: int, notes: RecoveryNotes
+    manager: LogManager, topic: str, partition: int, notes: RecoveryNotes
 ) -> RecoveredLog:
-    """Load one log, which recovers it; ``notes`` must be the watcher of ``directory``.
+    """Load one log, which recovers it; ``notes`` must be the watcher of ``manager``.
 
-    Errors as ``DataDirectory.partition``.
+    Errors as ``LogManager.partition``.
     """
     notes.start()
-    log = directory.partition(topic, partition).log
+    log = manager.partition(topic, partition).log
     return RecoveredLog(
         topic,
         partition,
@@ -115,22 +115,22 @@ def recover_log(
     )
 
 
-def retain_log(directory: DataDirectory, topic: str, partition: int, now_ms: int) -> ShrunkLog:
+def retain_log(manager: LogManager, topic: str, partition: int, now_ms: int) -> ShrunkLog:
     """Delete the segments of one log that retention allows to go at ``now_ms``."""
-    log = directory.partition(topic, partition).log
+    log = manager.partition(topic, partition).log
     shrunk = _shrunk(topic, partition, log, log.retain(now_ms))
     return replace(shrunk, kept=tuple(outlook_of(log)))
 
 
 def delete_records(
-    directory: DataDirectory, topic: str, partition: int, before_offset: int
+    manager: LogManager, topic: str, partition: int, before_offset: int
 ) -> ShrunkLog:
     """Move one log's start to ``before_offset`` (-1: the high watermark); free whole segments.
 
     Raises PolicyViolation for a log that is only compacted, OffsetOutOfRange above the high
     watermark.
     """
-    log = directory.partition(topic, partition).log
+    log = manager.partition(topic, partition).log
     log.delete_records(before_offset)
     return _shrunk(topic, partition, log, log.delete_segments_below_start())
 

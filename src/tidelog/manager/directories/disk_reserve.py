@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from tidelog.log.log import Log
-    from tidelog.manager.directories.live_dirs import LiveDir, LiveDirs
+    from tidelog.manager.directories.log_dir import LogDir
+    from tidelog.manager.directories.log_dirs import LogDirs
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class DiskReserve:
 
     def __init__(
         self,
-        dirs: LiveDirs,
+        dirs: LogDirs,
         free_bytes: Callable[[str], int],
         reserve_bytes: Callable[[], int],
     ) -> None:
@@ -99,7 +100,7 @@ class _Oldest(NamedTuple):
 
 
 def retain_by_percent(
-    home: LiveDir, logs: Iterable[Log], free_bytes: int, percent: int, now_ms: int
+    home: LogDir, logs: Iterable[Log], free_bytes: int, percent: int, now_ms: int
 ) -> int:
     """Delete the oldest segments of a directory until its logs take at most their share.
 

@@ -1,8 +1,7 @@
-"""The data directory as a whole: its lock, its identity, its mark of a clean shutdown.
+"""One data directory as a whole: its lock, its identity, its clean-shutdown file, its checkpoints.
 
-Owns ``.lock``, ``meta.properties`` and ``.kafka_cleanshutdown``.
-Must not know the logs inside. Kafka: the parts of ``LogManager`` and ``MetaPropertiesEnsemble``
-that do the same.
+Kafka: the parts of ``LogManager`` and ``MetaPropertiesEnsemble`` that keep ``.lock``,
+``meta.properties`` and ``.kafka_cleanshutdown``.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from tidelog.codec.metadata_files import (
     write_clean_shutdown,
     write_meta_properties,
 )
+from tidelog.datadir.offset_checkpoints import DirectoryCheckpoints
 from tidelog.datadir.partition_directories import (
     is_directory,
     is_partition_directory,
@@ -39,23 +39,39 @@ LOCK_FILE: Final = ".lock"
 
 
 class LogDir:
-    """One locked data directory, held for writing by this process.
+    """One locked data directory, held for writing by this process, with its offset checkpoints.
 
-    The mark of a clean shutdown is taken away before the first change, and comes back only if it
-    was there (or there were no logs) and the caller says that all it touched is closed.
+    The clean-shutdown file is removed before the first change. It comes back only if it was there
+    (or there were no logs) and ``close`` is told that everything touched is flushed and closed.
 
-    ``like`` says to which cluster and node a new directory belongs; a cluster of its own if None.
+    Args:
+        path: absolute path of the directory, made if missing.
+        fs: the disk.
+        rng: for a new ``directory.id``.
+        like: names the cluster and node of a new directory; None: a cluster of its own.
+        has_all_logs: whether every log in it will be loaded. Only then may a damaged checkpoint
+            count as empty: a writer that loads a few logs would write zeros for all the others.
 
     Raises:
         DirectoryLocked: another process holds the directory.
         InvalidArgument: the path is that of one partition.
-        KafkaStorageError: ``meta.properties`` does not read.
+        KafkaStorageError: ``meta.properties`` or a checkpoint cannot be read.
     """
 
     def __init__(
-        self, path: str, *, fs: FileSystem, rng: Random, like: MetaProperties | None = None
+        self,
+        path: str,
+        *,
+        fs: FileSystem,
+        rng: Random,
+        like: MetaProperties | None = None,
+        has_all_logs: bool = True,
     ) -> None:
         self.path = path
+        self.has_loaded_all = False
+        """Whether every log in it has been loaded, or there was none."""
+        self.is_in_doubt = False
+        """Whether a log could not be loaded or closed, so that the directory is not clean."""
         self._fs = fs
         make_directories(fs, path)
         if is_partition_directory(fs.list(path)):
@@ -68,12 +84,16 @@ class LogDir:
             self._is_marked = shutdown is not None
             self.is_changing = False
             self.meta = self._identify(rng, like)
+            self.checkpoints = DirectoryCheckpoints(fs, path, is_tolerant=has_all_logs)
         except BaseException:
             self._lock.release()
             raise
 
+    def __repr__(self) -> str:
+        return f"LogDir({self.path!r})"
+
     def begin_change(self) -> None:
-        """Take the mark of a clean shutdown away, durably; call before any change to a log."""
+        """Remove the clean-shutdown file, durably; call this before any change to a log."""
         if self.is_changing:
             return
         if self._is_marked:
@@ -89,17 +109,18 @@ class LogDir:
         assert self.meta.directory_id is not None
         return self.meta.directory_id
 
-    def close(self, *, clean: bool, all_loaded: bool = False) -> None:
+    def close(self, *, clean: bool) -> None:
         """Release the lock.
 
-        ``clean`` says that every log touched is flushed and closed, ``all_loaded`` that this is
-        every log there is: then the directory is clean even if it was not before.
+        ``clean``: every log touched is flushed and closed. The directory is then marked clean if it
+        was so before, or if every log in it has been loaded.
         """
         if self._lock is None:
             return
         lock, self._lock = self._lock, None
         try:
-            if clean and (self.was_clean or all_loaded) and not self._is_marked:
+            is_clean = clean and not self.is_in_doubt and (self.was_clean or self.has_loaded_all)
+            if is_clean and not self._is_marked:
                 mark = CleanShutdown(broker_epoch=self.broker_epoch)
                 write_clean_shutdown(self._fs, self._file(CLEAN_SHUTDOWN_FILE), mark)
         finally:
@@ -110,17 +131,22 @@ class LogDir:
             finally:
                 lock.release()
 
+    def release(self) -> None:
+        """Release the lock of a directory that failed, without a clean-shutdown file."""
+        with suppress(OSError, KafkaStorageError):
+            self.close(clean=False)
+
     def _file(self, name: str) -> str:
         return os.path.join(self.path, name)
 
     def _identify(self, rng: Random, like: MetaProperties | None) -> MetaProperties:
-        """Return who the directory is; give it an id, and a cluster, where it has none."""
+        """Return the directory's identity; assign an id, and a cluster, where it has none."""
         path = self._file(META_PROPERTIES_FILE)
         known = read_meta_properties(self._fs, path)
         if known is not None and known.directory_id is not None:
             return known
         if known is not None and known.cluster_id is None and known.node_id is None:
-            raise KafkaStorageError(f"{path} names neither a cluster nor a node; it is damaged")
+            raise KafkaStorageError(f"{path} names neither a cluster nor a node: it is damaged")
         if known is None:
             cluster_id = None if like is None else like.cluster_id
             node_id = None if like is None else like.node_id

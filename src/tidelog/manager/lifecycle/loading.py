@@ -1,7 +1,6 @@
-"""Loading all logs at start: which directory is what, each log opened, on a pool per directory.
+"""Loading all logs at start, on a pool of threads per data directory.
 
-Owns the pools, the order and the progress. Must not know how a log recovers. Kafka:
-``LogManager.loadLogs`` and ``loadLog``.
+Kafka: ``LogManager.loadLogs`` and ``loadLog``.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from tidelog.segment.filenames import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tidelog.cleaner.log_cleaner import Machine
     from tidelog.env.clock import Clock
-    from tidelog.env.files import FileSystem
-    from tidelog.env.scheduler import Scheduler
     from tidelog.log.log import Log
-    from tidelog.manager.directories.live_dirs import LiveDir, LiveDirs
-    from tidelog.manager.lifecycle.log_factory import LogFactory
+    from tidelog.manager.directories.log_dir import LogDir
+    from tidelog.manager.directories.log_dirs import LogDirs
+    from tidelog.manager.lifecycle.log_opener import LogOpener
 
 _log = logging.getLogger(__name__)
 
@@ -46,26 +45,26 @@ _PARALLEL_LOG_BYTES: Final = 16 << 20
 load fewer a second than one: measured with ``benchmarks/start_up.py``."""
 
 
-class Found(NamedTuple):
+class FoundLog(NamedTuple):
     """A log as it was found: the partition, where, and opened."""
 
     key: TopicPartition
-    home: LiveDir
+    log_dir: LogDir
     log: Log
 
 
 @dataclass
 class LoadedLogs:
-    """What lay in all directories, by what it is."""
+    """What was found in all directories, by kind."""
 
-    current: list[Found] = field(default_factory=list)
-    future: list[Found] = field(default_factory=list)
-    doomed: list[str] = field(default_factory=list)
+    current: list[FoundLog] = field(default_factory=list)
+    future: list[FoundLog] = field(default_factory=list)
+    to_delete: list[str] = field(default_factory=list)
     strays: list[str] = field(default_factory=list)
 
 
 class LoadProgress:
-    """How much is still to be loaded, for whoever asks meanwhile. ``_lock`` guards the counts.
+    """How much is still to be loaded, for metrics. ``_lock`` guards the counts.
 
     Bytes are counted where logs have to be checked, since there they are what takes time.
     """
@@ -127,7 +126,7 @@ class LoadProgress:
 
 
 class _Watcher(LoadWatcher):
-    """Tells the progress how many segments one thread has still to check."""
+    """Reports to the progress how many segments one thread has still to check."""
 
     def __init__(self, progress: LoadProgress, directory: str, thread: int) -> None:
         self._progress = progress
@@ -148,24 +147,17 @@ class LogLoading:
     """
 
     def __init__(
-        self,
-        dirs: LiveDirs,
-        factory: LogFactory,
-        *,
-        fs: FileSystem,
-        clock: Clock,
-        scheduler: Scheduler,
-        threads: int,
+        self, machine: Machine, log_dirs: LogDirs, opener: LogOpener, *, threads: int
     ) -> None:
-        self._dirs = dirs
-        self._factory = factory
-        self._fs = fs
-        self._clock = clock
-        self._scheduler = scheduler
+        self._log_dirs = log_dirs
+        self._opener = opener
+        self._fs = machine.fs
+        self._clock = machine.clock
+        self._scheduler = machine.scheduler
         self._threads = threads
         self._lock = Lock()
         self._loaded = LoadedLogs()
-        self.progress = LoadProgress(clock)
+        self.progress = LoadProgress(machine.clock)
 
     def run(self) -> LoadedLogs:
         """Load everything. A directory whose disk fails goes offline, and the others go on.
@@ -176,31 +168,31 @@ class LogLoading:
             KafkaError: a log holds what no disk failure explains.
         """
         began = self._clock.monotonic_ns()
-        live = list(self._dirs)
+        live = list(self._log_dirs)
         _log.info("Loading logs from log dirs %s", [one.path for one in live])
         jobs = [self._job(one) for one in live]
         try:
             self._scheduler.run_all("log-loading", jobs, len(jobs))
         except BaseException:
-            self._let_go()
+            self._close_all()
             raise
         spent_ms = (self._clock.monotonic_ns() - began) // _NS_PER_MS
         count = len(self._loaded.current) + len(self._loaded.future)
         _log.info("Loaded %d logs in %dms", count, spent_ms)
         return self._loaded
 
-    def _job(self, one: LiveDir) -> Callable[[], None]:
+    def _job(self, one: LogDir) -> Callable[[], None]:
         return lambda: self._load_directory(one)
 
-    def _load_directory(self, one: LiveDir) -> None:
+    def _load_directory(self, one: LogDir) -> None:
         try:
-            is_clean = one.log_dir.was_clean
-            one.log_dir.begin_change()
+            is_clean = one.was_clean
+            one.begin_change()
             names = list(self._partition_directories(one.path))
             sizes = {} if is_clean else {name: self._size(one.path, name) for name in names}
         except OSError as error:
             _log.error("Error while loading log dir %s: %s", one.path, error)
-            self._dirs.take_offline(one.path, error)
+            self._log_dirs.take_offline(one.path, error)
             return
         if not names:
             _log.info("No logs found to be loaded in %s", one.path)
@@ -215,15 +207,15 @@ class LogLoading:
         is_worth_it = sum(sizes.values()) >= len(names) * _PARALLEL_LOG_BYTES
         threads = self._threads if is_worth_it else 1
         self._scheduler.run_all(f"log-recovery-{one.path}", jobs, threads)
-        one.has_loaded = True
+        one.has_loaded_all = True
 
     def _log_job(
-        self, one: LiveDir, name: str, size_bytes: int, free: list[int]
+        self, one: LogDir, name: str, size_bytes: int, free: list[int]
     ) -> Callable[[], None]:
         def load() -> None:
             thread = free.pop()
             try:
-                if self._dirs.get(one.path) is one:
+                if self._log_dirs.get(one.path) is one:
                     self._load(one, name, _Watcher(self.progress, one.path, thread))
                 self.progress.done(one.path, size_bytes)
             finally:
@@ -232,22 +224,22 @@ class LogLoading:
 
         return load
 
-    def _load(self, one: LiveDir, name: str, watcher: LoadWatcher) -> None:
+    def _load(self, one: LogDir, name: str, watcher: LoadWatcher) -> None:
         path = os.path.join(one.path, name)
         if is_delete_directory(name) or is_stray_directory(name):
             with self._lock:
                 chosen = is_delete_directory(name)
-                (self._loaded.doomed if chosen else self._loaded.strays).append(path)
+                (self._loaded.to_delete if chosen else self._loaded.strays).append(path)
             return
         _log.debug("Loading log '%s'", path)
         began = self._clock.monotonic_ns()
         key = parse_topic_partition(name)
         try:
-            log = self._factory.load(one, key, path, watcher)
+            log = self._opener.load(one, key, path, watcher)
         except KafkaStorageError as error:
             cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
             _log.error("Error while loading log dir %s: %s", one.path, error)
-            self._dirs.take_offline(one.path, cause)
+            self._log_dirs.take_offline(one.path, cause)
             return
         spent_ms = (self._clock.monotonic_ns() - began) // _NS_PER_MS
         _log.info(
@@ -259,7 +251,7 @@ class LogLoading:
         with self._lock:
             is_future = is_future_directory(name)
             found = self._loaded.future if is_future else self._loaded.current
-            found.append(Found(key, one, log))
+            found.append(FoundLog(key, one, log))
 
     def _partition_directories(self, path: str) -> Iterator[str]:
         """Yield the names of all directories but Kafka's own; raise InvalidTopic for others."""
@@ -283,7 +275,7 @@ class LogLoading:
             if is_log_file(file)
         )
 
-    def _let_go(self) -> None:
+    def _close_all(self) -> None:
         """Close what was opened: the start has failed."""
         for found in (*self._loaded.current, *self._loaded.future):
             found.log.close_handlers()

@@ -1,8 +1,7 @@
-"""What is missing of a partition that readers once saw.
+"""Records of a partition that readers once saw and that are gone.
 
-Owns the comparison of a log with its line in the checkpoint of high watermarks, and what is said
-about it. Must not know how a log came to be short. Kafka says nothing: the replicas that have the
-records bring them back, and there are none here.
+A log is compared with its line in the checkpoint of high watermarks. Kafka reports nothing: the
+replicas that have the records bring them back, and there are none here.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def tell_lost_end(checkpoints: DirectoryCheckpoints, key: tuple[str, int], log: Log) -> bool:
-    """Say whether a log ends below what readers saw, and warn if so."""
+def warn_of_lost_end(checkpoints: DirectoryCheckpoints, key: tuple[str, int], log: Log) -> bool:
+    """Return whether a log ends below what readers saw; log a warning if so."""
     seen, end = checkpoints.high_watermark(key), log.log_end_offset
     if end >= seen:
         return False
@@ -31,14 +30,14 @@ def tell_lost_end(checkpoints: DirectoryCheckpoints, key: tuple[str, int], log: 
     return True
 
 
-def tell_lost_log(checkpoints: DirectoryCheckpoints, key: tuple[str, int], home: str) -> bool:
-    """Say whether readers saw records of a log that is not there any more, and warn if so.
+def warn_of_lost_log(checkpoints: DirectoryCheckpoints, key: tuple[str, int], path: str) -> bool:
+    """Return whether readers saw records of a log that is missing; log a warning if so.
 
-    To be asked before the log is made anew, empty.
+    To be called before the log is created again, empty. ``path`` is the data directory.
     """
     seen = checkpoints.high_watermark(key)
     if not seen:
         return False
-    path = os.path.join(home, log_directory_name(*key))
-    _log.warning("log-lost directory=%s high_watermark=%d", path, seen)
+    directory = os.path.join(path, log_directory_name(*key))
+    _log.warning("log-lost directory=%s high_watermark=%d", directory, seen)
     return True

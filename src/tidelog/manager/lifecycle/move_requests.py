@@ -1,7 +1,6 @@
-"""Moves that another process asks a running service for, by a file in a data directory.
+"""Moves that another process requests of a running service, by a file in a data directory.
 
-Owns the files and their answers. Must not know how a partition moves. Kafka: the request
-AlterReplicaLogDirs, which ``kafka-reassign-partitions`` sends.
+Kafka: the request AlterReplicaLogDirs, which ``kafka-reassign-partitions`` sends.
 """
 
 from __future__ import annotations
@@ -10,18 +9,20 @@ import json
 import logging
 import os
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import replace_file
 from tidelog.errors import KafkaError, UnknownTopicOrPartition
-from tidelog.manager.lifecycle import moving
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from random import Random
 
     from tidelog.env.files import FileSystem
-    from tidelog.manager.parts import Parts
+    from tidelog.manager.directories.log_dirs import LogDirs
+    from tidelog.manager.lifecycle.mover import PartitionMover
+    from tidelog.manager.log_registry import LogRegistry
 
 _log = logging.getLogger(__name__)
 
@@ -70,30 +71,42 @@ def withdraw(fs: FileSystem, path: str) -> bool:
     return True
 
 
-def answer(parts: Parts) -> None:
-    """Begin the moves that were asked for; a task of the service."""
-    fs = parts.machine.fs
-    for home in parts.dirs:
+class MoveRequests:
+    """Answers the requests in the directories of a service."""
+
+    def __init__(
+        self, fs: FileSystem, log_dirs: LogDirs, registry: LogRegistry, mover: PartitionMover
+    ) -> None:
+        self._fs = fs
+        self._log_dirs = log_dirs
+        self._registry = registry
+        self._mover = mover
+
+    def answer(self) -> None:
+        """Begin the moves that were requested; a task of the service."""
+        for log_dir in self._log_dirs:
+            try:
+                for name in self._fs.list(log_dir.path):
+                    if _NAME.fullmatch(name):
+                        self._answer_one(os.path.join(log_dir.path, name))
+            except OSError as error:
+                self._log_dirs.take_offline(log_dir.path, error)
+
+    def _answer_one(self, path: str) -> None:
+        """Begin one move, or write a file with the reason for refusing; then delete the request."""
         try:
-            for name in fs.list(home.path):
-                if _NAME.fullmatch(name):
-                    _answer_one(parts, os.path.join(home.path, name))
-        except OSError as error:
-            parts.dirs.take_offline(home.path, error)
-
-
-def _answer_one(parts: Parts, path: str) -> None:
-    """Begin one move, or leave a file that says why not; the request goes last."""
-    fs = parts.machine.fs
-    try:
-        request = MoveRequest(**json.loads(fs.read(path)))
-        key = TopicPartition(request.topic, request.partition)
-        if parts.logs.current(key) is None:
-            raise UnknownTopicOrPartition(f"{key.topic}-{key.partition} is not served here")
-        moving.move(parts, key, request.target)
-    except (KafkaError, TypeError, ValueError) as error:
-        _log.warning("move-refused path=%s reason=%s", path, error)
-        replace_file(fs, path.removesuffix(_SUFFIX) + _REFUSED_SUFFIX, str(error).encode())
-    else:
-        _log.info("move-begun topic=%s partition=%d to=%s", *request)
-    fs.delete(path)
+            request = MoveRequest(**json.loads(self._fs.read(path)))
+            key = TopicPartition(request.topic, request.partition)
+            if self._registry.current(key) is None:
+                raise UnknownTopicOrPartition(f"{key} is not served here")
+            self._mover.move(key, request.target)
+        except FileNotFoundError:
+            return  # withdrawn meanwhile
+        except (KafkaError, TypeError, ValueError) as error:
+            _log.warning("move-refused path=%s reason=%s", path, error)
+            refused = path.removesuffix(_SUFFIX) + _REFUSED_SUFFIX
+            replace_file(self._fs, refused, str(error).encode())
+        else:
+            _log.info("move-begun topic=%s partition=%d to=%s", *request)
+        with suppress(FileNotFoundError):
+            self._fs.delete(path)

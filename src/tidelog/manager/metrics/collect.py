@@ -1,13 +1,12 @@
-"""The numbers that say how logs are.
+"""The metrics of a log manager, under Kafka's names.
 
-Owns Kafka's names and where each number comes from. They are asked for when they are wanted, so
-none is left behind when a log goes. Must not know who wants them. Kafka: the gauges of
-``UnifiedLog``, ``LogManager``, ``LogCleaner`` and ``ReplicaManager``.
+Gauges are computed when they are asked for, so none is left behind when a log is deleted. Kafka:
+the gauges of ``UnifiedLog``, ``LogManager``, ``LogCleaner`` and ``ReplicaManager``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.manager.log_registry import parent_of
 from tidelog.manager.metrics.metric import Metric, Tags
@@ -16,27 +15,53 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tidelog.cleaner.log_cleaner import LogCleaner
+    from tidelog.config.broker_config import BrokerConfig
+    from tidelog.log.flush_times import FlushTimes
     from tidelog.log.log import Log
-    from tidelog.manager.log_manager import LogManager
-    from tidelog.manager.parts import Parts
+    from tidelog.manager.directories.disk_reserve import DiskReserve
+    from tidelog.manager.directories.log_dirs import LogDirs
+    from tidelog.manager.lifecycle.loading import LoadProgress
+    from tidelog.manager.log_registry import LogRegistry
+    from tidelog.manager.metrics.counters import Counters
+    from tidelog.manager.topics.topics import Topics
     from tidelog.segment.filenames import TopicPartition
 
 
-def collect(manager: LogManager) -> list[Metric]:
+class MetricSources(NamedTuple):
+    """What the metrics of a log manager are computed from. ``progress``: of the loading, if any."""
+
+    config: BrokerConfig
+    now_ms: int
+    log_dirs: LogDirs
+    registry: LogRegistry
+    topics: Topics
+    counters: Counters
+    reserve: DiskReserve
+    flush_times: FlushTimes
+    cleaner: LogCleaner | None
+    progress: LoadProgress | None
+
+
+def collect(sources: MetricSources) -> list[Metric]:
     """Return all metrics as of now."""
-    parts = manager.parts
-    metrics = [*_manager_metrics(manager), *_flush_metrics(parts), *parts.counters.metrics()]
-    for key, partition in sorted(parts.logs.partitions().items()):
+    registry = sources.registry
+    metrics = [
+        *_directory_metrics(sources),
+        *_manager_metrics(sources),
+        *_flush_metrics(sources.flush_times),
+        *sources.counters.metrics(),
+    ]
+    for key, partition in sorted(registry.partitions().items()):
         log = partition.log
         metrics += log_metrics(key, log)
         lag = log.high_watermark - log.last_stable_offset
         metrics.append(
             Metric("kafka.cluster", "Partition", "LastStableOffsetLag", _tags_of(key), lag)
         )
-    for key, log in sorted(parts.logs.futures().items()):
+    for key, log in sorted(registry.futures().items()):
         metrics += log_metrics(key, log, is_future=True)
-    if parts.cleaner is not None:
-        metrics += _cleaner_metrics(parts.cleaner, manager.live_dirs)
+    if sources.cleaner is not None:
+        metrics += _cleaner_metrics(sources.cleaner, [one.path for one in sources.log_dirs])
     return metrics
 
 
@@ -54,50 +79,51 @@ def log_metrics(key: TopicPartition, log: Log, *, is_future: bool = False) -> It
         yield Metric("kafka.log", "Log", name, tags, value)
 
 
-def _manager_metrics(manager: LogManager) -> Iterator[Metric]:
-    dirs = manager.parts.dirs
-    cordoned = [path for path in dirs.configured if dirs.is_cordoned(path)]
-    offline = len(dirs.configured) - len(dirs)
+def _directory_metrics(sources: MetricSources) -> Iterator[Metric]:
+    log_dirs, reserve, progress = sources.log_dirs, sources.reserve, sources.progress
+    cordoned = [path for path in log_dirs.configured if log_dirs.is_cordoned(path)]
+    offline = len(log_dirs.configured) - len(log_dirs)
     yield Metric("kafka.log", "LogManager", "OfflineLogDirectoryCount", (), offline)
     yield Metric("kafka.log", "LogManager", "CordonedLogDirectoryCount", (), len(cordoned))
-    interval_ms = manager.config.tidelog_metrics_interval_ms
-    yield Metric("tidelog", "LogManager", "MetricsIntervalMs", (), interval_ms)
-    for path in dirs.configured:
+    for path in log_dirs.configured:
         tags = (("logDirectory", path),)
-        is_offline = not dirs.is_online(path)
+        is_offline = not log_dirs.is_online(path)
         yield Metric("kafka.log", "LogManager", "LogDirectoryOffline", tags, int(is_offline))
         is_cordoned = path in cordoned
         yield Metric("kafka.log", "LogManager", "LogDirectoryCordoned", tags, int(is_cordoned))
-        reserve = manager.parts.reserve
         is_full = path in reserve.full or path in reserve.out_of_space
         yield Metric("tidelog", "LogManager", "LogDirectoryFull", tags, int(is_full))
-        if (progress := manager.progress) is not None:
+        if progress is not None:
             dir_tags = (("dir", path),)
             left = progress.remaining_logs(path)
             yield Metric("kafka.log", "LogManager", "remainingLogsToRecover", dir_tags, left)
             for thread, count in progress.remaining_segments(path).items():
-                spot = (*dir_tags, ("threadNum", str(thread)))
-                yield Metric("kafka.log", "LogManager", "remainingSegmentsToRecover", spot, count)
-    logs = [part.log for part in manager.parts.logs.partitions().values()]
+                thread_tags = (*dir_tags, ("threadNum", str(thread)))
+                name = "remainingSegmentsToRecover"
+                yield Metric("kafka.log", "LogManager", name, thread_tags, count)
+
+
+def _manager_metrics(sources: MetricSources) -> Iterator[Metric]:
+    interval_ms = sources.config.tidelog_metrics_interval_ms
+    yield Metric("tidelog", "LogManager", "MetricsIntervalMs", (), interval_ms)
+    logs = [partition.log for partition in sources.registry.partitions().values()]
     producers = sum(len(log.producers.producers) for log in logs)
     yield Metric("kafka.server", "ReplicaManager", "ProducerIdCount", (), producers)
-    now_ms = manager.parts.machine.clock.now_ms()
-    late = sum(log.producers.has_late_transaction(now_ms) for log in logs)
+    late = sum(log.producers.has_late_transaction(sources.now_ms) for log in logs)
     yield Metric("kafka.server", "ReplicaManager", "PartitionsWithLateTransactionsCount", (), late)
-    sizes: dict[str, int] = dict.fromkeys(manager.live_dirs, 0)
+    unknown = sum(bool(topic.unknown_settings) for topic in sources.topics.all().values())
+    yield Metric("tidelog", "LogManager", "TopicsWithUnknownSettingsCount", (), unknown)
+    lost = len(sources.registry.lost)
+    yield Metric("tidelog", "LogManager", "PartitionsWithLossCount", (), lost)
+    sizes: dict[str, int] = {one.path: 0 for one in sources.log_dirs}
     for log in logs:
         sizes[parent_of(log)] = sizes.get(parent_of(log), 0) + log.size_bytes
-    unknown = sum(bool(topic.unknown_settings) for topic in manager.topics().values())
-    yield Metric("tidelog", "LogManager", "TopicsWithUnknownSettingsCount", (), unknown)
-    lost = len(manager.parts.lost)
-    yield Metric("tidelog", "LogManager", "PartitionsWithLossCount", (), lost)
     for path, size_bytes in sizes.items():
         tags = (("logDirectory", path),)
         yield Metric("tidelog", "LogManager", "LogDirectorySize", tags, size_bytes)
 
 
-def _flush_metrics(parts: Parts) -> Iterator[Metric]:
-    times = parts.factory.flush_times
+def _flush_metrics(times: FlushTimes) -> Iterator[Metric]:
     for part, value in (("count", times.count), ("sum", times.total_ms)):
         name = ("kafka.log", "LogFlushStats", "LogFlushRateAndTimeMs")
         yield Metric(*name, (), value, "summary", part)

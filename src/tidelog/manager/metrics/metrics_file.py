@@ -11,7 +11,6 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from tidelog.manager.metrics.collect import collect
 from tidelog.manager.metrics.metric import as_prometheus, parse_prometheus
 
 if TYPE_CHECKING:
@@ -37,14 +36,14 @@ class MetricsFiles:
         """Write now, and every ``tidelog.metrics.interval.ms``."""
         self.write()
         period_ms = self._manager.config.tidelog_metrics_interval_ms
-        self._handle = self._manager.parts.machine.scheduler.schedule(
+        self._handle = self._manager.machine.scheduler.schedule(
             "tidelog-metrics", self.write, delay_ms=period_ms, period_ms=period_ms
         )
 
     def write(self) -> None:
         """Replace the files; a disk that does not take them is not blamed for that alone."""
-        text = as_prometheus(collect(self._manager)).encode()
-        fs = self._manager.parts.machine.fs
+        text = as_prometheus(self._manager.metrics()).encode()
+        fs = self._manager.machine.fs
         for path in self._manager.live_dirs:
             temporary = os.path.join(path, METRICS_FILE + ".tmp")
             try:
@@ -57,7 +56,7 @@ class MetricsFiles:
         """Write no more, and remove the files: they would be out of date."""
         if self._handle is not None:
             self._handle.cancel()
-        fs = self._manager.parts.machine.fs
+        fs = self._manager.machine.fs
         for path in self._manager.live_dirs:
             with suppress(OSError):
                 fs.delete(os.path.join(path, METRICS_FILE))

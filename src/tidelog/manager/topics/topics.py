@@ -1,7 +1,6 @@
 """The topics of several data directories, each of which keeps all of them in its catalogue.
 
-Owns how the catalogues become one, and that a change stands in every one of them. Must not know
-logs. Kafka keeps topics in its cluster metadata; LogManager asks its ``ConfigRepository``.
+Kafka keeps topics in its cluster metadata; LogManager asks its ``ConfigRepository``.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import logging
 from threading import RLock
 from typing import TYPE_CHECKING, Final
 
-from tidelog.datadir.adoption import adopt, tell_adopted
+from tidelog.datadir.adoption import adopt, deleted_partitions, tell_adopted
 from tidelog.datadir.catalogue import (
     METADATA_TOPIC,
     Catalogue,
@@ -19,6 +18,7 @@ from tidelog.datadir.catalogue import (
     write_catalogue,
 )
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
+from tidelog.log.directory_guard import NO_SPACE
 from tidelog.manager.topics.topic_rules import altered_config, new_topic
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
     from tidelog.config.log_config import LogConfig
     from tidelog.env.files import FileSystem
-    from tidelog.manager.directories.live_dirs import LiveDir, LiveDirs
+    from tidelog.manager.directories.log_dir import LogDir
+    from tidelog.manager.directories.log_dirs import LogDirs
+    from tidelog.segment.filenames import TopicPartition
 
 _log = logging.getLogger(__name__)
 
@@ -36,11 +38,11 @@ _log = logging.getLogger(__name__)
 class Topics:
     """All topics; every change is durable in all online directories before a method returns.
 
-    ``_lock`` guards the catalogue and its files. A directory whose catalogue does not read is
-    taken offline, as is one where it cannot be written.
+    ``_lock`` guards the catalogue and its files. A directory whose catalogue cannot be read is
+    taken offline, as is one where it cannot be written though the disk is not full.
     """
 
-    def __init__(self, dirs: LiveDirs, defaults: LogConfig, *, fs: FileSystem, rng: Random) -> None:
+    def __init__(self, dirs: LogDirs, defaults: LogConfig, *, fs: FileSystem, rng: Random) -> None:
         self.defaults = defaults
         self.overrides: Mapping[str, str] = {}
         """Settings that go before a topic's own, until the process ends."""
@@ -106,6 +108,16 @@ class Topics:
             self._write(self._catalogue.replacing(changed))
             return changed
 
+    def extend(self, name: str, homes: Sequence[UUID]) -> Topic:
+        """Add partitions behind the last, each in the directory of that id; see ``new_topic``."""
+        with self._lock:
+            topic = self.get(name)
+            first = max(topic.partitions) + 1
+            partitions = {**topic.partitions, **dict(enumerate(homes, start=first))}
+            changed = topic.changed(partitions=partitions)
+            self._write(self._catalogue.replacing(changed))
+            return changed
+
     def place(self, name: str, topic_id: UUID, partition: int, home: UUID) -> None:
         """Note where a partition lies, which may be a new one, or one of a new topic."""
         with self._lock:
@@ -123,6 +135,10 @@ class Topics:
         with self._lock:
             self._write(self._catalogue.without(name))
 
+    def deleted_partitions(self, data_dir: str) -> list[TopicPartition]:
+        """Return the partitions in a directory whose topic was deleted."""
+        return list(deleted_partitions(self._fs, data_dir, self._catalogue))
+
     def forget_deleted(self) -> None:
         """Forget what was deleted; for when no directory of it can be left."""
         with self._lock:
@@ -136,7 +152,7 @@ class Topics:
 
     def _read(self) -> Catalogue:
         merged = Catalogue()
-        read: list[LiveDir] = []
+        read: list[LogDir] = []
         for one in self._dirs:
             try:
                 catalogue = read_catalogue(self._fs, one.path)
@@ -166,7 +182,8 @@ class Topics:
             try:
                 write_catalogue(self._fs, one.path, catalogue)
             except OSError as error:
-                self._dirs.take_offline(one.path, error)
+                if error.errno not in NO_SPACE:
+                    self._dirs.take_offline(one.path, error)
                 raise KafkaStorageError(f"writing the topics of {one.path}: {error}") from error
             self._written[one.path] = catalogue
         self._catalogue = catalogue

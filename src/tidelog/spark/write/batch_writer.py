@@ -22,7 +22,7 @@ from tidelog.arrow.encode import BatchForm
 from tidelog.codec.compression import Codec
 from tidelog.config.log_config import DELETION_SETTINGS, LogConfig
 from tidelog.datadir.catalogue import read_catalogue
-from tidelog.embedded.open import open_data_directory
+from tidelog.embedded.doors import open_briefly
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
@@ -96,10 +96,10 @@ class LogWriter(DataSourceArrowWriter):
         wanted = {file.topic for file in staged}
         if self._options.topic is not None:
             wanted.add(self._options.topic)
-        with open_data_directory(self._options.path) as directory:
-            for topic in sorted(wanted - set(directory.topics())):
-                directory.create_topic(topic, self._count, self._options.topic_config)
-            directory.commit_staged(staged)
+        with open_briefly(self._options.path) as logs:
+            for topic in sorted(wanted - set(logs.topics())):
+                logs.create_topic(topic, self._count, self._options.topic_config)
+            logs.commit_staged(staged)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what the tasks staged; a task that failed has removed its own files."""

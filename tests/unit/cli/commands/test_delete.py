@@ -40,11 +40,11 @@ def test_a_new_topic_of_the_name_is_empty(cli: Cli) -> None:
 
 def test_a_dry_run_says_what_would_go_and_keeps_it(cli: Cli) -> None:
     """Also beside a writer, and also when a name is wrong."""
-    from tidelog.embedded.open import open_data_directory
+    from tidelog.embedded.doors import open_briefly
 
     cli.on("create", "t", "-p", "2")
     cli.append("a")
-    with open_data_directory(cli.data):
+    with open_briefly(cli.data):
         before = sorted(cli.data.rglob("*"))
         told = cli.on("delete", "t", "--dry-run")
         assert cli.on("delete", "u", "--dry-run").code == 2

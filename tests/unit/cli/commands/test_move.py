@@ -27,8 +27,8 @@ def test_all_partitions_of_a_topic_move(cli: Cli) -> None:
 def test_a_service_is_asked_to_move(cli: Cli) -> None:
     """It has the directories locked, and goes on serving the partition."""
     target = cli.data.parent / "target"
-    with tidelog.open(cli.data, {}, target) as logs:
-        home_id = logs.manager.parts.dirs.get(str(cli.data)).directory_id  # type: ignore[union-attr]  # it is online
+    with tidelog.open(cli.data, target) as logs:
+        home_id = logs.manager.directory_id(str(cli.data))
         logs.manager.get_or_create_log(
             "t", 0, is_new=True, topic_id=home_id, target_directory_id=home_id
         )
@@ -50,7 +50,7 @@ def test_a_service_says_why_it_does_not_move(cli: Cli) -> None:
         answer = cli.on("move", "t", "--to", cli.data.parent / "elsewhere")
 
     assert answer.code != 0
-    assert "no data directory" in answer.err
+    assert "not one of the data directories" in answer.err
     assert not list(cli.data.glob("tidelog.*.move*"))
 
 

@@ -7,7 +7,6 @@ from errno import EIO, ENOSPC
 import pytest
 
 from tidelog.errors import DirectoryFull, KafkaStorageError
-from tidelog.manager.metrics.collect import collect
 from tidelog.testing.manager_home import ManagerHome, fill, values
 
 IO_ERROR = OSError(EIO, "the disk failed")
@@ -15,7 +14,7 @@ IO_ERROR = OSError(EIO, "the disk failed")
 
 def metric(manager: object, name: str) -> dict[str, float]:
     """Return the values of a metric by its directory."""
-    found = [m for m in collect(manager) if m.name == name]  # type: ignore[arg-type]  # a manager
+    found = [m for m in manager.metrics() if m.name == name]  # type: ignore[arg-type]  # a manager
     return {dict(m.tags).get("logDirectory", ""): m.value for m in found}
 
 
@@ -23,7 +22,7 @@ def test_the_other_directories_go_on() -> None:
     """Partitions there take records and give them; those of the failed one raise."""
     home = ManagerHome("/a", "/b")
     with home.open() as manager:
-        manager.create_topic("t", 2)
+        manager.create_topic("t", 2, is_spread=True)
         first, second = manager.partition("t", 0), manager.partition("t", 1)
         home.fs.fail("pwrite", "/a/t-0/00000000000000000000.log", IO_ERROR)
         with pytest.raises(KafkaStorageError):
@@ -100,7 +99,7 @@ def test_a_disk_that_fails_while_logs_are_loaded_leaves_the_others() -> None:
     """The logs of the other directories are all there."""
     home = ManagerHome("/a", "/b")
     with home.open() as manager:
-        manager.create_topic("t", 2)
+        manager.create_topic("t", 2, is_spread=True)
         fill(manager, "t", 1, 2)
     home.fs.fail("list", "/a/t-0", IO_ERROR)
     with home.open() as manager:
@@ -111,7 +110,7 @@ def test_a_directory_that_comes_back_has_its_logs() -> None:
     """After a restart; nothing was made in its place meanwhile."""
     home = ManagerHome("/a", "/b")
     with home.open() as manager:
-        manager.create_topic("t", 2)
+        manager.create_topic("t", 2, is_spread=True)
         fill(manager, "t", 0, 2)
         manager.flush()
     with home.open(how={"offline": ["/a"]}) as manager:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.manager.metrics.collect import collect
 from tidelog.testing.manager_home import ManagerHome, fill
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ def left(records: int) -> ManagerHome:
 
 def losses(manager: LogManager) -> float:
     """Return what the metric says."""
-    (value,) = [one.value for one in collect(manager) if one.name == "PartitionsWithLossCount"]
+    (value,) = [one.value for one in manager.metrics() if one.name == "PartitionsWithLossCount"]
     return value
 
 

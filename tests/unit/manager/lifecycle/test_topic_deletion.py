@@ -8,7 +8,6 @@ from errno import EIO
 import pytest
 
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
-from tidelog.manager.metrics.collect import collect
 from tidelog.testing import PowerCut
 from tidelog.testing.manager_home import ManagerHome, fill, values
 
@@ -19,7 +18,7 @@ def test_a_deleted_topic_is_gone_at_once_and_its_files_later() -> None:
     """The directory is renamed first, so that the name is free."""
     home = ManagerHome()
     with home.open() as manager:
-        manager.create_topic("t", 2)
+        manager.create_topic("t", 2, is_spread=True)
         manager.delete_topic("t")
         names = [name for name in home.files() if name.startswith("t-")]
         home.clock.advance(30_000)
@@ -56,7 +55,7 @@ def test_only_the_checkpoints_of_the_directory_change() -> None:
     """
     home = ManagerHome("/a", "/b")
     with home.open() as manager:
-        manager.create_topic("t", 4)
+        manager.create_topic("t", 4, is_spread=True)
         for number in range(4):
             fill(manager, "t", number, 1)
         manager.flush()
@@ -78,7 +77,7 @@ def test_a_deleted_log_leaves_no_metrics_and_a_new_one_has_its_own() -> None:
     with home.open() as manager:
 
         def names() -> list[str]:
-            return [m.kafka_name for m in collect(manager) if m.type == "Log"]
+            return [m.kafka_name for m in manager.metrics() if m.type == "Log"]
 
         manager.create_topic("t")
         first = names()
@@ -116,7 +115,7 @@ def test_what_waited_for_deletion_goes_after_a_restart() -> None:
         manager.create_topic("t")
         manager.delete_topic("t")
     with home.open() as manager:
-        waiting = len(manager.parts.doomed)
+        waiting = len(manager._queue)
         home.clock.advance(30_000 + DELAY_MS)
 
         assert (waiting, [name for name in home.files() if "delete" in name]) == (1, [])
@@ -126,7 +125,7 @@ def test_a_topic_with_a_part_offline_is_not_deleted() -> None:
     """Its other part would come back with the disk."""
     home = ManagerHome("/a", "/b")
     with home.open() as manager:
-        manager.create_topic("t", 2)
+        manager.create_topic("t", 2, is_spread=True)
         manager.take_dir_offline("/b", OSError(EIO, "the disk failed"))
         home.clock.advance(0)
 
@@ -140,7 +139,7 @@ def test_a_deletion_is_finished_after_a_crash_or_never_began(operations: int) ->
     """Half a topic never comes back, and its name is not adopted from what is left."""
     home = ManagerHome("/a", "/b", seed=operations)
     manager = home.open()
-    manager.create_topic("t", 2)
+    manager.create_topic("t", 2, is_spread=True)
     fill(manager, "t", 0, 1)
     fill(manager, "t", 1, 1)
     manager.flush()

@@ -9,7 +9,6 @@ import pytest
 
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.lifecycle.loading import LoadProgress
-from tidelog.manager.metrics.collect import collect
 from tidelog.segment.filenames import TopicPartition
 from tidelog.testing import build_batch
 from tidelog.testing.manager_home import ManagerHome, fill
@@ -107,7 +106,7 @@ def busy(home: ManagerHome) -> LogManager:
     manager = home.open(log_cleaner_enable=True)
     manager.create_topic("t")
     fill(manager, "t", 0, 1)
-    manager.parts.preferred[TopicPartition("t", 0)] = "/other"
+    manager._creator.prefer(TopicPartition("t", 0), "/other")
     manager.get_or_create_log("t", 0, is_future=True)
     manager.progress = LoadProgress(home.clock)
     manager.progress.add("/data", 3, 100)
@@ -119,7 +118,7 @@ def value_of(manager: LogManager, name: str, part: str = "") -> float:
     """Return the one number that a manager has under Kafka's name."""
     (value,) = [
         metric.value
-        for metric in collect(manager)
+        for metric in manager.metrics()
         if metric.kafka_name == name and metric.part == part
     ]
     return value
@@ -129,7 +128,7 @@ def value_of(manager: LogManager, name: str, part: str = "") -> float:
 def test_every_metric_of_kafka_is_there(kafka: str, family: str) -> None:
     """Dashboards made for Kafka find what they ask for."""
     with busy(ManagerHome("/data", "/other")) as manager:
-        families = {metric.kafka_name: metric.family for metric in collect(manager)}
+        families = {metric.kafka_name: metric.family for metric in manager.metrics()}
 
         assert families[kafka] == family
 
@@ -180,7 +179,7 @@ def test_a_disk_that_did_not_take_an_append_is_full_until_it_has_space() -> None
         with pytest.raises(KafkaStorageError):
             fill(manager, "t", 0, 1)
         during = value_of(manager, name)
-        manager.parts.reserve.look()
+        manager._reserve.look()
 
         assert (before, during, value_of(manager, name)) == (0, 1, 0)
         assert manager.live_dirs == ["/data"]

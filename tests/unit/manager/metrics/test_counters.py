@@ -10,7 +10,7 @@ from tidelog.testing.manager_home import ManagerHome, fill
 
 def counts(manager: object) -> dict[tuple[str, str], float]:
     """Return the counts that are not zero, by name and topic."""
-    metrics = manager.parts.counters.metrics()  # type: ignore[attr-defined]  # a LogManager
+    metrics = manager._counters.metrics()  # type: ignore[attr-defined]  # a LogManager
     return {(m.name, dict(m.tags).get("topic", "")): m.value for m in metrics if m.value}
 
 
@@ -41,7 +41,7 @@ def test_refusals_count_by_their_reason(error: KafkaError, name: str) -> None:
     """Bytes where the size was the reason, else one."""
     home = ManagerHome()
     with home.open() as manager:
-        manager.parts.counters.refused("t", error, 9, is_compacted=False)
+        manager._counters.refused("t", error, 9, is_compacted=False)
 
         assert counts(manager)[name, ""] == (9 if name.startswith("Bytes") else 1)
 

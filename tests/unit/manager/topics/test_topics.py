@@ -112,10 +112,12 @@ def test_new_settings_let_the_cleaner_try_a_failed_log_at_once() -> None:
     with home.open(log_cleaner_enable=True) as manager:
         for topic in ("t", "u"):
             manager.create_topic(topic)
-            manager._parts.cleaner.manager.fail((topic, 0), ValueError("bad"), home.clock.now_ms())
+            manager._cleaning.cleaner.manager.fail(
+                (topic, 0), ValueError("bad"), home.clock.now_ms()
+            )
 
         manager.alter_topic("t", {"min.cleanable.dirty.ratio": "0.1"})
 
         now_ms = home.clock.now_ms()
-        failures = manager._parts.cleaner.manager.failures()
+        failures = manager._cleaning.cleaner.manager.failures()
         assert [failures[topic, 0].is_due(now_ms) for topic in ("t", "u")] == [True, False]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidelog.codec.compression import Codec
+from tidelog.embedded.topic_writer import BATCH_BYTES
 from tidelog.errors import (
     InvalidArgument,
     InvalidRecord,
@@ -12,7 +13,6 @@ from tidelog.errors import (
     MessageTooLarge,
     UnknownTopicOrPartition,
 )
-from tidelog.manager.topic_writer import BATCH_BYTES
 from tidelog.records.json.json_record import NewRecord
 from tidelog.records.partitioner import partition_for_key
 from tidelog.testing.directory_home import DataHome

@@ -1,7 +1,6 @@
-"""Records to the partitions of a topic, gathered into batches.
+"""Batching records and distributing them over the partitions of a topic.
 
-Owns which partition a record goes to and when a batch is full. Must not know where records come
-from. Kafka's producer does the same: ``RecordAccumulator`` and ``BuiltInPartitioner``.
+Kafka's producer does the same: ``RecordAccumulator`` and ``BuiltInPartitioner``.
 """
 
 from __future__ import annotations

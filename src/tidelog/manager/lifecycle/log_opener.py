@@ -1,7 +1,4 @@
-"""Opening logs with all that they need.
-
-Owns the doors and settings that every log of a process shares. Must not know which logs there are.
-"""
+"""Opening logs with the disk, clock, settings and callbacks that all logs of a process share."""
 
 from __future__ import annotations
 
@@ -13,55 +10,55 @@ from tidelog.log.log import DEFAULT_PRODUCER_CONFIG, Log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from random import Random
     from uuid import UUID
 
+    from tidelog.cleaner.log_cleaner import Machine
     from tidelog.config.log_config import LogConfig
-    from tidelog.env.clock import Clock
-    from tidelog.env.files import FileSystem
-    from tidelog.env.scheduler import Scheduler
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.producers.producer_state import ProducerStateConfig
-    from tidelog.manager.directories.live_dirs import LiveDir
+    from tidelog.manager.directories.log_dir import LogDir
     from tidelog.segment.filenames import TopicPartition
 
 
-class LogFactory:
-    """Opens logs. ``config_of`` gives the settings of a topic, ``on_failure`` is told of disks.
+class LogOpener:
+    """Opens logs.
 
-    ``flush_times`` sums up the flushes of all of them.
+    Args:
+        machine: disk, clock, scheduler and random numbers.
+        config_of: returns the settings in force for a topic.
+        on_failure: called with the data directory and the error when a disk fails.
+        producer_config: the broker's settings about producers.
+        distrusts_all: check every log from its first segment on, whatever was flushed or closed.
     """
 
     def __init__(
         self,
+        machine: Machine,
         *,
-        fs: FileSystem,
-        clock: Clock,
-        scheduler: Scheduler,
-        rng: Random,
         config_of: Callable[[str], LogConfig],
         on_failure: Callable[[str, OSError], None],
         producer_config: ProducerStateConfig = DEFAULT_PRODUCER_CONFIG,
+        distrusts_all: bool = False,
     ) -> None:
         self.flush_times = FlushTimes()
-        self._fs = fs
-        self._clock = clock
-        self._scheduler = scheduler
-        self._rng = rng
+        """The flushes of all logs."""
+        self._machine = machine
         self._config_of = config_of
         self._on_failure = on_failure
         self._producer_config = producer_config
+        self._distrusts_all = distrusts_all
 
     def load(
-        self, home: LiveDir, key: TopicPartition, path: str, watcher: LoadWatcher = SILENT
+        self, log_dir: LogDir, key: TopicPartition, path: str, watcher: LoadWatcher = SILENT
     ) -> Log:
-        """Open a log that is there, as its directory was left; errors as ``Log.open``."""
+        """Open a log in the state its directory was left in; errors as ``Log.open``."""
+        checkpoints, is_trusted = log_dir.checkpoints, not self._distrusts_all
         return self._open(
             key,
             path,
-            log_start_offset=home.checkpoints.log_start_offset(key),
-            recovery_point=home.checkpoints.recovery_point(key),
-            clean_shutdown=home.log_dir.was_clean,
+            log_start_offset=checkpoints.log_start_offset(key),
+            recovery_point=checkpoints.recovery_point(key) if is_trusted else 0,
+            clean_shutdown=log_dir.was_clean and is_trusted,
             watcher=watcher,
         )
 
@@ -80,12 +77,13 @@ class LogFactory:
         topic_id: UUID | None = None,
         watcher: LoadWatcher = SILENT,
     ) -> Log:
+        machine = self._machine
         return Log.open(
             path,
-            fs=self._fs,
-            clock=self._clock,
-            scheduler=self._scheduler,
-            rng=self._rng,
+            fs=machine.fs,
+            clock=machine.clock,
+            scheduler=machine.scheduler,
+            rng=machine.rng,
             config=self._config_of(key.topic),
             log_start_offset=log_start_offset,
             recovery_point=recovery_point,

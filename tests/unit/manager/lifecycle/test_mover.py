@@ -14,8 +14,7 @@ from tidelog.errors import (
     KafkaStorageError,
     LogDirNotFound,
 )
-from tidelog.manager.lifecycle import moving
-from tidelog.manager.metrics.collect import collect
+from tidelog.manager.lifecycle import mover
 from tidelog.segment.filenames import TopicPartition
 from tidelog.testing import PowerCut
 from tidelog.testing.manager_home import ManagerHome, fill, values
@@ -36,7 +35,7 @@ def test_a_partition_moves_with_all_its_records() -> None:
         fill(manager, "t", 0, 30)
         partition = manager.partition("t", 0)
         before = partition.log.directory
-        moving.move(manager.parts, KEY, "/b")
+        manager.move_partition(*KEY, "/b")
         home.clock.advance(0)
         fill(manager, "t", 0, 1)
 
@@ -50,7 +49,7 @@ def test_the_old_log_goes_later_and_its_lines_at_once() -> None:
     with home.open() as manager:
         manager.create_topic("t")
         fill(manager, "t", 0, 3)
-        moving.move(manager.parts, KEY, "/b")
+        manager.move_partition(*KEY, "/b")
         home.clock.advance(0)
         lines = [home.lines("recovery-point-offset-checkpoint", path) for path in home.paths]
         waiting = [name.endswith("-delete") for name in home.files("/a") if name[0] == "t"][:1]
@@ -66,7 +65,7 @@ def test_a_moved_partition_is_found_there_after_a_restart() -> None:
     with home.open() as manager:
         manager.create_topic("t")
         fill(manager, "t", 0, 30)
-        moving.move(manager.parts, KEY, "/b")
+        manager.move_partition(*KEY, "/b")
         home.clock.advance(0)
     with home.open() as manager:
         log = manager.partition("t", 0).log
@@ -81,7 +80,7 @@ def test_the_log_start_moves_along() -> None:
         manager.create_topic("t")
         fill(manager, "t", 0, 30)
         manager.partition("t", 0).log.delete_records(7)
-        moving.move(manager.parts, KEY, "/b")
+        manager.move_partition(*KEY, "/b")
         home.clock.advance(0)
 
         assert manager.partition("t", 0).log.log_start_offset == 7
@@ -97,10 +96,10 @@ def test_a_future_log_has_metrics_of_its_own_until_it_is_the_log() -> None:
     with home.open() as manager:
 
         def names() -> list[str]:
-            return [m.kafka_name for m in collect(manager) if m.type == "Log"]
+            return [m.kafka_name for m in manager.metrics() if m.type == "Log"]
 
         manager.create_topic("t")
-        moving.move(manager.parts, KEY, "/b")
+        manager.move_partition(*KEY, "/b")
         during = names()
         home.clock.advance(0)
         after = names()
@@ -116,7 +115,7 @@ def test_a_move_that_was_interrupted_goes_on() -> None:
     with home.open() as manager:
         manager.create_topic("t")
         fill(manager, "t", 0, 30)
-        moving.move(manager.parts, KEY, "/b")
+        manager.move_partition(*KEY, "/b")
         home.restart()
     with home.open() as manager:
         between = manager.get_log("t", 0, is_future=True)
@@ -135,10 +134,10 @@ def test_a_copy_that_is_longer_than_the_log_is_cut() -> None:
     with home.open() as manager:
         manager.create_topic("t")
         fill(manager, "t", 0, 30)
-        moving.move(manager.parts, KEY, "/b")
+        manager.move_partition(*KEY, "/b")
         future, log = manager.get_log("t", 0, is_future=True), manager.partition("t", 0).log
         assert future is not None
-        moving._copy_piece(log, future)
+        mover._copy_piece(log, future)
         log.truncate_to(10)
         home.clock.advance(0)
 
@@ -150,7 +149,7 @@ def test_a_deleted_topic_takes_its_copy_along() -> None:
     home = two_directories()
     with home.open() as manager:
         manager.create_topic("t")
-        moving.move(manager.parts, KEY, "/b")
+        manager.move_partition(*KEY, "/b")
         manager.delete_topic("t")
         home.clock.advance(90_000)
 
@@ -163,7 +162,7 @@ def test_a_partition_stays_where_it_is_told_to_go() -> None:
     with home.open() as manager:
         manager.create_topic("t")
 
-        assert moving.move(manager.parts, KEY, "/a") is False
+        assert manager.move_partition(*KEY, "/a") is False
         assert manager.get_log("t", 0, is_future=True) is None
 
 
@@ -173,19 +172,22 @@ def test_directories_that_cannot_take_it_are_refused() -> None:
     with home.open(cordoned_log_dirs=("/b",)) as manager:
         manager.create_topic("t")
         with pytest.raises(InvalidReplicaAssignment):
-            moving.move(manager.parts, KEY, "/b")
+            manager.move_partition(*KEY, "/b")
         with pytest.raises(LogDirNotFound):
-            moving.move(manager.parts, KEY, "/elsewhere")
+            manager.move_partition(*KEY, "/elsewhere")
         manager.take_dir_offline("/c", OSError(EIO, "the disk failed"))
         with pytest.raises(KafkaStorageError):
-            moving.move(manager.parts, KEY, "/c")
+            manager.move_partition(*KEY, "/c")
 
 
 def test_a_name_too_long_for_a_copy_is_refused() -> None:
     """A live partition may have it, a future one may not."""
     home = two_directories()
-    with home.open() as manager, pytest.raises(InvalidTopic):
-        moving.move(manager.parts, TopicPartition("t" * 240, 0), "/b")
+    with home.open() as manager:
+        manager.create_topic("t" * 240)
+
+        with pytest.raises(InvalidTopic):
+            manager.move_partition("t" * 240, 0, "/b")
 
 
 def test_a_future_log_needs_somebody_who_asked_for_it() -> None:
@@ -202,7 +204,7 @@ def test_two_logs_of_a_partition_stop_the_start() -> None:
     """Where no catalogue says which one is meant."""
     home = two_directories()
     with home.open() as manager:
-        manager.create_topic("t", 2)
+        manager.create_topic("t", 2, is_spread=True)
     home.fs.rename("/b/t-1", "/b/t-0")
     for path in home.paths:
         home.fs.delete(f"{path}/tidelog.topics.json")
@@ -221,7 +223,7 @@ def test_a_move_survives_a_power_cut_at_any_moment(operations: int) -> None:
     manager.flush()
     home.fs.crash_after(operations)
     with suppress(PowerCut, KafkaStorageError):
-        moving.move(manager.parts, KEY, "/b")
+        manager.move_partition(*KEY, "/b")
         home.clock.advance(0)
     home.power_cut()
     with home.open() as manager:

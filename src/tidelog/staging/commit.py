@@ -1,7 +1,6 @@
-"""Staged files become records of their topics.
+"""Committing staged files: their batches become records of their topics.
 
-Owns the order: every file checked before the first byte is appended, removed after all is durable.
-Must not know who staged them.
+Every file is checked before the first byte is appended, and deleted after all is durable.
 """
 
 from __future__ import annotations
@@ -14,25 +13,36 @@ from tidelog.staging.staged_file import StagedReader
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tidelog.config.log_config import LogConfig
     from tidelog.env.files import FileSystem
-    from tidelog.manager.partition import Partition
     from tidelog.staging.staged_file import StagedFile
 
 
-class StagedTarget(Protocol):
-    """Where staged files go."""
+class StagedPartition(Protocol):
+    """A partition that accepts the batches of staged files."""
 
-    def partition(self, topic: str, partition: int) -> Partition:
-        """Return one partition; UnknownTopicOrPartition where there is none."""
+    @property
+    def config(self) -> LogConfig:
+        """The settings in force."""
+
+    def append_staged(self, staged: StagedReader) -> None:
+        """Append all batches of a staged file."""
+
+
+class StagedTarget(Protocol):
+    """What a commit needs of the holder of a data directory."""
+
+    def partition(self, topic: str, partition: int) -> StagedPartition:
+        """Return one partition; raise UnknownTopicOrPartition where there is none."""
 
     def flush(self) -> None:
-        """Make all durable, and let readers see it."""
+        """Make everything durable and visible to readers."""
 
 
 def commit_staged(
     target: StagedTarget, fs: FileSystem, path: str, staged: Sequence[StagedFile]
 ) -> int:
-    """Append the staged files of the directory ``path`` in their order; return the records.
+    """Append the staged files of the directory ``path`` in their order; return the record count.
 
     At least once: a crash in between leaves the files, and a repeat appends them again.
 
@@ -44,7 +54,7 @@ def commit_staged(
         UnknownTopicOrPartition: it is for a partition that is not there.
     """
     for entry in staged:
-        config = target.partition(entry.topic, entry.partition).log.config
+        config = target.partition(entry.topic, entry.partition).config
         with StagedReader(fs, path, entry) as reader:
             reader.check(min(config.max_message_bytes, config.segment_size_bytes))
     for entry in staged:

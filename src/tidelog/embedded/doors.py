@@ -1,0 +1,129 @@
+"""Opening data directories on this machine: for as long as a program runs, or for a moment.
+
+Here the real disk, clock, threads and random numbers are chosen; everything below is given them.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import TYPE_CHECKING
+
+from tidelog.cleaner.log_cleaner import Machine
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.log_config import LogConfig
+from tidelog.config.sources import broker_config, from_keywords
+from tidelog.datadir.catalogue import NO_SETTINGS
+from tidelog.embedded.logs import Logs
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.descriptors import raise_descriptor_limit
+from tidelog.env.scheduler import InlineScheduler, ThreadScheduler
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.env.waiting import sleep_ms
+from tidelog.errors import InvalidArgument
+from tidelog.manager.log_manager import Loading, LogManager
+from tidelog.readonly.read_only_log import open_read_only
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tidelog.env.clock import Clock
+    from tidelog.env.files import FileSystem
+    from tidelog.readonly.read_only_log import ReadOnlyLog
+
+
+def open_logs(
+    path: str | os.PathLike[str],
+    *more: str | os.PathLike[str],
+    config: Mapping[str, str] = NO_SETTINGS,
+    overrides: Mapping[str, str] = NO_SETTINGS,
+    **settings: object,
+) -> Logs:
+    """Open a data directory, or several, with all logs in it, for reading and writing.
+
+    Retention, compaction, flushes and checkpoints run in background until it is closed.
+
+    Args:
+        path: the directory that holds the partition directories; created if missing.
+        more: further data directories; a new topic is created in the one with the fewest logs.
+        config: settings under Kafka's names, of the broker or for topics that set none.
+        overrides: topic settings that go before a topic's own, until this is closed.
+        settings: as ``config``, with underscores for dots: ``retention_ms=3_600_000``.
+
+    Raises:
+        DirectoryLocked: another process, Kafka or tidelog, writes there.
+        InvalidConfig: names every bad setting.
+        InvalidArgument: this is the directory of one partition, or a path is not one.
+        InvalidTopic: a directory in it is not named as a partition's.
+        KafkaStorageError: a disk failed, or a file that says what is there cannot be read.
+        UnsupportedPlatform: this platform lacks the locks that writing needs.
+    """
+    paths = [_absolute(one) for one in (path, *more)]
+    given = {**config, **from_keywords(settings), "log.dirs": ",".join(paths)}
+    return start_logs(broker_config(given), overrides=overrides)
+
+
+def _absolute(path: str | os.PathLike[str]) -> str:
+    try:
+        return os.path.abspath(os.fspath(path))
+    except TypeError:
+        raise InvalidArgument(
+            f"{path!r} is not a path; settings are given by name, or as config={{...}}"
+        ) from None
+
+
+def start_logs(
+    config: BrokerConfig,
+    *,
+    overrides: Mapping[str, str] = NO_SETTINGS,
+    on_halt: Callable[[], None] | None = None,
+) -> Logs:
+    """Open the directories of ``log.dirs`` on this machine; as ``open_logs``.
+
+    ``on_halt`` is called, on some thread, when no directory is left.
+    """
+    raise_descriptor_limit()
+    scheduler = ThreadScheduler(config.background_threads)
+    machine = Machine(SYSTEM_FILES, SYSTEM_CLOCK, scheduler, random.SystemRandom(), sleep_ms)
+    manager = LogManager(config, machine, overrides=overrides, on_halt=on_halt)
+    scheduler.start()
+    try:
+        manager.startup()
+    except BaseException:
+        scheduler.shutdown()
+        raise
+    return Logs(manager, scheduler)
+
+
+def open_briefly(
+    path: str | os.PathLike[str],
+    *,
+    config: Mapping[str, str] = NO_SETTINGS,
+    overrides: Mapping[str, str] = NO_SETTINGS,
+) -> Logs:
+    """Open a data directory to write to a few of its logs, and lock it until it is closed.
+
+    Each log is loaded when it is first asked for, and nothing runs in background; so a directory of
+    thousands of logs costs no more than the logs used. Arguments and errors as ``open_logs``.
+    """
+    paths = (os.path.abspath(path),)
+    settings = BrokerConfig(log_dirs=paths, log_defaults=LogConfig.parse(config))
+    machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
+    manager = LogManager(settings, machine, loading=Loading.FIRST_USE, overrides=overrides)
+    return Logs(manager)
+
+
+def brief_machine(fs: FileSystem, clock: Clock) -> Machine:
+    """Return the machine of a process that writes and ends: without threads."""
+    return Machine(fs, clock, InlineScheduler(), random.SystemRandom(), sleep_ms)
+
+
+def open_log_read_only(path: str | os.PathLike[str]) -> ReadOnlyLog:
+    """Open one partition directory to read it; takes no lock and changes nothing.
+
+    Raises:
+        InvalidTopic: the directory is not named <topic>-<partition>.
+        FileNotFoundError: there is no such directory.
+        KafkaStorageError: a checkpoint file beside it cannot be read.
+    """
+    return open_read_only(os.path.abspath(path), fs=SYSTEM_FILES)

@@ -1,0 +1,125 @@
+"""The log cleaner as the rest of the manager sees it: there may be none.
+
+A manager without a cleaner (short-lived writers, ``log.cleaner.enable=false``) has nothing to pause
+and keeps the cleaner's checkpoint lines like any others. Kafka: ``LogManager.cleaner``, which may
+be null.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from tidelog.cleaner.log_cleaner import LogCleaner
+from tidelog.datadir.offset_checkpoints import LOG_FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from tidelog.cleaner.log_cleaner import Machine
+    from tidelog.config.broker_config import BrokerConfig
+    from tidelog.config.log_config import LogConfig
+    from tidelog.log.log import Log
+    from tidelog.manager.directories.log_dir import LogDir
+    from tidelog.segment.filenames import TopicPartition
+
+    Key = tuple[str, int]
+
+
+class Cleaning:
+    """A log cleaner, or none."""
+
+    def __init__(self) -> None:
+        self.cleaner: LogCleaner | None = None
+
+    def start(
+        self, config: BrokerConfig, logs: Callable[[], Mapping[Key, Log]], machine: Machine
+    ) -> None:
+        """Start a cleaner of the logs that ``logs`` returns at each call."""
+        self.cleaner = LogCleaner(config, logs, machine)
+        self.cleaner.startup()
+
+    def stop(self) -> None:
+        """Stop the cleaner and wait for the cleanings that run."""
+        if self.cleaner is not None:
+            self.cleaner.shutdown()
+
+    def check_settings(self, config: BrokerConfig) -> None:
+        """Raise InvalidConfig if the running cleaner cannot take these settings."""
+        if self.cleaner is not None:
+            self.cleaner.check_settings(config)
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Restart the cleaner with other settings."""
+        if self.cleaner is not None:
+            self.cleaner.reconfigure(config)
+
+    def config_changed(self, key: TopicPartition, before: LogConfig, config: LogConfig) -> None:
+        """Stop cleaning a log that is no longer compacted; retry one that failed before."""
+        if self.cleaner is None or before == config:
+            return
+        if before.is_compacted and not config.is_compacted:
+            self.cleaner.manager.abort(key)
+        self.cleaner.manager.retry(key)
+
+    def abort(self, key: TopicPartition) -> None:
+        """Stop the cleaning of a partition and wait until it has stopped."""
+        if self.cleaner is not None:
+            self.cleaner.manager.abort(key)
+
+    def pause(self, key: TopicPartition) -> None:
+        """Stop the cleaning of a partition and allow none until ``resume``."""
+        if self.cleaner is not None:
+            self.cleaner.manager.abort_and_pause(key)
+
+    def resume(self, key: TopicPartition) -> None:
+        """Undo one ``pause``."""
+        if self.cleaner is not None:
+            self.cleaner.manager.resume([key])
+
+    @contextmanager
+    def paused_for_truncation(
+        self, key: TopicPartition, log: Log, *, is_needed: bool = True
+    ) -> Iterator[None]:
+        """Pause cleaning while a log is truncated; lower its checkpoint to the log's end after."""
+        if self.cleaner is None or not is_needed:
+            yield
+            return
+        self.pause(key)
+        try:
+            yield
+            base = log.segments.active.base_offset
+            self.cleaner.manager.maybe_truncate_checkpoint(key, log, base)
+        finally:
+            self.resume(key)
+
+    @contextmanager
+    def not_compacted(
+        self, logs: Mapping[TopicPartition, Log]
+    ) -> Iterator[Sequence[tuple[Key, Log]]]:
+        """Yield those of ``logs`` that retention deletes from; none is cleaned meanwhile."""
+        if self.cleaner is None:
+            yield [(key, log) for key, log in logs.items() if not log.config.is_compacted]
+            return
+        chosen = self.cleaner.manager.pause_not_compacted()
+        try:
+            yield chosen
+        finally:
+            self.cleaner.manager.resume(key for key, _ in chosen)
+
+    def forget_lines(self, log_dir: LogDir, keys: Sequence[TopicPartition]) -> None:
+        """Remove the lines of partitions from all checkpoints of a directory, durably.
+
+        The line of a deleted log would truncate a new one of the same name.
+        """
+        if self.cleaner is None:
+            log_dir.checkpoints.forget(keys)
+            return
+        log_dir.checkpoints.forget(keys, files=LOG_FILES)
+        for key in keys:
+            self.cleaner.manager.drop_checkpoint(log_dir.path, key)
+
+    def move_line(self, key: TopicPartition, source: LogDir, target: LogDir) -> None:
+        """Let a log's line in the cleaner's checkpoint follow it to another directory."""
+        if self.cleaner is not None:
+            self.cleaner.manager.move_checkpoint(key, source.path, target.path)

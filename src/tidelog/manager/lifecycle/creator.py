@@ -1,0 +1,260 @@
+"""New logs: in which directory each is created, and in which order the steps become durable.
+
+Kafka: ``LogManager.getOrCreateLog``, ``nextLogDirs`` and ``createLogDirectory``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from tidelog.datadir.partition_directories import make_partition_directory
+from tidelog.errors import InconsistentTopicId, InvalidArgument, KafkaStorageError
+from tidelog.log.directory_guard import NO_SPACE
+from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_log
+from tidelog.segment.filenames import (
+    TopicPartition,
+    log_directory_name,
+    log_future_directory_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tidelog.cleaner.log_cleaner import Machine
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.log.log import Log
+    from tidelog.manager.cleaning import Cleaning
+    from tidelog.manager.directories.log_dir import LogDir
+    from tidelog.manager.directories.log_dirs import LogDirs
+    from tidelog.manager.lifecycle.log_opener import LogOpener
+    from tidelog.manager.log_registry import LogRegistry
+    from tidelog.manager.topics.topics import Topics
+
+_log = logging.getLogger(__name__)
+
+
+class LogCreator:
+    """Creates logs. Its methods take the registry's ``change_lock``."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        log_dirs: LogDirs,
+        *,
+        topics: Topics,
+        registry: LogRegistry,
+        opener: LogOpener,
+        cleaning: Cleaning,
+    ) -> None:
+        self._machine = machine
+        self._log_dirs = log_dirs
+        self._topics = topics
+        self._registry = registry
+        self._opener = opener
+        self._cleaning = cleaning
+        self._preferred: dict[TopicPartition, str] = {}
+
+    # Choosing a directory
+
+    def prefer(self, key: TopicPartition, path: str) -> None:
+        """Create the partition's next log, current or future, in this directory."""
+        self._preferred[key] = path
+
+    def choose_directories(
+        self, partitions: int, *, is_spread: bool, topic: Topic | None = None
+    ) -> list[LogDir]:
+        """Return a directory for each of ``partitions`` new partitions of a topic.
+
+        All lie in one, where the topic already is or else the one with the fewest logs, so that one
+        transaction can write all of them. ``is_spread``: each goes where the fewest logs are.
+        """
+        if topic is not None and not is_spread:
+            home = self._log_dirs.with_id(topic.partitions[max(topic.partitions)])
+            if home is not None:
+                return [home] * partitions
+        counts = self._registry.count_by_directory()
+        chosen = []
+        for _ in range(partitions):
+            log_dir = self._next_directories(counts)[0]
+            counts[log_dir.path] = counts.get(log_dir.path, 0) + 1
+            chosen.append(log_dir)
+        return chosen if is_spread else chosen[:1] * partitions
+
+    def _next_directories(self, counts: dict[str, int] | None = None) -> list[LogDir]:
+        """Return the directories that a new log may be created in, the one with fewest logs first.
+
+        Cordoned directories are left out, unless all are. Source: Kafka LogManager.nextLogDirs.
+        """
+        live = list(self._log_dirs)
+        if len(live) == 1:
+            return live
+        uncordoned = [one for one in live if not self._log_dirs.is_cordoned(one.path)]
+        if not uncordoned:
+            return live[:1]
+        known = self._registry.count_by_directory() if counts is None else counts
+        return sorted(uncordoned, key=lambda one: known.get(one.path, 0))
+
+    # Creating
+
+    def get_or_create_log(
+        self,
+        key: TopicPartition,
+        *,
+        is_new: bool = False,
+        is_future: bool = False,
+        topic_id: UUID | None = None,
+        target_directory_id: UUID | None = None,
+    ) -> Log:
+        """Return the log of a partition, created if there is none; see ``LogManager``."""
+        registry = self._registry
+        with registry.change_lock:
+            known = registry.future(key) if is_future else registry.current(key)
+            if known is not None:
+                _check_id(known, topic_id)
+                return known
+            if not is_new:
+                self._log_dirs.check_online(str(key))
+            candidates = self._candidates(key, target_directory_id, is_future=is_future)
+            log = self._create_in_first(key, candidates, topic_id, is_future=is_future)
+            if is_future:
+                registry.add_future(key, log)
+            else:
+                registry.serve(key, log)
+            self._preferred.pop(key, None)
+            return log
+
+    def make_directories(self, topic: Topic, numbers: Iterable[int]) -> list[TopicPartition]:
+        """Create the missing directories of partitions, durably; return the partitions created.
+
+        One whose data directory is offline is not created a second time. Records that readers saw
+        and that are gone with a directory are logged and counted.
+        """
+        made: dict[str, list[TopicPartition]] = {}
+        for number in numbers:
+            key = TopicPartition(topic.name, number)
+            log_dir = self._log_dirs.with_id(topic.partitions[number])
+            if log_dir is not None and not self._is_there(log_dir, key):
+                made.setdefault(log_dir.path, []).append(key)
+        for path, keys in made.items():
+            log_dir = self._log_dirs.get(path)
+            if log_dir is None:
+                continue
+            for key in keys:
+                if warn_of_lost_log(log_dir.checkpoints, key, path):
+                    self._registry.lost.add(key)
+            names = [log_directory_name(*key) for key in keys]
+            self._make(log_dir, keys, names, topic.topic_id)
+        return [key for keys in made.values() for key in keys]
+
+    def create_missing(self, topic: Topic, numbers: Iterable[int] | None = None) -> None:
+        """Create, open and serve the logs that a topic should have and has not.
+
+        ``numbers`` are the partitions in question; None: all. One whose data directory is offline
+        is left out.
+        """
+        wanted = sorted(topic.partitions if numbers is None else numbers)
+        for key in self.make_directories(topic, wanted):
+            log_dir = self._log_dirs.with_id(topic.partitions[key.partition])
+            if log_dir is None:
+                continue
+            log = self._opener.create(key, self._path(log_dir, key), topic.topic_id)
+            self._registry.serve(key, log)
+            self._log_created(key, log)
+
+    def _is_there(self, log_dir: LogDir, key: TopicPartition) -> bool:
+        if self._registry.partition(key) is not None:
+            return True
+        return self._machine.fs.exists(self._path(log_dir, key))
+
+    @staticmethod
+    def _path(log_dir: LogDir, key: TopicPartition) -> str:
+        return os.path.join(log_dir.path, log_directory_name(*key))
+
+    def _make(
+        self,
+        log_dir: LogDir,
+        keys: Sequence[TopicPartition],
+        names: Sequence[str],
+        topic_id: UUID | None,
+    ) -> None:
+        """Create directories in one data directory, with one sync of it for all of them.
+
+        Their checkpoint lines go first: a line that an earlier partition of the name left would
+        truncate the new log.
+        """
+        fs = self._machine.fs
+        try:
+            log_dir.begin_change()
+            self._cleaning.forget_lines(log_dir, keys)
+            for name in names:
+                path = os.path.join(log_dir.path, name)
+                if topic_id is None:
+                    fs.make_directory(path)
+                else:
+                    make_partition_directory(fs, path, topic_id)
+            fs.sync_directory(log_dir.path)
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                self._log_dirs.take_offline(log_dir.path, error)
+            what = ", ".join(names[:3])
+            raise KafkaStorageError(f"creating {what} in {log_dir.path}: {error}") from error
+
+    def _candidates(
+        self, key: TopicPartition, target_directory_id: UUID | None, *, is_future: bool
+    ) -> Sequence[LogDir]:
+        preferred = self._preferred.get(key)
+        if is_future:
+            if preferred is None:
+                raise InvalidArgument(f"no move was requested for {key}")
+            current = self._registry.current(key)
+            if current is not None and os.path.dirname(current.directory) == preferred:
+                raise InvalidArgument(f"{key} already lies in {preferred}")
+        if preferred is not None:
+            log_dir = self._log_dirs.get(preferred)
+            if log_dir is None:
+                raise KafkaStorageError(f"{preferred} is offline")
+            return [log_dir]
+        target = self._log_dirs.with_id(target_directory_id)
+        return self._next_directories() if target is None else [target]
+
+    def _create_in_first(
+        self,
+        key: TopicPartition,
+        candidates: Sequence[LogDir],
+        topic_id: UUID | None,
+        *,
+        is_future: bool,
+    ) -> Log:
+        """Create the log in the first directory that works."""
+        tried = []
+        for log_dir in candidates:
+            name = log_directory_name(*key)
+            if is_future:
+                unique = UUID(int=self._machine.rng.getrandbits(128), version=4).hex
+                name = log_future_directory_name(*key, unique)
+            try:
+                self._make(log_dir, [key], [name], topic_id)
+                log = self._opener.create(key, os.path.join(log_dir.path, name), topic_id)
+            except KafkaStorageError as error:
+                tried.append(f"{log_dir.path}: {error}")
+                continue
+            self._log_created(key, log)
+            if not is_future and topic_id is not None:
+                self._topics.place(key.topic, topic_id, key.partition, log_dir.directory_id)
+            return log
+        raise KafkaStorageError(f"no directory accepts {key}; {'; '.join(tried)}")
+
+    @staticmethod
+    def _log_created(key: TopicPartition, log: Log) -> None:
+        _log.info(
+            "Created log for partition %s in %s with properties %s.",
+            *(key, log.directory, log.config.to_properties()),
+        )
+
+
+def _check_id(log: Log, topic_id: UUID | None) -> None:
+    if None not in {topic_id, log.topic_id} and topic_id != log.topic_id:
+        raise InconsistentTopicId(f"{log.directory} has topic id {log.topic_id}, not {topic_id}")

@@ -1,0 +1,238 @@
+"""Deleting topics and logs: renamed to ``-delete`` at once, removed later.
+
+Kafka: ``LogManager.asyncDelete``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
+from tidelog.log.directory_guard import NO_SPACE
+from tidelog.manager.lifecycle.deletion_queue import remove_directory
+from tidelog.segment.filenames import (
+    TopicPartition,
+    is_delete_directory,
+    log_delete_directory_name,
+    log_directory_name,
+    log_stray_directory_name,
+)
+from tidelog.staging.staged_file import is_staged_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tidelog.cleaner.log_cleaner import Machine
+    from tidelog.env.files import FileSystem
+    from tidelog.log.log import Log
+    from tidelog.manager.cleaning import Cleaning
+    from tidelog.manager.directories.log_dir import LogDir
+    from tidelog.manager.directories.log_dirs import LogDirs
+    from tidelog.manager.lifecycle.deletion_queue import DeletionQueue
+    from tidelog.manager.log_registry import LogRegistry
+    from tidelog.manager.topics.topics import Topics
+
+_log = logging.getLogger(__name__)
+
+
+class LogDeleter:
+    """Deletes logs. Its methods take the registry's ``change_lock``."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        log_dirs: LogDirs,
+        *,
+        topics: Topics,
+        registry: LogRegistry,
+        queue: DeletionQueue,
+        cleaning: Cleaning,
+    ) -> None:
+        self._machine = machine
+        self._log_dirs = log_dirs
+        self._topics = topics
+        self._registry = registry
+        self._queue = queue
+        self._cleaning = cleaning
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with all its logs.
+
+        It is deleted from the moment that the catalogues say so; a start after a crash finishes the
+        rest. Raises UnknownTopicOrPartition for an unknown topic and for one of which a directory
+        that is not open here holds a part, KafkaStorageError if that directory is offline: nothing
+        has changed then.
+        """
+        with self._registry.change_lock:
+            topic = self._topics.get(name)
+            log_dirs = {}
+            for number, home_id in sorted(topic.partitions.items()):
+                log_dir = self._log_dirs.with_id(home_id)
+                if log_dir is None:
+                    raise self._not_here(TopicPartition(name, number), home_id)
+                log_dirs[log_dir.path] = log_dir
+            for log_dir in log_dirs.values():
+                with self._failing(log_dir, "deleting a topic"):
+                    log_dir.begin_change()
+            self._topics.delete(name)
+            removed: dict[str, list[TopicPartition]] = {}
+            for number, home_id in sorted(topic.partitions.items()):
+                key = TopicPartition(name, number)
+                future = self._take_out(key, is_future=True)
+                if future is not None:
+                    removed.setdefault(os.path.dirname(future.directory), []).append(key)
+                if self._take_out(key) is None:
+                    self._rename_unopened(key, self._log_dirs.with_id(home_id))
+                home = self._log_dirs.with_id(home_id)
+                if home is not None:
+                    removed.setdefault(home.path, []).append(key)
+            for path, keys in removed.items():
+                self._forget(self._log_dirs.get(path), keys)
+            self._topics.forget_deleted()
+            self._registry.bell.ring()
+
+    def remove_log(
+        self, key: TopicPartition, *, is_future: bool = False, is_stray: bool = False
+    ) -> Log | None:
+        """Take an open log out of service and rename its directory: to be deleted, or kept aside.
+
+        Returns None if there was none. Raises KafkaStorageError if there is none, but one may lie
+        in a directory that is offline, and if the disk fails.
+        """
+        with self._registry.change_lock:
+            log = self._take_out(key, is_future=is_future, is_stray=is_stray)
+            if log is not None:
+                with log.watch("removing checkpoint lines"):
+                    self._forget(self._log_dirs.of(log), [key])
+                self._registry.bell.ring()
+            elif not is_future:
+                self._log_dirs.check_online(str(key))
+            return log
+
+    def _take_out(
+        self, key: TopicPartition, *, is_future: bool = False, is_stray: bool = False
+    ) -> Log | None:
+        """Take an open log out of the registry and rename its directory."""
+        if is_future:
+            log = self._registry.remove_future(key)
+        else:
+            removed = self._registry.remove(key)
+            log = None if removed is None else removed.log
+            if removed is not None:
+                removed.end(UnknownTopicOrPartition(f"{key} was deleted"))
+        if log is None:
+            return None
+        self._log_dirs.of(log)  # raises for a directory that is offline
+        if not is_future:
+            self._cleaning.abort(key)
+        self.put_away(key, log, is_stray=is_stray)
+        return log
+
+    def put_away(self, key: TopicPartition, log: Log, *, is_stray: bool = False) -> None:
+        """Rename a log's directory to ``-delete``, to be deleted, or to ``-stray``, to be kept."""
+        if is_stray:
+            log.rename_directory(log_stray_directory_name(*key, self._unique()), goes_on=False)
+            log.close_handlers()
+        else:
+            log.rename_directory(log_delete_directory_name(*key, self._unique()), goes_on=False)
+            self._queue.add(log.directory, log)
+
+    # What earlier processes left
+
+    def finish_deleted_topics(self) -> None:
+        """Delete what is left of topics whose deletion an earlier process did not finish."""
+        with self._registry.change_lock:
+            for log_dir in self._log_dirs:
+                with self._failing(log_dir, "deleting what is left of topics"):
+                    keys = self._topics.deleted_partitions(log_dir.path)
+                    self._forget(log_dir, keys)
+                    for key in keys:
+                        self._rename_unopened(key, log_dir)
+            self._topics.forget_deleted()
+
+    def delete_leftovers(self, log_dir: LogDir) -> None:
+        """Delete the queue's directories, and ``-delete`` ones that others left long enough ago."""
+        self._queue.delete_all()
+        due_ms = self._machine.clock.now_ms() - self._queue.delay_ms
+        fs = self._machine.fs
+        with self._failing(log_dir, "deleting what was renamed"):
+            for name in fs.list(log_dir.path):
+                path = os.path.join(log_dir.path, name)
+                if is_delete_directory(name) and _is_old_directory(fs, path, due_ms):
+                    remove_directory(fs, path)
+
+    def delete_staged_files(self, retention_ms: int) -> None:
+        """Delete staged files that were not written to for ``retention_ms``: abandoned ones."""
+        for log_dir in self._log_dirs:
+            try:
+                self._delete_staged_files(log_dir.path, retention_ms)
+            except OSError as error:
+                self._log_dirs.take_offline(log_dir.path, error)
+
+    def _delete_staged_files(self, data_dir: str, retention_ms: int) -> None:
+        fs, now_ms = self._machine.fs, self._machine.clock.now_ms()
+        for name in fs.list(data_dir):
+            if not is_staged_name(name):
+                continue
+            path = os.path.join(data_dir, name)
+            try:
+                age_ms = now_ms - fs.stat(path).mtime_ms
+                if age_ms >= retention_ms:
+                    fs.delete(path)
+                    _log.info("staged-file-deleted path=%s age_ms=%d", path, age_ms)
+            except FileNotFoundError:
+                continue  # committed or deleted by another process meanwhile
+
+    def _rename_unopened(self, key: TopicPartition, log_dir: LogDir | None) -> None:
+        """Rename the directory of a log that is not open to ``-delete``, durably."""
+        if log_dir is None:
+            return
+        fs = self._machine.fs
+        source = os.path.join(log_dir.path, log_directory_name(*key))
+        target = os.path.join(log_dir.path, log_delete_directory_name(*key, self._unique()))
+        with self._failing(log_dir, f"deleting {key}"):
+            if not fs.exists(source) and not fs.is_link(source):
+                return
+            fs.rename(source, target)
+            fs.sync_directory(log_dir.path)
+        self._queue.add(target)
+
+    def _forget(self, log_dir: LogDir | None, keys: Sequence[TopicPartition]) -> None:
+        """Remove the checkpoint lines of partitions, durably."""
+        if log_dir is not None and keys:
+            with self._failing(log_dir, "removing checkpoint lines"):
+                self._cleaning.forget_lines(log_dir, keys)
+
+    def _unique(self) -> str:
+        return UUID(int=self._machine.rng.getrandbits(128), version=4).hex
+
+    def _not_here(self, key: TopicPartition, home_id: UUID) -> Exception:
+        if self._log_dirs.failures:
+            return KafkaStorageError(f"{key} lies in a directory that is offline")
+        return UnknownTopicOrPartition(
+            f"{key} lies in the data directory with id {home_id}; open all of them to delete"
+            f" {key.topic}"
+        )
+
+    @contextmanager
+    def _failing(self, log_dir: LogDir, doing: str) -> Iterator[None]:
+        """Raise an OSError of the body as KafkaStorageError; a full disk stays online."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                self._log_dirs.take_offline(log_dir.path, error)
+            raise KafkaStorageError(f"{doing} in {log_dir.path} failed: {error}") from error
+
+
+def _is_old_directory(fs: FileSystem, path: str, changed_until_ms: int) -> bool:
+    """Whether this is a directory, or a link to one, last changed at that time or before."""
+    try:
+        found = fs.stat(path)
+    except FileNotFoundError:  # a link to nothing, or deleted meanwhile
+        return False
+    return found.is_directory and found.mtime_ms <= changed_until_ms

@@ -1,0 +1,169 @@
+"""Partition directories renamed to ``-delete``, which are removed after a delay.
+
+Kafka: ``LogManager.logsToBeDeleted`` and ``deleteLogs``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import deque
+from contextlib import suppress
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.errors import KafkaStorageError
+from tidelog.log.directory_guard import NO_SPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidelog.cleaner.log_cleaner import Machine
+    from tidelog.env.files import FileSystem
+    from tidelog.env.scheduler import Handle
+    from tidelog.log.log import Log
+
+_log = logging.getLogger(__name__)
+
+
+class _LogToDelete(NamedTuple):
+    directory: str
+    log: Log | None
+    since_ms: int
+
+
+class DeletionQueue:
+    """The directories to be deleted, in the order in which they were added. ``_lock`` guards it.
+
+    ``delay_ms`` is called at each pass, so that a change of the setting takes effect at once.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        *,
+        delay_ms: Callable[[], int],
+        on_failure: Callable[[str, OSError], None],
+    ) -> None:
+        self._fs = machine.fs
+        self._clock = machine.clock
+        self._scheduler = machine.scheduler
+        self._delay_ms = delay_ms
+        self._on_failure = on_failure
+        self._lock = Lock()
+        self._queue: deque[_LogToDelete] = deque()
+        self._handle: Handle | None = None
+        self._is_stopped = False
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    @property
+    def delay_ms(self) -> int:
+        """How long a directory waits, in ms."""
+        return self._delay_ms()
+
+    @property
+    def directories(self) -> list[str]:
+        """The directories in the queue, the next one first."""
+        with self._lock:
+            return [waiting.directory for waiting in self._queue]
+
+    def add(self, directory: str, log: Log | None = None) -> None:
+        """Delete a directory, and the log that is open there, after the delay."""
+        with self._lock:
+            self._queue.append(_LogToDelete(directory, log, self._clock.now_ms()))
+
+    def drop(self, data_directory: str) -> None:
+        """Forget what lies in a data directory that failed."""
+        with self._lock:
+            kept = [w for w in self._queue if os.path.dirname(w.directory) != data_directory]
+            dropped = [w for w in self._queue if w not in kept]
+            self._queue = deque(kept)
+        for waiting in dropped:
+            if waiting.log is not None:
+                waiting.log.close_handlers()
+
+    def start(self, delay_ms: int) -> None:
+        """Run the task ``kafka-delete-logs`` after ``delay_ms``, then as needed."""
+        self._handle = self._scheduler.schedule(
+            "kafka-delete-logs", self._run, delay_ms=max(delay_ms, 0)
+        )
+
+    def stop(self) -> None:
+        """Stop the task; the next start finds what is left."""
+        self._is_stopped = True
+        if self._handle is not None:
+            self._handle.cancel()
+        with self._lock:
+            logs = [waiting.log for waiting in self._queue if waiting.log is not None]
+        for log in logs:
+            log.close_handlers()
+
+    def delete_all(self) -> None:
+        """Delete everything in the queue now, whatever the delay."""
+        while (waiting := self._take(None)) is not None:
+            self._delete(waiting)
+
+    def delete_due(self) -> int:
+        """Delete what has waited long enough; return the ms until the next is due."""
+        delay_ms = self._delay_ms()
+        while (waiting := self._take(delay_ms)) is not None:
+            self._delete(waiting)
+        with self._lock:
+            if not self._queue:
+                return max(delay_ms, 1)
+            return max(self._queue[0].since_ms + delay_ms - self._clock.now_ms(), 1)
+
+    def _take(self, delay_ms: int | None) -> _LogToDelete | None:
+        """Return the next entry if it is due; None as a delay means that all are."""
+        with self._lock:
+            if not self._queue:
+                return None
+            first = self._queue[0]
+            if delay_ms is not None and first.since_ms + delay_ms > self._clock.now_ms():
+                return None
+            return self._queue.popleft()
+
+    def _run(self) -> None:
+        next_ms = self.delete_due()
+        if not self._is_stopped:
+            self.start(next_ms)
+
+    def _delete(self, waiting: _LogToDelete) -> None:
+        try:
+            if waiting.log is not None:
+                self._delete_log(waiting.log)
+            remove_directory(self._fs, waiting.directory)
+            _log.info("log-deleted directory=%s", waiting.directory)
+        except KafkaStorageError as error:
+            _log.error("log-delete-failed directory=%s reason=%s", waiting.directory, error)
+        except OSError as error:
+            _log.error("log-delete-failed directory=%s reason=%s", waiting.directory, error)
+            if error.errno not in NO_SPACE:
+                self._on_failure(os.path.dirname(waiting.directory), error)
+
+    def _delete_log(self, log: Log) -> None:
+        """Delete an open log; of one whose directory is a link, the files stay."""
+        if self._fs.is_link(log.directory):
+            log.close_handlers()
+        else:
+            log.delete()
+
+
+def remove_directory(fs: FileSystem, path: str) -> None:
+    """Delete a partition directory with all that is in it; nothing if it is gone.
+
+    A symbolic link, here or inside, is deleted as a link: nothing behind it is touched.
+    """
+    with suppress(FileNotFoundError):
+        if fs.is_link(path):
+            fs.delete(path)
+            return
+        for name in fs.list(path):
+            entry = os.path.join(path, name)
+            if not fs.is_link(entry) and fs.stat(entry).is_directory:
+                remove_directory(fs, entry)
+            else:
+                fs.delete(entry)
+        fs.delete_directory(path)

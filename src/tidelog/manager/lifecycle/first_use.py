@@ -1,0 +1,130 @@
+"""Loading one log when it is first asked for, in a process that needs few of many.
+
+Kafka's ``LogManager`` loads every log of every directory; a commit of a few records must not.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
+from tidelog.log.directory_guard import NO_SPACE
+from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_end
+from tidelog.segment.filenames import (
+    TopicPartition,
+    is_future_directory,
+    log_directory_name,
+)
+
+if TYPE_CHECKING:
+    from tidelog.cleaner.log_cleaner import Machine
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.log.loading.load_watch import LoadWatcher
+    from tidelog.log.log import Log
+    from tidelog.manager.directories.log_dir import LogDir
+    from tidelog.manager.directories.log_dirs import LogDirs
+    from tidelog.manager.lifecycle.creator import LogCreator
+    from tidelog.manager.lifecycle.log_opener import LogOpener
+    from tidelog.manager.log_registry import LogRegistry
+    from tidelog.manager.partition import Partition
+
+_log = logging.getLogger(__name__)
+
+
+class FirstUseLoader:
+    """Loads, recovers or creates the log of a partition that the catalogue lists.
+
+    ``watcher`` is notified of how far recoveries are and what they cut.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        log_dirs: LogDirs,
+        *,
+        registry: LogRegistry,
+        opener: LogOpener,
+        creator: LogCreator,
+        watcher: LoadWatcher,
+    ) -> None:
+        self._fs = machine.fs
+        self._log_dirs = log_dirs
+        self._registry = registry
+        self._opener = opener
+        self._creator = creator
+        self._watcher = watcher
+
+    def load(self, topic: Topic, number: int) -> Partition:
+        """Load one log and serve it.
+
+        Raises:
+            UnknownTopicOrPartition: a directory that is not open here holds it.
+            InconsistentTopicId: the files are those of another topic of the same name.
+            KafkaStorageError: the disk failed.
+        """
+        key = TopicPartition(topic.name, number)
+        with self._registry.change_lock:
+            known = self._registry.partition(key)
+            if known is not None:
+                return known
+            log_dir = self._log_dirs.with_id(topic.partitions[number])
+            if log_dir is None:
+                raise self._not_here(key, topic)
+            self._prepare(log_dir, key)
+            made = self._creator.make_directories(topic, [number])
+            log = self._open(log_dir, key, topic)
+            if not made and warn_of_lost_end(log_dir.checkpoints, key, log):
+                self._registry.lost.add(key)
+            return self._registry.serve(key, log)
+
+    def _prepare(self, log_dir: LogDir, key: TopicPartition) -> None:
+        """Mark the directory as being changed, and finish a move that the catalogue has decided.
+
+        A crash between the catalogue and the renaming leaves only the copy.
+        """
+        current = os.path.join(log_dir.path, log_directory_name(*key))
+        try:
+            log_dir.begin_change()
+            if self._fs.exists(current):
+                return
+            future = self._future_directory(log_dir, key)
+            if future is not None:
+                self._fs.rename(future, current)
+                self._fs.sync_directory(log_dir.path)
+                _log.info("future-log-promoted directory=%s", current)
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                self._log_dirs.take_offline(log_dir.path, error)
+            raise KafkaStorageError(f"loading {key} in {log_dir.path}: {error}") from error
+
+    def _future_directory(self, log_dir: LogDir, key: TopicPartition) -> str | None:
+        prefix = f"{log_directory_name(*key)}."
+        for name in sorted(self._fs.list(log_dir.path)):
+            if name.startswith(prefix) and is_future_directory(name):
+                return os.path.join(log_dir.path, name)
+        return None
+
+    def _open(self, log_dir: LogDir, key: TopicPartition, topic: Topic) -> Log:
+        path = os.path.join(log_dir.path, log_directory_name(*key))
+        try:
+            log = self._opener.load(log_dir, key, path, self._watcher)
+        except BaseException:
+            log_dir.is_in_doubt = True  # its files may be half recovered, and nobody closes them
+            raise
+        try:
+            log.assign_topic_id(topic.topic_id)
+        except BaseException:
+            log_dir.is_in_doubt = True
+            log.close_handlers()
+            raise
+        return log
+
+    def _not_here(self, key: TopicPartition, topic: Topic) -> Exception:
+        if self._log_dirs.failures:
+            return KafkaStorageError(f"{key} lies in a directory that is offline")
+        home_id = topic.partitions[key.partition]
+        return UnknownTopicOrPartition(
+            f"{key} lies in the data directory with id {home_id}, which is not open here"
+        )

@@ -1,0 +1,297 @@
+"""Moving a partition to another data directory: copied beside, caught up, exchanged.
+
+The exchange is committed by the catalogue, which then names the new directory. In Kafka a crash
+between the two renames leaves two directories, and an operator decides; here the start does.
+Kafka: ``ReplicaManager.alterReplicaLogDirs``, ``ReplicaAlterLogDirsThread`` and
+``LogManager.replaceCurrentWithFutureLog``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from tidelog.errors import (
+    InvalidArgument,
+    InvalidReplicaAssignment,
+    KafkaError,
+    KafkaStorageError,
+    UnexpectedAppendOffset,
+    UnknownTopicOrPartition,
+)
+from tidelog.log.log_reads import FetchIsolation
+from tidelog.segment.filenames import log_directory_name, log_future_directory_name
+
+if TYPE_CHECKING:
+    from tidelog.cleaner.log_cleaner import Machine
+    from tidelog.log.log import Log
+    from tidelog.manager.cleaning import Cleaning
+    from tidelog.manager.directories.log_dirs import LogDirs
+    from tidelog.manager.lifecycle.creator import LogCreator
+    from tidelog.manager.lifecycle.deleter import LogDeleter
+    from tidelog.manager.log_registry import LogRegistry
+    from tidelog.manager.offset_checkpointing import OffsetCheckpointing
+    from tidelog.manager.partition import Partition
+    from tidelog.manager.topics.topics import Topics
+    from tidelog.segment.filenames import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+PIECE_BYTES: Final = 1 << 20
+NEAR_BYTES: Final = 4 << 20
+"""With no more than this left to copy, appends wait for the rest."""
+_SAMPLE_ID: Final = "0" * 32
+_FAR: Final = (1 << 31) - 1
+
+
+class PartitionMover:
+    """Moves partitions between data directories, a piece a task of the scheduler.
+
+    Cleaning of a partition is paused while it moves. ``_lock`` guards which pauses are this
+    object's, so that each is undone exactly once, however the move ends; ``_step_lock`` is held
+    during a step, so that ``stop`` can wait for it.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        log_dirs: LogDirs,
+        *,
+        topics: Topics,
+        registry: LogRegistry,
+        creator: LogCreator,
+        deleter: LogDeleter,
+        cleaning: Cleaning,
+        checkpointing: OffsetCheckpointing,
+    ) -> None:
+        self._machine = machine
+        self._log_dirs = log_dirs
+        self._topics = topics
+        self._registry = registry
+        self._creator = creator
+        self._deleter = deleter
+        self._cleaning = cleaning
+        self._checkpointing = checkpointing
+        self._lock = Lock()
+        self._step_lock = Lock()
+        self._paused: set[TopicPartition] = set()
+        self._is_stopped = False
+
+    def move(self, key: TopicPartition, path: str) -> bool:
+        """Begin to move a partition to the directory ``path``; False if it lies there already.
+
+        A partition that does not exist yet will be created there.
+
+        Raises:
+            InvalidTopic: the name of the copy would be too long.
+            InvalidReplicaAssignment: the directory gets no new logs.
+            LogDirNotFound: it is not one of the data directories.
+            KafkaStorageError: it, or another one, is offline.
+        """
+        log_future_directory_name(*key, _SAMPLE_ID)
+        if not self._log_dirs.is_online(path):
+            raise KafkaStorageError(f"{path} is offline")
+        if self._log_dirs.is_cordoned(path):
+            raise InvalidReplicaAssignment(f"{path} is cordoned: it gets no new logs")
+        registry = self._registry
+        with registry.change_lock:
+            current, future = registry.current(key), registry.future(key)
+            if current is not None and os.path.dirname(current.directory) == path:
+                return False
+            if future is not None:
+                if os.path.dirname(future.directory) == path:
+                    return False
+                self.cancel(key)
+            self._creator.prefer(key, path)
+            if current is None:
+                return True
+            if self._log_dirs.failures:
+                offline = ", ".join(self._log_dirs.failures)
+                raise KafkaStorageError(
+                    f"nothing is moved while directories are offline: {offline}"
+                )
+            copy = self._creator.get_or_create_log(key, is_future=True, topic_id=current.topic_id)
+            copy.truncate_fully_and_start_at(current.log_start_offset)
+            self._resume(key)
+        return True
+
+    def resume_all(self) -> None:
+        """Continue the moves that the previous process began.
+
+        After an unclean end a copy keeps only what was flushed: of what was not, any part may be
+        missing, also in the middle.
+        """
+        for key, log in self._registry.futures().items():
+            if self._registry.partition(key) is None:
+                _log.warning("future-log-abandoned topic=%s partition=%d", *key)
+                continue
+            if not self._log_dirs.of(log).was_clean:
+                log.truncate_to(max(log.recovery_point, log.log_start_offset))
+            self._resume(key)
+
+    def cancel(self, key: TopicPartition) -> None:
+        """Give a move up and delete the copy; nothing if there is none."""
+        self._deleter.remove_log(key, is_future=True)
+        self._release(key)
+
+    def stop(self) -> None:
+        """Begin no further step, and wait for the one that runs; the next start continues."""
+        self._is_stopped = True
+        with self._step_lock:
+            pass
+
+    def _resume(self, key: TopicPartition) -> None:
+        """Copy, a piece a task, until the partition has moved."""
+        with self._lock:
+            is_paused = key in self._paused
+            self._paused.add(key)
+        if not is_paused:
+            self._cleaning.pause(key)
+        self._schedule(key)
+
+    def _release(self, key: TopicPartition) -> None:
+        """Allow cleaning again, if this object has paused it."""
+        with self._lock:
+            is_paused = key in self._paused
+            self._paused.discard(key)
+        if is_paused:
+            self._cleaning.resume(key)
+
+    def _schedule(self, key: TopicPartition) -> None:
+        self._machine.scheduler.schedule(
+            f"move-{key.topic}-{key.partition}", lambda: self._run_step(key)
+        )
+
+    def _run_step(self, key: TopicPartition) -> None:
+        with self._step_lock:
+            if not self._is_stopped:
+                self.step(key)
+
+    def step(self, key: TopicPartition) -> None:
+        """Copy one piece, or exchange the logs when little is left; then schedule the next step."""
+        partition, copy = self._registry.partition(key), self._registry.future(key)
+        if partition is None or copy is None:
+            self._release(key)
+            return
+        try:
+            current = partition.log
+            _align(current, copy)
+            if _left_bytes(current, copy) > NEAR_BYTES:
+                _copy_piece(current, copy)
+                self._schedule(key)
+                return
+            self._catch_up_and_exchange(key)
+        except KafkaError as error:
+            _log.error("move-failed topic=%s partition=%d reason=%s", *key, error)
+            self._give_up(key)
+
+    def _catch_up_and_exchange(self, key: TopicPartition) -> None:
+        """Copy the rest and exchange the logs under one hold of the locks: no append in between."""
+        with self._registry.change_lock:
+            partition, copy = self._registry.partition(key), self._registry.future(key)
+            if partition is None or copy is None:
+                return
+            with partition.lock:
+                current = partition.log
+                source_path = os.path.dirname(current.directory)
+                while copy.log_end_offset < current.log_end_offset:
+                    _copy_piece(current, copy)
+                self._exchange(key, partition, copy)
+        self._after_exchange(key, source_path, copy)
+
+    def replace_current_with_future(self, key: TopicPartition) -> None:
+        """Make the copy the partition's log; the old log is deleted later, not closed now.
+
+        Raises KafkaStorageError if one of the two is missing or the disk fails, InvalidArgument if
+        the copy is shorter.
+        """
+        with self._registry.change_lock:
+            partition, copy = self._registry.partition(key), self._registry.future(key)
+            if partition is None or copy is None:
+                raise KafkaStorageError(f"{key} has no log, or no copy of it")
+            with partition.lock:
+                current = partition.log
+                source_path = os.path.dirname(current.directory)
+                if copy.log_end_offset < current.log_end_offset:
+                    raise InvalidArgument(f"{copy.directory} is shorter than {current.directory}")
+                self._exchange(key, partition, copy)
+        self._after_exchange(key, source_path, copy)
+
+    def _exchange(self, key: TopicPartition, partition: Partition, copy: Log) -> None:
+        """Make the copy durable, commit, rename; with both locks held."""
+        current = partition.log
+        self._log_dirs.of(current)
+        target = self._log_dirs.of(copy)
+        copy.flush(force=True)
+        topic_id = current.topic_id
+        if topic_id is None:
+            raise UnknownTopicOrPartition(f"{current.directory} belongs to no topic")
+        self._topics.place(key.topic, topic_id, key.partition, target.directory_id)
+        copy.rename_directory(log_directory_name(*key))
+        try:
+            self._deleter.put_away(key, current)
+        except KafkaStorageError:
+            current.close_handlers()
+            raise
+        partition.use(copy)
+        self._registry.remove_future(key)
+        self._registry.watch(copy)
+
+    def _after_exchange(self, key: TopicPartition, source_path: str, copy: Log) -> None:
+        target = self._log_dirs.of(copy)
+        source = self._log_dirs.get(source_path)
+        if source is not None:
+            self._cleaning.move_line(key, source, target)
+        self._release(key)
+        for log_dir in (source, target):
+            if log_dir is not None:
+                self._checkpointing.write(log_dir)
+        _log.info("partition-moved topic=%s partition=%d to=%s", *key, target.path)
+
+    def _give_up(self, key: TopicPartition) -> None:
+        try:
+            self.cancel(key)
+        except KafkaStorageError as error:
+            _log.error("move-copy-not-deleted topic=%s partition=%d reason=%s", *key, error)
+        finally:
+            self._release(key)
+
+
+def _align(current: Log, copy: Log) -> None:
+    """Make the copy hold nothing that the log does not: either may have been truncated since."""
+    if copy.log_end_offset > current.log_end_offset:
+        copy.truncate_to(current.log_end_offset)
+    if copy.log_end_offset < current.log_start_offset:
+        copy.truncate_fully_and_start_at(current.log_start_offset)
+    copy.update_high_watermark(min(current.high_watermark, copy.log_end_offset))
+    copy.maybe_increment_log_start_offset(min(current.log_start_offset, copy.high_watermark))
+
+
+def _left_bytes(current: Log, copy: Log) -> int:
+    """Return about how many bytes the copy lacks."""
+    end = copy.log_end_offset
+    behind = [part for part in current.segments if part.base_offset >= end]
+    if end >= current.log_end_offset:
+        return 0
+    floor = current.segments.floor(end)
+    partly = floor.size_bytes if floor is not None and floor not in behind else 0
+    return sum(part.size_bytes for part in behind) + partly
+
+
+def _copy_piece(current: Log, copy: Log) -> None:
+    """Append the next batches to the copy; raise KafkaStorageError if there are none."""
+    start = copy.log_end_offset
+    with current.read(start, PIECE_BYTES, isolation=FetchIsolation.LOG_END) as found:
+        data = found.read()
+    if not data:
+        raise KafkaStorageError(f"{current.directory} has no records at {start}, below its end")
+    try:
+        copy.append_as_follower(data, _FAR)
+    except UnexpectedAppendOffset as error:
+        # The log starts inside of its first batch, which comes whole.
+        if copy.log_end_offset != copy.log_start_offset:
+            raise
+        copy.truncate_fully_and_start_at(error.first_offset, start)
+        copy.append_as_follower(data, _FAR)

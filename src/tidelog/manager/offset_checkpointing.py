@@ -1,0 +1,73 @@
+"""Writing the offset checkpoints of every data directory from its open logs.
+
+Kafka: ``LogManager.checkpointLogRecoveryOffsets``, ``checkpointLogStartOffsets`` and
+``ReplicaManager.checkpointHighWatermarks``.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from tidelog.errors import KafkaStorageError
+from tidelog.log.directory_guard import NO_SPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tidelog.datadir.offset_checkpoints import DirectoryCheckpoints
+    from tidelog.log.log import Log
+    from tidelog.manager.directories.log_dir import LogDir
+    from tidelog.manager.directories.log_dirs import LogDirs
+    from tidelog.manager.log_registry import LogRegistry
+
+    Write = Callable[[DirectoryCheckpoints, Mapping[tuple[str, int], Log]], None]
+
+_log = logging.getLogger(__name__)
+
+
+class OffsetCheckpointing:
+    """Checkpoints the offsets of all open logs, a file of each directory at a time."""
+
+    def __init__(self, log_dirs: LogDirs, registry: LogRegistry) -> None:
+        self._log_dirs = log_dirs
+        self._registry = registry
+
+    def write(self, log_dir: LogDir) -> None:
+        """Checkpoint all offsets of a directory.
+
+        Raises KafkaStorageError; unless the disk was full the directory is offline then.
+        """
+        self._write(log_dir, lambda checkpoints, logs: checkpoints.write(logs))
+
+    def write_high_watermarks(self, log_dir: LogDir) -> None:
+        """Checkpoint only what readers of other processes see; raises as ``write``."""
+        self._write(log_dir, lambda checkpoints, logs: checkpoints.write_high_watermarks(logs))
+
+    def checkpoint_recovery_points(self) -> None:
+        """Checkpoint up to where each log is flushed."""
+        self._write_everywhere(lambda checkpoints, logs: checkpoints.write_recovery_points(logs))
+
+    def checkpoint_log_start_offsets(self) -> None:
+        """Checkpoint where logs start that start within a segment."""
+        self._write_everywhere(lambda checkpoints, logs: checkpoints.write_log_starts(logs))
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Checkpoint up to where readers see; readers of other processes go by this."""
+        self._write_everywhere(lambda checkpoints, logs: checkpoints.write_high_watermarks(logs))
+
+    def _write_everywhere(self, write: Write) -> None:
+        """Rewrite a file of each directory; an error in one must not stop the others."""
+        for log_dir in self._log_dirs:
+            try:
+                self._write(log_dir, write)
+            except KafkaStorageError as error:
+                _log.error("checkpoint-failed directory=%s reason=%s", log_dir.path, error)
+
+    def _write(self, log_dir: LogDir, write: Write) -> None:
+        try:
+            write(log_dir.checkpoints, self._registry.in_directory(log_dir.path))
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                self._log_dirs.take_offline(log_dir.path, error)
+            raise KafkaStorageError(f"writing checkpoints of {log_dir.path}: {error}") from error
