@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import kafka_broker
 from kafka_broker import JARS, cpu_seconds, format_storage, free_ports, server_properties
 from measure import heading
-from tidelog.embedded.open import open_data_directory
+from tidelog.embedded.doors import open_briefly
 
 from tidelog.records.builder import build_batch
 
@@ -116,7 +116,7 @@ def make(directory: Path, partitions: int) -> None:
     create_topic(directory, partitions)
     batch = build_batch([(int(time.time() * 1000), None, os.urandom(1000), ())] * 16)
     overrides = {"segment.bytes": str(1 << 20), "retention.ms": "-1"}
-    with open_data_directory(directory, overrides=overrides) as opened:
+    with open_briefly(directory, overrides=overrides) as opened:
         for partition in opened.partitions(TOPIC):
             log = partition.log
             while len(log.segments) < 3 or log.segments.active.size_bytes < 1_000_000:

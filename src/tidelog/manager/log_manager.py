@@ -127,16 +127,15 @@ class LogManager:
             has_all_logs=self._is_service,
         )
         try:
-            self._join(overrides, watcher, distrusts_all=distrusts_all)
+            self._make_storage(overrides, distrusts_all=distrusts_all)
+            self._make_lifecycle(watcher)
             self._log_dirs.check_any()
         except BaseException:
             self._log_dirs.release_all()
             raise
 
-    def _join(
-        self, overrides: Mapping[str, str], watcher: LoadWatcher, *, distrusts_all: bool
-    ) -> None:
-        """Make the parts and join them."""
+    def _make_storage(self, overrides: Mapping[str, str], *, distrusts_all: bool) -> None:
+        """Make what knows topics, logs and settings."""
         machine, log_dirs = self.machine, self._log_dirs
         self._topics = Topics(log_dirs, self._config.log_defaults, fs=machine.fs, rng=machine.rng)
         self._topics.overrides = dict(overrides)
@@ -154,6 +153,10 @@ class LogManager:
             producer_config=_producer_config(self._config),
             distrusts_all=distrusts_all,
         )
+
+    def _make_lifecycle(self, watcher: LoadWatcher) -> None:
+        """Make what creates, loads, moves, deletes and checkpoints logs."""
+        machine, log_dirs, registry = self.machine, self._log_dirs, self._registry
         self._queue = DeletionQueue(
             machine,
             delay_ms=lambda: self._delete_delay_ms,
