@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import kafka_broker
 from kafka_broker import JARS, cpu_seconds, format_storage, free_ports, server_properties
 from measure import heading
-from tidelog.embedded.doors import open_briefly
 
+from tidelog.embedded.doors import open_briefly
 from tidelog.records.builder import build_batch
 
 if TYPE_CHECKING:

@@ -127,7 +127,7 @@ class DirectoryCheckpoints:
                 for key, offset in self._lines[name].items()
                 if key not in replaced and self._fs.exists(self._path(f"{key[0]}-{key[1]}"))
             }
-            merged = {**kept, **lines}
+            merged = dict(sorted({**kept, **lines}.items()))
             if merged != self._lines[name] or not self._fs.exists(self._path(name)):
                 write_checkpoint(self._fs, self._path(name), merged)
                 self._lines[name] = merged

@@ -197,8 +197,15 @@ class LogManager:
             cleaning=self._cleaning,
             checkpointing=self._checkpointing,
         )
-        self.tasks = BackgroundTasks(
-            machine,
+        self.tasks = self._make_tasks()
+        log_dirs.cordon(self._config.cordoned_log_dirs)
+        if self._is_service:
+            log_dirs.on_offline = self._schedule_failures
+
+    def _make_tasks(self) -> BackgroundTasks:
+        fs, log_dirs, registry = self.machine.fs, self._log_dirs, self._registry
+        return BackgroundTasks(
+            self.machine,
             lambda: self._config,
             log_dirs,
             registry,
@@ -206,11 +213,8 @@ class LogManager:
             checkpointing=self._checkpointing,
             deleter=self._deleter,
             reserve=self._reserve,
-            move_requests=MoveRequests(machine.fs, log_dirs, registry, self._mover),
+            move_requests=MoveRequests(fs, log_dirs, registry, self._mover),
         )
-        log_dirs.cordon(self._config.cordoned_log_dirs)
-        if self._is_service:
-            log_dirs.on_offline = self._schedule_failures
 
     def __enter__(self) -> Self:
         return self
