@@ -75,7 +75,7 @@ class Computer:
 
 def is_empty_snapshot(name: str, data: bytes) -> bool:
     """Whether this is a producer snapshot without a producer: it is as good as none."""
-    return name.endswith(".snapshot") and len(data) == SNAPSHOT_HEADER.size + 4
+    return name.endswith(".snapshot") and len(data) == SNAPSHOT_HEADER.size
 
 
 def append(topic: str, partition: int, values: list[bytes], now_ms: int) -> Operation:
