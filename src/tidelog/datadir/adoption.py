@@ -47,11 +47,15 @@ def adopt(
     one of its logs is loaded. A partition that has another id than its topic is adopted all the
     same: loading it says so, and nothing else is in its way.
     """
-    listed = {(topic.name, n) for topic in catalogue.topics.values() for n in topic.partitions}
+    listed = {
+        log_directory_name(topic.name, number)
+        for topic in catalogue.topics.values()
+        for number in topic.partitions
+    }
     found: dict[str, list[int]] = {}
-    doomed = set(deleted_partitions(fs, data_dir, catalogue))
-    for key in live_partitions(fs, data_dir):
-        if key not in listed and key not in doomed and key.topic != METADATA_TOPIC:
+    deleted = set(deleted_partitions(fs, data_dir, catalogue))
+    for key in live_partitions(fs, data_dir, without=listed):
+        if key not in deleted and key.topic != METADATA_TOPIC:
             found.setdefault(key.topic, []).append(key.partition)
     topics = []
     for name, numbers in found.items():

@@ -107,11 +107,13 @@ class Topic:
         if not isinstance(name, str):
             raise TypeError(f"the topic name {name!r} is not text")
         check_topic_name(name)
+        # Most partitions name the same directory.
+        directory_ids = {text: parse_uuid(text) for text in set(entry["partitions"].values())}
         return cls(
             name=name,
             topic_id=parse_uuid(entry["id"]),
             partitions={
-                _partition_number(number): parse_uuid(directory_id)
+                _partition_number(number): directory_ids[directory_id]
                 for number, directory_id in entry["partitions"].items()
             },
             config={str(key): str(value) for key, value in entry["config"].items()},

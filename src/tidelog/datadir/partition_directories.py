@@ -25,7 +25,7 @@ from tidelog.segment.filenames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
     from random import Random
     from uuid import UUID
 
@@ -44,13 +44,17 @@ def is_partition_directory(names: Iterable[str]) -> bool:
     return any(is_log_file(name) or name == PARTITION_METADATA_FILE for name in names)
 
 
-def live_partitions(fs: FileSystem, path: str) -> list[TopicPartition]:
+def live_partitions(
+    fs: FileSystem, path: str, *, without: Container[str] = ()
+) -> list[TopicPartition]:
     """Return the partitions whose directories lie in a data directory, in order.
 
-    Left out are those that wait for deletion, copies in the making and strays. Raises
-    FileNotFoundError or NotADirectoryError where there is no such directory.
+    Left out are those that wait for deletion, copies in the making and strays, and directories
+    named in ``without``, which are not looked at. Raises FileNotFoundError or NotADirectoryError
+    where there is no such directory.
     """
-    return sorted(key for name in fs.list(path) if (key := _live_partition(fs, path, name)))
+    names = [name for name in fs.list(path) if name not in without]
+    return sorted(key for name in names if (key := _live_partition(fs, path, name)))
 
 
 def _live_partition(fs: FileSystem, path: str, name: str) -> TopicPartition | None:
