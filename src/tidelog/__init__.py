@@ -1,7 +1,8 @@
 """Kafka's log in Python, with Spark as its data pipeline.
 
-The names below are the public door; each is loaded when first used, since this file runs before
-the command line does. ``tidelog.spark``, ``tidelog.arrow`` and ``tidelog.testing`` are doors too.
+The names below are the public API; each is loaded when it is first used, since this file runs
+before the command line does. ``tidelog.spark``, ``tidelog.arrow`` and ``tidelog.testing`` are
+public, too.
 """
 
 from __future__ import annotations
@@ -11,21 +12,41 @@ from typing import TYPE_CHECKING
 from tidelog.lazy import lazy_door
 
 if TYPE_CHECKING:
+    from tidelog import errors
     from tidelog.codec.compression import Codec
+    from tidelog.config.broker_config import BrokerConfig
+    from tidelog.config.log_config import LogConfig
+    from tidelog.datadir.catalogue import Topic
     from tidelog.embedded.doors import open_log_read_only as open_read_only
     from tidelog.embedded.doors import open_logs as open  # noqa: A004 - tidelog.open, as gzip.open
+    from tidelog.embedded.logs import Appended, Logs
+    from tidelog.embedded.topic_writer import TopicWriter
     from tidelog.errors import KafkaError, TidelogError
-    from tidelog.readonly.read_only_log import ReadUpTo
+    from tidelog.log.log import Log
+    from tidelog.manager.partition import Partition
+    from tidelog.readonly.read_only_log import ReadOnlyLog, ReadUpTo
     from tidelog.records.json.json_record import NewRecord
     from tidelog.records.record import Record
+    from tidelog.version import __version__
 
 __all__ = [
+    "Appended",
+    "BrokerConfig",
     "Codec",
     "KafkaError",
+    "Log",
+    "LogConfig",
+    "Logs",
     "NewRecord",
+    "Partition",
+    "ReadOnlyLog",
     "ReadUpTo",
     "Record",
     "TidelogError",
+    "Topic",
+    "TopicWriter",
+    "__version__",
+    "errors",
     "open",
     "open_read_only",
 ]
@@ -33,12 +54,23 @@ __all__ = [
 __getattr__, __dir__ = lazy_door(
     __name__,
     {
+        "Appended": "tidelog.embedded.logs",
+        "BrokerConfig": "tidelog.config.broker_config",
         "Codec": "tidelog.codec.compression",
         "KafkaError": "tidelog.errors",
+        "Log": "tidelog.log.log",
+        "LogConfig": "tidelog.config.log_config",
+        "Logs": "tidelog.embedded.logs",
         "NewRecord": "tidelog.records.json.json_record",
+        "Partition": "tidelog.manager.partition",
+        "ReadOnlyLog": "tidelog.readonly.read_only_log",
         "ReadUpTo": "tidelog.readonly.read_only_log",
         "Record": "tidelog.records.record",
         "TidelogError": "tidelog.errors",
+        "Topic": "tidelog.datadir.catalogue",
+        "TopicWriter": "tidelog.embedded.topic_writer",
+        "__version__": "tidelog.version",
+        "errors": "tidelog.errors:",
         "open": "tidelog.embedded.doors:open_logs",
         "open_read_only": "tidelog.embedded.doors:open_log_read_only",
     },

@@ -17,14 +17,16 @@ def lazy_door(
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for a package that offers the names of ``homes``.
 
-    Each name maps to ``module:attribute``, or to a module that defines it under the same name.
+    Each name maps to ``module:attribute``, to a module that defines it under the same name, or, as
+    ``module:``, to the module itself.
     """
 
     def load(name: str) -> object:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module, _, attribute = homes[name].partition(":")
-        return getattr(import_module(module), attribute or name)
+        module, colon, attribute = homes[name].partition(":")
+        loaded = import_module(module)
+        return loaded if colon and not attribute else getattr(loaded, attribute or name)
 
     def names() -> list[str]:
         return sorted(homes)
