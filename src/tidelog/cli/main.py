@@ -9,7 +9,6 @@ import io
 import signal
 import sys
 from contextlib import contextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.parser import make_parser
@@ -56,9 +55,6 @@ _USAGE_ERRORS: Final = (
     PermissionError,
 )
 
-_MODULES: Final = {"cleaner": "cleaner_status"}
-"""The modules of commands that have another name than their command."""
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return 0 when fine, 1 when the data is bad, 2 when the usage is wrong."""
@@ -104,8 +100,9 @@ def _closing_on_sigterm() -> Iterator[None]:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    parser = make_parser()
-    args = parser.parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    parser = make_parser(words)
+    args = parser.parse_args(words)
     if args.version:
         return _print_version()
     if args.command is None:
@@ -122,17 +119,15 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _run_command(args: Namespace) -> int:
-    name = args.command.replace("-", "_")
-    module = import_module(f"tidelog.cli.commands.{_MODULES.get(name, name)}")
     code: int
-    if args.command == "run":
-        code = module.run(args)
+    if not hasattr(args, "printed_events"):  # the service logs for machines, and sets that up
+        code = args.run(args)
         return code
     from tidelog.cli.notices import telling  # not for --help, which answers at once
 
-    told: frozenset[str] = getattr(module, "TOLD_BY_OUTPUT", frozenset())
-    with telling(f"tidelog {args.command}", verbose=args.verbose, left_out=told):
-        code = module.run(args)
+    name = f"tidelog {args.command}"
+    with telling(name, verbose=args.verbose, left_out=args.printed_events):
+        code = args.run(args)
     return code
 
 

@@ -29,7 +29,8 @@ def test_the_version_is_the_packages(cli: Cli) -> None:
     """As installed."""
     from importlib import metadata
 
-    assert cli("--version")[:2] == (0, f"tidelog {metadata.version('tidelog')}\n")
+    for option in ("-V", "--version"):
+        assert cli(option)[:2] == (0, f"tidelog {metadata.version('tidelog')}\n")
 
 
 @pytest.mark.parametrize(

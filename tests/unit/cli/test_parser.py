@@ -4,26 +4,60 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidelog.cli.parser import EXIT_CODES, make_parser
+from tidelog.cli import commands
+from tidelog.cli.options import EXIT_CODES
+from tidelog.cli.parser import COMMAND_MODULES, make_parser
 
-HEAVY = ("numpy", "numba", "llvmlite", "pyarrow", "pyspark", "hypothesis", "importlib.metadata")
+if TYPE_CHECKING:
+    Cli = Any
+
+HEAVY = ("numpy", "numba", "llvmlite", "pyarrow", "pyspark", "hypothesis")
 
 
-@pytest.mark.parametrize("words", [["--help"], ["cat", "--help"], []])
-def test_help_loads_nothing_heavy(words: list[str]) -> None:
-    """The first answer comes at once: no arrays, kernels or tables are imported for it."""
+def modules_after(words: list[str]) -> set[str]:
+    """Return the modules that are loaded once a new process has run the command line."""
     code = (
         "import sys; from tidelog.cli.main import main; main(sys.argv[1:]);"
-        f" print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+        " print(*sys.modules, file=sys.stderr)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, *words], capture_output=True, text=True, check=True
     )
+    return set(done.stderr.splitlines()[-1].split())
 
-    assert done.stderr.splitlines()[-1] == "[]"
+
+@pytest.mark.parametrize("words", [["--help"], ["cat", "--help"], ["run", "--help"], []])
+def test_help_loads_nothing_heavy(words: list[str]) -> None:
+    """Help is printed at once: no arrays, kernels or tables are imported for it."""
+    assert modules_after(words).isdisjoint({*HEAVY, "importlib.metadata"})
+
+
+def test_the_version_loads_nothing_heavy() -> None:
+    """Only the package's metadata are read."""
+    assert modules_after(["--version"]).isdisjoint(HEAVY)
+
+
+def test_a_command_loads_its_own_module_only(topic: Cli) -> None:
+    """Nor what only other commands need, as the managers of data directories."""
+    loaded = modules_after(["cat", "t", "-d", str(topic.data)])
+
+    assert {name for name in loaded if name.startswith("tidelog.cli.commands.")} == {
+        "tidelog.cli.commands.cat"
+    }
+    assert loaded.isdisjoint({"tidelog.manager", "tidelog.embedded", "tidelog.cleaner"})
+    assert loaded.isdisjoint({"numba", "pyarrow", "pyspark"})
+
+
+def test_help_lists_every_module_of_commands() -> None:
+    """A command that has a module but no line in the help could not be run."""
+    found = {module.name for module in iter_modules(commands.__path__)}
+
+    assert found == set(COMMAND_MODULES.values())
 
 
 def test_settings_may_be_given_again() -> None:
@@ -56,7 +90,7 @@ def test_a_slip_is_answered_in_two_lines(
 ) -> None:
     """What is wrong, and where to look; not all options."""
     with pytest.raises(SystemExit):
-        make_parser().parse_args(words)
+        make_parser(words).parse_args(words)
     told = capsys.readouterr().err
 
     assert said in told
@@ -68,5 +102,5 @@ def test_exit_codes_are_told_by_every_help(capsys: pytest.CaptureFixture[str]) -
     """With those that shells make of signals."""
     for words in ([], ["cat"], ["append"], ["run"]):
         with pytest.raises(SystemExit):
-            make_parser().parse_args([*words, "--help"])
+            make_parser(words).parse_args([*words, "--help"])
         assert EXIT_CODES in capsys.readouterr().out

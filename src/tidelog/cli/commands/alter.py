@@ -4,17 +4,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.embedded.doors import open_briefly
+from tidelog.cli.options import add_directory, add_settings, add_topic, new_parser
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from argparse import Namespace
+
+    from tidelog.cli.options import Commands
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog alter`` to the command line."""
+    parser = new_parser(commands, "alter", "change a topic's settings", run)
+    add_topic(parser)
+    add_directory(parser)
+    add_settings(parser)
+    parser.add_argument(
+        "--unset",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="reset a setting to its default; repeatable",
+    )
 
 
 def run(args: Namespace) -> int:
     """Change the settings and print those that the topic now has of its own."""
     if not args.options and not args.unset:
         raise InvalidArgument("say what to change: -o KEY=VALUE, or --unset KEY")
+    from tidelog.embedded.doors import open_briefly
+
     with open_briefly(args.directory) as directory:
         topic = directory.alter_topic(args.topic, dict(args.options), args.unset)
     settings = ", ".join(f"{name}={value}" for name, value in sorted(topic.config.items()))

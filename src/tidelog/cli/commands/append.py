@@ -7,12 +7,14 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import IO, TYPE_CHECKING
 
-from tidelog.cli.lingering_lines import LingeringLines
-from tidelog.cli.terminal import Progress, counted
-from tidelog.codec.compression import Codec
-from tidelog.embedded.doors import open_briefly
-from tidelog.env.clock import SYSTEM_CLOCK
-from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.cli.options import (
+    add_directory,
+    add_encoding,
+    add_partition,
+    add_settings,
+    add_topic,
+    new_parser,
+)
 from tidelog.errors import (
     InvalidArgument,
     KafkaError,
@@ -20,21 +22,15 @@ from tidelog.errors import (
     TidelogError,
     UnknownTopicOrPartition,
 )
-from tidelog.readonly.read_only_log import Checkpoints
-from tidelog.records.json.json_record import (
-    Encoding,
-    NewRecord,
-    bytes_from_text,
-    has_members_of_a_record,
-    record_from_json,
-)
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterable, Iterator
 
+    from tidelog.cli.options import Commands
     from tidelog.embedded.logs import Logs
     from tidelog.embedded.topic_writer import TopicWriter
+    from tidelog.records.json.json_record import Encoding
 
 
 class BadLine(TidelogError):
@@ -50,8 +46,45 @@ class BadLine(TidelogError):
         return f"{self.path}{', ' * bool(self.path)}line {self.number}: {self.reason}"
 
 
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog append`` to the command line."""
+    parser = new_parser(
+        commands,
+        "append",
+        "append records to a topic, from a file or standard input",
+        run,
+        epilog='a record as JSON: {"key": text, "value": text, "headers": [[name, text], …],'
+        ' "timestamp": ms, "partition": number}\nevery member is optional; text may be null',
+    )
+    add_topic(parser)
+    parser.add_argument("file", metavar="FILE", nargs="?", help="input (default: standard input)")
+    add_directory(parser)
+    parser.add_argument(
+        "--format",
+        choices=("auto", "lines", "json"),
+        default="auto",
+        help="lines: each line is a value; json: each line is a record; auto (the default): json"
+        " if the first line is such a record, else lines",
+    )
+    add_encoding(parser)
+    add_partition(parser, "append to this partition only")
+    parser.add_argument(
+        "--compression",
+        choices=("none", "gzip", "snappy", "lz4", "zstd"),
+        default="none",
+        help="codec of the batches (default none)",
+    )
+    add_settings(parser)
+
+
 def run(args: Namespace) -> int:
     """Append every line of the input; what a bad line stops, stops before that line."""
+    from tidelog.cli.lingering_lines import LingeringLines
+    from tidelog.cli.terminal import counted
+    from tidelog.embedded.doors import open_briefly
+    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.env.system_files import SYSTEM_FILES
+
     if not SYSTEM_FILES.exists(args.directory):
         raise UnknownTopicOrPartition(f"no data directory {args.directory}; {_hint(args)}")
     settings = dict(args.options)
@@ -71,6 +104,8 @@ def run(args: Namespace) -> int:
 
 
 def _writer(logs: Logs, args: Namespace) -> TopicWriter:
+    from tidelog.codec.compression import Codec
+
     try:
         partitions = logs.topic(args.topic).partitions
     except UnknownTopicOrPartition as error:
@@ -86,6 +121,9 @@ def _settle_new_partitions(logs: Logs, args: Namespace) -> None:
     Readers take a log without one to its end. So what a killed append left would be seen in a
     partition that was new to it, and in the others not before somebody opens them for writing.
     """
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.readonly.read_only_log import Checkpoints
+
     known = Checkpoints.read(args.directory, fs=SYSTEM_FILES).high_watermarks
     numbers = logs.topic(args.topic).partitions if args.partition is None else [args.partition]
     new = [number for number in numbers if (args.topic, number) not in known]
@@ -101,6 +139,8 @@ def _hint(args: Namespace) -> str:
 
 
 def _append(writer: TopicWriter, lines: Iterator[bytes], args: Namespace) -> None:
+    from tidelog.records.json.json_record import Encoding, NewRecord, record_from_json
+
     encoding = Encoding(args.encoding)
     is_json, lines = _with_format(lines, args.format)
     for number, line in enumerate(lines, start=1):
@@ -123,6 +163,8 @@ def _append(writer: TopicWriter, lines: Iterator[bytes], args: Namespace) -> Non
 
 def _with_format(lines: Iterator[bytes], format_name: str) -> tuple[bool, Iterator[bytes]]:
     """Return whether the lines are JSON, and all of them; the first that is not blank decides."""
+    from tidelog.records.json.json_record import has_members_of_a_record
+
     if format_name != "auto":
         return format_name == "json", lines
     first: list[bytes] = []
@@ -136,6 +178,8 @@ def _with_format(lines: Iterator[bytes], format_name: str) -> tuple[bool, Iterat
 
 def _value_of(line: bytes, encoding: Encoding) -> bytes:
     """Return the value that a line stands for; as it is, unless it is encoded."""
+    from tidelog.records.json.json_record import Encoding, bytes_from_text
+
     if encoding is Encoding.UTF8:
         return line
     return bytes_from_text(line.decode("ascii", "replace"), encoding, "line")
@@ -143,6 +187,10 @@ def _value_of(line: bytes, encoding: Encoding) -> bytes:
 
 def _bytes_of(lines: Iterable[bytes], path: str | None) -> Iterator[bytes]:
     """Yield each line without its end, and show how much of a file is read."""
+    from tidelog.cli.terminal import Progress
+    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.env.system_files import SYSTEM_FILES
+
     total = 0 if _is_standard_input(path) else SYSTEM_FILES.stat(str(path)).size_bytes
     done = 0
     with Progress("appending", total, SYSTEM_CLOCK) as progress:

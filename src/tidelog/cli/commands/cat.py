@@ -5,28 +5,67 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from tidelog.cli.follow import follow
-from tidelog.cli.parser import READ_COMMITTED
-from tidelog.cli.partition_choice import find_places
-from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.cli.arguments import not_negative, time_ms
+from tidelog.cli.options import (
+    READ_COMMITTED,
+    TIME_FORMAT,
+    add_directory,
+    add_encoding,
+    add_optional_topic,
+    add_partition,
+    add_visibility,
+    new_parser,
+)
 from tidelog.errors import InvalidArgument
-from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
-from tidelog.records.json.json_lines import JsonLines
-from tidelog.records.json.json_record import Encoding
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
+    from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import Place
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.records.record_columns import RecordColumns
 
 
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog cat`` to the command line."""
+    text = "print a topic's records as JSON lines"
+    parser = new_parser(commands, "cat", text, run, epilog=TIME_FORMAT)
+    add_optional_topic(parser)
+    add_directory(parser, may_be_partition=True)
+    add_partition(parser)
+    parser.add_argument(
+        "--from", type=not_negative, metavar="OFFSET", dest="start_offset", help="first offset"
+    )
+    parser.add_argument(
+        "--to", type=not_negative, metavar="OFFSET", dest="end_offset", help="end offset, exclusive"
+    )
+    parser.add_argument(
+        "--since", type=time_ms, metavar="TIME", help="only records with this timestamp or a later"
+    )
+    parser.add_argument(
+        "--until", type=time_ms, metavar="TIME", help="only records with an earlier timestamp"
+    )
+    add_visibility(parser)
+    parser.add_argument(
+        "-n", "--limit", type=not_negative, metavar="N", help="at most N records of each partition"
+    )
+    parser.add_argument(
+        "-f",
+        "--follow",
+        action="store_true",
+        help="keep printing records as they are appended, until Ctrl-C",
+    )
+    add_encoding(parser)
+
+
 def run(args: Namespace) -> int:
     """Print the records in offset order, one partition after the other."""
+    from tidelog.cli.partition_choice import find_places
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.readonly.read_only_log import open_read_only
+
     topics = [] if args.topic is None else [args.topic]
     places = find_places(SYSTEM_FILES, args.directory, topics, args.partition)
     if args.follow and args.limit is not None:
@@ -34,6 +73,8 @@ def run(args: Namespace) -> int:
     if args.topic is None and len({place.topic for place in places}) > 1:
         raise InvalidArgument(f"{args.directory} holds several topics; name one")
     if args.follow:
+        from tidelog.cli.follow import follow
+
         for _ in follow(places, lambda place, log, start: _print(place, log, args, start)):
             sys.stdout.flush()
     for place in places:
@@ -44,6 +85,10 @@ def run(args: Namespace) -> int:
 
 def _print(place: Place, log: ReadOnlyLog, args: Namespace, next_offset: int | None = None) -> int:
     """Print records from ``next_offset`` (None: where the user said) on; return where to go on."""
+    from tidelog.readonly.read_only_log import ReadUpTo
+    from tidelog.records.json.json_lines import JsonLines
+    from tidelog.records.json.json_record import Encoding
+
     end = log.end_offset(ReadUpTo(args.up_to))
     if not args.follow:
         _tell_what_is_left_out(log, end, args.start_offset)
@@ -60,6 +105,8 @@ def _print(place: Place, log: ReadOnlyLog, args: Namespace, next_offset: int | N
 
 def _chosen(log: ReadOnlyLog, first: int, end: int, args: Namespace) -> Iterator[RecordColumns]:
     """Yield the records that the user wants, at most so many as they want."""
+    import numpy as np
+
     start = max(first, log.log_start_offset)
     stop = end if args.end_offset is None else min(args.end_offset, end)
     committed = args.isolation == READ_COMMITTED

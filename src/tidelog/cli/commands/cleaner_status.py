@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import json
-import random
 from typing import TYPE_CHECKING
 
-from tidelog.cli.commands.compact import facts_as_json
-from tidelog.cli.operations import ClockAt, open_to_act
-from tidelog.env.overlay_files import OverlayFiles
-from tidelog.env.scheduler import InlineScheduler
-from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.explain.picture import format_bytes
-from tidelog.explain.plans.compaction import Compaction
+from tidelog.cli.options import add_json, add_now, add_settings, add_topics, new_parser
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from tidelog.cli.options import Commands
     from tidelog.explain.plans.compaction import CompactionFacts
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog cleaner`` to the command line."""
+    text = "show how far compacted topics are cleaned, and what holds the cleaner back"
+    parser = new_parser(commands, "cleaner", text, run)
+    parser.add_argument("operation", choices=("status",))
+    add_topics(parser)
+    add_now(parser)
+    add_settings(parser)
+    add_json(parser)
 
 
 def run(args: Namespace) -> int:
     """Print a line for each compacted log; return 1 if the cleaning of one has failed."""
+    import random
+
+    from tidelog.cli.commands.compact import facts_as_json
+    from tidelog.cli.operations import ClockAt, open_to_act
+    from tidelog.env.overlay_files import OverlayFiles
+    from tidelog.env.scheduler import InlineScheduler
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.plans.compaction import Compaction
+
     has_failed = False
     with open_to_act(args, OverlayFiles(SYSTEM_FILES), args.topics) as acting:
         compaction = Compaction(
@@ -45,6 +59,8 @@ def run(args: Namespace) -> int:
 
 
 def _line(facts: CompactionFacts) -> str:
+    from tidelog.explain.picture import format_bytes
+
     found = facts.to_clean
     line = (
         f"{facts.topic}-{facts.partition}: clean up to {found.cleanable[0]:,},"

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import json
-import random
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cleaner.background_writers import HANDS
-from tidelog.cli.operations import ClockAt, open_to_act
-from tidelog.env.overlay_files import OverlayFiles
-from tidelog.env.scheduler import ThreadScheduler
-from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.explain.picture import format_bytes
-from tidelog.explain.plans.compaction import Compaction
+from tidelog.cli.options import add_json, add_now, add_settings, add_topics, new_parser
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
+    from tidelog.cli.options import Commands
     from tidelog.env.files import FileSystem
     from tidelog.env.scheduler import Scheduler
     from tidelog.explain.plans.compaction import CompactionFacts
 
 _NOT_COMPACTED: Final = "not compacted (cleanup.policy has no compact, or is unknown; -o sets it)"
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog compact`` to the command line."""
+    text = "clean compacted topics once, ignoring min.cleanable.dirty.ratio"
+    parser = new_parser(commands, "compact", text, run)
+    add_topics(parser)
+    add_now(parser)
+    add_settings(parser)
+    add_json(parser)
 
 
 def run(args: Namespace) -> int:
@@ -33,6 +37,13 @@ def run(args: Namespace) -> int:
 
 def apply_compaction(args: Namespace, *, is_plan: bool) -> int:
     """Do it, or say what would be done; the same code does both."""
+    import random
+
+    from tidelog.cli.operations import ClockAt, open_to_act
+    from tidelog.env.overlay_files import OverlayFiles
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.plans.compaction import Compaction
+
     fs: FileSystem = OverlayFiles(SYSTEM_FILES) if is_plan else SYSTEM_FILES
     with _writers() as scheduler, open_to_act(args, fs, args.topics) as acting:
         compaction = Compaction(
@@ -60,6 +71,9 @@ def apply_compaction(args: Namespace, *, is_plan: bool) -> int:
 @contextmanager
 def _writers() -> Iterator[Scheduler]:
     """Start threads that write what is cleaned, and make it durable, while more is read."""
+    from tidelog.cleaner.background_writers import HANDS
+    from tidelog.env.scheduler import ThreadScheduler
+
     scheduler = ThreadScheduler(HANDS, "tidelog-compact")
     scheduler.start()
     try:
@@ -101,6 +115,8 @@ def facts_as_json(facts: CompactionFacts) -> dict[str, Any]:
 
 
 def _print(facts: CompactionFacts, verb: str) -> None:
+    from tidelog.explain.picture import format_bytes
+
     name = f"{facts.topic}-{facts.partition}"
     tally, found = facts.tally, facts.to_clean
     if tally is None:

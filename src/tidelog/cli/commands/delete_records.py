@@ -5,21 +5,52 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tidelog.cli.operations import open_to_act, print_shrunk, shrunk_as_json
-from tidelog.env.overlay_files import OverlayFiles
-from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.cli.options import (
+    add_directory,
+    add_dry_run,
+    add_json,
+    add_now,
+    add_partition,
+    add_settings,
+    add_topic,
+    new_parser,
+)
 from tidelog.errors import InvalidArgument, OffsetOutOfRange
-from tidelog.explain.plans.operations import delete_records
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from tidelog.cli.options import Commands
     from tidelog.env.files import FileSystem
     from tidelog.explain.plans.operations import ShrunkLog
 
 
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog delete-records`` to the command line."""
+    text = "delete a topic's records below an offset"
+    parser = new_parser(commands, "delete-records", text, run)
+    add_topic(parser)
+    add_directory(parser, may_be_partition=True)
+    parser.add_argument(
+        "--before",
+        type=int,
+        required=True,
+        metavar="OFFSET",
+        help="the new log start offset; -1: the high watermark",
+    )
+    add_partition(parser)
+    add_dry_run(parser)
+    add_now(parser)
+    add_settings(parser)
+    add_json(parser)
+
+
 def run(args: Namespace) -> int:
     """Delete the records below an offset, in one partition or in all of the topic, or in none."""
+    from tidelog.cli.operations import print_shrunk, shrunk_as_json
+    from tidelog.env.overlay_files import OverlayFiles
+    from tidelog.env.system_files import SYSTEM_FILES
+
     logs = _delete(args, OverlayFiles(SYSTEM_FILES))  # raises before anything is deleted
     if not args.dry_run:
         logs = _delete(args, SYSTEM_FILES)
@@ -33,6 +64,9 @@ def run(args: Namespace) -> int:
 
 def _delete(args: Namespace, fs: FileSystem) -> list[ShrunkLog]:
     """Delete, or find out what would be deleted: the same code does both."""
+    from tidelog.cli.operations import open_to_act
+    from tidelog.explain.plans.operations import delete_records
+
     logs = []
     with open_to_act(args, fs, [args.topic], args.partition) as acting:
         for place in acting.places:

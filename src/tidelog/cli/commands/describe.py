@@ -7,22 +7,26 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from tidelog.cli.partition_choice import find_places
-from tidelog.cli.terminal import counted, screen_width
-from tidelog.datadir.catalogue import read_catalogue
-from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.cli.options import add_json, add_topics, new_parser
 from tidelog.errors import KafkaStorageError
-from tidelog.explain.describe import describe_log
-from tidelog.explain.picture import draw_log, format_bytes
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Mapping
 
+    from tidelog.cli.options import Commands
     from tidelog.datadir.catalogue import Topic
     from tidelog.explain.describe import LogFacts
 
 _COLUMNS = ("base offset", "end offset", ".log", ".index", ".timeindex", ".txnindex")
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog describe`` to the command line."""
+    text = "show topics: segments, sizes, offsets, a picture"
+    parser = new_parser(commands, "describe", text, run)
+    add_topics(parser)
+    add_json(parser)
 
 
 def run(args: Namespace) -> int:
@@ -30,6 +34,12 @@ def run(args: Namespace) -> int:
 
     Returns 1 on damage.
     """
+    from tidelog.cli.partition_choice import find_places
+    from tidelog.cli.terminal import screen_width
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.describe import describe_log
+    from tidelog.explain.picture import draw_log
+
     width = screen_width()
     places = find_places(SYSTEM_FILES, args.directory, args.topics)
     topics = known_topics(args.command, os.path.dirname(places[0].path))
@@ -50,6 +60,9 @@ def run(args: Namespace) -> int:
 
 def known_topics(command: str, data_directory: str) -> Mapping[str, Topic]:
     """Return the topics of the catalogue; none, with a message, where it does not read."""
+    from tidelog.datadir.catalogue import read_catalogue
+    from tidelog.env.system_files import SYSTEM_FILES
+
     try:
         return read_catalogue(SYSTEM_FILES, data_directory).topics
     except KafkaStorageError as error:
@@ -59,6 +72,8 @@ def known_topics(command: str, data_directory: str) -> Mapping[str, Topic]:
 
 def _title(facts: LogFacts, partitions: int) -> str:
     """Say of a topic what all its partitions share."""
+    from tidelog.cli.terminal import counted
+
     known = [f"{key}={value}" for key, value in sorted(facts.config.items())]
     title = (
         f"{facts.topic}: {counted(partitions, 'partition')}, id {facts.topic_id or 'unknown'};"
@@ -70,6 +85,8 @@ def _title(facts: LogFacts, partitions: int) -> str:
 
 
 def _table(facts: LogFacts) -> str:
+    from tidelog.explain.picture import format_bytes
+
     rows = [_COLUMNS]
     rows += [
         (

@@ -6,18 +6,50 @@ import json
 from errno import EISDIR
 from typing import TYPE_CHECKING
 
-from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.cli.arguments import not_negative
+from tidelog.cli.options import add_encoding, new_parser
 from tidelog.errors import InvalidArgument
-from tidelog.explain.dump import dump_file, is_records_file
-from tidelog.explain.dump_log import dump_log
-from tidelog.records.json.json_record import Encoding
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from tidelog.cli.options import Commands
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog dump`` to the command line."""
+    parser = new_parser(commands, "dump", "print any one file of a log as JSON lines", run)
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        help="a .log, .index, .timeindex, .txnindex, .snapshot or checkpoint file, meta.properties,"
+        " partition.metadata or tidelog.topics.json",
+    )
+    parser.add_argument("--records", action="store_true", help="also print the records of a .log")
+    parser.add_argument(
+        "--from",
+        type=not_negative,
+        metavar="OFFSET",
+        dest="start_offset",
+        help="omit batches of a .log that end below this offset",
+    )
+    parser.add_argument(
+        "--to",
+        type=not_negative,
+        metavar="OFFSET",
+        dest="end_offset",
+        help="stop before this offset; a batch is printed whole if any of its offsets is in range",
+    )
+    add_encoding(parser)
+
 
 def run(args: Namespace) -> int:
     """Print the file's entries as JSON lines; return 1 if one of them says that it is damaged."""
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.dump import dump_file, is_records_file
+    from tidelog.explain.dump_log import dump_log
+    from tidelog.records.json.json_record import Encoding
+
     if SYSTEM_FILES.stat(args.file).is_directory:
         raise IsADirectoryError(EISDIR, "is a directory; name one of its files", args.file)
     if is_records_file(args.file):

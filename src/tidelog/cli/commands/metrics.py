@@ -7,19 +7,30 @@ import math
 import os
 from typing import TYPE_CHECKING
 
-from tidelog.cli.partition_choice import find_places
-from tidelog.env.clock import SYSTEM_CLOCK
-from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.explain.describe import describe_log
-from tidelog.manager.metrics.metric import Metric, as_prometheus, parse_prometheus
-from tidelog.manager.metrics.metrics_file import read_metrics_file
+from tidelog.cli.options import add_directory, add_json, new_parser
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from tidelog.cli.options import Commands
+    from tidelog.manager.metrics.metric import Metric
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog metrics`` to the command line."""
+    text = "print a running service's metrics in Prometheus' format, or else gauges from the files"
+    parser = new_parser(commands, "metrics", text, run)
+    add_directory(parser)
+    add_json(parser, "print JSON lines instead")
+
 
 def run(args: Namespace) -> int:
     """Print the metrics as Prometheus text, or as JSON lines."""
+    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.manager.metrics.metric import as_prometheus, parse_prometheus
+    from tidelog.manager.metrics.metrics_file import read_metrics_file
+
     text = read_metrics_file(SYSTEM_FILES, os.path.abspath(args.directory), SYSTEM_CLOCK.now_ms())
     if text is None:
         text = as_prometheus(_metrics_of_files(args.directory))
@@ -40,6 +51,11 @@ def _number(value: float) -> float | None:
 
 def _metrics_of_files(directory: str) -> list[Metric]:
     """Return what can be told without a service: the gauges of each log."""
+    from tidelog.cli.partition_choice import find_places
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.describe import describe_log
+    from tidelog.manager.metrics.metric import Metric
+
     metrics = []
     for place in find_places(SYSTEM_FILES, directory):
         facts = describe_log(SYSTEM_FILES, place.path)

@@ -3,31 +3,51 @@
 from __future__ import annotations
 
 import os
-import random
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.partition_choice import Place, find_places
-from tidelog.config.sources import broker_config
-from tidelog.embedded.doors import start_logs
-from tidelog.env.clock import SYSTEM_CLOCK
-from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.env.waiting import sleep_ms
+from tidelog.cli.arguments import directory_name
+from tidelog.cli.options import add_directory, add_partition, add_topic, new_parser
 from tidelog.errors import DirectoryLocked, KafkaStorageError
-from tidelog.manager.lifecycle import move_requests
-from tidelog.manager.lifecycle.move_requests import MoveRequest
-from tidelog.segment.filenames import is_future_directory, log_directory_name
 
 if TYPE_CHECKING:
     from argparse import Namespace
+
+    from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import Place
 
 _LOOK_AGAIN_MS: Final = 100
 _ANSWER_MS: Final = 15_000
 """A service that has not taken a request by then is none, or hangs."""
 
 
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog move`` to the command line."""
+    parser = new_parser(
+        commands,
+        "move",
+        "move partitions of a topic to another data directory",
+        run,
+        epilog="If a service is running on the directory, it moves them itself, while it serves\n"
+        "reads and appends.",
+    )
+    add_topic(parser)
+    add_directory(parser)
+    parser.add_argument(
+        "--to",
+        required=True,
+        type=directory_name,
+        metavar="DIR",
+        dest="target",
+        help="data directory to move to; a running service must have it in its log.dirs",
+    )
+    add_partition(parser)
+
+
 def run(args: Namespace) -> int:
     """Move the partitions, one after the other; a service that has them does it itself."""
+    from tidelog.cli.partition_choice import find_places
+    from tidelog.env.system_files import SYSTEM_FILES
+
     source, target = os.path.abspath(args.directory), os.path.abspath(args.target)
     places = find_places(SYSTEM_FILES, source, [args.topic], args.partition)
     try:
@@ -42,6 +62,11 @@ def run(args: Namespace) -> int:
 
 def _move_here(places: list[Place], source: str, target: str) -> None:
     """Move them with the directories locked by this process; what they leave goes at once."""
+    from dataclasses import replace
+
+    from tidelog.config.sources import broker_config
+    from tidelog.embedded.doors import start_logs
+
     settings = {"log.dirs": f"{source},{target}", "log.segment.delete.delay.ms": "0"}
     config = replace(broker_config(settings), log_cleaner_enable=False)
     with start_logs(config) as logs:
@@ -52,6 +77,15 @@ def _move_here(places: list[Place], source: str, target: str) -> None:
 
 def _ask_service(place: Place, source: str, target: str) -> None:
     """Ask the process that holds the directory, and wait until it is done."""
+    import random
+
+    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.env.waiting import sleep_ms
+    from tidelog.manager.lifecycle import move_requests
+    from tidelog.manager.lifecycle.move_requests import MoveRequest
+    from tidelog.segment.filenames import log_directory_name
+
     fs = SYSTEM_FILES
     request = MoveRequest(place.topic, place.partition, target)
     path = move_requests.ask(fs, random.SystemRandom(), source, request)
@@ -73,4 +107,6 @@ def _ask_service(place: Place, source: str, target: str) -> None:
 
 
 def _is_copy_of(other: str, name: str) -> bool:
+    from tidelog.segment.filenames import is_future_directory
+
     return is_future_directory(other) and other.startswith(f"{name}.")

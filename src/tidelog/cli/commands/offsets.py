@@ -4,29 +4,50 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from tidelog.cli.parser import READ_COMMITTED
-from tidelog.cli.partition_choice import find_places
-from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.log.offset_lookup import OffsetTarget
-from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
-from tidelog.readonly.time_lookup import find_offset
+from tidelog.cli.arguments import offset_target
+from tidelog.cli.options import (
+    READ_COMMITTED,
+    TIME_FORMAT,
+    add_directory,
+    add_json,
+    add_optional_topic,
+    add_partition,
+    add_visibility,
+    new_parser,
+)
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from tidelog.cli.options import Commands
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
-_TARGETS: Final = {
-    "earliest": OffsetTarget.EARLIEST,
-    "latest": OffsetTarget.LATEST,
-    "max-timestamp": OffsetTarget.MAX_TIMESTAMP,
-}
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog offsets`` to the command line."""
+    text = "print the offsets of each partition, or its offset at a time, as JSON lines"
+    parser = new_parser(commands, "offsets", text, run, epilog=TIME_FORMAT)
+    add_optional_topic(parser)
+    add_directory(parser, may_be_partition=True)
+    add_partition(parser)
+    parser.add_argument(
+        "--at",
+        type=offset_target,
+        metavar="WHEN",
+        help="print one offset: earliest, latest, max-timestamp, or that of a TIME",
+    )
+    add_visibility(parser)
+    add_json(parser, "accepted for consistency: output is always JSON")
 
 
 def run(args: Namespace) -> int:
     """Print a JSON line a partition; return 1 if one is damaged at its end."""
+    from tidelog.cli.partition_choice import find_places
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.readonly.read_only_log import open_read_only
+
     topics = [] if args.topic is None else [args.topic]
     is_damaged = False
     for place in find_places(SYSTEM_FILES, args.directory, topics, args.partition):
@@ -41,6 +62,8 @@ def run(args: Namespace) -> int:
 
 
 def _all_offsets(log: ReadOnlyLog, args: Namespace) -> dict[str, Any]:
+    from tidelog.readonly.read_only_log import ReadUpTo
+
     return {
         "logStartOffset": log.log_start_offset,
         "highWatermark": log.high_watermark,
@@ -50,10 +73,20 @@ def _all_offsets(log: ReadOnlyLog, args: Namespace) -> dict[str, Any]:
 
 
 def _offset_at(log: ReadOnlyLog, args: Namespace) -> dict[str, Any]:
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.log.offset_lookup import OffsetTarget
+    from tidelog.readonly.read_only_log import ReadUpTo
+    from tidelog.readonly.time_lookup import find_offset
+
+    targets = {
+        "earliest": OffsetTarget.EARLIEST,
+        "latest": OffsetTarget.LATEST,
+        "max-timestamp": OffsetTarget.MAX_TIMESTAMP,
+    }
     up_to = ReadUpTo(args.up_to)
     is_committed = args.isolation == READ_COMMITTED
     end = log.last_stable_offset(up_to) if is_committed else log.end_offset(up_to)
-    found = find_offset(log, _TARGETS.get(args.at, args.at), end, fs=SYSTEM_FILES)
+    found = find_offset(log, targets.get(args.at, args.at), end, fs=SYSTEM_FILES)
     if found is None:
         return {"offset": None, "timestamp": None, "leaderEpoch": None}
     timestamp = None if found.timestamp < 0 else found.timestamp

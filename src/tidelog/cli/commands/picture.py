@@ -6,19 +6,38 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from tidelog.cli.commands.describe import known_topics
-from tidelog.cli.partition_choice import find_places
-from tidelog.cli.terminal import screen_width
-from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.explain.describe import describe_log
-from tidelog.explain.picture import draw_log
+from tidelog.cli.arguments import positive
+from tidelog.cli.options import add_json, add_topics, new_parser
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from tidelog.cli.options import Commands
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog picture`` to the command line."""
+    text = "draw logs as text: segments, offsets, watermarks"
+    parser = new_parser(commands, "picture", text, run)
+    add_topics(parser)
+    parser.add_argument(
+        "--width",
+        type=positive,
+        metavar="COLUMNS",
+        help="width of the drawing (default: the terminal's)",
+    )
+    add_json(parser)
+
 
 def run(args: Namespace) -> int:
     """Draw every chosen log; return 1 if one is damaged."""
+    from tidelog.cli.commands.describe import known_topics
+    from tidelog.cli.partition_choice import find_places
+    from tidelog.cli.terminal import screen_width
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.describe import describe_log
+    from tidelog.explain.picture import draw_log
+
     width = args.width or screen_width()
     places = find_places(SYSTEM_FILES, args.directory, args.topics)
     topics = known_topics(args.command, os.path.dirname(places[0].path)) if args.json else {}

@@ -7,25 +7,48 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cli.operations import change_as_json, changes_in, open_to_act
-from tidelog.env.overlay_files import OverlayFiles
-from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.cli.options import (
+    add_dry_run,
+    add_full,
+    add_json,
+    add_now,
+    add_settings,
+    add_topics,
+    new_parser,
+)
 from tidelog.errors import TidelogError
-from tidelog.explain.picture import format_bytes
-from tidelog.explain.plans.operations import RecoveredLog, recover_log
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from tidelog.cli.options import Commands
     from tidelog.env.files import FileSystem
     from tidelog.explain.plans.lost_records import LostBytes
+    from tidelog.explain.plans.operations import RecoveredLog
 
-TOLD_BY_OUTPUT: Final = frozenset({"log-cut", "segment-cut"})
-"""Events that are told here as losses."""
+_PRINTED_EVENTS: Final = frozenset({"log-cut", "segment-cut"})
+"""Events that the output reports as losses."""
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog recover`` to the command line."""
+    text = "check logs after a crash, and cut off what is torn"
+    parser = new_parser(commands, "recover", text, run, printed_events=_PRINTED_EVENTS)
+    add_topics(parser)
+    add_dry_run(parser, "only print what would be cut off; exit with 1 if anything would")
+    add_full(parser)
+    add_now(parser)
+    add_settings(parser)
+    add_json(parser)
 
 
 def run(args: Namespace) -> int:
     """Recover every chosen log; return 1 if one cannot be, or would lose something."""
+    from tidelog.cli.operations import open_to_act
+    from tidelog.env.overlay_files import OverlayFiles
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.plans.operations import recover_log
+
     fs: FileSystem = OverlayFiles(SYSTEM_FILES) if args.dry_run else SYSTEM_FILES
     logs: list[RecoveredLog] = []
     is_refused = False
@@ -49,6 +72,8 @@ def run(args: Namespace) -> int:
 
 
 def _as_json(log: RecoveredLog, fs: FileSystem, data_directory: str) -> dict[str, Any]:
+    from tidelog.cli.operations import change_as_json, changes_in
+
     place = os.path.join(data_directory, f"{log.topic}-{log.partition}")
     return {
         "topic": log.topic,
@@ -80,6 +105,9 @@ def _loss_as_json(loss: LostBytes) -> dict[str, Any]:
 
 
 def _print(log: RecoveredLog, fs: FileSystem, data_directory: str, *, is_plan: bool) -> None:
+    from tidelog.cli.operations import changes_in
+    from tidelog.explain.picture import format_bytes
+
     would = "would be " if is_plan else ""
     print(
         f"{log.topic}-{log.partition}: [{log.log_start_offset:,}, {log.log_end_offset:,}),"

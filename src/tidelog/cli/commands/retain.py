@@ -6,18 +6,25 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from tidelog.cli.operations import open_to_act, print_shrunk, shrunk_as_json
-from tidelog.config.log_config import DELETION_SETTINGS
-from tidelog.env.overlay_files import OverlayFiles
-from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.cli.options import add_json, add_now, add_settings, add_topics, new_parser
 from tidelog.errors import InvalidArgument
-from tidelog.explain.plans.operations import retain_log
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from tidelog.cli.operations import Acting
+    from tidelog.cli.options import Commands
     from tidelog.env.files import FileSystem
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog retain`` to the command line."""
+    text = "delete the segments that have outlived their retention limits"
+    parser = new_parser(commands, "retain", text, run)
+    add_topics(parser)
+    add_now(parser)
+    add_settings(parser)
+    add_json(parser)
 
 
 def run(args: Namespace) -> int:
@@ -27,6 +34,11 @@ def run(args: Namespace) -> int:
 
 def apply_retention(args: Namespace, *, is_plan: bool) -> int:
     """Do it, or say what would be done; the same code does both."""
+    from tidelog.cli.operations import open_to_act, print_shrunk, shrunk_as_json
+    from tidelog.env.overlay_files import OverlayFiles
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.plans.operations import retain_log
+
     fs: FileSystem = OverlayFiles(SYSTEM_FILES) if is_plan else SYSTEM_FILES
     with open_to_act(args, fs, args.topics) as acting:
         _check_settings_known(args, acting, is_plan=is_plan)
@@ -47,6 +59,8 @@ def _check_settings_known(args: Namespace, acting: Acting, *, is_plan: bool) -> 
 
     A limit given with ``-o`` is an order to delete by it, also where the policy is unknown.
     """
+    from tidelog.config.log_config import DELETION_SETTINGS
+
     manager = acting.manager
     topics = {place.topic for place in acting.places}
     unknown = sorted(name for name in topics if not manager.config_of(name).is_policy_known)

@@ -3,34 +3,64 @@
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import sys
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.notices import LINE
-from tidelog.cli.service_settings import given_settings
-from tidelog.config.sources import broker_config, check_dynamic
-from tidelog.embedded.doors import start_logs
-from tidelog.env.signals import Signals
+from tidelog.cli.options import add_settings, new_service_parser
 from tidelog.errors import InvalidConfig
-from tidelog.manager.metrics.metrics_file import MetricsFiles
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
+    from tidelog.cli.options import Commands
     from tidelog.embedded.logs import Logs
 
 LOST: Final = 1
 """The exit code when no directory is left."""
 
-_log = logging.getLogger("tidelog.run")
+_LOGGER: Final = "tidelog.run"
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog run`` to the command line."""
+    parser = new_service_parser(
+        commands,
+        "run",
+        "run the service, which keeps logs open and flushes, retains and compacts them",
+        run,
+        epilog="Settings come from -o, from variables TIDELOG_<KEY> and from the file, in this"
+        " order.\nSIGTERM and SIGINT stop the service; SIGHUP makes it reload its settings.",
+    )
+    parser.add_argument(
+        "-d",
+        "--dir",
+        action="append",
+        default=[],
+        metavar="DIR",
+        dest="directories",
+        help="data directory; repeatable (default: log.dirs of the settings)",
+    )
+    parser.add_argument("--config", metavar="FILE", help="a properties file, as Kafka's")
+    add_settings(parser)
+    parser.add_argument(
+        "--log-level",
+        choices=("DEBUG", "INFO", "WARNING", "ERROR"),
+        default="INFO",
+        help="lowest level that is logged to standard error (default INFO)",
+    )
 
 
 def run(args: Namespace) -> int:
     """Keep the logs until SIGTERM or SIGINT, then close them; SIGHUP reads the settings again."""
+    from tidelog.cli.service_settings import given_settings
+    from tidelog.config.sources import broker_config
+    from tidelog.embedded.doors import start_logs
+    from tidelog.env.signals import Signals
+    from tidelog.manager.metrics.metrics_file import MetricsFiles
+
     given = given_settings(args)
     config = broker_config(given)
     _configure_logging(args.log_level)
@@ -68,8 +98,10 @@ def _nothing_to_collect() -> Iterator[None]:
 
 
 def _say_ready(logs: Logs) -> None:
+    import logging
+
     manager = logs.manager
-    _log.info(
+    logging.getLogger(_LOGGER).info(
         "ready pid=%d directories=%s logs=%d",
         *(os.getpid(), ",".join(manager.live_dirs), len(manager.all_logs())),
     )
@@ -77,20 +109,30 @@ def _say_ready(logs: Logs) -> None:
 
 def _reload(args: Namespace, logs: Logs, given: dict[str, str]) -> dict[str, str]:
     """Take the settings that changed; if one cannot be taken, none is."""
+    import logging
+
+    from tidelog.cli.service_settings import given_settings
+    from tidelog.config.sources import broker_config, check_dynamic
+
+    events = logging.getLogger(_LOGGER)
     try:
         new = given_settings(args)
         config = broker_config(new)
         check_dynamic(given, new)
     except (InvalidConfig, OSError) as error:
-        _log.error("settings-not-taken reason=%s", error)
+        events.error("settings-not-taken reason=%s", error)
         return given
     logs.manager.update_config(config)
-    _log.info("settings-taken")
+    events.info("settings-taken")
     return new
 
 
 def _configure_logging(level: str) -> None:
     """Send log lines to standard error; only a program may do so, never the library."""
+    import logging
+
+    from tidelog.cli.notices import LINE
+
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter(LINE))
     logger = logging.getLogger("tidelog")

@@ -6,28 +6,37 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from tidelog.cli.partition_choice import find_places
-from tidelog.cli.terminal import Progress, counted
-from tidelog.config.log_config import LogConfig
-from tidelog.env.clock import SYSTEM_CLOCK
-from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.explain.verify.findings import Severity
-from tidelog.explain.verify.verify_directory import check_directory
-from tidelog.explain.verify.verify_partition import LogVerifier
-from tidelog.readonly.read_only_log import open_read_only
-from tidelog.segment.filenames import TopicPartition
+from tidelog.cli.options import add_json, add_settings, add_topics, new_parser
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
+    from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import Place
     from tidelog.explain.verify.findings import Finding
     from tidelog.explain.verify.verify_directory import Located
+    from tidelog.segment.filenames import TopicPartition
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog verify`` to the command line."""
+    text = "check everything in partition directories, without changing anything"
+    parser = new_parser(commands, "verify", text, run)
+    add_topics(parser)
+    add_settings(parser)
+    add_json(parser)
 
 
 def run(args: Namespace) -> int:
     """Print every finding; return 1 if one of them is damage."""
+    from tidelog.cli.partition_choice import find_places
+    from tidelog.cli.terminal import counted
+    from tidelog.config.log_config import LogConfig
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.verify.findings import Severity
+    from tidelog.segment.filenames import TopicPartition
+
     settings = dict(args.options)
     is_compacted = "cleanup.policy" in settings and LogConfig.parse(settings).is_compacted
     places = find_places(SYSTEM_FILES, args.directory, args.topics)
@@ -56,6 +65,10 @@ def run(args: Namespace) -> int:
 
 def _around(places: list[Place], directory: str, topics: Sequence[str]) -> list[Located]:
     """Check what the data directory says of what was chosen: of everything, if nothing was."""
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.verify.verify_directory import check_directory
+    from tidelog.segment.filenames import TopicPartition
+
     data_dir = os.path.dirname(places[0].path)
     is_whole = os.path.abspath(directory) == data_dir
     chosen = {TopicPartition(place.topic, place.partition) for place in places}
@@ -69,6 +82,12 @@ def _around(places: list[Place], directory: str, topics: Sequence[str]) -> list[
 
 
 def _verify(place: Place, *, is_compacted: bool) -> list[Finding]:
+    from tidelog.cli.terminal import Progress
+    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.verify.verify_partition import LogVerifier
+    from tidelog.readonly.read_only_log import open_read_only
+
     with open_read_only(place.path, fs=SYSTEM_FILES) as log:
         size_bytes = log.size_bytes
     with Progress(f"{place.topic}-{place.partition}", size_bytes, SYSTEM_CLOCK) as bar:

@@ -5,15 +5,25 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tidelog.env.clock import SYSTEM_CLOCK
-from tidelog.kernels.runtime.gate import warm
+from tidelog.cli.options import add_json, new_parser
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from tidelog.cli.options import Commands
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog warm`` to the command line."""
+    text = "compile all kernels now, so that no later command waits for the compiler"
+    add_json(new_parser(commands, "warm", text, run))
+
 
 def run(args: Namespace) -> int:
     """Compile what is not in the cache yet; print how long each part took, in seconds."""
+    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.kernels.runtime.gate import warm
+
     warmed = warm(SYSTEM_CLOCK.monotonic_ns)
     if args.json:
         print(json.dumps({name: round(seconds, 3) for name, seconds in warmed}))

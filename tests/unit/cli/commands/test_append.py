@@ -303,7 +303,6 @@ def test_records_of_a_slow_pipe_are_soon_seen(topic: Cli, monkeypatch: pytest.Mo
         os.close(writing)
 
     from tidelog.cli import lingering_lines as lines
-    from tidelog.cli.commands import append
 
     class Watched(lines.LingeringLines):
         """Settles at once, then looks."""
@@ -311,7 +310,7 @@ def test_records_of_a_slow_pipe_are_soon_seen(topic: Cli, monkeypatch: pytest.Mo
         def __init__(self, stream: Any, settle: Any, clock: Any) -> None:
             super().__init__(stream, lambda: (settle(), look()), clock, linger_ms=0)
 
-    monkeypatch.setattr(append, "LingeringLines", Watched)
+    monkeypatch.setattr(lines, "LingeringLines", Watched)
     os.write(writing, b"a\n")
     with os.fdopen(reading, "rb") as stream:
         monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": stream}))

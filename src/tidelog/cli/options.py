@@ -1,0 +1,188 @@
+"""The options that several commands share, each declared once.
+
+A command's own options are in its module under ``commands``. Nothing here or at the top of those
+modules imports NumPy or other slow packages, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+from argparse import RawDescriptionHelpFormatter
+from typing import TYPE_CHECKING, Final
+
+from tidelog.cli.arguments import directory_name, key_value, not_negative, time_ms
+
+if TYPE_CHECKING:
+    from argparse import Namespace, _SubParsersAction
+    from collections.abc import Callable, Collection
+
+    from tidelog.cli.argument_parser import CommandParser
+
+    Commands = _SubParsersAction[CommandParser]
+
+READ_COMMITTED: Final = "read_committed"
+
+EXIT_CODES: Final = (
+    "exit codes: 0 fine, 1 the data is bad, 2 the usage is wrong; 130 Ctrl-C, 143 SIGTERM"
+)
+TIME_FORMAT: Final = (
+    "TIME: milliseconds since 1970-01-01, or a date and time such as 2026-11-21T14:30;"
+    " UTC unless it names a zone"
+)
+
+
+def new_parser(
+    commands: Commands,
+    name: str,
+    text: str,
+    run: Callable[[Namespace], int],
+    *,
+    epilog: str | None = None,
+    printed_events: Collection[str] = (),
+) -> CommandParser:
+    """Add a command to the command line, with ``-v``.
+
+    Args:
+        commands: the commands of the whole command line.
+        name: what the user types.
+        text: the command's line in ``tidelog --help``.
+        run: runs the command and returns its exit code.
+        epilog: shown at the end of the command's help, before the exit codes.
+        printed_events: log events that the command reports itself, in its own output.
+    """
+    parser = new_service_parser(commands, name, text, run, epilog=epilog)
+    parser.set_defaults(printed_events=printed_events)
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="log each step to standard error"
+    )
+    return parser
+
+
+def new_service_parser(
+    commands: Commands,
+    name: str,
+    text: str,
+    run: Callable[[Namespace], int],
+    *,
+    epilog: str | None = None,
+) -> CommandParser:
+    """Add a command that sets up logging itself: no ``-v``, and no notices are printed for it."""
+    parser = commands.add_parser(
+        name,
+        help=text,
+        description=text[:1].upper() + text[1:] + ".",
+        epilog=f"{epilog}\n\n{EXIT_CODES}" if epilog else EXIT_CODES,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_directory(parser: CommandParser, *, may_be_partition: bool = False) -> None:
+    """Add ``-d DIR``: a data directory or, where ``may_be_partition``, one of its partitions."""
+    what = "data directory" + (", or one partition's directory" if may_be_partition else "")
+    parser.add_argument(
+        "-d",
+        "--dir",
+        required=True,
+        type=directory_name,
+        metavar="DIR",
+        dest="directory",
+        help=what,
+    )
+
+
+def add_topic(parser: CommandParser) -> None:
+    """Add TOPIC."""
+    parser.add_argument("topic", metavar="TOPIC")
+
+
+def add_optional_topic(parser: CommandParser) -> None:
+    """Add TOPIC, for a command that needs it only where a directory holds several topics."""
+    parser.add_argument(
+        "topic", metavar="TOPIC", nargs="?", help="may be omitted if DIR holds only one topic"
+    )
+
+
+def add_topics(parser: CommandParser) -> None:
+    """Add any number of TOPICs and the directory that holds them, or one partition."""
+    parser.add_argument(
+        "topics", metavar="TOPIC", nargs="*", default=[], help="only these topics (default: all)"
+    )
+    add_directory(parser, may_be_partition=True)
+
+
+def add_partition(parser: CommandParser, text: str = "only this partition") -> None:
+    """Add ``-p N``: one partition instead of all."""
+    parser.add_argument("-p", "--partition", type=not_negative, metavar="N", help=text)
+
+
+def add_settings(parser: CommandParser) -> None:
+    """Add ``-o KEY=VALUE``."""
+    parser.add_argument(
+        "-o",
+        "--option",
+        action="append",
+        default=[],
+        type=key_value,
+        metavar="KEY=VALUE",
+        dest="options",
+        help="a Kafka setting, such as retention.ms=-1; repeatable",
+    )
+
+
+def add_json(parser: CommandParser, text: str = "print JSON instead of a table") -> None:
+    """Add ``--json``."""
+    parser.add_argument("--json", action="store_true", help=text)
+
+
+def add_now(parser: CommandParser) -> None:
+    """Add ``--now``, for commands whose result depends on the time of day."""
+    parser.add_argument(
+        "--now",
+        type=time_ms,
+        metavar="TIME",
+        help="the current time to assume (default: the system clock): milliseconds since"
+        " 1970-01-01, or a date and time such as 2026-11-21T14:30; UTC unless it names a zone",
+    )
+
+
+def add_dry_run(parser: CommandParser, text: str = "only print what would be deleted") -> None:
+    """Add ``--dry-run``."""
+    parser.add_argument("--dry-run", action="store_true", help=text)
+
+
+def add_full(parser: CommandParser) -> None:
+    """Add ``--full``, for commands that recover logs."""
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="check every segment from the first on, even after a clean shutdown",
+    )
+
+
+def add_encoding(parser: CommandParser) -> None:
+    """Add ``--encoding``."""
+    parser.add_argument(
+        "--encoding",
+        choices=("utf8", "base64", "hex"),
+        default="utf8",
+        help="how keys, values and header values are written as text (default utf8)",
+    )
+
+
+def add_visibility(parser: CommandParser) -> None:
+    """Add the options that say which records a reader sees."""
+    parser.add_argument(
+        "--up-to",
+        choices=("highWatermark", "logEnd"),
+        default="highWatermark",
+        dest="up_to",
+        help="where reading ends (default highWatermark)",
+    )
+    parser.add_argument(
+        "--isolation",
+        choices=("read_uncommitted", READ_COMMITTED),
+        default="read_uncommitted",
+        help="read_committed omits aborted and open transactions (default read_uncommitted)",
+    )
