@@ -248,6 +248,10 @@ class DirectoryFull(KafkaStorageError):
     """Free space has come down to the reserve: no appends until there is more; reads go on."""
 
 
+class CorruptFile(KafkaStorageError):
+    """A metadata or checkpoint file is malformed; nothing in it was used."""
+
+
 class LogDirNotFound(KafkaError):
     """The path is none of the configured data directories."""
 

@@ -1,7 +1,4 @@
-"""How a command line is taken apart: options anywhere, and short words for what is wrong.
-
-Owns what argparse does not do as users expect. Must not know any command.
-"""
+"""What argparse lacks: options between positional arguments, short errors, checks after parsing."""
 
 from __future__ import annotations
 
@@ -10,42 +7,71 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _BAD_USAGE: Final = 2
 
 
 class CommandParser(ArgumentParser):
-    """A command's parser, which takes options before, between and behind the other words."""
+    """A command's parser: options may stand before, between and after positional arguments."""
+
+    _is_intermixed = False
+    """Whether options and positional arguments are being parsed one after the other."""
+    _words: Sequence[str] = ()
+    _check: Callable[[Namespace], str | None] | None = None
+
+    def check_with(self, check: Callable[[Namespace], str | None]) -> None:
+        """Let ``check`` complete what was parsed, or return an error, or None."""
+        self._check = check
 
     def error(self, message: str) -> NoReturn:
-        """Say in a line or two what is wrong and where to look; argparse prints all options."""
-        if message.startswith("argument COMMAND: invalid choice: "):
-            message = _unknown_command(message)
-        self.exit(_BAD_USAGE, f"{self.prog}: {message}\nsee: {self.prog} --help\n")
+        """Print what is wrong and where to find help, in two lines, and exit with 2."""
+        from tidelog.cli.terminal import printable
 
-    _is_sorted = False
-    """Whether options and other words have been told apart; they are looked at in turn then."""
+        text = printable(_reworded(message, self._words))
+        self.exit(_BAD_USAGE, f"{self.prog}: {text}\nsee: {self.prog} --help\n")
 
     def parse_known_args(  # type: ignore[override]  # as argparse calls it for a command
         self, args: Sequence[str] | None = None, namespace: Namespace | None = None
     ) -> tuple[Namespace, list[str]]:
         """Parse, so that ``append t -d DIR FILE`` finds its FILE."""
-        if self._is_sorted or self._subparsers is not None:
+        if self._is_intermixed or self._subparsers is not None:
             return super().parse_known_args(args, namespace)
-        self._is_sorted = True
+        self._words = args or ()
+        self._is_intermixed = True
         try:
-            return self.parse_known_intermixed_args(args, namespace)
+            parsed, unknown = self.parse_known_intermixed_args(args, namespace)
         finally:
-            self._is_sorted = False
+            self._is_intermixed = False
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        if self._check is not None and (problem := self._check(parsed)) is not None:
+            self.error(problem)
+        return parsed, unknown
 
 
-def _unknown_command(message: str) -> str:
-    """Say which command may have been meant."""
-    import re  # slow to load, as the other, and only a slip needs them
+def _reworded(message: str, words: Sequence[str]) -> str:
+    """Return argparse's message as ``-p 0: <rule>``, with the option as it was typed."""
+    if not message.startswith("argument "):
+        return message
+    names, _, text = message.removeprefix("argument ").partition(": ")
+    if text.startswith("invalid choice: "):
+        import re  # slow to import, and only mistakes need it
+
+        said, _, known = text.removeprefix("invalid choice: ").partition(" (choose from ")
+        word, choices = said[1:-1], re.findall(r"[\w-]+", known)
+        if names == "COMMAND":
+            return _unknown_command(word, choices)
+        text = f"{word}: choose from {', '.join(choices)}"
+    known_names = names.split("/")
+    typed = (name for name in known_names for word in words if word.startswith(name))
+    separator = ": " if text.startswith("expected ") else " "
+    return f"{next(typed, known_names[0])}{separator}{text}"
+
+
+def _unknown_command(word: str, known: Sequence[str]) -> str:
+    """Return the error, with the command that may have been meant."""
     from difflib import get_close_matches
 
-    said, _, known = message.partition("choose from")
-    word = said.split("'")[1]
-    close = get_close_matches(word, re.findall(r"[a-z][a-z-]+", known), 1)
+    close = get_close_matches(word, known, 1)
     return f"there is no command {word!r}" + (f"; did you mean {close[0]}?" if close else "")

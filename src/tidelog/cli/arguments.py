@@ -1,6 +1,7 @@
-"""The words of a command line as values: numbers, times, settings, directories.
+"""Values of the command line: numbers, times, settings, directories.
 
-Owns how each is written and what is said of one that is not. Must not know which command takes it.
+Each function reads one word. Its error has the form ``<word>: <rule>``, to which the parser adds
+the name of the option.
 """
 
 from __future__ import annotations
@@ -9,21 +10,21 @@ from argparse import ArgumentTypeError
 
 
 def offset_target(text: str) -> str | int:
-    """Return a name that ``offsets --at`` knows, or a time in ms."""
+    """Return a name that ``offsets --at`` takes, or a time in ms."""
     return text if text in {"earliest", "latest", "max-timestamp"} else time_ms(text)
 
 
 def time_ms(text: str) -> int:
-    """Return milliseconds since 1970, given so or as ISO 8601."""
+    """Return milliseconds since the Unix epoch, given as such or as an ISO 8601 date and time."""
     if text.lstrip("-").isdigit():
         return int(text)
-    from datetime import UTC, datetime  # slow to load, and few commands ask
+    from datetime import UTC, datetime  # slow to import, and few commands need it
 
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ArgumentTypeError(
-            f"{text!r} is no time: give milliseconds, or as 2026-11-21T14:30"
+            f"{text}: not a valid time; use milliseconds or a form such as 2026-11-21T14:30"
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -31,35 +32,45 @@ def time_ms(text: str) -> int:
 
 
 def directory_name(text: str) -> str:
-    """Return the name of a directory; an empty one would be the current directory."""
+    """Return the name of a directory; an empty one would mean the current directory."""
     if not text:
-        raise ArgumentTypeError("an empty name is no directory")
+        raise ArgumentTypeError("'': the name of a directory must not be empty")
     return text
 
 
 def key_value(text: str) -> tuple[str, str]:
-    """Return a setting's name and its value, which may be empty or hold equal signs."""
+    """Return a setting's name and its value, which may be empty or contain equal signs."""
     key, equals, value = text.partition("=")
     if not key or not equals:
-        raise ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+        raise ArgumentTypeError(f"{text}: expected KEY=VALUE")
     return key, value
 
 
 def not_negative(text: str) -> int:
-    """Return a whole number from 0 on."""
+    """Return a whole number, at least 0."""
     return _at_least(0, text)
 
 
+def offset_or_high_watermark(text: str) -> int:
+    """Return an offset, or -1 for the high watermark."""
+    return _at_least(-1, text)
+
+
 def positive(text: str) -> int:
-    """Return a whole number from 1 on."""
+    """Return a whole number, at least 1."""
     return _at_least(1, text)
 
 
-def _at_least(least: int, text: str) -> int:
+def partition_count(text: str) -> int:
+    """Return the number of partitions of a topic, at least 1."""
+    return _at_least(1, text, "a topic has at least 1 partition")
+
+
+def _at_least(least: int, text: str, rule: str | None = None) -> int:
     try:
         number = int(text)
     except ValueError:
-        raise ArgumentTypeError(f"{text!r} is not a whole number") from None
+        raise ArgumentTypeError(f"{text}: not a whole number") from None
     if number < least:
-        raise ArgumentTypeError(f"{number} is below {least}")
+        raise ArgumentTypeError(f"{text}: {rule or f'must be at least {least}'}")
     return number

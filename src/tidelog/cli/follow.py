@@ -1,7 +1,6 @@
-"""``tidelog cat --follow``: print records, then those that come.
+"""``tidelog cat --follow``: print records, then those that are appended later.
 
-Owns the waiting: logs are opened anew again and again, as any other process may write them. Must
-not know how a record is printed.
+Another process may be writing the logs, so they are polled, and reopened when they have changed.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from tidelog.cli.partition_choice import Place
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
-LOOK_AGAIN_MS: Final = 200
+POLL_MS: Final = 200
 
 
 def follow(
@@ -27,13 +26,13 @@ def follow(
     *,
     wait_ms: Callable[[int], None] = sleep_ms,
 ) -> Iterator[None]:
-    """Print what is there, then what comes; yields after each round, for ever.
+    """Print the records, then poll for new ones; yields after each round, and never ends.
 
     Args:
-        places: the partitions, which take turns.
-        print_from: prints a log from an offset on (None: wherever the user said), returns where to
-            go on.
-        wait_ms: waits between two rounds.
+        places: the partitions, printed in turn.
+        print_from: prints a log from an offset on (None: from the start that the command line
+            gives) and returns the offset to continue from.
+        wait_ms: waits that many milliseconds between two rounds.
     """
     next_offsets: dict[Place, int] = {}
     seen: dict[Place, tuple[int, ...]] = {}
@@ -45,11 +44,11 @@ def follow(
                 with open_read_only(place.path, fs=SYSTEM_FILES) as log:
                     next_offsets[place] = print_from(place, log, next_offsets.get(place))
         yield
-        wait_ms(LOOK_AGAIN_MS)
+        wait_ms(POLL_MS)
 
 
 def _state(place: Place) -> tuple[int, ...]:
-    """Return what changes whenever there may be more: sizes, and the age of the watermarks."""
+    """Return what differs whenever there may be new records: sizes, and the watermarks' mtime."""
     names = sorted(name for name in SYSTEM_FILES.list(place.path) if name.endswith(".log"))
     newest = SYSTEM_FILES.stat(f"{place.path}/{names[-1]}").size_bytes if names else 0
     above = place.path.rpartition("/")[0]

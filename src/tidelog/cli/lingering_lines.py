@@ -1,6 +1,6 @@
-"""The lines of a file or a pipe, with a call now and then so that nothing lies around for long.
+"""The lines of a file or a pipe, with a callback that flushes what they became before long.
 
-Owns when that call comes. Must not know what lines are.
+A pipe may pause for hours between two lines; its last records must be durable and visible by then.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
 
 LINGER_MS: Final = 1_000
-"""Longest time from a line to the call that follows it."""
+"""Longest time from a line to the flush after it."""
 _CHUNK_BYTES: Final = 64 << 10
 _NS_PER_MS: Final = 1_000_000
 
 
 class LingeringLines:
-    """Lines with their ends, as they come; iterated once.
+    """Lines with their line ends, as they arrive; can be iterated once.
 
-    ``settle`` is called about ``linger_ms`` after the first line since the last call, also while
-    the next line is waited for. It is not called at the end, nor when there was no line.
+    ``flush`` is called about ``linger_ms`` after the first line since the last call, even while
+    waiting for the next line. It is not called at the end, nor without a line since the last call.
     """
 
     def __init__(
         self,
         stream: IO[bytes],
-        settle: Callable[[], object],
+        flush: Callable[[], object],
         clock: Clock,
         *,
         linger_ms: int = LINGER_MS,
     ) -> None:
         self._stream = stream
-        self._settle = settle
+        self._flush = flush
         self._clock = clock
         self._linger_ns = linger_ms * _NS_PER_MS
         self._due_ns: int | None = None
@@ -53,15 +53,15 @@ class LingeringLines:
                     self._due_ns = self._clock.monotonic_ns() + self._linger_ns
             if last:
                 rest.append(last)
-            self._settle_if_due()
+            self._flush_if_due()
         if rest:
             yield b"".join(rest)
 
     def _chunks(self) -> Iterator[bytes]:
-        """Yield bytes as soon as there are any."""
+        """Yield bytes as soon as they arrive."""
         try:
             number = self._stream.fileno()
-        except (OSError, io.UnsupportedOperation):  # bytes in memory never keep one waiting
+        except (OSError, io.UnsupportedOperation):  # bytes in memory are always ready
             yield from iter(lambda: self._stream.read(_CHUNK_BYTES), b"")
             return
         read = getattr(self._stream, "read1", self._stream.read)
@@ -70,13 +70,13 @@ class LingeringLines:
                 left_ns = self._due_ns - self._clock.monotonic_ns()
                 if wait_readable(number, max(left_ns // _NS_PER_MS, 0)):
                     break
-                self._settle_if_due()
+                self._flush_if_due()
             chunk = read(_CHUNK_BYTES)
             if not chunk:
                 return
             yield chunk
 
-    def _settle_if_due(self) -> None:
+    def _flush_if_due(self) -> None:
         if self._due_ns is not None and self._clock.monotonic_ns() >= self._due_ns:
             self._due_ns = None
-            self._settle()
+            self._flush()

@@ -1,7 +1,4 @@
-"""The ``tidelog`` command: find the command's module, run it, turn errors into exit codes.
-
-Owns exit codes and what the user sees of an error. Must not know what any command does.
-"""
+"""The ``tidelog`` command: parse the command line, run the command, turn errors into exit codes."""
 
 from __future__ import annotations
 
@@ -13,17 +10,20 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.parser import make_parser
 from tidelog.errors import (
-    DirectoryLocked,
+    CorruptFile,
+    CorruptMessage,
+    DataLoss,
     InvalidArgument,
     InvalidConfig,
     InvalidPartitions,
+    InvalidRecord,
     InvalidTopic,
     OffsetOutOfRange,
     PolicyViolation,
+    RebuildableError,
     TidelogError,
     TopicAlreadyExists,
     UnknownTopicOrPartition,
-    UnsupportedPlatform,
 )
 
 if TYPE_CHECKING:
@@ -31,15 +31,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 OK: Final = 0
-BAD_DATA: Final = 1
+DAMAGED: Final = 1
 BAD_USAGE: Final = 2
+FAILED: Final = 3
 INTERRUPTED: Final = 130
-"""What shells make of Ctrl-C."""
+"""128 and the number of SIGINT, as shells report it."""
 TERMINATED: Final = 143
-"""What shells make of SIGTERM."""
+"""128 and the number of SIGTERM, as shells report it."""
 
+_DAMAGE: Final = (CorruptFile, CorruptMessage, DataLoss, InvalidRecord, RebuildableError)
 _USAGE_ERRORS: Final = (
-    DirectoryLocked,
     InvalidArgument,
     InvalidConfig,
     InvalidPartitions,
@@ -48,26 +49,28 @@ _USAGE_ERRORS: Final = (
     PolicyViolation,
     TopicAlreadyExists,
     UnknownTopicOrPartition,
-    UnsupportedPlatform,
     FileNotFoundError,
     NotADirectoryError,
     IsADirectoryError,
-    PermissionError,
 )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return 0 when fine, 1 when the data is bad, 2 when the usage is wrong."""
-    _speak_utf8()
+    """Run one command and return its exit code.
+
+    0 is fine; 1: damage or loss was found; 2: the usage is wrong; 3: the operation failed, because
+    the disk is full, say, or the directory in use; 130 and 143: SIGINT and SIGTERM ended it.
+    """
+    _use_utf8()
     try:
         with _closing_on_sigterm():
             code = _run(argv)
         sys.stdout.flush()
-    except SystemExit as stop:  # argparse has printed help, or what is wrong
+    except SystemExit as stop:  # argparse has printed the help, or the error
         return stop.code if isinstance(stop.code, int) else OK
     except BrokenPipeError:
-        # The reader of our output has left, as `| head` does. The interpreter must not try to
-        # write the rest when it ends.
+        # The reader of our output has closed it, as `| head` does. The interpreter must not try to
+        # write the rest at exit.
         sys.stdout = None
         return OK
     except KeyboardInterrupt:
@@ -78,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Terminated(BaseException):
-    """SIGTERM came."""
+    """SIGTERM was received."""
 
 
 def _terminate(_number: int, _frame: object) -> None:
@@ -87,10 +90,10 @@ def _terminate(_number: int, _frame: object) -> None:
 
 @contextmanager
 def _closing_on_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the body as Ctrl-C does: what is open is closed in order."""
+    """Let SIGTERM end the body with an exception, as Ctrl-C does, so that it closes its files."""
     try:
         before = signal.signal(signal.SIGTERM, _terminate)
-    except ValueError:  # only the main thread hears signals
+    except ValueError:  # only the main thread can handle signals
         yield
         return
     try:
@@ -110,45 +113,55 @@ def _run(argv: Sequence[str] | None) -> int:
         return BAD_USAGE
     try:
         return _run_command(args)
-    except _USAGE_ERRORS as error:
-        return _fail(args.command, error, BAD_USAGE)
     except BrokenPipeError:
         raise
     except (TidelogError, OSError) as error:
-        return _fail(args.command, error, BAD_DATA)
+        return _fail(args.command, error)
 
 
 def _run_command(args: Namespace) -> int:
     code: int
-    if not hasattr(args, "printed_events"):  # the service logs for machines, and sets that up
+    if not hasattr(args, "printed_events"):  # the service sets up logging itself
         code = args.run(args)
         return code
-    from tidelog.cli.notices import telling  # not for --help, which answers at once
+    from tidelog.cli.notices import printing_notices  # --help needs no logging
 
-    name = f"tidelog {args.command}"
-    with telling(name, verbose=args.verbose, left_out=args.printed_events):
+    with printing_notices(args.command, verbose=args.verbose, left_out=args.printed_events):
         code = args.run(args)
     return code
 
 
 def _print_version() -> int:
-    from importlib import metadata  # slow to load, and nobody else asks
+    from importlib import metadata  # slow to import
 
     print(f"tidelog {metadata.version('tidelog')}")
     return OK
 
 
-def _fail(command: str, error: Exception, code: int) -> int:
-    sys.stdout.flush()
+def _fail(command: str, error: TidelogError | OSError) -> int:
+    """Print the error and return its exit code."""
+    from tidelog.cli.terminal import print_message
+
     text = str(error) or type(error).__name__
     if isinstance(error, OSError) and error.filename is not None:
         text = f"{error.filename}: {error.strerror}"
-    print(f"tidelog {command}: {text}", file=sys.stderr)
-    return code
+    print_message(command, text)
+    if isinstance(error, _USAGE_ERRORS):
+        return BAD_USAGE
+    return DAMAGED if _is_damage(error) else FAILED
 
 
-def _speak_utf8() -> None:
-    """Write UTF-8 whatever the locale says: JSON is UTF-8, and pictures have signs beyond ASCII."""
+def _is_damage(error: TidelogError | OSError) -> bool:
+    """Return whether bytes on disk are wrong, rather than that the disk or the system refused.
+
+    A storage error may wrap what is wrong with a file; InvalidArgument is a field that no valid
+    file has.
+    """
+    return isinstance(error, _DAMAGE) or isinstance(error.__cause__, (*_DAMAGE, InvalidArgument))
+
+
+def _use_utf8() -> None:
+    """Write UTF-8 in every locale: JSON is UTF-8, and pictures have characters beyond ASCII."""
     for stream, errors in ((sys.stdout, "strict"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
             stream.reconfigure(encoding="utf-8", errors=errors)

@@ -1,7 +1,6 @@
-"""What the library logs while a command runs, as sentences for people; as log lines with ``-v``.
+"""What the library logs while a command runs: sentences for people, or log lines with ``-v``.
 
-Owns the sentence for each event. Must not know commands. ``run`` is no such command: its log is
-read by machines, and it sets that up itself.
+``tidelog run`` does not use this: machines read its log, and it sets up logging itself.
 """
 
 from __future__ import annotations
@@ -12,58 +11,65 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.cli.terminal import print_message, printable
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 LINE: Final = "%(asctime)s level=%(levelname)s logger=%(name)s %(message)s"
-"""The form of a log line."""
+"""The format of a log line."""
 
 SENTENCES: Final = {
-    "checkpoint-reset": "{path} did not read and begins anew: {reason}",
-    "clean-log-cut": "{path}: the last {cut_bytes:,} bytes were no whole batch and are cut off",
-    "clean-log-damaged": "{path}: damaged at byte {position:,}; tidelog verify says how",
-    "cleaner-checkpoint-reset": "{directory}: was clean up to {checkpoint:,}, which is not in"
-    " [{log_start:,}, {log_end:,}); cleaning begins at its start",
-    "cleaner-checkpoint-unreadable": "{path} did not read; cleaning begins at the start: {reason}",
+    "checkpoint-reset": "{path} cannot be read and is started anew: {reason}",
+    "clean-log-cut": "{path}: the last {cut_bytes:,} bytes are not a complete batch and were"
+    " truncated",
+    "clean-log-damaged": "{path}: damaged at byte {position:,}; run tidelog verify for details",
+    "cleaner-checkpoint-reset": "{directory}: the cleaner checkpoint {checkpoint:,} is not in"
+    " [{log_start:,}, {log_end:,}); cleaning restarts at the log start",
+    "cleaner-checkpoint-unreadable": "{path} cannot be read; cleaning restarts at the log start:"
+    " {reason}",
     "cleaner-failures-not-written": "{path} could not be written: {reason}",
-    "cleaner-failures-unreadable": "{path} did not read and is passed over: {reason}",
+    "cleaner-failures-unreadable": "{path} cannot be read and is ignored: {reason}",
     "cleaning-failed": "{topic}-{partition} was not cleaned: {error}",
-    "directory-full": "{directory}: less than {reserve_bytes:,} bytes are free; no appends",
+    "directory-full": "{directory}: fewer than {reserve_bytes:,} bytes are free; appends are"
+    " refused",
     "disk-full": "{directory}: the disk is full",
-    "duplicates-dropped": "a list names something twice: {given} is taken as {kept}",
-    "empty-segment-replaced": "the empty segment {base_offset:,} was made anew",
-    "index-corrupt": "{path} was damaged and is built anew: {reason}",
+    "duplicates-dropped": "a list contains duplicates: {given} is read as {kept}",
+    "empty-segment-replaced": "the empty segment {base_offset:,} was recreated",
+    "index-corrupt": "{path} is damaged and is rebuilt: {reason}",
     "last-time-entry-missing": "{path}: the last entry of the time index is missing: {reason}",
-    "leader-epochs-cleared": "{directory}: an old batch has no leader epoch; those known go",
+    "leader-epochs-cleared": "{directory}: a batch of an old format has no leader epoch; the known"
+    " epochs were deleted",
     "leader-epochs-not-flushed": "{directory}: the leader epochs could not be flushed",
-    "leader-epochs-replaced": "{directory}: epoch {epoch} begins at {start_offset:,} and takes the"
-    " place of {removed}",
-    "leftover-deleted": "{path} was left over and is deleted",
-    "log-cut": "{directory}: {cut_bytes:,} bytes of segment {base_offset:,} were cut off, and"
-    " {segments_removed:,} segments behind it removed",
-    "log-end-lost": "{directory}: ends at {log_end_offset:,}, but readers saw it up to"
-    " {high_watermark:,}: its end was lost",
-    "log-emptied": "{directory}: ended at {log_end_offset:,}, before its start"
+    "leader-epochs-replaced": "{directory}: epoch {epoch} starts at {start_offset:,} and replaces"
+    " {removed}",
+    "leftover-deleted": "{path} was left over and was deleted",
+    "log-cut": "{directory}: {cut_bytes:,} bytes of segment {base_offset:,} were truncated, and"
+    " {segments_removed:,} segments after it deleted",
+    "log-end-lost": "{directory}: the log ends at {log_end_offset:,}, but readers have seen it up"
+    " to {high_watermark:,}: its end was lost",
+    "log-emptied": "{directory}: the log ended at {log_end_offset:,}, before its start"
     " {log_start_offset:,}; it was emptied",
-    "log-lost": "{directory} is gone, with records up to {high_watermark:,}; it begins anew",
-    "log-not-closed": "{directory} was not closed in order: {reason}",
+    "log-lost": "{directory} is missing, with records up to {high_watermark:,}; the log starts"
+    " anew",
+    "log-not-closed": "{directory} was not closed cleanly: {reason}",
     "offset-gap": "{directory}: no segment holds the offsets from {start_offset:,} to"
     " {end_offset:,}",
-    "orphaned-index-deleted": "{path} had no .log file and is deleted",
-    "segment-cut": "{path}: cut at byte {position:,}: {reason}",
+    "orphaned-index-deleted": "{path} had no .log file and was deleted",
+    "segment-cut": "{path}: truncated at byte {position:,}: {reason}",
     "segment-split": "{path} held offsets too far apart and was split: {reason}",
-    "snapshot-dropped": "{path} did not read and is dropped: {reason}",
+    "snapshot-dropped": "{path} cannot be read and was deleted: {reason}",
     "topic-adopted": "{topic} is not in tidelog.topics.json: {unknown} unknown, so nothing of it is"
-    " deleted by them; tidelog alter sets them",
+    " deleted by them; set them with tidelog alter",
     "topic-settings-unknown": "{topic}: {unknown} unknown, so nothing of it is deleted by them",
-    "truncated-below-high-watermark": "{directory}: cut back to {offset:,}, below the high"
+    "truncated-below-high-watermark": "{directory}: truncated to {offset:,}, below the high"
     " watermark {high_watermark:,}",
 }
 _NAME: Final = re.compile(r"(\w+)=%[sd]")
 
 
 def sentence(record: logging.LogRecord) -> str:
-    """Return an event as a sentence; one that has none as it is logged."""
+    """Return an event as a sentence; as its log line, if it has no sentence."""
     event, _, _ = str(record.msg).partition(" ")
     values: dict[str, Any] = dict(
         zip(_NAME.findall(str(record.msg)), record.args or (), strict=False)
@@ -75,32 +81,39 @@ def sentence(record: logging.LogRecord) -> str:
 
 
 class _Sentences(logging.Handler):
-    """Prints a sentence an event."""
+    """Prints one sentence for each event."""
 
-    def __init__(self, prefix: str, left_out: Collection[str]) -> None:
+    def __init__(self, command: str, left_out: Collection[str]) -> None:
         super().__init__(logging.WARNING)
-        self._prefix = prefix
+        self._command = command
         self._left_out = left_out
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print it behind what the command has printed so far."""
+        """Print it after everything the command has printed so far."""
         if str(record.msg).partition(" ")[0] not in self._left_out:
-            sys.stdout.flush()
-            print(f"{self._prefix}: {sentence(record)}", file=sys.stderr)
+            print_message(self._command, sentence(record))
+
+
+class OneLine(logging.Formatter):
+    """Escapes the values in a log line so that they cannot break it; a traceback follows as is."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
+        """Return the line without the traceback."""
+        return printable(super().formatMessage(record))
 
 
 @contextmanager
-def telling(
-    prefix: str, *, verbose: bool = False, left_out: Collection[str] = ()
+def printing_notices(
+    command: str, *, verbose: bool = False, left_out: Collection[str] = ()
 ) -> Iterator[None]:
-    """Tell what is logged in the body; ``left_out`` are events that the command tells itself."""
+    """Print what the body logs; ``left_out`` are events that the command prints itself."""
     logger = logging.getLogger("tidelog")
     handler: logging.Handler
     if verbose:
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter(LINE))
+        handler.setFormatter(OneLine(LINE))
     else:
-        handler = _Sentences(prefix, left_out)
+        handler = _Sentences(command, left_out)
     before = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.propagate = False

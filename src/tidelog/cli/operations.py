@@ -1,7 +1,7 @@
-"""A data directory opened by a command that changes it, or that only says what it would change.
+"""Open a data directory for a command that changes it, or that plans what it would change.
 
-Owns how ``-d``, topics, ``-o`` and ``--now`` become an open directory. Over an ``OverlayFiles``
-nothing reaches the disk, and the lock of a writer at work does not matter.
+A plan runs over an ``OverlayFiles``: nothing reaches the disk, and another writer's lock does not
+matter.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class ClockAt(NamedTuple):
-    """A clock that says one time of day, as ``--now`` gives it; it measures time like any other."""
+    """A clock whose time of day is fixed, for ``--now``; its monotonic time runs."""
 
     time_ms: int
 
@@ -46,12 +46,12 @@ class ClockAt(NamedTuple):
         return self.time_ms
 
     def monotonic_ns(self) -> int:
-        """Return nanoseconds since some moment."""
+        """Return nanoseconds since an arbitrary moment."""
         return SYSTEM_CLOCK.monotonic_ns()
 
 
 class Acting(NamedTuple):
-    """An open directory with the partitions that the command is about."""
+    """An open directory and the partitions that the command line selects."""
 
     manager: LogManager
     places: list[Place]
@@ -65,7 +65,7 @@ def open_to_act(
 ) -> Iterator[Acting]:
     """Open the data directory that ``args`` name, or that holds the partition they name.
 
-    Settings of ``-o`` go before a topic's own. Progress of a recovery is shown as a bar.
+    Settings of ``-o`` override a topic's own. The progress of a recovery is shown as a bar.
     """
     places = find_places(SYSTEM_FILES, args.directory, topics, partition)
     now_ms = SYSTEM_CLOCK.now_ms() if args.now is None else args.now
@@ -83,8 +83,8 @@ def open_to_act(
 
 
 @contextmanager
-def _quiet(is_plan: bool) -> Iterator[None]:  # noqa: FBT001 - the one thing it asks
-    """Keep back, in a plan, log lines that say something was done."""
+def _quiet(is_plan: bool) -> Iterator[None]:  # noqa: FBT001 - its only argument
+    """Suppress log lines in a plan: they would report changes that are not made."""
     logger = logging.getLogger("tidelog")
     before = logger.level
     if is_plan:
@@ -96,7 +96,7 @@ def _quiet(is_plan: bool) -> Iterator[None]:  # noqa: FBT001 - the one thing it 
 
 
 class RecoveryBar:
-    """The bar of whatever log is being recovered."""
+    """A progress bar for the recovery of logs, which appears with the first progress."""
 
     def __init__(self) -> None:
         self._bar: Progress | None = None
@@ -109,21 +109,21 @@ class RecoveryBar:
             self._bar.__exit__(None, None, None)
 
     def show(self, progress: RecoveryProgress) -> None:
-        """Draw how far the log is."""
+        """Draw how much of the log is recovered."""
         if self._bar is None:
             self._bar = Progress("recovering", progress.total_bytes, SYSTEM_CLOCK)
         self._bar.show(progress.done_bytes, total=progress.total_bytes, left_ms=progress.left_ms)
 
 
 def changes_in(fs: FileSystem, directory: str) -> list[FileChange]:
-    """Return the files under ``directory`` that would change; none where changes are real."""
+    """Return the files under ``directory`` that a plan would change; empty if ``fs`` is real."""
     if not isinstance(fs, OverlayFiles):
         return []
     return [change for change in fs.changes() if change.path.startswith(directory + "/")]
 
 
 def change_as_json(change: FileChange) -> dict[str, Any]:
-    """Return a change under the names that every command prints."""
+    """Return a change under the names that every command uses in JSON."""
     row: dict[str, Any] = {"file": change.path, "bytesBefore": change.size_before}
     row["bytesAfter"] = change.size_after
     return row if change.moved_from is None else {**row, "movedFrom": change.moved_from}
@@ -162,17 +162,17 @@ def shrunk_as_json(log: ShrunkLog) -> dict[str, Any]:
 
 
 def print_shrunk(log: ShrunkLog, verb: str) -> None:
-    """Print what was (``verb`` "deleted") or would be deleted of a log, a line a segment."""
+    """Print what was (``verb`` "deleted") or would be deleted of a log, one line per segment."""
     freed = f"{counted(len(log.deleted), 'segment')}, {format_bytes(log.freed_bytes)}"
     print(
-        f"{log.topic}-{log.partition}: {verb} {freed if log.deleted else 'no segment'};"
+        f"{log.topic}-{log.partition}: {verb} {freed if log.deleted else 'no segments'};"
         f" left [{log.log_start_offset:,}, {log.log_end_offset:,}), {format_bytes(log.size_bytes)}"
     )
     rows = [(*_place(segment), segment.reason) for segment in log.deleted]
-    rows += [(*_place(kept), f"stays{_outlook_text(kept)}") for kept in log.kept]
+    rows += [(*_place(kept), f"kept{_outlook_text(kept)}") for kept in log.kept]
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(2)]
-    for offsets, size, told in rows:
-        print(f"  {offsets:<{widths[0]}}  {size:>{widths[1]}}  {told}")
+    for offsets, size, reason in rows:
+        print(f"  {offsets:<{widths[0]}}  {size:>{widths[1]}}  {reason}")
 
 
 def _place(segment: DeletedSegment | SegmentOutlook) -> tuple[str, str]:
@@ -182,7 +182,7 @@ def _place(segment: DeletedSegment | SegmentOutlook) -> tuple[str, str]:
 
 
 def _outlook_text(kept: SegmentOutlook) -> str:
-    """Say until when a segment stays."""
+    """Return until when a segment is kept."""
     ends = []
     if kept.due_ms is not None:
         ends.append(f"until {format_time(kept.due_ms)}")

@@ -6,6 +6,7 @@ modules imports NumPy or other slow packages, so that ``--help`` answers at once
 
 from __future__ import annotations
 
+import os
 from argparse import RawDescriptionHelpFormatter
 from typing import TYPE_CHECKING, Final
 
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
 
     Commands = _SubParsersAction[CommandParser]
 
+DIRECTORY_VARIABLE: Final = "TIDELOG_DIR"
+"""The environment variable that names the directory where ``-d`` is not given."""
 READ_COMMITTED: Final = "read_committed"
 
 EXIT_CODES: Final = (
-    "exit codes: 0 fine, 1 the data is bad, 2 the usage is wrong; 130 Ctrl-C, 143 SIGTERM"
+    "exit codes: 0 fine, 1 damage or loss was found, 2 the usage is wrong,"
+    " 3 the operation failed; 130 Ctrl-C, 143 SIGTERM"
 )
 TIME_FORMAT: Final = (
     "TIME: milliseconds since 1970-01-01, or a date and time such as 2026-11-21T14:30;"
@@ -80,15 +84,26 @@ def new_service_parser(
 
 def add_directory(parser: CommandParser, *, may_be_partition: bool = False) -> None:
     """Add ``-d DIR``: a data directory or, where ``may_be_partition``, one of its partitions."""
+    _add_directory_option(parser, may_be_partition=may_be_partition)
+    parser.check_with(_take_directory)
+
+
+def add_lone_directory(parser: CommandParser) -> None:
+    """Add ``-d DIR`` and DIR, for a command that takes nothing else."""
+    parser.add_argument("words", metavar="DIR", nargs="?", help="the same as -d DIR")
+    _add_directory_option(parser, may_be_partition=False)
+    parser.check_with(_take_directory_or_word)
+
+
+def _add_directory_option(parser: CommandParser, *, may_be_partition: bool) -> None:
     what = "data directory" + (", or one partition's directory" if may_be_partition else "")
     parser.add_argument(
         "-d",
         "--dir",
-        required=True,
         type=directory_name,
         metavar="DIR",
         dest="directory",
-        help=what,
+        help=f"{what} (default: ${DIRECTORY_VARIABLE})",
     )
 
 
@@ -107,9 +122,40 @@ def add_optional_topic(parser: CommandParser) -> None:
 def add_topics(parser: CommandParser) -> None:
     """Add any number of TOPICs and the directory that holds them, or one partition."""
     parser.add_argument(
-        "topics", metavar="TOPIC", nargs="*", default=[], help="only these topics (default: all)"
+        "topics",
+        metavar="TOPIC",
+        nargs="*",
+        default=[],
+        help="only these topics (default: all); the first may be DIR instead of -d DIR",
     )
-    add_directory(parser, may_be_partition=True)
+    _add_directory_option(parser, may_be_partition=True)
+    parser.check_with(_take_directory_or_topic)
+
+
+def _take_directory(args: Namespace) -> str | None:
+    """Use the environment variable if ``-d`` is not given; return an error if neither is."""
+    if args.directory is None:
+        args.directory = os.environ.get(DIRECTORY_VARIABLE) or None
+    if args.directory is None:
+        return f"no directory given: use -d DIR or set {DIRECTORY_VARIABLE}"
+    return None
+
+
+def _take_directory_or_word(args: Namespace) -> str | None:
+    if args.words is not None:
+        if args.directory is not None:
+            return f"-d {args.directory} and {args.words}: give one directory"
+        args.directory = args.words or None
+    return _take_directory(args)
+
+
+def _take_directory_or_topic(args: Namespace) -> str | None:
+    """Use the first topic as the directory if it cannot be a topic, or no directory is given."""
+    if args.directory is None and args.topics:
+        is_path = os.sep in args.topics[0] or args.topics[0] in {os.curdir, os.pardir}
+        if is_path or not os.environ.get(DIRECTORY_VARIABLE):
+            args.directory, *args.topics = args.topics
+    return _take_directory(args)
 
 
 def add_partition(parser: CommandParser, text: str = "only this partition") -> None:

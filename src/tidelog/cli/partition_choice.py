@@ -1,7 +1,4 @@
-"""Which partitions a command is about: ``-d`` with topics, or ``-d`` naming one partition.
-
-Owns how the command line's words become partition directories. Must not open any log.
-"""
+"""The partitions a command line selects: those of a data directory, or one partition directory."""
 
 from __future__ import annotations
 
@@ -32,8 +29,9 @@ def find_places(
     """Return the partitions of ``topics`` (all, if none is named) under ``directory``, sorted.
 
     Raises:
-        UnknownTopicOrPartition: nothing is there, or not one of the topics.
-        FileNotFoundError, NotADirectoryError: ``directory`` is no directory.
+        UnknownTopicOrPartition: there are no partitions, or none of a topic that is named.
+        FileNotFoundError, NotADirectoryError: ``directory`` is not a directory.
+        InvalidTopic: a partition directory is not named ``<topic>-<partition>``.
     """
     directory = os.path.abspath(directory)
     if is_partition_directory(fs.list(directory)):
@@ -56,8 +54,8 @@ def find_places(
 
 def _explain(directory: str, places: list[Place], missing: list[str], partition: int | None) -> str:
     if not places:
-        return f"{directory} holds no partitions; they are directories named <topic>-<partition>"
+        return f"{directory} has no partitions, which are directories named <topic>-<partition>"
     what = f"topic {', '.join(missing)}" if missing else "such partition"
     number = "" if partition is None else f" with a partition {partition}"
     known = ", ".join(sorted({place.topic for place in places}))
-    return f"no {what}{number} in {directory}; there is {known}"
+    return f"no {what}{number} in {directory}; it has {known}"

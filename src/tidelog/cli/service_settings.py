@@ -1,14 +1,11 @@
-"""The settings of a service: from a properties file, the environment and ``-o``.
-
-Owns their order: ``-o`` goes before the environment, that before the file. Must not know what they
-mean.
-"""
+"""The settings of a service: from ``-o``, else the environment, else a properties file."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
 
+from tidelog.cli.options import DIRECTORY_VARIABLE
 from tidelog.codec.java_properties import parse_properties
 from tidelog.config.sources import from_environment
 from tidelog.env.system_files import SYSTEM_FILES
@@ -18,14 +15,23 @@ if TYPE_CHECKING:
 
 
 def given_settings(args: Namespace) -> dict[str, str]:
-    """Return all settings under Kafka's names; ``log.dirs`` are absolute."""
+    """Return all settings under Kafka's names; the paths of ``log.dirs`` are absolute.
+
+    Directories that are arguments replace ``log.dirs``. ``TIDELOG_DIR`` is used only if nothing
+    else names a directory.
+    """
     from_file = {}
     if args.config is not None:
         from_file = parse_properties(SYSTEM_FILES.read(args.config))
-    given = {**from_file, **from_environment(os.environ), **dict(args.options)}
-    if args.directories:
+    environment = dict(os.environ)
+    default_directory = environment.pop(DIRECTORY_VARIABLE, "")
+    given = {**from_file, **from_environment(environment), **dict(args.options)}
+    directories = [*args.directories, *args.words]
+    if not directories and default_directory and not given.keys() & {"log.dirs", "log.dir"}:
+        directories = [default_directory]
+    if directories:
         given.pop("log.dir", None)
-        given["log.dirs"] = ",".join(args.directories)
+        given["log.dirs"] = ",".join(directories)
     for name in ("log.dirs", "log.dir"):
         if name in given:
             paths = [path.strip() for path in given[name].split(",")]

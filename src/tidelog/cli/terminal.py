@@ -1,13 +1,9 @@
-"""What a command knows of the terminal: its width, and a bar for work that takes long.
-
-Owns where progress is shown: on standard error, and only if that is a terminal.
-"""
+"""Output for people: text that is safe to print, times, the terminal's width, progress bars."""
 
 from __future__ import annotations
 
 import os
 import sys
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -21,8 +17,28 @@ _BAR_CELLS: Final = 24
 _REDRAW_NS: Final = 100_000_000
 
 
+def printable(text: str) -> str:
+    r"""Return ``text`` with every unprintable character escaped, as in ``a\nb`` or ``\x1b[2J``.
+
+    Names of topics, files and directories come from outside. Printed as they are, they could break
+    lines or send escape sequences to the terminal.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
+        for sign in text
+    )
+
+
+def print_message(command: str, text: str) -> None:
+    """Print a line to standard error, after everything printed so far to standard output."""
+    sys.stdout.flush()
+    print(f"tidelog {command}: {printable(text)}", file=sys.stderr)
+
+
 def screen_width() -> int:
-    """Return the columns to draw in: the terminal's, at most 120; 80 where there is none."""
+    """Return the columns to draw in: the terminal's, at most 120; 80 without a terminal."""
     try:
         columns = os.get_terminal_size(sys.stdout.fileno()).columns
     except (OSError, ValueError):
@@ -36,7 +52,12 @@ def counted(count: int, noun: str) -> str:
 
 
 def format_time(ms: int) -> str:
-    """Return a moment for people: ``2026-11-21 14:30:00 UTC``; beyond the calendar the number."""
+    """Return milliseconds since the Unix epoch as ``2026-11-21 14:30:00 UTC``.
+
+    A time outside the calendar's range is returned as the number: ``-1 ms``.
+    """
+    from datetime import UTC, datetime
+
     try:
         moment = datetime.fromtimestamp(ms / 1000, UTC)
     except (ValueError, OverflowError, OSError):
@@ -45,10 +66,10 @@ def format_time(ms: int) -> str:
 
 
 class Progress:
-    """A bar on standard error that shows how much of some work is done; silent off a terminal."""
+    """A progress bar on standard error; nothing is drawn unless that is a terminal."""
 
     def __init__(self, what: str, total: int, clock: Clock) -> None:
-        self._what = what
+        self._what = printable(what)
         self._total = total
         self._clock = clock
         self._is_shown = sys.stderr.isatty()
@@ -63,9 +84,12 @@ class Progress:
             sys.stderr.flush()
 
     def show(self, done: int, *, total: int | None = None, left_ms: int | None = None) -> None:
-        """Say how much is done by now; draws at most ten times a second.
+        """Draw the bar, unless the last drawing is less than 100 ms old.
 
-        ``total`` says anew how much there is in all, ``left_ms`` how long the rest may take.
+        Args:
+            done: how much is done, in the unit of the total.
+            total: replaces the total, if given.
+            left_ms: estimate of the remaining time in milliseconds.
         """
         self._total = self._total if total is None else total
         if not self._is_shown:

@@ -16,7 +16,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.errors import CorruptFile, InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -98,7 +98,7 @@ def parse(
             raise _malformed(path, number, line)
         entries.append(entry)
     if len(entries) != declared:
-        raise KafkaStorageError(f"{path} declares {declared} entries and has {len(entries)}")
+        raise CorruptFile(f"{path} declares {declared} entries and has {len(entries)}")
     return entries
 
 
@@ -173,8 +173,8 @@ def _split_fields(line: str) -> list[str]:
     return fields if len(fields) == 1 or fields[-1] else fields[:-1]
 
 
-def _malformed(path: str, number: int, line: str) -> KafkaStorageError:
-    return KafkaStorageError(f"{path}, line {number} is malformed: {line[:80]!r}")
+def _malformed(path: str, number: int, line: str) -> CorruptFile:
+    return CorruptFile(f"{path}, line {number} is malformed: {line[:80]!r}")
 
 
 def _read_text(fs: FileSystem, path: str) -> str:
@@ -183,4 +183,4 @@ def _read_text(fs: FileSystem, path: str) -> str:
     except FileNotFoundError:
         return ""
     except UnicodeDecodeError as error:
-        raise KafkaStorageError(f"{path} is not UTF-8: {error}") from error
+        raise CorruptFile(f"{path} is not UTF-8: {error}") from error

@@ -19,7 +19,7 @@ from uuid import UUID
 
 from tidelog.codec.checkpoint_file import parse_java_integer, replace_file, split_lines
 from tidelog.codec.java_properties import comments_of, format_properties, parse_properties
-from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.errors import CorruptFile, InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,9 +78,9 @@ def read_partition_metadata(fs: FileSystem, path: str) -> UUID | None:
             raise KafkaStorageError(f"{path} is of unknown version {version}")
         topic_id = parse_uuid(_field(lines, 1))
     except ValueError as error:
-        raise KafkaStorageError(f"{path} is malformed: {error}") from error
+        raise CorruptFile(f"{path} is malformed: {error}") from error
     if topic_id == ZERO_ID:
-        raise KafkaStorageError(f"{path} holds the zero id, which no topic has")
+        raise CorruptFile(f"{path} holds the zero id, which no topic has")
     return topic_id
 
 
@@ -170,7 +170,7 @@ def read_meta_properties(fs: FileSystem, path: str) -> MetaProperties | None:
     try:
         return MetaProperties.parse(data)
     except ValueError as error:
-        raise KafkaStorageError(f"{path} is malformed: {error}") from error
+        raise CorruptFile(f"{path} is malformed: {error}") from error
 
 
 def write_meta_properties(fs: FileSystem, path: str, properties: MetaProperties) -> None:

@@ -18,7 +18,7 @@ from tidelog.codec.checkpoint_file import replace_file
 from tidelog.codec.metadata_files import format_uuid, parse_uuid
 from tidelog.config.log_config import DELETION_SETTINGS
 from tidelog.config.option import INT32_MAX
-from tidelog.errors import InvalidTopic, KafkaStorageError, TopicAlreadyExists
+from tidelog.errors import CorruptFile, InvalidTopic, KafkaStorageError, TopicAlreadyExists
 from tidelog.segment.filenames import check_topic_name
 
 if TYPE_CHECKING:
@@ -230,13 +230,13 @@ def read_catalogue(fs: FileSystem, data_dir: str) -> Catalogue:
         RecursionError,
         InvalidTopic,
     ) as error:
-        raise KafkaStorageError(
+        raise CorruptFile(
             f"{path} does not read: {_reason(error)}; without it"
             " topics are adopted from their directories, and their settings are lost"
         ) from error
     by_name = {topic.name: topic for topic in topics}
     if len(by_name) != len(topics):
-        raise KafkaStorageError(f"{path} names a topic twice")
+        raise CorruptFile(f"{path} names a topic twice")
     return Catalogue(by_name, deleted)
 
 

@@ -14,7 +14,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
-from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.errors import CorruptFile, InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -44,7 +44,7 @@ def read_offsets(fs: FileSystem, path: str) -> OffsetCheckpoint:
     try:
         return read_checkpoint(fs, path)
     except InvalidArgument as error:
-        raise KafkaStorageError(str(error)) from error
+        raise CorruptFile(str(error)) from error
 
 
 class DirectoryCheckpoints:

@@ -23,7 +23,7 @@ from tidelog.codec.metadata_files import (
     read_partition_metadata,
 )
 from tidelog.datadir.catalogue import CATALOGUE_FILE, read_catalogue
-from tidelog.errors import CorruptIndex, InvalidArgument, KafkaStorageError
+from tidelog.errors import CorruptFile, CorruptIndex, InvalidArgument
 from tidelog.log.producers.producer_snapshot import unpack_snapshot
 from tidelog.records.record import advance_sequence
 from tidelog.segment.filenames import offset_from_file_name
@@ -71,7 +71,7 @@ def _entries_of(reader: Reader, fs: FileSystem, path: str) -> Iterator[Row]:
         yield from reader(fs, path)
     except InvalidArgument as error:
         # The user named the right file; what is in it is wrong.
-        raise KafkaStorageError(str(error)) from error
+        raise CorruptFile(str(error)) from error
 
 
 def _plain_name(path: str) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(NamedTuple):
-    """What a command answered."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
 
 
 class Cli:
-    """Runs commands; ``data`` is the data directory that those with ``-d`` get."""
+    """Runs commands; ``data`` is the data directory that ``on`` passes with ``-d``."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Cli:
         return self(*words, "-d", self.data, stdin=stdin)
 
     def append(self, *values: str, topic: str = "t") -> None:
-        """Append values, and check that this worked."""
+        """Append values; the command must succeed."""
         lines = "".join(f"{value}\n" for value in values)
         assert self.on("append", topic, "--format", "lines", stdin=lines).code == 0
 

@@ -1,7 +1,8 @@
-"""The words of a command line as values."""
+"""Values of the command line."""
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
@@ -38,14 +39,14 @@ def test_a_time_is_milliseconds_or_a_date(text: str, ms: int) -> None:
     assert time_ms(text) == ms
 
 
-def test_a_setting_is_a_name_and_a_text() -> None:
-    """The text may be empty or hold equal signs."""
+def test_a_setting_is_a_name_and_a_value() -> None:
+    """The value may be empty or contain equal signs."""
     assert key_value("a=b=c") == ("a", "b=c")
     assert key_value("a=") == ("a", "")
 
 
-def test_an_offset_is_named_or_goes_with_a_time() -> None:
-    """As ``offsets --at`` takes it."""
+def test_an_offset_is_given_by_name_or_by_time() -> None:
+    """For ``offsets --at``."""
     assert offset_target("max-timestamp") == "max-timestamp"
     assert offset_target("1970-01-02") == 86_400_000
 
@@ -64,7 +65,7 @@ def test_an_offset_is_named_or_goes_with_a_time() -> None:
         (directory_name, ""),
     ],
 )
-def test_what_is_none_is_refused(read: Callable[[str], object], text: str) -> None:
-    """With words that argparse shows."""
-    with pytest.raises(ArgumentTypeError):
+def test_an_invalid_value_is_refused(read: Callable[[str], object], text: str) -> None:
+    """The error begins with the value, so that the parser can put the option before it."""
+    with pytest.raises(ArgumentTypeError, match=rf"^{re.escape(text)}: |^'': "):
         read(text)

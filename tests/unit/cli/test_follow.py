@@ -1,11 +1,11 @@
-"""``tidelog cat --follow``: records that come while the command runs."""
+"""``tidelog cat --follow``: records that are appended while the command runs."""
 
 from __future__ import annotations
 
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from tidelog.cli.follow import LOOK_AGAIN_MS, follow
+from tidelog.cli.follow import POLL_MS, follow
 from tidelog.cli.partition_choice import find_places
 from tidelog.env.system_files import SYSTEM_FILES
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
 
-def test_each_record_is_printed_once_as_it_comes(cli: Cli) -> None:
-    """A round that finds nothing new opens no log."""
+def test_each_record_is_printed_once_as_it_is_appended(cli: Cli) -> None:
+    """A round without changes opens no log."""
     cli.on("create", "t")
     cli.append("a", "b")
     places = find_places(SYSTEM_FILES, str(cli.data), ["t"])
@@ -36,10 +36,10 @@ def test_each_record_is_printed_once_as_it_comes(cli: Cli) -> None:
     list(islice(follow(places, show, wait_ms=wait), 4))
 
     assert printed == [[b"a", b"b"], [b"c"]]
-    assert waits == [LOOK_AGAIN_MS] * 3
+    assert waits == [POLL_MS] * 3
 
 
-def test_what_never_ends_has_no_limit(cli: Cli) -> None:
+def test_follow_takes_no_limit(cli: Cli) -> None:
     """The two options contradict each other."""
     cli.on("create", "t")
 

@@ -1,4 +1,4 @@
-"""Lines as they come, and the call that settles them."""
+"""Lines as they arrive, and the callback that flushes them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def pipe() -> Iterator[tuple[io.BufferedReader, int]]:
-    """A pipe: the end that is read, and the number of the other."""
+    """A pipe: the end to read from, and the file descriptor of the other."""
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as stream:
         yield stream, writing
@@ -26,8 +26,8 @@ def pipe() -> Iterator[tuple[io.BufferedReader, int]]:
 @pytest.mark.parametrize(
     "text", [b"", b"a", b"a\n", b"\n\na", b"a\nb\r\n\n", b"x" * 600_000 + b"\ny"]
 )
-def test_lines_come_with_their_ends(text: bytes) -> None:
-    """As a file gives them, however long they are."""
+def test_lines_keep_their_line_ends(text: bytes) -> None:
+    """As from a file, however long they are."""
     clock = ManualClock()
 
     lines = LingeringLines(io.BytesIO(text), pytest.fail, clock)
@@ -35,33 +35,33 @@ def test_lines_come_with_their_ends(text: bytes) -> None:
     assert list(lines) == list(io.BytesIO(text))
 
 
-def test_a_line_is_settled_while_the_next_is_waited_for(
+def test_a_line_is_flushed_while_waiting_for_the_next(
     pipe: tuple[io.BufferedReader, int],
 ) -> None:
-    """Once, and not again before there is another line."""
+    """Once, and not again before another line."""
     stream, writing = pipe
-    settled: list[int] = []
+    flushed: list[int] = []
 
-    def settle() -> None:
-        settled.append(len(settled))
-        if len(settled) == 1:
+    def flush() -> None:
+        flushed.append(len(flushed))
+        if len(flushed) == 1:
             os.write(writing, b"b\n")
         else:
             os.close(writing)
 
     os.write(writing, b"a\n")
-    lines = LingeringLines(stream, settle, ManualClock(), linger_ms=0)
+    lines = LingeringLines(stream, flush, ManualClock(), linger_ms=0)
 
     assert list(lines) == [b"a\n", b"b\n"]
-    assert settled == [0, 1]
+    assert flushed == [0, 1]
 
 
-def test_lines_that_keep_coming_are_settled_when_it_is_time() -> None:
-    """Without a pause, too; what came within the time is settled at once."""
+def test_a_steady_stream_is_flushed_when_the_time_has_passed() -> None:
+    """Lines within the time are flushed together, even without a pause between them."""
     clock = ManualClock()
-    settled: list[int] = []
+    flushed: list[int] = []
     text = b"a\n" * 300_000
-    lines = LingeringLines(io.BytesIO(text), lambda: settled.append(seen), clock, linger_ms=500)
+    lines = LingeringLines(io.BytesIO(text), lambda: flushed.append(seen), clock, linger_ms=500)
 
     seen = 0
     for _ in lines:
@@ -69,5 +69,5 @@ def test_lines_that_keep_coming_are_settled_when_it_is_time() -> None:
         if seen % 1_000 == 0:
             clock.advance(10)
 
-    assert 3 <= len(settled) <= 6
+    assert 3 <= len(flushed) <= 6
     assert seen == 300_000

@@ -1,32 +1,45 @@
-"""Exit codes, and what the user sees of an error."""
+"""Exit codes and error messages."""
 
 from __future__ import annotations
 
 import io
+import subprocess
 import sys
+from errno import EACCES, ENOENT, ENOSPC
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tidelog.cli.commands import warm
 from tidelog.cli.main import main
+from tidelog.errors import (
+    CorruptFile,
+    CorruptMessage,
+    DataLoss,
+    DirectoryFull,
+    DirectoryLocked,
+    InvalidArgument,
+    KafkaStorageError,
+    UnknownTopicOrPartition,
+)
 
 if TYPE_CHECKING:
     Cli = Any
 
 
 def test_help_is_printed_on_demand(cli: Cli) -> None:
-    """Of the whole, and of each command; that is fine."""
+    """Of the whole command line and of each command; exit code 0."""
     outcome = cli("--help")
 
     assert outcome.code == 0
     for command in ("create", "append", "cat", "dump", "describe", "picture", "warm"):
         assert command in outcome.out
         assert cli(command, "--help").code == 0
-    assert "exit codes: 0 fine, 1 the data is bad, 2 the usage is wrong" in outcome.out
+    assert "exit codes: 0 fine, 1 damage or loss was found, 2 the usage is wrong" in outcome.out
 
 
 def test_the_version_is_the_packages(cli: Cli) -> None:
-    """As installed."""
+    """As its metadata have it."""
     from importlib import metadata
 
     for option in ("-V", "--version"):
@@ -60,7 +73,7 @@ def test_the_version_is_the_packages(cli: Cli) -> None:
     ],
 )
 def test_wrong_words_are_wrong_usage(cli: Cli, words: list[str]) -> None:
-    """Exit code 2, and on stderr the reason and where to look, or all commands."""
+    """Exit code 2; standard error has the reason and how to get help, or the help itself."""
     outcome = cli(*words)
 
     assert outcome[:2] == (2, "")
@@ -78,10 +91,10 @@ def test_wrong_words_are_wrong_usage(cli: Cli, words: list[str]) -> None:
         ["append", "t", "-d", "nowhere"],
     ],
 )
-def test_what_is_not_there_is_wrong_usage(
+def test_a_missing_file_or_directory_is_wrong_usage(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
-    """The path is named, without a number of the operating system, and nothing is made."""
+    """The error names the path, without an errno, and nothing is created."""
     cli.data.mkdir()
     monkeypatch.chdir(cli.data)
 
@@ -94,22 +107,91 @@ def test_what_is_not_there_is_wrong_usage(
     assert list(cli.data.iterdir()) == []
 
 
-def test_a_locked_directory_is_wrong_usage(topic: Cli) -> None:
-    """Another writer is named; read-only commands go on."""
+def test_a_locked_directory_fails(topic: Cli) -> None:
+    """Exit code 3, with the other writer's process id; read-only commands still work."""
     import tidelog
 
     topic.append("a")
     with tidelog.open(topic.data):
         refused = topic.on("append", "t", stdin="b\n")
 
-        assert refused.code == 2
+        assert refused.code == 3
         assert "is in use by process" in refused.err
         assert topic.values() == ["a"]
         assert [topic.on(name).code for name in ("describe", "picture")] == [0, 0]
 
 
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (CorruptMessage("the CRC of a batch is wrong", 0, "x.log"), 1),
+        (CorruptFile("x is malformed"), 1),
+        (DataLoss("t", 0, 5, 9, "the log was truncated"), 1),
+        (InvalidArgument("nothing to change"), 2),
+        (UnknownTopicOrPartition("no topic t"), 2),
+        (FileNotFoundError(ENOENT, "No such file or directory", "x"), 2),
+        (KafkaStorageError("/data is offline"), 3),
+        (DirectoryFull("/data has no space left"), 3),
+        (DirectoryLocked("/data/.lock", 7), 3),
+        (PermissionError(EACCES, "Permission denied", "/data"), 3),
+        (OSError(ENOSPC, "No space left on device", "/data"), 3),
+    ],
+    ids=repr,
+)
+def test_an_error_has_the_exit_code_of_its_kind(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int
+) -> None:
+    """1: the data is damaged or lost; 2: the user's mistake; 3: the system refused."""
+
+    def fail(_args: object) -> int:
+        raise error
+
+    monkeypatch.setattr(warm, "run", fail)
+
+    outcome = cli("warm")
+
+    assert (outcome.code, outcome.err.startswith("tidelog warm: ")) == (code, True)
+
+
+@pytest.mark.parametrize("cause", [InvalidArgument("not an integer"), CorruptMessage("torn")])
+def test_a_storage_error_about_wrong_bytes_is_damage(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, cause: Exception
+) -> None:
+    """Its cause is what is wrong with the file."""
+
+    def fail(_args: object) -> int:
+        raise KafkaStorageError("x cannot be read") from cause
+
+    monkeypatch.setattr(warm, "run", fail)
+
+    assert cli("warm").code == 1
+
+
+def test_names_from_outside_cannot_break_a_message(cli: Cli) -> None:
+    """Line breaks and escape sequences in the name of a directory are printed escaped."""
+    outcome = cli("describe", "-d", "a\nb\x1b[2J")
+
+    assert outcome.code == 2
+    assert "a\\nb\\x1b[2J" in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_the_package_can_be_run() -> None:
+    """``python -m tidelog`` is the command ``tidelog``, with its exit codes."""
+    done = [
+        subprocess.run(
+            [sys.executable, "-m", "tidelog", word], capture_output=True, text=True, check=False
+        )
+        for word in ("--version", "nonsense")
+    ]
+
+    assert [outcome.returncode for outcome in done] == [0, 2]
+    assert done[0].stdout.startswith("tidelog ")
+    assert done[1].stderr.startswith("tidelog: there is no command 'nonsense'")
+
+
 class Closed(io.BytesIO):
-    """An output whose reader has left."""
+    """An output whose reader has closed it."""
 
     def write(self, _data: object) -> int:
         """Fail as a closed pipe does."""
@@ -117,10 +199,10 @@ class Closed(io.BytesIO):
 
 
 @pytest.mark.parametrize("words", [["cat", "t"], ["describe"], ["picture"]])
-def test_a_reader_that_leaves_early_is_fine(
+def test_a_reader_may_close_the_output_early(
     topic: Cli, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
-    """As ``| head`` does; nothing more is written, also not when the interpreter ends."""
+    """As ``| head`` does; nothing more is written, even when the interpreter exits."""
     topic.append("a", "b")
     out = io.TextIOWrapper(Closed(), encoding="utf-8", write_through=True)
     monkeypatch.setattr(sys, "stdout", out)
@@ -129,9 +211,7 @@ def test_a_reader_that_leaves_early_is_fine(
     assert sys.stdout is None
 
 
-def test_output_is_utf8_whatever_the_locale_says(
-    topic: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_output_is_utf8_in_every_locale(topic: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """JSON is UTF-8; a C locale does not make a command fail."""
     topic.append("☃")
     raw = io.BytesIO()
@@ -143,11 +223,13 @@ def test_output_is_utf8_whatever_the_locale_says(
     assert '"value": "☃"'.encode() in raw.getvalue()
 
 
-def test_an_interrupt_has_the_code_of_shells(topic: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """130, without a traceback; what was appended stays."""
+def test_an_interrupt_has_the_exit_code_of_shells(
+    topic: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """130, without a traceback; appended records stay."""
 
     class Interrupted(io.BytesIO):
-        """Standard input at which the user loses patience."""
+        """Standard input that ends with Ctrl-C."""
 
         def read(self, _size: int | None = -1) -> bytes:
             line = self.readline()

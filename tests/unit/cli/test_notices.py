@@ -1,4 +1,4 @@
-"""What the library logs, as a command tells it."""
+"""What the library logs, as a command prints it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidelog
-from tidelog.cli.notices import SENTENCES, sentence, telling
+from tidelog.cli.notices import SENTENCES, printing_notices, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,17 +41,17 @@ def record(text: str, *values: object) -> logging.LogRecord:
 
 
 def test_each_event_of_the_engine_has_a_sentence() -> None:
-    """With the very values that the event has."""
+    """The sentence uses only values that the event has."""
     for text in events():
         if text.split()[0] in SERVICE_ONLY:
             continue
         values = [7 if word.endswith("%d") else "here" for word in text.split()[1:]]
-        told = sentence(record(text, *values))
-        assert "=" not in told, text
+        printed = sentence(record(text, *values))
+        assert "=" not in printed, text
         assert text.split()[0] in SENTENCES
 
 
-def test_an_event_without_a_sentence_is_told_as_it_is() -> None:
+def test_an_event_without_a_sentence_is_printed_as_logged() -> None:
     """Rather than not at all."""
     assert sentence(record("moon-rose hour=%d", 5)) == "moon-rose hour=5"
 
@@ -59,23 +59,23 @@ def test_an_event_without_a_sentence_is_told_as_it_is() -> None:
 def test_warnings_are_sentences_and_verbose_ones_log_lines(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Without ``-v`` nothing below a warning is told."""
+    """Without ``-v`` nothing below a warning is printed."""
     logger = logging.getLogger("tidelog.test")
     for verbose in (False, True):
-        with telling("tidelog x", verbose=verbose):
+        with printing_notices("x", verbose=verbose):
             logger.info("log-rolled directory=%s base_offset=%d", "a-0", 5)
             logger.warning("leftover-deleted path=%s", "a-0/x.swap")
     lines = capsys.readouterr().err.splitlines()
 
-    assert lines[0] == "tidelog x: a-0/x.swap was left over and is deleted"
+    assert lines[0] == "tidelog x: a-0/x.swap was left over and was deleted"
     assert [line.partition("level=")[2] for line in lines[1:]] == [
         "INFO logger=tidelog.test log-rolled directory=a-0 base_offset=5",
         "WARNING logger=tidelog.test leftover-deleted path=a-0/x.swap",
     ]
 
 
-def test_a_command_tells_what_it_had_to_cut(topic: Cli) -> None:
-    """An append to a torn log says so in words; a recovery tells it once, as its own output."""
+def test_a_command_reports_what_it_had_to_truncate(topic: Cli) -> None:
+    """An append to a torn log prints a sentence."""
     topic.append("a")
     (topic.data / ".kafka_cleanshutdown").unlink()
     (topic.data / "recovery-point-offset-checkpoint").unlink()
@@ -86,14 +86,14 @@ def test_a_command_tells_what_it_had_to_cut(topic: Cli) -> None:
 
     assert outcome[:2] == (0, "1 record appended to t\n")
     assert outcome.err == (
-        f"tidelog append: {topic.data / 't-0'}: 4 bytes of segment 0 were cut off,"
-        " and 0 segments behind it removed\n"
+        f"tidelog append: {topic.data / 't-0'}: 4 bytes of segment 0 were truncated,"
+        " and 0 segments after it deleted\n"
     )
 
 
 @pytest.mark.parametrize("words", [[], ["-v"]])
 def test_a_quiet_command_stays_quiet(topic: Cli, words: list[str]) -> None:
-    """With ``-v`` it may tell more, on standard error only."""
+    """With ``-v`` it may print log lines, on standard error only."""
     outcome = topic.on("append", "t", *words, stdin="a\n")
 
     assert outcome[:2] == (0, "1 record appended to t\n")

@@ -1,4 +1,4 @@
-"""The command line's words."""
+"""The command line as a whole."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def test_help_lists_every_module_of_commands() -> None:
     assert found == set(COMMAND_MODULES.values())
 
 
-def test_settings_may_be_given_again() -> None:
-    """Each is a name and a text, which may itself hold equal signs or be empty."""
+def test_settings_are_repeatable() -> None:
+    """Each is a name and a value, which may be empty or contain equal signs."""
     args = make_parser().parse_args(
         ["create", "t", "-d", "x", "-o", "a=1", "--option", "b=c=d", "-o", "e="]
     )
@@ -69,37 +69,46 @@ def test_settings_may_be_given_again() -> None:
     assert args.options == [("a", "1"), ("b", "c=d"), ("e", "")]
 
 
-def test_options_are_not_guessed_from_their_beginning() -> None:
-    """A new option must not change what an old command line means."""
+def test_options_cannot_be_abbreviated() -> None:
+    """So a new option cannot change the meaning of an existing command line."""
     with pytest.raises(SystemExit):
         make_parser().parse_args(["cat", "t", "-d", "x", "--part", "1"])
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["creat", "t"], "there is no command 'creat'; did you mean create?"),
         (["xyzzy"], "there is no command 'xyzzy'\n"),
         (["plan", "-d", "x"], "required: operation\n"),
-        (["describe", "-d", ""], "an empty name is no directory"),
-        (["cat", "t", "-d", "x", "--since", "noon"], "'noon' is no time: give milliseconds, or as"),
+        (["describe", "-d", ""], "-d '': the name of a directory must not be empty"),
+        (["describe"], "no directory given: use -d DIR or set TIDELOG_DIR"),
+        (["metrics", "a", "-d", "b"], "-d b and a: give one directory"),
+        (["cat", "t", "-d", "x", "--since", "noon"], "--since noon: not a valid time; use "),
+        (["create", "t", "-d", "x", "-p", "0"], "-p 0: a topic has at least 1 partition\n"),
+        (["create", "t", "-d", "x", "--partitions=a"], "--partitions a: not a whole number\n"),
+        (["cat", "t", "-d", "x", "--from", "-1"], "--from -1: must be at least 0\n"),
+        (["cat", "t", "-d"], "-d: expected one argument\n"),
+        (["cat", "t", "-d", "x", "--encoding", "x"], "--encoding x: choose from utf8, base64, hex"),
+        (["append", "t", "-d", "x", "-o", "a\x1b"], "-o a\\x1b: expected KEY=VALUE\n"),
+        (["cat", "t", "-d", "x", "--back"], "tidelog cat: unrecognized arguments: --back\n"),
     ],
 )
-def test_a_slip_is_answered_in_two_lines(
-    capsys: pytest.CaptureFixture[str], words: list[str], said: str
+def test_a_usage_error_has_two_lines(
+    capsys: pytest.CaptureFixture[str], words: list[str], message: str
 ) -> None:
-    """What is wrong, and where to look; not all options."""
+    """The option with its value and the rule, and how to get help; not all options."""
     with pytest.raises(SystemExit):
         make_parser(words).parse_args(words)
-    told = capsys.readouterr().err
+    printed = capsys.readouterr().err
 
-    assert said in told
-    assert told.splitlines()[-1].startswith("see: tidelog ")
-    assert told.count("\n") == 2
+    assert message in printed
+    assert printed.splitlines()[-1].startswith("see: tidelog ")
+    assert printed.count("\n") == 2
 
 
-def test_exit_codes_are_told_by_every_help(capsys: pytest.CaptureFixture[str]) -> None:
-    """With those that shells make of signals."""
+def test_every_help_lists_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Including those of signals."""
     for words in ([], ["cat"], ["append"], ["run"]):
         with pytest.raises(SystemExit):
             make_parser(words).parse_args([*words, "--help"])

@@ -1,4 +1,4 @@
-"""Which partitions a command is about."""
+"""The partitions that a command line selects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidelog.testing.directory_home import DataHome
 
 
 def home() -> DataHome:
-    """Return a data directory with partitions, and much else."""
+    """Return a data directory with partitions and other entries."""
     made = DataHome()
     for name in ("a-0", "b-10", "b-2", f"a-1.{'0' * 32}-delete", "lost+found"):
         made.fs.make_directory(f"{made.path}/{name}")
@@ -20,7 +20,7 @@ def home() -> DataHome:
 
 
 def found(*words: object, directory: str = "/data") -> list[str]:
-    """Return the partitions chosen, as names."""
+    """Return the names of the partitions selected."""
     topics = [word for word in words if isinstance(word, str)]
     numbers = [word for word in words if isinstance(word, int)]
     places = find_places(home().fs, directory, topics, *numbers)
@@ -28,12 +28,12 @@ def found(*words: object, directory: str = "/data") -> list[str]:
 
 
 def test_all_live_partitions_are_found_in_order() -> None:
-    """By topic, then by number; nothing that is deleted, a file, or no partition."""
+    """By topic, then by number; without deleted partitions, files and other directories."""
     assert found() == ["a-0", "b-2", "b-10"]
 
 
 def test_topics_and_a_partition_choose() -> None:
-    """Each topic that is named must be there."""
+    """Each topic that is named must exist."""
     assert found("b") == ["b-2", "b-10"]
     assert found("b", 10) == ["b-10"]
     assert found("b", "a") == ["a-0", "b-2", "b-10"]
@@ -41,15 +41,15 @@ def test_topics_and_a_partition_choose() -> None:
 
 
 @pytest.mark.parametrize("words", [("x",), ("a", "x"), ("a", 5), (7,)])
-def test_what_is_not_there_is_told(words: tuple[object, ...]) -> None:
-    """With what is."""
-    with pytest.raises(UnknownTopicOrPartition, match="there is a, b"):
+def test_an_unknown_topic_or_partition_is_refused(words: tuple[object, ...]) -> None:
+    """The error lists the topics that exist."""
+    with pytest.raises(UnknownTopicOrPartition, match="it has a, b"):
         found(*words)
 
 
 @pytest.mark.parametrize("name", [f"{0:020d}.log", "partition.metadata"])
 def test_a_partitions_directory_is_one_place(name: str) -> None:
-    """Whether it was written or only created; its path is as given, but absolute."""
+    """Whether it has records or was only created; its path is made absolute."""
     made = home()
     made.write(f"b-2/{name}", "")
 
@@ -57,8 +57,8 @@ def test_a_partitions_directory_is_one_place(name: str) -> None:
         assert find_places(made.fs, path) == [("b", 2, "/data/b-2")]
 
 
-def test_a_partitions_directory_must_say_which() -> None:
-    """A copy under another name does not."""
+def test_a_partitions_directory_must_have_its_name() -> None:
+    """A copy under another name is refused."""
     made = home()
     made.write(f"copy/{0:020d}.log", "")
 
@@ -66,8 +66,8 @@ def test_a_partitions_directory_must_say_which() -> None:
         find_places(made.fs, "/data/copy")
 
 
-def test_a_directory_that_is_not_there_is_told() -> None:
-    """As the disk says it."""
+def test_a_missing_directory_is_refused() -> None:
+    """With the operating system's error."""
     with pytest.raises(FileNotFoundError):
         found(directory="/nowhere")
     with pytest.raises(NotADirectoryError):

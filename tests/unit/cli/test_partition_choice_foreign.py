@@ -1,4 +1,4 @@
-"""Entries of a data directory that are not tidelog's: links, odd names, what a file claims."""
+"""Entries of a data directory that are not tidelog's: links, odd names, forged files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEX = "0123456789abcdef0123456789abcdef"
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    """A directory elsewhere, with a file in it that nobody may touch."""
+    """A directory elsewhere, with a file that must not be touched."""
     made = tmp_path / "outside"
     made.mkdir()
     (made / "precious").write_text("kept")
@@ -25,7 +25,7 @@ def outside(tmp_path: Path) -> Path:
 
 
 def test_a_link_that_waits_for_deletion_is_deleted_as_a_link(topic: Cli, outside: Path) -> None:
-    """What it points at keeps all its files."""
+    """Its target keeps all files."""
     link = topic.data / f"x-0.{HEX}-delete"
     link.symlink_to(outside)
 
@@ -38,7 +38,7 @@ def test_a_link_that_waits_for_deletion_is_deleted_as_a_link(topic: Cli, outside
 def test_deleting_a_topic_whose_directory_is_a_link_deletes_the_link(
     topic: Cli, tmp_path: Path
 ) -> None:
-    """The partition works through the link; its files stay where they are when the topic goes."""
+    """The partition works through the link; its files stay when the topic is deleted."""
     moved = tmp_path / "elsewhere"
     (topic.data / "t-0").rename(moved)
     (topic.data / "t-0").symlink_to(moved)
@@ -52,8 +52,8 @@ def test_deleting_a_topic_whose_directory_is_a_link_deletes_the_link(
     assert [entry.name for entry in topic.data.iterdir() if entry.is_symlink()] == []
 
 
-def test_a_directory_inside_one_that_waits_for_deletion_goes_too(topic: Cli) -> None:
-    """Whatever somebody put there, later writers are not stopped by it."""
+def test_a_directory_inside_one_that_waits_for_deletion_is_deleted_too(topic: Cli) -> None:
+    """Foreign files in it do not stop later writers."""
     nested = topic.data / f"x-0.{HEX}-delete" / "more" / "deeper"
     nested.mkdir(parents=True)
     (nested / "file").write_text("x")
@@ -81,7 +81,7 @@ def test_a_directory_inside_one_that_waits_for_deletion_goes_too(topic: Cli) -> 
 def test_names_in_the_catalogue_are_checked(
     topic: Cli, outside: Path, change: dict[str, object]
 ) -> None:
-    """A name or number that could become another path is refused; nothing is made or deleted."""
+    """A name or number that leads to another path is refused; nothing is created or deleted."""
     catalogue = topic.data / "tidelog.topics.json"
     content = json.loads(catalogue.read_text())
     content["topics"][0].update(change)
@@ -99,7 +99,7 @@ def test_names_in_the_catalogue_are_checked(
 
 @pytest.mark.parametrize("name", ["old t-0", "my copy-0", "t\n-0", "\u00fc-0"])
 def test_a_directory_whose_name_is_no_topics_is_left_alone(topic: Cli, name: str) -> None:
-    """It is not adopted, and stops no writer."""
+    """It is not adopted, and does not stop writers."""
     (topic.data / name).mkdir()
     (topic.data / name / f"{0:020d}.log").write_bytes(b"")
 
@@ -112,12 +112,12 @@ def test_a_directory_whose_name_is_no_topics_is_left_alone(topic: Cli, name: str
 
 
 def test_a_newer_catalogue_is_refused_untouched(topic: Cli) -> None:
-    """A later release may keep there what this one does not know."""
+    """A later release may store more in it; exit code 3, as nothing is damaged."""
     catalogue = topic.data / "tidelog.topics.json"
     newer = catalogue.read_text().replace('"version": 1', '"version": 99')
     catalogue.write_text(newer)
 
     outcome = topic.on("append", "t", stdin="a\n")
 
-    assert (outcome.code, "version 99" in outcome.err) == (1, True)
+    assert (outcome.code, "version 99" in outcome.err) == (3, True)
     assert catalogue.read_text() == newer

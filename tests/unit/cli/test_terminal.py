@@ -1,4 +1,4 @@
-"""What a command knows of the terminal."""
+"""Output for people."""
 
 from __future__ import annotations
 
@@ -7,20 +7,37 @@ import sys
 
 import pytest
 
-from tidelog.cli.terminal import Progress, counted, format_time, screen_width
+from tidelog.cli.terminal import Progress, counted, format_time, printable, screen_width
 from tidelog.testing import ManualClock
 
 
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("flights-0", "flights-0"),
+        ("München ☃", "München ☃"),
+        ("a\nb\tc\r", r"a\nb\tc\r"),
+        ("\x1b[2Jgone", r"\x1b[2Jgone"),
+        ("\x9b2J", r"\x9b2J"),
+        ("\u202etxt", r"\u202etxt"),
+        ("\udcff", r"\udcff"),
+    ],
+)
+def test_unprintable_characters_are_escaped(text: str, printed: str) -> None:
+    """Line breaks, control sequences, reordering marks and bytes that are not valid UTF-8."""
+    assert printable(text) == printed
+
+
 class Terminal(io.StringIO):
-    """A text stream that says it is a terminal."""
+    """A text stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
-        """Say so."""
+        """Return True."""
         return True
 
 
 def drawn(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *steps: int, total: int) -> str:
-    """Return what is written while work goes on, a step every 60 ms."""
+    """Return what is written during work with a step every 60 ms."""
     clock = ManualClock()
     monkeypatch.setattr(sys, "stderr", stream)
     with Progress("copying", total, clock) as progress:
@@ -31,7 +48,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *steps: int, tot
 
 
 def test_progress_is_drawn_ten_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each time over the last one; at the end the line is cleared."""
+    """Each drawing replaces the last; at the end the line is cleared."""
     text = drawn(monkeypatch, Terminal(), 1, 2, 3, 4, total=4)
 
     shown = [line.rstrip("\x1b[K").strip() for line in text.split("\r") if "copying" in line]
@@ -43,13 +60,13 @@ def test_progress_is_drawn_ten_times_a_second(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("total", [0, 2])
-def test_more_than_all_is_all(monkeypatch: pytest.MonkeyPatch, total: int) -> None:
+def test_progress_never_exceeds_100_percent(monkeypatch: pytest.MonkeyPatch, total: int) -> None:
     """A file may grow while it is read."""
     assert "100%" in drawn(monkeypatch, Terminal(), 0, 5, total=total)
 
 
 def test_off_a_terminal_nothing_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Logs of other programs are not for bars."""
+    """A bar would clutter files and other programs' logs."""
     assert drawn(monkeypatch, io.StringIO(), 1, 2, 3, 4, total=4) == ""
 
 

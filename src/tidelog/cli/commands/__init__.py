@@ -1,1 +1,1 @@
-"""The commands of ``tidelog``, one module each."""
+"""The commands of ``tidelog``: a module for each, with its options and what it runs."""

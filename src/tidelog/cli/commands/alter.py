@@ -29,9 +29,9 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Change the settings and print those that the topic now has of its own."""
+    """Change the settings and print those that the topic now overrides."""
     if not args.options and not args.unset:
-        raise InvalidArgument("say what to change: -o KEY=VALUE, or --unset KEY")
+        raise InvalidArgument("nothing to change: use -o KEY=VALUE or --unset KEY")
     from tidelog.embedded.doors import open_briefly
 
     with open_briefly(args.directory) as directory:

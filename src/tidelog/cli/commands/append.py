@@ -19,7 +19,6 @@ from tidelog.errors import (
     InvalidArgument,
     KafkaError,
     KafkaStorageError,
-    TidelogError,
     UnknownTopicOrPartition,
 )
 
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
     from tidelog.records.json.json_record import Encoding
 
 
-class BadLine(TidelogError):
-    """A line of the input is no record, or none the topic takes; those before it are appended."""
+class BadLine(InvalidArgument):
+    """A line is not a valid record, or the topic rejects it; the lines before it are appended."""
 
     def __init__(self, number: int, reason: str, path: str = "") -> None:
         super().__init__(number, reason, path)
@@ -78,7 +77,7 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Append every line of the input; what a bad line stops, stops before that line."""
+    """Append every line of the input, up to the first bad one."""
     from tidelog.cli.lingering_lines import LingeringLines
     from tidelog.cli.terminal import counted
     from tidelog.embedded.doors import open_briefly
@@ -93,7 +92,7 @@ def run(args: Namespace) -> int:
         open_briefly(args.directory, overrides=settings) as logs,
     ):
         writer = _writer(logs, args)
-        _settle_new_partitions(logs, args)
+        _checkpoint_new_partitions(logs, args)
         try:
             arriving = LingeringLines(lines, writer.flush, SYSTEM_CLOCK)
             _append(writer, _bytes_of(arriving, args.file), args)
@@ -115,11 +114,11 @@ def _writer(logs: Logs, args: Namespace) -> TopicWriter:
     return logs.writer(args.topic, codec=Codec.named(args.compression))
 
 
-def _settle_new_partitions(logs: Logs, args: Namespace) -> None:
-    """Write down a high watermark for each partition that has none yet.
+def _checkpoint_new_partitions(logs: Logs, args: Namespace) -> None:
+    """Checkpoint a high watermark for each partition that has none.
 
-    Readers take a log without one to its end. So what a killed append left would be seen in a
-    partition that was new to it, and in the others not before somebody opens them for writing.
+    Readers read a log without one to its end. Of a killed append they would see records in
+    partitions without a high watermark, and none in the others until the next writer opens them.
     """
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.readonly.read_only_log import Checkpoints
@@ -128,14 +127,14 @@ def _settle_new_partitions(logs: Logs, args: Namespace) -> None:
     numbers = logs.topic(args.topic).partitions if args.partition is None else [args.partition]
     new = [number for number in numbers if (args.topic, number) not in known]
     for number in new:
-        with suppress(UnknownTopicOrPartition):  # it lies in another data directory
+        with suppress(UnknownTopicOrPartition):  # it is in another data directory
             logs.partition(args.topic, number)
     if new:
         logs.flush()
 
 
 def _hint(args: Namespace) -> str:
-    return f"make it with: tidelog create {args.topic} -d {args.directory}"
+    return f"create it with: tidelog create {args.topic} -d {args.directory}"
 
 
 def _append(writer: TopicWriter, lines: Iterator[bytes], args: Namespace) -> None:
@@ -162,7 +161,7 @@ def _append(writer: TopicWriter, lines: Iterator[bytes], args: Namespace) -> Non
 
 
 def _with_format(lines: Iterator[bytes], format_name: str) -> tuple[bool, Iterator[bytes]]:
-    """Return whether the lines are JSON, and all of them; the first that is not blank decides."""
+    """Return whether the lines are JSON, as the first non-blank one decides, and all lines."""
     from tidelog.records.json.json_record import has_members_of_a_record
 
     if format_name != "auto":
@@ -177,7 +176,7 @@ def _with_format(lines: Iterator[bytes], format_name: str) -> tuple[bool, Iterat
 
 
 def _value_of(line: bytes, encoding: Encoding) -> bytes:
-    """Return the value that a line stands for; as it is, unless it is encoded."""
+    """Return the value of a line: its bytes, decoded if they are base64 or hex."""
     from tidelog.records.json.json_record import Encoding, bytes_from_text
 
     if encoding is Encoding.UTF8:
@@ -186,7 +185,7 @@ def _value_of(line: bytes, encoding: Encoding) -> bytes:
 
 
 def _bytes_of(lines: Iterable[bytes], path: str | None) -> Iterator[bytes]:
-    """Yield each line without its end, and show how much of a file is read."""
+    """Yield each line without its line end, and show how much of a file has been read."""
     from tidelog.cli.terminal import Progress
     from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.env.system_files import SYSTEM_FILES
@@ -202,7 +201,7 @@ def _bytes_of(lines: Iterable[bytes], path: str | None) -> Iterator[bytes]:
 
 
 def _without_end(line: bytes) -> bytes:
-    """Take one line end off, as Unix or Windows writes it."""
+    r"""Remove one line end, ``\n`` or ``\r\n``."""
     return line[:-2] if line.endswith(b"\r\n") else line.removesuffix(b"\n")
 
 

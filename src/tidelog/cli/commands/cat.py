@@ -84,14 +84,14 @@ def run(args: Namespace) -> int:
 
 
 def _print(place: Place, log: ReadOnlyLog, args: Namespace, next_offset: int | None = None) -> int:
-    """Print records from ``next_offset`` (None: where the user said) on; return where to go on."""
+    """Print records from ``next_offset`` (None: ``--from``); return where to continue."""
     from tidelog.readonly.read_only_log import ReadUpTo
     from tidelog.records.json.json_lines import JsonLines
     from tidelog.records.json.json_record import Encoding
 
     end = log.end_offset(ReadUpTo(args.up_to))
     if not args.follow:
-        _tell_what_is_left_out(log, end, args.start_offset)
+        _explain_omissions(log, end, args.start_offset)
     if args.isolation == READ_COMMITTED:
         end = log.last_stable_offset(ReadUpTo(args.up_to))
     first = args.start_offset or 0 if next_offset is None else next_offset
@@ -104,7 +104,7 @@ def _print(place: Place, log: ReadOnlyLog, args: Namespace, next_offset: int | N
 
 
 def _chosen(log: ReadOnlyLog, first: int, end: int, args: Namespace) -> Iterator[RecordColumns]:
-    """Yield the records that the user wants, at most so many as they want."""
+    """Yield the records that the options select, at most ``--limit`` of them."""
     import numpy as np
 
     start = max(first, log.log_start_offset)
@@ -122,23 +122,22 @@ def _chosen(log: ReadOnlyLog, first: int, end: int, args: Namespace) -> Iterator
                 return
 
 
-def _tell_what_is_left_out(log: ReadOnlyLog, end: int, start: int | None) -> None:
-    """Say on stderr why there may be fewer records than the user expects."""
+def _explain_omissions(log: ReadOnlyLog, end: int, start: int | None) -> None:
+    """Print to standard error why there may be fewer records than expected."""
+    from tidelog.cli.terminal import print_message
+
     name = f"{log.topic}-{log.partition}"
     above = log.log_end_offset - end
     if above:
-        _tell(
-            f"{name} holds {above} offsets above its high watermark {end};"
-            " --up-to logEnd shows them"
+        print_message(
+            "cat",
+            f"{name} has {above} offsets above its high watermark {end};"
+            " use --up-to logEnd to print them",
         )
     if start is None:
         return
     if start > log.log_end_offset:
-        _tell(f"{name} ends at {log.log_end_offset}: there is nothing from {start} on")
+        print_message("cat", f"{name} ends at {log.log_end_offset}, before offset {start}")
     elif start < log.log_start_offset:
-        _tell(f"{name} begins at {log.log_start_offset}: offsets from {start} on were deleted")
-
-
-def _tell(text: str) -> None:
-    sys.stdout.flush()
-    print(f"tidelog cat: {text}", file=sys.stderr)
+        first = log.log_start_offset
+        print_message("cat", f"{name} begins at {first}; earlier offsets were deleted")

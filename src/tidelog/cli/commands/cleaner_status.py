@@ -1,4 +1,4 @@
-"""``tidelog cleaner status``: how far each compacted log is cleaned, how dirty, what holds it."""
+"""``tidelog cleaner status``: how far each log is cleaned, how dirty it is, what limits it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _line(facts: CompactionFacts) -> str:
     line = (
         f"{facts.topic}-{facts.partition}: clean up to {found.cleanable[0]:,},"
         f" {found.dirty_ratio:.0%} dirty ({format_bytes(found.cleanable_bytes)}),"
-        f" held at {found.cleanable[1]:,} by {found.held_by}"
+        f" up to {found.cleanable[1]:,} cleanable, limited by {found.held_by}"
     )
     if facts.failure is None:
         return line

@@ -1,4 +1,4 @@
-"""``tidelog compact``: clean compacted topics once, now; or say what that would do."""
+"""``tidelog compact``: clean compacted topics once, or plan it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tidelog.env.scheduler import Scheduler
     from tidelog.explain.plans.compaction import CompactionFacts
 
-_NOT_COMPACTED: Final = "not compacted (cleanup.policy has no compact, or is unknown; -o sets it)"
+_NOT_COMPACTED: Final = "not compacted: its cleanup.policy lacks compact or is unknown; -o sets it"
 
 
 def add_parser(commands: Commands) -> None:
@@ -36,7 +36,7 @@ def run(args: Namespace) -> int:
 
 
 def apply_compaction(args: Namespace, *, is_plan: bool) -> int:
-    """Do it, or say what would be done; the same code does both."""
+    """Compact; for a plan, run the same code over an overlay."""
     import random
 
     from tidelog.cli.operations import ClockAt, open_to_act
@@ -54,15 +54,15 @@ def apply_compaction(args: Namespace, *, is_plan: bool) -> int:
             rng=random.SystemRandom(),
             is_plan=is_plan,
         )
-        told: set[str] = set()
+        reported: set[str] = set()
         for place in acting.places:
             facts = compaction.clean(place.topic, place.partition)
             if args.json:
                 print(json.dumps(facts_as_json(facts)))
             elif not facts.is_compacted:
-                if place.topic not in told:
+                if place.topic not in reported:
                     print(f"{place.topic}: {_NOT_COMPACTED}")
-                told.add(place.topic)
+                reported.add(place.topic)
             else:
                 _print(facts, "would drop" if is_plan else "dropped")
     return 0
@@ -70,7 +70,7 @@ def apply_compaction(args: Namespace, *, is_plan: bool) -> int:
 
 @contextmanager
 def _writers() -> Iterator[Scheduler]:
-    """Start threads that write what is cleaned, and make it durable, while more is read."""
+    """Start threads that write and flush cleaned segments while the cleaner reads on."""
     from tidelog.cleaner.background_writers import HANDS
     from tidelog.env.scheduler import ThreadScheduler
 
@@ -83,7 +83,7 @@ def _writers() -> Iterator[Scheduler]:
 
 
 def facts_as_json(facts: CompactionFacts) -> dict[str, Any]:
-    """Return the facts under the names that every command prints."""
+    """Return the facts under the names that every command uses in JSON."""
     found = facts.to_clean
     row: dict[str, Any] = {
         "topic": facts.topic,
@@ -120,15 +120,17 @@ def _print(facts: CompactionFacts, verb: str) -> None:
     name = f"{facts.topic}-{facts.partition}"
     tally, found = facts.tally, facts.to_clean
     if tally is None:
-        print(f"{name}: nothing to clean from {found.cleanable[0]:,} on, held by {found.held_by}")
+        start = found.cleanable.first_dirty_offset
+        print(f"{name}: nothing to clean from offset {start:,} on, limited by {found.held_by}")
         return
     causes = ", ".join(f"{count:,} {cause.value}" for cause, count in tally.gone.items())
-    gone = tally.records_read - tally.records_written
+    dropped = tally.records_read - tally.records_written
     print(
-        f"{name}: {verb} {gone:,} of {tally.records_read:,} records,"
+        f"{name}: {verb} {dropped:,} of {tally.records_read:,} records,"
         f" {format_bytes(facts.freed_bytes)} of {format_bytes(tally.bytes_read)}"
         f"{f' ({causes})' if causes else ''};"
-        f" clean up to {facts.end_offset:,}, held by {found.held_by}"
+        f" clean up to {facts.end_offset:,}, limited by {found.held_by}"
     )
     if not facts.is_whole:
-        print(f"  the offset map was full: run it again to go on to {found.cleanable[1]:,}")
+        end = found.cleanable.first_uncleanable_offset
+        print(f"  the offset map was full: run the command again to clean up to {end:,}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.cli.arguments import positive
+from tidelog.cli.arguments import partition_count
 from tidelog.cli.options import add_directory, add_settings, add_topic, new_parser
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument(
         "-p",
         "--partitions",
-        type=positive,
+        type=partition_count,
         default=1,
         metavar="N",
         help="number of partitions (default 1)",

@@ -24,7 +24,7 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Delete the topics with all their records, and print how much each had; or only say so."""
+    """Delete the topics with all their records, or with ``--dry-run`` print their sizes only."""
     from tidelog.cli.terminal import counted
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.embedded.doors import brief_machine

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from tidelog.cli.arguments import offset_or_high_watermark
 from tidelog.cli.options import (
     add_directory,
     add_dry_run,
@@ -33,7 +34,7 @@ def add_parser(commands: Commands) -> None:
     add_directory(parser, may_be_partition=True)
     parser.add_argument(
         "--before",
-        type=int,
+        type=offset_or_high_watermark,
         required=True,
         metavar="OFFSET",
         help="the new log start offset; -1: the high watermark",
@@ -46,7 +47,7 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Delete the records below an offset, in one partition or in all of the topic, or in none."""
+    """Delete the records below an offset, in one partition or all; if one refuses, in none."""
     from tidelog.cli.operations import print_shrunk, shrunk_as_json
     from tidelog.env.overlay_files import OverlayFiles
     from tidelog.env.system_files import SYSTEM_FILES
@@ -63,7 +64,7 @@ def run(args: Namespace) -> int:
 
 
 def _delete(args: Namespace, fs: FileSystem) -> list[ShrunkLog]:
-    """Delete, or find out what would be deleted: the same code does both."""
+    """Delete the records; over an overlay, the same code finds what would be deleted."""
     from tidelog.cli.operations import open_to_act
     from tidelog.explain.plans.operations import delete_records
 

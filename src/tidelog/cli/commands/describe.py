@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from typing import TYPE_CHECKING
 
 from tidelog.cli.options import add_json, add_topics, new_parser
@@ -59,29 +58,30 @@ def run(args: Namespace) -> int:
 
 
 def known_topics(command: str, data_directory: str) -> Mapping[str, Topic]:
-    """Return the topics of the catalogue; none, with a message, where it does not read."""
+    """Return the topics of the catalogue; none, with a message, if it cannot be read."""
+    from tidelog.cli.terminal import print_message
     from tidelog.datadir.catalogue import read_catalogue
     from tidelog.env.system_files import SYSTEM_FILES
 
     try:
         return read_catalogue(SYSTEM_FILES, data_directory).topics
     except KafkaStorageError as error:
-        print(f"tidelog {command}: {error}", file=sys.stderr)
+        print_message(command, str(error))
         return {}
 
 
 def _title(facts: LogFacts, partitions: int) -> str:
-    """Say of a topic what all its partitions share."""
-    from tidelog.cli.terminal import counted
+    """Return what all partitions of a topic share."""
+    from tidelog.cli.terminal import counted, printable
 
-    known = [f"{key}={value}" for key, value in sorted(facts.config.items())]
+    known = [printable(f"{key}={value}") for key, value in sorted(facts.config.items())]
     title = (
-        f"{facts.topic}: {counted(partitions, 'partition')}, id {facts.topic_id or 'unknown'};"
-        f" {', '.join(known) or 'no settings of its own'}"
+        f"{printable(facts.topic)}: {counted(partitions, 'partition')},"
+        f" id {facts.topic_id or 'unknown'}; {', '.join(known) or 'no settings of its own'}"
     )
     if not facts.unknown_settings:
         return title
-    return f"{title}\n  {', '.join(facts.unknown_settings)} unknown: nothing is deleted by them"
+    return f"{title}\n  {', '.join(facts.unknown_settings)} unknown, so nothing is deleted by them"
 
 
 def _table(facts: LogFacts) -> str:

@@ -1,4 +1,4 @@
-"""``tidelog dump``: print any one file of a log, an entry a line."""
+"""``tidelog dump``: print any one file of a log, one line per entry."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Print the file's entries as JSON lines; return 1 if one of them says that it is damaged."""
+    """Print the file's entries as JSON lines; return 1 if one of them is damaged."""
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.dump import dump_file, is_records_file
     from tidelog.explain.dump_log import dump_log
     from tidelog.records.json.json_record import Encoding
 
     if SYSTEM_FILES.stat(args.file).is_directory:
-        raise IsADirectoryError(EISDIR, "is a directory; name one of its files", args.file)
+        raise IsADirectoryError(EISDIR, "is a directory; give one of its files", args.file)
     if is_records_file(args.file):
         rows = dump_log(
             SYSTEM_FILES,
@@ -63,7 +63,7 @@ def run(args: Namespace) -> int:
         )
     elif args.records or args.start_offset is not None or args.end_offset is not None:
         raise InvalidArgument(
-            f"{args.file} holds no records: --records, --from, --to are for a .log"
+            f"{args.file} has no records; --records, --from and --to are for .log files"
         )
     else:
         rows = dump_file(SYSTEM_FILES, args.file)

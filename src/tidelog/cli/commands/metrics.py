@@ -1,4 +1,4 @@
-"""``tidelog metrics``: print a running service's metrics, or those of logs that lie still."""
+"""``tidelog metrics``: print a running service's metrics, or gauges read from the files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import os
 from typing import TYPE_CHECKING
 
-from tidelog.cli.options import add_directory, add_json, new_parser
+from tidelog.cli.options import add_json, add_lone_directory, new_parser
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -20,7 +20,7 @@ def add_parser(commands: Commands) -> None:
     """Add ``tidelog metrics`` to the command line."""
     text = "print a running service's metrics in Prometheus' format, or else gauges from the files"
     parser = new_parser(commands, "metrics", text, run)
-    add_directory(parser)
+    add_lone_directory(parser)
     add_json(parser, "print JSON lines instead")
 
 
@@ -43,14 +43,14 @@ def run(args: Namespace) -> int:
 
 
 def _number(value: float) -> float | None:
-    """Return a whole number without its point; null for what JSON has no number for."""
+    """Return an int for a whole number; None for infinity and NaN, which JSON lacks."""
     if value.is_integer():
         return int(value)
     return value if math.isfinite(value) else None
 
 
 def _metrics_of_files(directory: str) -> list[Metric]:
-    """Return what can be told without a service: the gauges of each log."""
+    """Return what is known without a running service: the gauges of each log."""
     from tidelog.cli.partition_choice import find_places
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.describe import describe_log

@@ -1,4 +1,4 @@
-"""``tidelog move``: move partitions to another data directory, of a service or of files at rest."""
+"""``tidelog move``: move partitions to another data directory, here or by the running service."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import Place
 
-_LOOK_AGAIN_MS: Final = 100
-_ANSWER_MS: Final = 15_000
-"""A service that has not taken a request by then is none, or hangs."""
+_POLL_MS: Final = 100
+_TIMEOUT_MS: Final = 15_000
+"""How long to wait for the process that holds the directory to accept the request."""
 
 
 def add_parser(commands: Commands) -> None:
@@ -44,7 +44,7 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Move the partitions, one after the other; a service that has them does it itself."""
+    """Move the partitions, one after another; a running service is asked to do it."""
     from tidelog.cli.partition_choice import find_places
     from tidelog.env.system_files import SYSTEM_FILES
 
@@ -61,7 +61,7 @@ def run(args: Namespace) -> int:
 
 
 def _move_here(places: list[Place], source: str, target: str) -> None:
-    """Move them with the directories locked by this process; what they leave goes at once."""
+    """Move them in this process, which locks the directories; delete the originals at once."""
     from dataclasses import replace
 
     from tidelog.config.sources import broker_config
@@ -76,7 +76,7 @@ def _move_here(places: list[Place], source: str, target: str) -> None:
 
 
 def _ask_service(place: Place, source: str, target: str) -> None:
-    """Ask the process that holds the directory, and wait until it is done."""
+    """Ask the process that holds the directory, and wait until it has moved the partition."""
     import random
 
     from tidelog.env.clock import SYSTEM_CLOCK
@@ -91,10 +91,10 @@ def _ask_service(place: Place, source: str, target: str) -> None:
     path = move_requests.ask(fs, random.SystemRandom(), source, request)
     asked_ns = SYSTEM_CLOCK.monotonic_ns()
     while move_requests.is_waiting(fs, path):
-        is_late = SYSTEM_CLOCK.monotonic_ns() - asked_ns > _ANSWER_MS * 1_000_000
+        is_late = SYSTEM_CLOCK.monotonic_ns() - asked_ns > _TIMEOUT_MS * 1_000_000
         if is_late and move_requests.withdraw(fs, path):
             raise KafkaStorageError(f"the process that holds {source} does not answer")
-        sleep_ms(_LOOK_AGAIN_MS)
+        sleep_ms(_POLL_MS)
     if reason := move_requests.take_refusal(fs, path):
         raise KafkaStorageError(reason)
     name = log_directory_name(place.topic, place.partition)
@@ -102,8 +102,8 @@ def _ask_service(place: Place, source: str, target: str) -> None:
         if not any(_is_copy_of(other, name) for other in fs.list(target)):
             if fs.exists(os.path.join(target, name)):
                 return
-            raise KafkaStorageError(f"{name} was not moved; the log of the service says why")
-        sleep_ms(_LOOK_AGAIN_MS)
+            raise KafkaStorageError(f"{name} was not moved; see the log of the service")
+        sleep_ms(_POLL_MS)
 
 
 def _is_copy_of(other: str, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""``tidelog offsets``: print a partition's offsets, or the one that goes with a time."""
+"""``tidelog offsets``: print a partition's offsets, or its offset at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tidelog picture``: draw logs as text; as JSON, the facts that ``describe`` prints, too."""
+"""``tidelog picture``: draw logs as text; with ``--json``, the same facts as ``describe``."""
 
 from __future__ import annotations
 

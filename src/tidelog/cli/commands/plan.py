@@ -1,4 +1,4 @@
-"""``tidelog plan``: say what recovery, retention or compaction would do, by their own code."""
+"""``tidelog plan``: print what recovery, retention or compaction would do, by their own code."""
 
 from __future__ import annotations
 

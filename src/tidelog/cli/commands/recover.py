@@ -1,10 +1,9 @@
-"""``tidelog recover``: check what a crash may have left torn, and cut it; or only say so."""
+"""``tidelog recover``: check logs after a crash and truncate them, or plan it."""
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import (
@@ -43,8 +42,9 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Recover every chosen log; return 1 if one cannot be, or would lose something."""
+    """Recover every chosen log; return 1 if one cannot be loaded, or a plan finds damage."""
     from tidelog.cli.operations import open_to_act
+    from tidelog.cli.terminal import print_message
     from tidelog.env.overlay_files import OverlayFiles
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.plans.operations import recover_log
@@ -60,7 +60,7 @@ def run(args: Namespace) -> int:
             except TidelogError as error:
                 is_refused = True
                 name = f"{place.topic}-{place.partition}"
-                print(f"tidelog recover: {name} cannot be loaded: {error}", file=sys.stderr)
+                print_message("recover", f"{name} cannot be loaded: {error}")
             else:
                 logs.append(log)
     for log in logs:
@@ -124,7 +124,7 @@ def _print(log: RecoveredLog, fs: FileSystem, data_directory: str, *, is_plan: b
         elif change.size_after is None:
             print(f"  {name}: {would}deleted")
         elif change.size_before is None:
-            print(f"  {name}: {would}made, {change.size_after:,} bytes")
+            print(f"  {name}: {would}created, {change.size_after:,} bytes")
         else:
             sizes = f"{change.size_before:,} to {change.size_after:,} bytes"
             print(f"  {name}: {would}changed, {sizes}")

@@ -1,9 +1,8 @@
-"""``tidelog retain``: delete what retention allows to go, now; or say what would go."""
+"""``tidelog retain``: delete the segments that have outlived their retention, or plan it."""
 
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING
 
 from tidelog.cli.options import add_json, add_now, add_settings, add_topics, new_parser
@@ -28,12 +27,12 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Delete old segments of every chosen log and free their space."""
+    """Delete expired segments of every chosen log and free their space."""
     return apply_retention(args, is_plan=False)
 
 
 def apply_retention(args: Namespace, *, is_plan: bool) -> int:
-    """Do it, or say what would be done; the same code does both."""
+    """Apply retention; for a plan, run the same code over an overlay."""
     from tidelog.cli.operations import open_to_act, print_shrunk, shrunk_as_json
     from tidelog.env.overlay_files import OverlayFiles
     from tidelog.env.system_files import SYSTEM_FILES
@@ -55,10 +54,11 @@ def apply_retention(args: Namespace, *, is_plan: bool) -> int:
 
 
 def _check_settings_known(args: Namespace, acting: Acting, *, is_plan: bool) -> None:
-    """Refuse to retain topics whose policy nobody has given; a plan says what that means.
+    """Refuse topics whose cleanup policy is unknown; a plan prints a message instead.
 
-    A limit given with ``-o`` is an order to delete by it, also where the policy is unknown.
+    A limit given with ``-o`` is applied even where the policy is unknown.
     """
+    from tidelog.cli.terminal import print_message
     from tidelog.config.log_config import DELETION_SETTINGS
 
     manager = acting.manager
@@ -73,9 +73,9 @@ def _check_settings_known(args: Namespace, acting: Acting, *, is_plan: bool) -> 
                 log.update_config(log.config.deleting())
         return
     text = (
-        f"cleanup.policy of {', '.join(unknown)} is unknown: say with -o, or once and for all with"
-        f" tidelog alter, one of {', '.join(DELETION_SETTINGS)}"
+        f"cleanup.policy of {', '.join(unknown)} is unknown: give one of"
+        f" {', '.join(DELETION_SETTINGS)} with -o, or set it permanently with tidelog alter"
     )
     if not is_plan:
         raise InvalidArgument(text)
-    print(f"tidelog plan: {text}; until then nothing of it is deleted", file=sys.stderr)
+    print_message("plan", f"{text}; until then nothing is deleted")

@@ -1,4 +1,4 @@
-"""``tidelog verify``: check everything in partition directories; changes nothing."""
+"""``tidelog verify``: check everything in partition directories, read-only."""
 
 from __future__ import annotations
 
@@ -64,7 +64,10 @@ def run(args: Namespace) -> int:
 
 
 def _around(places: list[Place], directory: str, topics: Sequence[str]) -> list[Located]:
-    """Check what the data directory says of what was chosen: of everything, if nothing was."""
+    """Return findings about the data directory's own files, for the chosen partitions.
+
+    If the command line names no topic and no partition directory, all findings are returned.
+    """
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.verify.verify_directory import check_directory
     from tidelog.segment.filenames import TopicPartition
@@ -73,12 +76,12 @@ def _around(places: list[Place], directory: str, topics: Sequence[str]) -> list[
     is_whole = os.path.abspath(directory) == data_dir
     chosen = {TopicPartition(place.topic, place.partition) for place in places}
 
-    def is_asked_for(key: TopicPartition | None) -> bool:
+    def is_chosen(key: TopicPartition | None) -> bool:
         if key is None or key in chosen:
             return True
         return is_whole and (not topics or key.topic in topics)
 
-    return [each for each in check_directory(SYSTEM_FILES, data_dir) if is_asked_for(each.key)]
+    return [each for each in check_directory(SYSTEM_FILES, data_dir) if is_chosen(each.key)]
 
 
 def _verify(place: Place, *, is_compacted: bool) -> list[Finding]:
@@ -107,5 +110,8 @@ def _print(key: TopicPartition | None, finding: Finding, *, as_json: bool) -> No
         row = {"topic": topic, "partition": partition, **finding.as_json()}
         print(json.dumps(row))
         return
+    from tidelog.cli.terminal import printable
+
     where = finding.path if finding.byte is None else f"{finding.path} byte {finding.byte:,}"
-    print(f"{finding.severity}: {where}: {finding.what}\n  remedy: {finding.remedy}")
+    print(f"{finding.severity}: {printable(f'{where}: {finding.what}')}")
+    print(f"  remedy: {printable(finding.remedy)}")

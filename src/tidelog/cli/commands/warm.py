@@ -1,4 +1,4 @@
-"""``tidelog warm``: compile all kernels now, so that nothing waits for a compiler later."""
+"""``tidelog warm``: compile all kernels now, so that no later command waits for the compiler."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Compile what is not in the cache yet; print how long each part took, in seconds."""
+    """Compile the kernels that are not cached; print how many seconds each part took."""
     from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.kernels.runtime.gate import warm
 
@@ -31,5 +31,5 @@ def run(args: Namespace) -> int:
         total = sum(seconds for _, seconds in warmed)
         print(f"kernels ready in {total:.1f} s: {', '.join(name for name, _ in warmed)}")
     else:
-        print("numba is not usable here: everything works, in plain and slower Python")
+        print("numba is not usable here: everything works, but in plain Python and slower")
     return 0

@@ -27,7 +27,7 @@ from tidelog.datadir.partition_directories import (
     is_partition_directory,
     random_id,
 )
-from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.errors import CorruptFile, InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
     from random import Random
@@ -146,7 +146,7 @@ class LogDir:
         if known is not None and known.directory_id is not None:
             return known
         if known is not None and known.cluster_id is None and known.node_id is None:
-            raise KafkaStorageError(f"{path} names neither a cluster nor a node: it is damaged")
+            raise CorruptFile(f"{path} names neither a cluster nor a node: it is damaged")
         if known is None:
             cluster_id = None if like is None else like.cluster_id
             node_id = None if like is None else like.node_id

@@ -11,7 +11,7 @@ import json
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
-from tidelog.errors import InvalidArgument, TidelogError
+from tidelog.errors import InvalidArgument
 from tidelog.records.batch import INT32_MAX, INT64_MAX, NO_TIMESTAMP
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Encoding(StrEnum):
     HEX = "hex"
 
 
-class NotText(TidelogError):
+class NotText(InvalidArgument):
     """A key, value or header is no UTF-8; nothing of the record was printed."""
 
     def __init__(self, offset: int, part: str) -> None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def test_settings_are_changed_and_unset(cli: Cli) -> None:
-    """The answer names those that the topic has of its own."""
+    """The output lists the settings that the topic overrides."""
     cli.on("create", "t", "-o", "segment.ms=5")
     first = cli.on("alter", "t", "-o", "retention.ms=7")
     second = cli.on("alter", "t", "--unset", "segment.ms")
@@ -21,8 +21,8 @@ def test_settings_are_changed_and_unset(cli: Cli) -> None:
     assert (topic["config"], topic["revision"]) == ({"retention.ms": "7"}, 2)
 
 
-def test_nothing_to_change_is_a_mistake(cli: Cli) -> None:
-    """So are settings that are none, and such as are not set."""
+def test_nothing_to_change_is_wrong_usage(cli: Cli) -> None:
+    """So are unknown settings, and unsetting one that is not set."""
     cli.on("create", "t")
 
     assert cli.on("alter", "t").code == 2

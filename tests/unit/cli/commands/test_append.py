@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def records(cli: Cli, *words: object) -> list[dict[str, Any]]:
-    """Return what ``cat`` prints, in base64."""
+    """Return the records that ``cat`` prints, with bytes as base64."""
     rows: list[dict[str, Any]] = cli.on("cat", "t", "--encoding", "base64", *words).rows
     return rows
 
@@ -49,7 +49,7 @@ def raw_values(cli: Cli) -> list[bytes]:
 def test_each_line_is_a_value(
     topic: Cli, tmp_path: Path, source: str, given: bytes, values: list[bytes]
 ) -> None:
-    """Byte by byte, without its end; empty lines are empty values. From a file or stdin."""
+    """Its bytes without the line end; an empty line is an empty value. From a file or stdin."""
     words: list[object] = ["append", "t", "--format", "lines"]
     if source == "file":
         (tmp_path / "input").write_bytes(given)
@@ -67,19 +67,19 @@ def test_each_line_is_a_value(
 
 @pytest.mark.parametrize(("encoding", "text"), [("base64", "/wA="), ("hex", "ff00")])
 def test_a_line_may_be_encoded(topic: Cli, encoding: str, text: str) -> None:
-    """Then the value is what it stands for."""
+    """The value is the decoded bytes."""
     code = topic.on("append", "t", "--format", "lines", "--encoding", encoding, stdin=text).code
 
     assert (code, raw_values(topic)) == (0, [b"\xff\x00"])
 
 
-def test_a_line_that_is_not_so_encoded_is_bad_data(topic: Cli) -> None:
-    """Its number is told, and what came before it is appended."""
+def test_a_line_that_does_not_decode_is_wrong_usage(topic: Cli) -> None:
+    """The error names its number; the lines before it are appended."""
     outcome = topic.on(
         "append", "t", "--format", "lines", "--encoding", "hex", stdin="61\n\n62\nüü\n63\n"
     )
 
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert "tidelog append: line 4: " in outcome.err
     assert raw_values(topic) == [b"a", b"", b"b"]
 
@@ -88,7 +88,7 @@ def test_a_line_that_is_not_so_encoded_is_bad_data(topic: Cli) -> None:
 
 
 def test_each_line_is_a_record(topic: Cli) -> None:
-    """With key, value, headers and timestamp; lines without anything in them are passed over."""
+    """With key, value, headers and timestamp; blank lines are ignored."""
     lines = [
         {"key": "k", "value": "v", "headers": [["h", "ü"], ["n", None]], "timestamp": 5},
         {"value": None},
@@ -105,7 +105,7 @@ def test_each_line_is_a_record(topic: Cli) -> None:
 
 
 def test_what_cat_prints_can_be_appended_elsewhere(topic: Cli) -> None:
-    """After the members that an append does not take are left out; binary as base64."""
+    """Without the members that an append does not take; binary values as base64."""
     topic.on("append", "t", "--format", "lines", stdin=b"\xff\n\x00a\n")
     wanted = ("key", "value", "headers", "timestamp")
     lines = "".join(
@@ -130,19 +130,19 @@ def test_what_cat_prints_can_be_appended_elsewhere(topic: Cli) -> None:
     ],
 )
 def test_a_bad_line_stops_there(topic: Cli, line: str, why: str) -> None:
-    """Exit code 1, its number and the reason; the lines before it are appended, none after it."""
+    """Exit code 2, its number and the reason; the lines before it are appended, none after it."""
     outcome = topic.on(
         "append", "t", "--format", "json", stdin=f'{{"value":"a"}}\n{line}\n{{"value":"b"}}\n'
     )
 
-    assert outcome[:2] == (1, "1 record appended to t\n")
+    assert outcome[:2] == (2, "1 record appended to t\n")
     assert "tidelog append: line 2: " in outcome.err
     assert why in outcome.err
     assert raw_values(topic) == [b"a"]
 
 
-def test_a_bad_line_of_a_file_is_told_with_the_file(topic: Cli, tmp_path: Path) -> None:
-    """As compilers do."""
+def test_a_bad_line_of_a_file_is_reported_with_the_file(topic: Cli, tmp_path: Path) -> None:
+    """The file and the line, as compilers report them."""
     path = tmp_path / "input"
     path.write_text('{"value": 5}\n')
 
@@ -152,11 +152,11 @@ def test_a_bad_line_of_a_file_is_told_with_the_file(topic: Cli, tmp_path: Path) 
 
 
 def test_a_record_the_topic_refuses_is_a_bad_line(cli: Cli) -> None:
-    """As one without a key for a compacted topic."""
+    """Such as one without a key, for a compacted topic."""
     cli.on("create", "t", "-o", "cleanup.policy=compact")
     outcome = cli.on("append", "t", stdin='{"key":"k"}\n{"value":"a"}\n')
 
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert "line 2: a record has no key, and the topic is compacted" in outcome.err
     assert len(records(cli)) == 1
 
@@ -177,32 +177,32 @@ def test_a_record_the_topic_refuses_is_a_bad_line(cli: Cli) -> None:
     ],
 )
 def test_the_first_line_decides(topic: Cli, given: str, values: list[str | None]) -> None:
-    """Records if it has members of a record and no others, text else."""
+    """JSON records if it has members of a record and no others, else text."""
     assert topic.on("append", "t", stdin=given).code == 0
     assert values == topic.values()
 
 
 def test_a_first_line_like_a_record_must_be_one(topic: Cli) -> None:
-    """A slip in it is an error and not silently text."""
+    """A mistake in it is an error; the line is not silently taken as text."""
     outcome = topic.on("append", "t", stdin='{"value": 5}\n')
 
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert topic.values() == []
 
 
 # Where to
 
 
-def test_an_unknown_topic_is_not_made(topic: Cli) -> None:
-    """The error says how to make it."""
+def test_an_unknown_topic_is_not_created(topic: Cli) -> None:
+    """The error gives the command that creates it."""
     outcome = topic.on("append", "u", stdin="a\n")
 
     assert outcome[:2] == (2, "")
-    assert f"make it with: tidelog create u -d {topic.data}" in outcome.err
+    assert f"create it with: tidelog create u -d {topic.data}" in outcome.err
 
 
-def test_an_unknown_directory_is_not_made(cli: Cli) -> None:
-    """Neither for a slip in its name."""
+def test_an_unknown_directory_is_not_created(cli: Cli) -> None:
+    """A mistyped name must not create a directory."""
     outcome = cli.on("append", "t", stdin="a\n")
 
     assert outcome[:2] == (2, "")
@@ -211,7 +211,7 @@ def test_an_unknown_directory_is_not_made(cli: Cli) -> None:
 
 
 def test_one_partition_can_be_chosen(cli: Cli) -> None:
-    """It goes before keys, and before what records say."""
+    """``--partition`` overrides keys and the partitions that records name."""
     cli.on("create", "t", "-p", 3)
     given = '{"key":"a"}\n{"partition":0}\n{}\n'
     outcome = cli.on("append", "t", "--partition", 2, stdin=given)
@@ -245,7 +245,7 @@ def test_keys_are_spread_as_kafkas_producers_do(cli: Cli) -> None:
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_batches_are_compressed_as_asked(topic: Cli, codec: str) -> None:
-    """And one batch holds many lines."""
+    """One batch holds many lines, compressed with the codec."""
     topic.on("append", "t", "--compression", codec, stdin="the same\n" * 50)
 
     rows = topic("dump", topic.log_file()).rows
@@ -254,7 +254,7 @@ def test_batches_are_compressed_as_asked(topic: Cli, codec: str) -> None:
 
 
 def test_settings_hold_for_one_run_and_go_before_the_topics(cli: Cli) -> None:
-    """``-o`` wins over the topic's own setting, and the next run does not know of it."""
+    """``-o`` overrides the topic's own setting; it is not stored."""
     cli.on("create", "t", "-o", "compression.type=gzip")
     cli.on("append", "t", "-o", "compression.type=zstd", stdin="a\n")
     cli.on("append", "t", stdin="b\n")
@@ -264,7 +264,7 @@ def test_settings_hold_for_one_run_and_go_before_the_topics(cli: Cli) -> None:
 
 
 def test_a_bad_setting_is_wrong_usage(topic: Cli) -> None:
-    """And nothing is appended."""
+    """Nothing is appended."""
     outcome = topic.on("append", "t", "-o", "retention.years=1", stdin="a\n")
 
     assert outcome[:2] == (2, "")
@@ -291,7 +291,7 @@ def test_what_is_appended_is_durable_and_clean(topic: Cli) -> None:
 
 
 def test_records_of_a_slow_pipe_are_soon_seen(topic: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are durable and below the high watermark while the next line is waited for."""
+    """They are durable and below the high watermark while the command waits for the next line."""
     import os
     import sys
 
@@ -305,10 +305,10 @@ def test_records_of_a_slow_pipe_are_soon_seen(topic: Cli, monkeypatch: pytest.Mo
     from tidelog.cli import lingering_lines as lines
 
     class Watched(lines.LingeringLines):
-        """Settles at once, then looks."""
+        """Flushes at once, then looks."""
 
-        def __init__(self, stream: Any, settle: Any, clock: Any) -> None:
-            super().__init__(stream, lambda: (settle(), look()), clock, linger_ms=0)
+        def __init__(self, stream: Any, flush: Any, clock: Any) -> None:
+            super().__init__(stream, lambda: (flush(), look()), clock, linger_ms=0)
 
     monkeypatch.setattr(lines, "LingeringLines", Watched)
     os.write(writing, b"a\n")
@@ -321,8 +321,8 @@ def test_records_of_a_slow_pipe_are_soon_seen(topic: Cli, monkeypatch: pytest.Mo
     assert (code, seen) == (0, ["t", "0", "1"])
 
 
-def test_a_killed_append_is_seen_in_no_partition_beyond_what_was_settled(cli: Cli) -> None:
-    """Also in one that had no records before: its high watermark is written down first."""
+def test_a_killed_append_is_seen_in_no_partition_beyond_what_was_flushed(cli: Cli) -> None:
+    """Even in one that had no records before: its high watermark is checkpointed first."""
     cli.on("create", "t", "-p", 3)
     cli.on("append", "t", "-p", 1, stdin="a\n")
     cli.on("append", "t", stdin="b\n")

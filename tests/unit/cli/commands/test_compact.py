@@ -25,8 +25,8 @@ def dirty(cli: Cli) -> Cli:
     return cli
 
 
-def test_a_plan_says_what_would_go_and_keeps_it(dirty: Cli) -> None:
-    """Ratios, what holds the log, and the records by cause are told; nothing is written."""
+def test_a_plan_prints_what_would_be_dropped_and_keeps_it(dirty: Cli) -> None:
+    """It has the ratios, what limits cleaning, and the records by cause; nothing is written."""
     before = sorted(path.name for path in (dirty.data / "t-0").iterdir())
 
     outcome = dirty.on("plan", "compaction", "--json")
@@ -42,8 +42,8 @@ def test_a_plan_says_what_would_go_and_keeps_it(dirty: Cli) -> None:
     assert not (dirty.data / FILE_NAME).exists()
 
 
-def test_compaction_does_what_its_plan_says(dirty: Cli) -> None:
-    """The same records go, the checkpoint is written, and replaced files are gone."""
+def test_compaction_does_what_its_plan_printed(dirty: Cli) -> None:
+    """The same records are dropped, the checkpoint is written, replaced files are deleted."""
     plan = dirty.on("plan", "compaction", "--now", 10**13, "--json").rows[0]
 
     done = dirty.on("compact", "--now", 10**13, "--json").rows[0]
@@ -54,8 +54,8 @@ def test_compaction_does_what_its_plan_says(dirty: Cli) -> None:
     assert list((dirty.data / "t-0").glob("*.deleted")) == []
 
 
-def test_a_tombstone_goes_when_its_time_has_passed(dirty: Cli) -> None:
-    """--now says what time it is: the horizon is set by it, and has passed by it."""
+def test_a_tombstone_is_dropped_when_its_time_has_passed(dirty: Cli) -> None:
+    """By the time that ``--now`` gives: it sets the delete horizon, and later passes it."""
     dirty.on("compact", "--now", 10**13)
     line = json.dumps({"key": "a", "value": "3"})
     dirty.on("append", "t", "--format", "json", stdin=line + "\n")
@@ -67,7 +67,7 @@ def test_a_tombstone_goes_when_its_time_has_passed(dirty: Cli) -> None:
 
 
 def test_a_topic_that_is_not_compacted_is_left_alone(cli: Cli) -> None:
-    """Without compact in its policy nothing is done, and that is said."""
+    """Without compact in its policy nothing is done; the output explains why."""
     cli.on("create", "t")
     cli.append("a")
 
@@ -78,7 +78,7 @@ def test_a_topic_that_is_not_compacted_is_left_alone(cli: Cli) -> None:
 
 
 def test_status_shows_ratio_limit_and_failures(dirty: Cli) -> None:
-    """A log whose cleaning failed in a service shows its error, and the exit code tells."""
+    """A log whose cleaning failed in a service is shown with its error; exit code 1."""
     well = dirty.on("cleaner", "status")
     failure = {"topic": "t", "partition": 0, "error": "CorruptMessage: bad", "times": 3}
     failure |= {"first_ms": 1, "last_ms": 2, "retry_ms": 3}
@@ -93,7 +93,7 @@ def test_status_shows_ratio_limit_and_failures(dirty: Cli) -> None:
 
 
 def test_a_cleaning_by_hand_ends_a_failure(dirty: Cli) -> None:
-    """What a service could not clean and a command could is well again; other failures stay."""
+    """A log that a service could not clean and a command could is no longer listed as failed."""
     times = {"error": "CorruptMessage: bad", "times": 3, "first_ms": 1, "last_ms": 2, "retry_ms": 3}
     failures = [{"topic": topic, "partition": 0, **times} for topic in ("t", "u")]
     (dirty.data / FILE_NAME).write_text(json.dumps(failures), "utf-8")

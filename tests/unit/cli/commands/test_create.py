@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     Cli = Any
 
 
-def test_a_topic_is_made_with_its_directory(cli: Cli) -> None:
-    """And its name, partitions and id are printed."""
+def test_a_topic_is_created_with_its_directory(cli: Cli) -> None:
+    """Its name, number of partitions and id are printed."""
     import tidelog
     from tidelog.codec.metadata_files import format_uuid
 
@@ -24,7 +24,7 @@ def test_a_topic_is_made_with_its_directory(cli: Cli) -> None:
 
 
 def test_one_partition_is_one(cli: Cli) -> None:
-    """In the words as well."""
+    """The noun is in the singular."""
     assert cli.on("create", "t").out.startswith("t: 1 partition, id ")
 
 
@@ -40,15 +40,15 @@ def test_one_partition_is_one(cli: Cli) -> None:
     ],
 )
 def test_a_refused_topic_is_wrong_usage(topic: Cli, words: list[str], why: str) -> None:
-    """With the reason; all bad settings are named."""
+    """The error has the reason; it names all bad settings."""
     outcome = topic.on("create", *words)
 
     assert outcome[:2] == (2, "")
     assert why in outcome.err
 
 
-def test_a_partitions_directory_is_no_place_for_topics(topic: Cli) -> None:
-    """Nothing is put into it."""
+def test_a_topic_cannot_be_created_in_a_partition_directory(topic: Cli) -> None:
+    """Nothing is written to it."""
     before = sorted(path.name for path in (topic.data / "t-0").iterdir())
 
     outcome = topic("create", "u", "-d", topic.data / "t-0")
@@ -59,7 +59,7 @@ def test_a_partitions_directory_is_no_place_for_topics(topic: Cli) -> None:
 
 
 def test_names_that_only_differ_in_dots_are_refused(cli: Cli) -> None:
-    """As Kafka refuses them: their metrics would have the same name."""
+    """As in Kafka: their metrics would have the same name."""
     cli.on("create", "a.b")
 
     outcome = cli.on("create", "a_b")

@@ -1,4 +1,4 @@
-"""``tidelog delete`` and what is left afterwards."""
+"""``tidelog delete``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def test_a_deleted_topic_leaves_nothing_when_the_command_ends(cli: Cli) -> None:
-    """Not even for the delay that running services keep."""
+    """Without the delay that a running service waits before it deletes files."""
     cli.on("create", "t", "-p", "2")
     cli.append("a")
     answer = cli.on("delete", "t")
@@ -19,8 +19,8 @@ def test_a_deleted_topic_leaves_nothing_when_the_command_ends(cli: Cli) -> None:
     assert cli.on("describe", "t").code == 2
 
 
-def test_a_topic_that_is_not_there_stops_the_command_before_it_deletes(cli: Cli) -> None:
-    """All or none, as far as names go."""
+def test_a_missing_topic_stops_the_command_before_it_deletes(cli: Cli) -> None:
+    """All names are checked before the first topic is deleted."""
     cli.on("create", "t")
 
     assert cli.on("delete", "t", "u").code == 2
@@ -28,7 +28,7 @@ def test_a_topic_that_is_not_there_stops_the_command_before_it_deletes(cli: Cli)
 
 
 def test_a_new_topic_of_the_name_is_empty(cli: Cli) -> None:
-    """Offsets begin at 0 again."""
+    """Its offsets start at 0."""
     cli.on("create", "t")
     cli.append("a", "b")
     cli.on("delete", "t")
@@ -38,17 +38,17 @@ def test_a_new_topic_of_the_name_is_empty(cli: Cli) -> None:
     assert [row["offset"] for row in cli.on("cat", "t").rows] == [0]
 
 
-def test_a_dry_run_says_what_would_go_and_keeps_it(cli: Cli) -> None:
-    """Also beside a writer, and also when a name is wrong."""
+def test_a_dry_run_prints_what_would_be_deleted_and_keeps_it(cli: Cli) -> None:
+    """Even while another process is writing, and when a name is wrong."""
     from tidelog.embedded.doors import open_briefly
 
     cli.on("create", "t", "-p", "2")
     cli.append("a")
     with open_briefly(cli.data):
         before = sorted(cli.data.rglob("*"))
-        told = cli.on("delete", "t", "--dry-run")
+        printed = cli.on("delete", "t", "--dry-run")
         assert cli.on("delete", "u", "--dry-run").code == 2
         assert sorted(cli.data.rglob("*")) == before
 
-    assert told[:2] == (0, "t: 2 partitions, 69 bytes would be deleted\n")
+    assert printed[:2] == (0, "t: 2 partitions, 69 bytes would be deleted\n")
     assert cli.values() == ["a"]

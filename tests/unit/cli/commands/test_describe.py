@@ -39,15 +39,15 @@ def title(cli: Cli) -> str:
 
 
 def test_a_topic_is_a_picture_and_a_table(topic: Cli) -> None:
-    """Exactly so, where there is no terminal: 80 columns."""
+    """Of 80 columns where there is no terminal."""
     topic.append("a", "b")
 
     assert topic.on("describe") == (0, f"{title(topic)}\n\n{PICTURE}{TABLE}", "")
     assert topic.on("picture") == (0, PICTURE, "")
 
 
-def test_a_topics_id_and_settings_are_told_once(cli: Cli) -> None:
-    """Before its first partition; with one partition's directory, too."""
+def test_a_topics_id_and_settings_are_printed_once(cli: Cli) -> None:
+    """Before its first partition; also for a single partition's directory."""
     cli.on("create", "t", "-p", 2, "-o", "retention.ms=5", "-o", "cleanup.policy=compact")
 
     lines = cli.on("describe").out.splitlines()
@@ -58,20 +58,22 @@ def test_a_topics_id_and_settings_are_told_once(cli: Cli) -> None:
     assert settings in cli("describe", "-d", cli.data / "t-1").out
 
 
-def test_a_catalogue_that_does_not_read_is_told(topic: Cli) -> None:
-    """The logs are shown all the same."""
+def test_an_unreadable_catalogue_is_reported(topic: Cli) -> None:
+    """The logs are shown nevertheless."""
     topic.append("a", "b")
     (topic.data / "tidelog.topics.json").write_text("{")
 
     outcome = topic.on("describe")
 
-    unknown = "  cleanup.policy, retention.ms, retention.bytes unknown: nothing is deleted by them"
+    unknown = (
+        "  cleanup.policy, retention.ms, retention.bytes unknown, so nothing is deleted by them"
+    )
     assert outcome[:2] == (0, f"{title(topic)}\n{unknown}\n\n{PICTURE}{TABLE}")
-    assert outcome.err.startswith(f"tidelog describe: {topic.data}/tidelog.topics.json does not ")
+    assert outcome.err.startswith(f"tidelog describe: {topic.data}/tidelog.topics.json ")
 
 
-def test_topics_stand_apart(topic: Cli) -> None:
-    """In order, with a line between; or only those that are named."""
+def test_topics_are_separated_by_a_blank_line(topic: Cli) -> None:
+    """In order; or only those that are named."""
     topic.append("a", "b")
     topic.on("create", "u")
 
@@ -82,7 +84,7 @@ def test_topics_stand_apart(topic: Cli) -> None:
 
 
 def test_the_width_can_be_chosen(topic: Cli) -> None:
-    """For the picture."""
+    """In columns, for the picture."""
     topic.append("a")
 
     lines = topic.on("picture", "--width", 60).out.splitlines()
@@ -92,7 +94,7 @@ def test_the_width_can_be_chosen(topic: Cli) -> None:
 
 @pytest.mark.parametrize("command", ["describe", "picture"])
 def test_json_is_a_line_a_partition(topic: Cli, command: str) -> None:
-    """With the facts under camel-case names, the same for both commands."""
+    """Its members are in camel case and the same for both commands."""
     topic.append("a", "b")
     topic.on("create", "u", "-o", "retention.ms=5")
 
@@ -106,8 +108,8 @@ def test_json_is_a_line_a_partition(topic: Cli, command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["describe", "picture"])
-def test_damage_is_bad_data(topic: Cli, command: str) -> None:
-    """It is told with the log, all logs are shown, and the exit code is 1."""
+def test_damage_is_reported_with_the_log(topic: Cli, command: str) -> None:
+    """All logs are shown, and the exit code is 1."""
     topic.append("a")
     topic.on("create", "u")
     (topic.data / "replication-offset-checkpoint").write_text("0\n1\nt 0 9\n")
@@ -121,7 +123,7 @@ def test_damage_is_bad_data(topic: Cli, command: str) -> None:
 
 @pytest.mark.parametrize("command", ["describe", "picture"])
 def test_what_is_not_there_is_wrong_usage(topic: Cli, command: str) -> None:
-    """The error says what is there."""
+    """The error names the missing topics."""
     outcome = topic.on(command, "t", "x", "y")
 
     assert outcome[:2] == (2, "")
@@ -129,7 +131,7 @@ def test_what_is_not_there_is_wrong_usage(topic: Cli, command: str) -> None:
 
 
 def test_an_empty_directory_is_wrong_usage(cli: Cli) -> None:
-    """The error says what partitions look like."""
+    """The error explains how partition directories are named."""
     cli.data.mkdir()
 
     outcome = cli.on("describe")

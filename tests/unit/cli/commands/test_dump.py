@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def test_a_log_is_a_line_a_batch(topic: Cli) -> None:
-    """And, with ``--records``, a line a record."""
+    """With ``--records`` there is also a line for each record."""
     topic.append("a", "b")
     topic.append("c")
 
@@ -23,7 +23,7 @@ def test_a_log_is_a_line_a_batch(topic: Cli) -> None:
 
 
 def test_a_range_of_offsets_can_be_chosen(topic: Cli) -> None:
-    """Batches that hold one of them."""
+    """The batches that contain at least one of them are printed."""
     for value in "abc":
         topic.append(value)
 
@@ -33,7 +33,7 @@ def test_a_range_of_offsets_can_be_chosen(topic: Cli) -> None:
 
 
 def test_of_a_batch_at_the_edge_only_the_records_in_the_range_are_printed(topic: Cli) -> None:
-    """The batch's own line stands there whole."""
+    """The line of the batch itself is printed unchanged."""
     topic.append(*"abcd")
 
     rows = topic("dump", topic.log_file(), "--records", "--from", 1, "--to", 3).rows
@@ -42,7 +42,7 @@ def test_of_a_batch_at_the_edge_only_the_records_in_the_range_are_printed(topic:
 
 
 def test_a_range_is_found_by_the_index(cli: Cli) -> None:
-    """What lies before it is not read: damage there does not matter."""
+    """Bytes before it are not read: damage there has no effect."""
     cli.on("create", "t", "-o", "index.interval.bytes=1", "-o", "max.message.bytes=100")
     cli.append(*"abcd")
     path = cli.log_file()
@@ -56,17 +56,17 @@ def test_a_range_is_found_by_the_index(cli: Cli) -> None:
 
 @pytest.mark.parametrize("words", [["--records"], ["--from", 0], ["--to", 5]])
 def test_a_range_of_a_file_without_records_is_wrong_usage(topic: Cli, words: list[object]) -> None:
-    """It is not passed over in silence."""
+    """The options are refused rather than ignored."""
     topic.append("a")
 
     outcome = topic("dump", topic.data / "t-0" / "leader-epoch-checkpoint", *words)
 
     assert outcome[:2] == (2, "")
-    assert "holds no records" in outcome.err
+    assert "has no records" in outcome.err
 
 
 def test_the_catalogue_is_a_line_a_topic(cli: Cli) -> None:
-    """With id, settings and where each partition lies; deleted topics by their ids."""
+    """With id, settings and the directory of each partition; deleted topics by their ids."""
     from tidelog.datadir.catalogue import CATALOGUE_FILE
 
     cli.on("create", "b", "-p", 2, "-o", "retention.ms=5")
@@ -90,7 +90,7 @@ def test_the_catalogue_is_a_line_a_topic(cli: Cli) -> None:
     ],
 )
 def test_any_file_is_shown(topic: Cli, name: str, expected: list[object]) -> None:
-    """A line an entry."""
+    """One line for each entry."""
     topic.append("a")
 
     outcome = topic("dump", topic.data / name)
@@ -99,8 +99,8 @@ def test_any_file_is_shown(topic: Cli, name: str, expected: list[object]) -> Non
 
 
 @pytest.mark.parametrize("how", ["flipped", "torn", "zeros"])
-def test_damage_is_bad_data(topic: Cli, how: str) -> None:
-    """Exit code 1, after everything that can be shown."""
+def test_damage_gives_exit_code_1(topic: Cli, how: str) -> None:
+    """After every batch that can be read."""
     topic.append("a")
     path = topic.log_file()
     data = path.read_bytes()
@@ -118,8 +118,8 @@ def test_damage_is_bad_data(topic: Cli, how: str) -> None:
     assert (outcome.rows[0]["valid"], outcome.err == "") == ((how != "flipped"), how == "flipped")
 
 
-def test_a_batch_that_does_not_decode_is_bad_data(topic: Cli) -> None:
-    """Its header is shown, with the reason."""
+def test_a_batch_that_does_not_decode_gives_exit_code_1(topic: Cli) -> None:
+    """Its header is printed, with the reason."""
     from tidelog.records.batch import BATCH_HEADER
     from tidelog.records.builder import pack_batch
 
@@ -132,8 +132,8 @@ def test_a_batch_that_does_not_decode_is_bad_data(topic: Cli) -> None:
     assert (outcome.code, "error" in outcome.rows[0]) == (1, True)
 
 
-def test_a_file_that_is_none_of_a_log_is_wrong_usage(cli: Cli, tmp_path: Any) -> None:
-    """The error lists what can be shown."""
+def test_a_file_of_another_kind_is_wrong_usage(cli: Cli, tmp_path: Any) -> None:
+    """The error lists the files that can be printed."""
     (tmp_path / "notes.txt").write_text("hello")
 
     outcome = cli("dump", tmp_path / "notes.txt")
@@ -142,8 +142,8 @@ def test_a_file_that_is_none_of_a_log_is_wrong_usage(cli: Cli, tmp_path: Any) ->
     assert ".timeindex" in outcome.err
 
 
-def test_a_checkpoint_that_does_not_read_is_bad_data(cli: Cli, tmp_path: Any) -> None:
-    """It is the right file with wrong content."""
+def test_a_malformed_checkpoint_gives_exit_code_1(cli: Cli, tmp_path: Any) -> None:
+    """The file is the right one; its content is damaged."""
     (tmp_path / "replication-offset-checkpoint").write_text("0\n1\nt zero 5\n")
 
     assert cli("dump", tmp_path / "replication-offset-checkpoint").code == 1
@@ -156,6 +156,6 @@ def test_text_is_refused_or_encoded_as_by_cat(topic: Cli) -> None:
     refused = topic("dump", topic.log_file(), "--records")
     encoded = topic("dump", topic.log_file(), "--records", "--encoding", "hex")
 
-    assert (refused.code, encoded.code) == (1, 0)
+    assert (refused.code, encoded.code) == (2, 0)
     assert "offset 0" in refused.err
     assert encoded.rows[1]["value"] == "ff"

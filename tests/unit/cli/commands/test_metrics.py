@@ -1,4 +1,4 @@
-"""``tidelog metrics``: of a running service, or of files that lie still."""
+"""``tidelog metrics``: of a running service, or from the files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from conftest import Cli
 
 
-def test_logs_that_lie_still_have_their_gauges(cli: Cli) -> None:
-    """Nothing is locked and nothing changed for them."""
+def test_gauges_are_read_from_the_files_without_a_service(cli: Cli) -> None:
+    """Nothing is locked or changed."""
     cli.on("create", "t")
     cli.append("a", "b")
     answer = cli.on("metrics")
@@ -21,7 +21,7 @@ def test_logs_that_lie_still_have_their_gauges(cli: Cli) -> None:
 
 
 def test_json_has_names_tags_and_values(cli: Cli) -> None:
-    """One line a number; a whole one has no point."""
+    """One line for each number; a whole one has no decimal point."""
     cli.on("create", "t")
     cli.append("a")
     answer = cli.on("metrics", "--json")
@@ -35,8 +35,8 @@ def test_json_has_names_tags_and_values(cli: Cli) -> None:
     assert ".0}" not in answer.out
 
 
-def test_a_running_service_tells_more(cli: Cli) -> None:
-    """What it last wrote is printed, and is gone when it has stopped."""
+def test_metrics_of_a_running_service_are_printed(cli: Cli) -> None:
+    """Those it wrote last; after it has stopped they are no longer printed."""
     with tidelog.open(cli.data) as logs:
         logs.create_topic("t")
         logs.append("t", b"a")

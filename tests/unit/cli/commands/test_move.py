@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def test_all_partitions_of_a_topic_move(cli: Cli) -> None:
-    """With all records; the space that they took is free when the command ends."""
+    """With all records; their space in the source is free when the command ends."""
     target = cli.data.parent / "target"
     cli.on("create", "t", "-p", "2")
     cli.append("a", "b", "c")
@@ -25,7 +25,7 @@ def test_all_partitions_of_a_topic_move(cli: Cli) -> None:
 
 
 def test_a_service_is_asked_to_move(cli: Cli) -> None:
-    """It has the directories locked, and goes on serving the partition."""
+    """It holds the locks, and serves the partition during the move."""
     target = cli.data.parent / "target"
     with tidelog.open(cli.data, target) as logs:
         home_id = logs.manager.directory_id(str(cli.data))
@@ -43,8 +43,8 @@ def test_a_service_is_asked_to_move(cli: Cli) -> None:
     assert values == [b"a", b"b"]
 
 
-def test_a_service_says_why_it_does_not_move(cli: Cli) -> None:
-    """As for a directory that is none of its own; the request is gone."""
+def test_a_service_reports_why_it_does_not_move(cli: Cli) -> None:
+    """Such as for a directory that is not in its log.dirs; the request is deleted."""
     with tidelog.open(cli.data) as logs:
         logs.create_topic("t")
         answer = cli.on("move", "t", "--to", cli.data.parent / "elsewhere")
@@ -54,8 +54,8 @@ def test_a_service_says_why_it_does_not_move(cli: Cli) -> None:
     assert not list(cli.data.glob("tidelog.*.move*"))
 
 
-def test_a_topic_that_is_not_there_is_told(cli: Cli) -> None:
-    """Nothing is made in the target."""
+def test_a_missing_topic_is_wrong_usage(cli: Cli) -> None:
+    """Nothing is created in the target."""
     cli.on("create", "t")
 
     assert cli.on("move", "other", "--to", cli.data.parent / "target").code == 2

@@ -18,8 +18,8 @@ def timed(topic: Cli) -> Cli:
     return topic
 
 
-def test_without_a_time_all_four_offsets_are_told(timed: Cli) -> None:
-    """A line a partition, in JSON."""
+def test_without_a_time_all_four_offsets_are_printed(timed: Cli) -> None:
+    """One line of JSON for each partition."""
     assert timed.on("offsets", "t").rows == [
         {
             "topic": "t",
@@ -45,14 +45,14 @@ def test_without_a_time_all_four_offsets_are_told(timed: Cli) -> None:
 def test_a_time_gives_one_offset(
     timed: Cli, at: str, offset: int | None, timestamp: int | None
 ) -> None:
-    """The first record at or behind the time; nulls where there is none."""
+    """That of the first record at or after the time; nulls if there is none."""
     row = timed.on("offsets", "t", "--at", at).rows[0]
 
     assert (row["offset"], row["timestamp"]) == (offset, timestamp)
 
 
-def test_what_readers_do_not_see_is_no_answer(timed: Cli) -> None:
-    """An offset at or above the high watermark counts only with --up-to logEnd."""
+def test_offsets_that_readers_do_not_see_are_not_found(timed: Cli) -> None:
+    """An offset at or above the high watermark is found only with ``--up-to logEnd``."""
     (timed.data / "replication-offset-checkpoint").write_text("0\n1\nt 0 1\n")
 
     hidden = timed.on("offsets", "t", "--at", "max-timestamp").rows[0]
@@ -61,13 +61,13 @@ def test_what_readers_do_not_see_is_no_answer(timed: Cli) -> None:
     assert (hidden["offset"], shown["offset"]) == (None, 1)
 
 
-def test_a_word_that_is_no_time_is_refused(timed: Cli) -> None:
-    """Wrong usage has its exit code."""
+def test_an_invalid_time_is_refused(timed: Cli) -> None:
+    """The usage is wrong: exit code 2."""
     assert timed.on("offsets", "t", "--at", "yesterday").code == 2
 
 
-def test_damage_at_the_end_is_told(timed: Cli) -> None:
-    """Offsets below the high watermark that are gone make exit code 1."""
+def test_damage_at_the_end_is_reported(timed: Cli) -> None:
+    """Offsets missing below the high watermark give exit code 1."""
     log = timed.log_file()
     log.write_bytes(b"")
 

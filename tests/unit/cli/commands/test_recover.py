@@ -34,8 +34,8 @@ PLANS = (["recover", "--dry-run"], ["plan", "recovery"])
 
 
 @pytest.mark.parametrize("words", PLANS)
-def test_a_plan_says_what_would_go_and_changes_nothing(torn: Cli, words: list[str]) -> None:
-    """The place of the cut, the records behind it, and the files, by byte; exit code 1."""
+def test_a_plan_prints_what_would_be_cut_and_changes_nothing(torn: Cli, words: list[str]) -> None:
+    """The byte of the cut, the records after it, and the files that change; exit code 1."""
     before = everything(torn.data)
 
     code, rows = torn.on(*words, "--full", "--json").code, torn.on(*words, "--full", "--json").rows
@@ -51,8 +51,8 @@ def test_a_plan_says_what_would_go_and_changes_nothing(torn: Cli, words: list[st
     assert cut in rows[0]["files"]
 
 
-def test_recovery_does_what_its_plan_says(torn: Cli) -> None:
-    """The same losses are told, and then the log is cut there."""
+def test_recovery_does_what_its_plan_printed(torn: Cli) -> None:
+    """The same losses are printed, and the log is cut there."""
     plan = torn.on("recover", "--dry-run", "--full", "--json").rows
     done = torn.on("recover", "--full", "--json")
 
@@ -62,7 +62,7 @@ def test_recovery_does_what_its_plan_says(torn: Cli) -> None:
 
 
 def test_after_a_clean_shutdown_only_full_checks(torn: Cli) -> None:
-    """Where the mark says that all was written in order nothing is looked at, as in Kafka."""
+    """A log that was closed cleanly is not checked otherwise, as in Kafka."""
     (torn.data / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
 
     assert torn.on("recover", "--dry-run").code == 0
@@ -70,7 +70,7 @@ def test_after_a_clean_shutdown_only_full_checks(torn: Cli) -> None:
 
 
 def test_a_plan_can_be_read(torn: Cli) -> None:
-    """Without --json the plan is text, a line a loss and a file."""
+    """Without ``--json`` the plan is text, one line for each loss and each file."""
     lines = torn.on("plan", "recovery", "--full").out.splitlines()
 
     assert lines[0].startswith("t-0: [0, 1), ")
@@ -80,7 +80,7 @@ def test_a_plan_can_be_read(torn: Cli) -> None:
 
 
 def test_a_log_that_does_not_load_stops_no_other(topic: Cli) -> None:
-    """One that is refused is named, the rest is recovered; exit code 1."""
+    """The error names it, the others are recovered; exit code 1."""
     assert topic.on("create", "u").code == 0
     (topic.data / "u-0" / "partition.metadata").write_bytes(b"nonsense")
 

@@ -28,7 +28,7 @@ def segments(cli: Cli) -> list[int]:
 
 
 def test_a_plan_names_the_segments_and_the_reason_and_keeps_them(rolled: Cli) -> None:
-    """What retention would delete is told, and nothing is."""
+    """The segments that retention would delete are printed; none is deleted."""
     outcome = rolled.on("plan", "retention", "--json")
 
     assert outcome.code == 0
@@ -38,8 +38,8 @@ def test_a_plan_names_the_segments_and_the_reason_and_keeps_them(rolled: Cli) ->
     assert segments(rolled) == [0, 1, 2, 3]
 
 
-def test_retention_does_what_its_plan_says_and_frees_the_disk(rolled: Cli) -> None:
-    """The same segments go, files and all, when the command ends."""
+def test_retention_does_what_its_plan_printed_and_frees_the_disk(rolled: Cli) -> None:
+    """The same segments are deleted, and their files by the end of the command."""
     plan = rolled.on("plan", "retention", "--json").rows
     done = rolled.on("retain", "--json").rows
 
@@ -49,8 +49,8 @@ def test_retention_does_what_its_plan_says_and_frees_the_disk(rolled: Cli) -> No
     assert rolled.values() == ["c", "d"]
 
 
-def test_now_is_what_the_user_says(rolled: Cli) -> None:
-    """Age counts from --now; a setting of -o goes before the topic's."""
+def test_the_time_can_be_given(rolled: Cli) -> None:
+    """Age counts to ``--now``; a setting of ``-o`` overrides the topic's."""
     later = ("--now", 10**15, "-o", "retention.ms=1000", "--json")
 
     rows = rolled.on("plan", "retention", *later).rows
@@ -59,19 +59,19 @@ def test_now_is_what_the_user_says(rolled: Cli) -> None:
 
 
 def test_settings_that_are_not_known_delete_nothing(rolled: Cli) -> None:
-    """A log that Kafka wrote may have settings that no file tells: they must be given."""
+    """A log that Kafka wrote has settings that are in no file: they must be given."""
     (rolled.data / "tidelog.topics.json").unlink()
 
     refused = rolled.on("retain")
-    told = rolled.on("retain", "-o", "retention.bytes=-1", "-o", "retention.ms=-1")
+    given = rolled.on("retain", "-o", "retention.bytes=-1", "-o", "retention.ms=-1")
 
-    assert (refused.code, told.code) == (2, 0)
+    assert (refused.code, given.code) == (2, 0)
     assert "retention.ms" in refused.err
     assert segments(rolled) == [0, 1, 2, 3]
 
 
 def test_deleted_records_free_the_segments_below(rolled: Cli) -> None:
-    """The log starts at the offset, whole segments below it are gone, and readers see the rest."""
+    """The log starts at the offset; segments wholly below it are deleted; readers see the rest."""
     outcome = rolled.on("delete-records", "t", "--before", 2, "--json")
 
     assert outcome.code == 0
@@ -81,14 +81,14 @@ def test_deleted_records_free_the_segments_below(rolled: Cli) -> None:
 
 
 def test_minus_one_deletes_all_records(rolled: Cli) -> None:
-    """-1 stands for the high watermark."""
+    """-1 means the high watermark."""
     assert rolled.on("delete-records", "t", "--before", "-1").code == 0
     assert rolled.values() == []
 
 
 @pytest.mark.parametrize("before", [5, -2])
 def test_an_offset_outside_the_log_is_refused(rolled: Cli, before: int) -> None:
-    """Above the high watermark there is nothing to delete; that is the caller's mistake."""
+    """There is nothing to delete above the high watermark: the usage is wrong."""
     assert rolled.on("delete-records", "t", "--before", before).code == 2
     assert rolled.values() == ["a", "b", "c", "d"]
 
@@ -102,8 +102,8 @@ def test_a_compacted_topic_keeps_its_records(cli: Cli) -> None:
     assert (outcome.code, "compacted" in outcome.err) == (2, True)
 
 
-def test_deleting_records_can_be_asked_first(rolled: Cli) -> None:
-    """The same answer, and nothing is done."""
+def test_deleting_records_can_be_planned(rolled: Cli) -> None:
+    """``--dry-run`` prints the same, and deletes nothing."""
     plan = rolled.on("delete-records", "t", "--before", 2, "--json", "--dry-run")
     kept = segments(rolled)
     done = rolled.on("delete-records", "t", "--before", 2, "--json")
@@ -113,7 +113,7 @@ def test_deleting_records_can_be_asked_first(rolled: Cli) -> None:
 
 
 def test_records_are_deleted_in_all_partitions_or_in_none(cli: Cli) -> None:
-    """The partition that stands in the way is named."""
+    """The error names the partition that refuses."""
     cli.on("create", "t", "-p", 2)
     cli.on("append", "t", "-p", 0, stdin="a\nb\n")
     cli.on("append", "t", "-p", 1, stdin="c\n")
@@ -126,10 +126,10 @@ def test_records_are_deleted_in_all_partitions_or_in_none(cli: Cli) -> None:
 
 
 def test_a_plan_is_a_table_with_dates(rolled: Cli) -> None:
-    """Offsets and sizes stand in columns; segments that stay say until when."""
+    """Offsets and sizes are in columns; segments that are kept show until when."""
     lines = rolled.on("plan", "retention", "-o", "retention.ms=1000").out.splitlines()
 
     assert lines[0].startswith("t-0: would delete 2 segments, 138 bytes; left [2, 4), 138 bytes")
     assert lines[1] == "  [0, 1)  69 bytes  log retention size 100 breach"
-    assert lines[3].startswith("  [2, 3)  69 bytes  stays until 20")
+    assert lines[3].startswith("  [2, 3)  69 bytes  kept until 20")
     assert " UTC or until the log is " in lines[3]

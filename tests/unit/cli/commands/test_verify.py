@@ -8,25 +8,25 @@ if TYPE_CHECKING:
     Cli = Any
 
 
-def test_a_sound_log_is_said_to_be_so(topic: Cli) -> None:
-    """One line a partition without findings, and a sum; exit code 0."""
+def test_a_sound_log_is_reported_as_sound(topic: Cli) -> None:
+    """One line for each partition without findings, and a total; exit code 0."""
     topic.append("a")
 
     assert topic.on("verify") == (0, "t-0: sound\n1 partition, 0 damaged\n", "")
 
 
 def test_a_finding_has_its_place_and_a_remedy(topic: Cli) -> None:
-    """Damage is exit code 1; file, byte, what and remedy are told as text and as JSON."""
+    """Damage gives exit code 1; text and JSON have the file, byte, problem and remedy."""
     topic.append("a")
     log = topic.log_file()
     data = bytearray(log.read_bytes())
     data[-1] ^= 1
     log.write_bytes(data)
 
-    told, rows = topic.on("verify"), topic.on("verify", "--json").rows
+    text, rows = topic.on("verify"), topic.on("verify", "--json").rows
 
-    assert told.code == 1
-    assert f"damage: {log} byte 0: the CRC of a batch is wrong" in told.out
+    assert text.code == 1
+    assert f"damage: {log} byte 0: the CRC of a batch is wrong" in text.out
     assert rows[0]["severity"] == "damage"
     assert (rows[0]["topic"], rows[0]["partition"]) == ("t", 0)
     assert (rows[0]["file"], rows[0]["byte"]) == (str(log), 0)
@@ -34,7 +34,7 @@ def test_a_finding_has_its_place_and_a_remedy(topic: Cli) -> None:
 
 
 def test_verify_changes_nothing(topic: Cli) -> None:
-    """All files are as before, also what an opening would tidy up."""
+    """All files are as before, even those that opening the log would delete."""
     (topic.data / "t-0" / f"{7:020d}.index").write_bytes(b"")
     before = {path: path.read_bytes() for path in topic.data.rglob("*") if path.is_file()}
 
@@ -43,15 +43,15 @@ def test_verify_changes_nothing(topic: Cli) -> None:
     assert before == {path: path.read_bytes() for path in topic.data.rglob("*") if path.is_file()}
 
 
-def test_what_the_data_directory_says_is_checked_too(topic: Cli) -> None:
-    """A line of a partition that is gone, and one that is wrong about one that is there."""
+def test_files_of_the_data_directory_are_checked_too(topic: Cli) -> None:
+    """A checkpoint of a partition that no longer exists, and a wrong one of one that does."""
     topic.append("a")
     (topic.data / "replication-offset-checkpoint").write_text("0\n2\nt 0 9\ngone 3 5\n")
 
-    told, rows = topic.on("verify"), topic.on("verify", "--json").rows
+    text, rows = topic.on("verify"), topic.on("verify", "--json").rows
 
-    assert told.code == 1
-    assert "1 partition, 1 damaged" in told.out
+    assert text.code == 1
+    assert "1 partition, 1 damaged" in text.out
     assert [(row["topic"], row["partition"], row["severity"]) for row in rows] == [
         ("t", 0, "damage"),
         ("gone", 3, "unusual"),

@@ -22,7 +22,7 @@ WITHOUT_NUMBA = (
 
 @pytest.mark.slow
 def test_every_kernel_is_made_ready(cli: Cli) -> None:
-    """And how long each part took is told, in seconds."""
+    """The output has the seconds that each part took."""
     outcome = cli("warm", "--json")
     seconds = json.loads(outcome.out)
 
@@ -32,7 +32,7 @@ def test_every_kernel_is_made_ready(cli: Cli) -> None:
 
 
 def test_without_numba_there_is_nothing_to_warm() -> None:
-    """That is fine, and said."""
+    """The command succeeds and says why it did nothing."""
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_NUMBA], capture_output=True, text=True, check=False
     )
