@@ -77,7 +77,7 @@ def test_a_second_writer_is_told_who_holds_the_directory(tmp_path: Path) -> None
         with pytest.raises(DirectoryLocked, match=str(process.pid)):
             tidelog.open(tmp_path)
 
-    assert (refused.returncode, second.returncode, read.returncode) == (2, 2, 0)
+    assert (refused.returncode, second.returncode, read.returncode) == (3, 3, 0)
     assert f"process {process.pid}" in refused.stderr
     assert '"value": "a"' in read.stdout
 

@@ -177,7 +177,7 @@ def add_settings(parser: CommandParser) -> None:
     )
 
 
-def add_json(parser: CommandParser, text: str = "print JSON instead of a table") -> None:
+def add_json(parser: CommandParser, text: str = "print JSON instead of text") -> None:
     """Add ``--json``."""
     parser.add_argument("--json", action="store_true", help=text)
 

@@ -207,7 +207,7 @@ def test_a_newer_catalogue_is_refused_untouched(
 
     code, _ = own.run(*words, "-d", copy)
 
-    assert (code, own.contents(copy)) == (1, before)
+    assert (code, own.contents(copy)) == (3, before)
 
 
 def test_a_newer_catalogue_is_refused_by_a_service(own: ModuleType, tmp_path: Path) -> None:

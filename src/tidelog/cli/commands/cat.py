@@ -42,7 +42,10 @@ def add_parser(commands: Commands) -> None:
         "--to", type=not_negative, metavar="OFFSET", dest="end_offset", help="end offset, exclusive"
     )
     parser.add_argument(
-        "--since", type=time_ms, metavar="TIME", help="only records with this timestamp or a later"
+        "--since",
+        type=time_ms,
+        metavar="TIME",
+        help="only records with this timestamp or a later one",
     )
     parser.add_argument(
         "--until", type=time_ms, metavar="TIME", help="only records with an earlier timestamp"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog cleaner`` to the command line."""
-    text = "show how far compacted topics are cleaned, and what holds the cleaner back"
+    text = "show how far compacted topics are cleaned, and what limits it"
     parser = new_parser(commands, "cleaner", text, run)
     parser.add_argument("operation", choices=("status",))
     add_topics(parser)

@@ -31,10 +31,10 @@ _PRINTED_EVENTS: Final = frozenset({"log-cut", "segment-cut"})
 
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog recover`` to the command line."""
-    text = "check logs after a crash, and cut off what is torn"
+    text = "check logs after a crash, and truncate each at its first invalid batch"
     parser = new_parser(commands, "recover", text, run, printed_events=_PRINTED_EVENTS)
     add_topics(parser)
-    add_dry_run(parser, "only print what would be cut off; exit with 1 if anything would")
+    add_dry_run(parser, "only print what would be truncated; exit with 1 if anything would")
     add_full(parser)
     add_now(parser)
     add_settings(parser)
