@@ -40,9 +40,10 @@ from kafka_broker import (
     server_properties,
 )
 
-from tidelog.cleaner.background_writers import HANDS
-from tidelog.cleaner.cleaner import Cleanable, Cleaner, CleanerSettings
-from tidelog.cleaner.throttle import Pace
+from tidelog.cleaner.background_writers import MAX_WRITERS
+from tidelog.cleaner.cleanable_range import OffsetsToClean
+from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
+from tidelog.cleaner.throttle import CleanerIo
 from tidelog.codec.compression import Codec
 from tidelog.config.log_config import LogConfig
 from tidelog.env.clock import SYSTEM_CLOCK
@@ -143,7 +144,7 @@ def clean_here(source: Path, work: Path) -> Figures:
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(source, work / "t-0")
     os.sync()
-    scheduler = ThreadScheduler(HANDS)
+    scheduler = ThreadScheduler(MAX_WRITERS)
     scheduler.start()
     try:
         with open_log(work / "t-0") as log:
@@ -152,11 +153,11 @@ def clean_here(source: Path, work: Path) -> Figures:
                 clock=SYSTEM_CLOCK,
                 scheduler=scheduler,
                 rng=Random(SEED),
-                pace=Pace(PIECE_BYTES, lambda: None),
+                io=CleanerIo(PIECE_BYTES, lambda: None),
             )
             end = log.segments.active.base_offset
             wall, cpu = time.perf_counter(), time.process_time()
-            cleaned = cleaner.clean(log, Cleanable(0, end), time.time_ns() // 1_000_000)
+            cleaned = cleaner.clean(log, OffsetsToClean(0, end), time.time_ns() // 1_000_000)
             figures = Figures(time.perf_counter() - wall, time.process_time() - cpu)
             if cleaned.end_offset != end:
                 raise SystemExit("the map was too small for one round")
@@ -208,7 +209,7 @@ def clean_by_kafka(source: Path, work: Path) -> Figures:
     settings = {
         "cleanup.policy": "compact",
         "segment.bytes": str(SEGMENT_BYTES),
-        "min.cleanable.dirty.ratio": "0.01",
+        "min.offsets.dirty.ratio": "0.01",
     }
     flags = [part for key, value in settings.items() for part in ("--config", f"{key}={value}")]
     server = ["--bootstrap-server", f"127.0.0.1:{ports[0]}"]

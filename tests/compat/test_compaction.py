@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidelog.cleaner.cleaner import Cleanable, Cleaner, CleanerSettings
+from tidelog.cleaner.cleanable_range import OffsetsToClean
+from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
 from tidelog.cleaner.cleaner_checkpoints import FILE_NAME
-from tidelog.cleaner.throttle import Pace
+from tidelog.cleaner.throttle import CleanerIo
 from tidelog.codec.checkpoint_file import read_checkpoint
 from tidelog.codec.compression import Codec
 from tidelog.config.log_config import LogConfig
@@ -169,10 +170,10 @@ def cleaned_by_kafka(kafka: Kafka, source: Path, end: int) -> Path:
 def clean_here(log: Log, end: int, now_ms: int) -> None:
     """Clean all below ``end``."""
     settings = CleanerSettings(128 << 20, 0.9)
-    pace = Pace(1 << 20, lambda: None)
+    io = CleanerIo(1 << 20, lambda: None)
     scheduler = InlineScheduler()
-    cleaner = Cleaner(settings, clock=SYSTEM_CLOCK, scheduler=scheduler, rng=Random(0), pace=pace)
-    cleaner.clean(log, Cleanable(0, end), now_ms)
+    cleaner = Cleaner(settings, clock=SYSTEM_CLOCK, scheduler=scheduler, rng=Random(0), io=io)
+    cleaner.clean(log, OffsetsToClean(0, end), now_ms)
 
 
 @pytest.mark.parametrize("seed", range(3))

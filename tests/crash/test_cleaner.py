@@ -70,7 +70,9 @@ def seen(home: CleanerHome) -> tuple[object, ...]:
     return *found, left, records
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(n, actions=pytest.mark.slow) for n in (1, 2, 3))]
+)
 @pytest.mark.parametrize("how", ["power cut", "kill"])
 @pytest.mark.parametrize("writes", ["late", "at once"])
 def test_a_crash_after_any_operation_of_a_cleaning_loses_nothing(

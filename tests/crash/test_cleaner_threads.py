@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from tidelog.cleaner.background_writers import Aside, Job
+from tidelog.cleaner.background_writers import BackgroundWriters, Job
 from tidelog.env.scheduler import ThreadScheduler
 
 SOON_S = 30.0  # far longer than the test takes; a broken one fails then
@@ -29,11 +29,11 @@ def test_the_end_waits_for_what_was_begun() -> None:
     scheduler = Scheduler(1)
     scheduler.start()
     try:
-        aside = Aside(scheduler)
-        aside.give(Job(lambda: (started.set(), go.wait(SOON_S), done.append(1))))
+        writers = BackgroundWriters(scheduler)
+        writers.submit(Job(lambda: (started.set(), go.wait(SOON_S), done.append(1))))
         assert started.wait(SOON_S)
 
-        aside.end()
+        writers.close()
 
         assert done == [1]
     finally:

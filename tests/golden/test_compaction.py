@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidelog.cleaner.cleaner import Cleanable, Cleaner, CleanerSettings
-from tidelog.cleaner.throttle import Pace
+from tidelog.cleaner.cleanable_range import OffsetsToClean
+from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
+from tidelog.cleaner.throttle import CleanerIo
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.kernels.runtime import gate
@@ -106,9 +107,9 @@ def clean(log: Log, first_dirty: int, end: int, now_ms: int) -> int:
         clock=ManualClock(now_ms),
         scheduler=InlineScheduler(),
         rng=Random(2),
-        pace=Pace(1 << 16, lambda: None),
+        io=CleanerIo(1 << 16, lambda: None),
     )
-    return cleaner.clean(log, Cleanable(first_dirty, end), now_ms).end_offset
+    return cleaner.clean(log, OffsetsToClean(first_dirty, end), now_ms).end_offset
 
 
 def listed(directory: Path, *, below: int) -> list[tuple[Row, list[Any], bytes]]:

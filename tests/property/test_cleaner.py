@@ -94,8 +94,8 @@ class History:
         found = examine(self.log, self.dirty, self.home.clock.now_ms())
         cleaned = self.home.clean(
             self.log,
-            first_dirty=found.cleanable.first_dirty_offset,
-            end=found.cleanable.first_uncleanable_offset,
+            first_dirty=found.offsets.first_dirty_offset,
+            end=found.offsets.first_uncleanable_offset,
             map_bytes=24 * keys,
             scheduler=self.scheduler,
         )
@@ -191,7 +191,7 @@ def kept_bytes(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
 @given(steps=STEPS)
 def test_a_plan_names_the_records_that_a_cleaning_drops(steps: list[Any]) -> None:
     """The offsets told of by the plan are those missing afterwards; the plan writes nothing."""
-    from tidelog.cleaner.cleaner import Cleanable
+    from tidelog.cleaner.cleanable_range import OffsetsToClean
     from tidelog.records.record_columns import iterate
 
     history = History()
@@ -214,7 +214,7 @@ def test_a_plan_names_the_records_that_a_cleaning_drops(steps: list[Any]) -> Non
         before, named, files = offsets(), set(), history.home.files()
         planned = history.home.cleaner().plan(
             log,
-            Cleanable(0, end),
+            OffsetsToClean(0, end),
             history.home.clock.now_ms(),
             lambda dropped: named.update(dropped.offsets.tolist()),
         )
@@ -224,9 +224,9 @@ def test_a_plan_names_the_records_that_a_cleaning_drops(steps: list[Any]) -> Non
 
         assert named == before - offsets()
         assert planned.end_offset == cleaned.end_offset
-        assert planned.tally.gone == cleaned.tally.gone
-        assert sum(planned.tally.gone.values()) >= len(named)
-        assert planned.tally.bytes_written == cleaned.tally.bytes_written
+        assert planned.stats.dropped == cleaned.stats.dropped
+        assert sum(planned.stats.dropped.values()) >= len(named)
+        assert planned.stats.bytes_written == cleaned.stats.bytes_written
     history.home.clock.advance(60_000)
 
 

@@ -6,8 +6,9 @@ import tracemalloc
 from random import Random
 from typing import TYPE_CHECKING
 
-from tidelog.cleaner.cleaner import Cleanable, Cleaner, CleanerSettings
-from tidelog.cleaner.throttle import Pace
+from tidelog.cleaner.cleanable_range import OffsetsToClean
+from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
+from tidelog.cleaner.throttle import CleanerIo
 from tidelog.config.log_config import LogConfig
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.scheduler import InlineScheduler
@@ -48,9 +49,9 @@ def test_a_cleaning_stays_within_its_memory(tmp_path: Path) -> None:
                 clock=SYSTEM_CLOCK,
                 scheduler=scheduler,
                 rng=Random(0),
-                pace=Pace(PIECE_BYTES, lambda: None),
+                io=CleanerIo(PIECE_BYTES, lambda: None),
             )
-            return cleaner.clean(log, Cleanable(0, end), 1).end_offset
+            return cleaner.clean(log, OffsetsToClean(0, end), 1).end_offset
 
         clean(2400)  # loads the kernels
         tracemalloc.start()

@@ -1,1 +1,1 @@
-"""Compaction: the last record of each key stays. Must not know data directories or threads."""
+"""Compaction: of each key the last record stays."""

@@ -1,8 +1,8 @@
-"""Work of one cleaning that another thread does meanwhile: what is written, and made durable.
+"""Writes and syncs of one cleaning that run on other threads while it reads on.
 
-Owns who runs it: a thread of the scheduler if it comes to it, else whoever needs it done. So it
-ends too where no thread is free, or none ever runs. Must not know what the work is. Kafka has no
-such step: its cleaner thread writes itself, and waits for the disk.
+Each job is run by a thread of the scheduler if one gets to it in time, else by the thread that
+needs its result. So a cleaning ends even if no thread is free, or none ever runs. Kafka has no such
+step: its cleaner thread writes by itself and waits for the disk.
 """
 
 from __future__ import annotations
@@ -17,47 +17,47 @@ if TYPE_CHECKING:
 
     from tidelog.env.scheduler import Handle, Scheduler
 
-NAME: Final = "log-cleaner-aside"
-HANDS: Final = 2
-"""One to write, while the other waits for the disk."""
+TASK_NAME: Final = "log-cleaner-writer"
+MAX_WRITERS: Final = 2
+"""Threads that help one cleaning: one writes while the other waits for the disk."""
 
 
 class Job:
-    """Something that is run once, by the first who comes to it.
+    """A task that is run once, by the first thread that gets to it.
 
-    ``_running`` is held by whoever runs it, and guards the rest. An interrupt at any point leaves
-    it as not begun, or as ended with an error.
+    The thread that runs it holds ``_running``, which also guards the other fields. An interrupt at
+    any point leaves it either not begun, or ended with an error.
     """
 
     def __init__(self, task: Callable[[], object]) -> None:
         self._task: Callable[[], object] | None = task
-        self._error: BaseException | None = CleaningAborted("not run to its end")
+        self._error: BaseException | None = CleaningAborted("the task was not completed")
         self._running: Final = Lock()
         self.handle: Handle | None = None
 
     @property
     def has_ended(self) -> bool:
-        """Whether nobody runs it, nor will: it was run, with or without an error, or dropped."""
+        """Whether it was run (with or without an error) or cancelled, and nothing runs it now."""
         return self._task is None and not self._running.locked()
 
     def run(self) -> None:
-        """Run it, unless somebody has begun to. Its error is kept for ``join``."""
+        """Run it, unless a thread runs it already. Its error is kept for ``join``."""
         if not self._running.locked():
             self.wait()
 
     def wait(self) -> None:
-        """Return when it has ended; run it here if nobody has begun to."""
+        """Return when it has ended; run it on this thread if none has begun to."""
         with self._running:
             self._run_locked()
 
     def join(self) -> None:
-        """Wait for its end; raise its error, every time."""
+        """Wait until it has ended; raise its error, on each call."""
         self.wait()
         if self._error is not None:
             raise self._error
 
-    def drop(self) -> None:
-        """Let nobody begin it any more; if somebody has, wait for its end."""
+    def cancel(self) -> None:
+        """Prevent it from being run; if a thread has begun to, wait until it has ended."""
         with self._running:
             self._task = None
 
@@ -71,10 +71,10 @@ class Job:
                 self._error = error
 
 
-class Hands:
-    """How many jobs helping threads may have at once, of all who share this.
+class WriterSlots:
+    """Limits how many jobs background writers have at a time, over all cleanings that share it.
 
-    ``limit`` may change at any time. ``_lock`` guards ``_busy``.
+    ``limit`` may be changed at any time. ``_lock`` guards ``_busy``.
     """
 
     def __init__(self, limit: int) -> None:
@@ -82,8 +82,8 @@ class Hands:
         self._lock: Final = Lock()
         self._busy: list[Job] = []
 
-    def take(self, job: Job) -> bool:
-        """Say whether there is one for a job, which has it until it has ended."""
+    def try_acquire(self, job: Job) -> bool:
+        """Give ``job`` a slot until it has ended; return False if none is free."""
         with self._lock:
             self._busy = [other for other in self._busy if not other.has_ended]
             if len(self._busy) >= self.limit:
@@ -92,47 +92,50 @@ class Hands:
             return True
 
 
-class Aside:
-    """Up to ``HANDS`` helping threads of the scheduler, as far as that has some free.
+class BackgroundWriters:
+    """Up to ``MAX_WRITERS`` threads of the scheduler that write for one cleaning.
 
-    ``hands`` is shared by those who may have only so many together; None: nobody else.
-    A scheduler that runs tasks at once makes everything happen in the order in which it is given,
-    one that never runs them in the order in which it is awaited. Whoever gives a job holds it
-    already: so an interrupt between the two cannot leave one that nobody awaits.
+    With a scheduler that runs tasks at once, jobs run in the order of submission; with one that
+    never runs them, in the order in which they are awaited. The caller keeps a reference to a job
+    before it submits it: an interrupt in between cannot leave a job that nobody awaits.
+
+    Args:
+        scheduler: runs the jobs.
+        slots: a limit shared with other cleanings; None for no other limit.
     """
 
-    def __init__(self, scheduler: Scheduler, hands: Hands | None = None) -> None:
+    def __init__(self, scheduler: Scheduler, slots: WriterSlots | None = None) -> None:
         self._scheduler: Final = scheduler
-        self._hands: Final = hands or Hands(HANDS)
-        self._given: list[Job] = []
+        self._slots: Final = slots or WriterSlots(MAX_WRITERS)
+        self._submitted: list[Job] = []
 
-    def give(self, job: Job) -> None:
-        """Let a helping thread do it; while all have something to do, do it here."""
-        if not self.offer(job):
+    def submit(self, job: Job) -> None:
+        """Have a background thread run ``job``; run it here if all of them are busy."""
+        if not self.try_submit(job):
             job.run()
 
-    def offer(self, job: Job) -> bool:
-        """Let a helping thread do it, but return False while all have something to do."""
-        self.forget_ended()
-        if len(self._given) == HANDS or not self._hands.take(job):
+    def try_submit(self, job: Job) -> bool:
+        """Have a background thread run ``job``; return False if all of them are busy."""
+        self.discard_ended()
+        if len(self._submitted) == MAX_WRITERS or not self._slots.try_acquire(job):
             return False
-        self._given.append(job)
-        job.handle = self._scheduler.schedule(NAME, job.run)
+        self._submitted.append(job)
+        job.handle = self._scheduler.schedule(TASK_NAME, job.run)
         return True
 
-    def forget_ended(self) -> None:
-        """Leave nothing with the scheduler that was done without it."""
-        ended = [job for job in self._given if job.has_ended]
-        self._given = [job for job in self._given if job not in ended]
+    def discard_ended(self) -> None:
+        """Remove jobs that have ended from the scheduler, where some may still be queued."""
+        ended = [job for job in self._submitted if job.has_ended]
+        self._submitted = [job for job in self._submitted if job not in ended]
         for job in ended:
             if job.handle is not None:
                 job.handle.cancel()
 
-    def end(self) -> None:
-        """Wait for what was begun; drop the rest, also from the scheduler."""
-        for job in self._given:
+    def close(self) -> None:
+        """Cancel the jobs that no thread has begun; wait for the others."""
+        for job in self._submitted:
             if job.handle is not None:
                 job.handle.cancel()
-        for job in self._given:
-            job.drop()
-        self._given = []
+        for job in self._submitted:
+            job.cancel()
+        self._submitted = []

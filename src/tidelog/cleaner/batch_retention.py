@@ -1,8 +1,8 @@
-"""What is to be done with each batch, before any record is looked at.
+"""Which batches compaction retains, drops or filters, decided from their headers.
 
-Owns the rules for batches: aborted ones go, markers stay until their transaction is empty and its
-horizon has passed, and a header stays where a producer's state hangs on it. Must not know keys.
-Kafka: the record filter's ``checkBatchRetention`` in ``Cleaner.cleanInto``.
+Batches of aborted transactions are dropped. A marker is retained until its transaction is empty and
+the delete horizon has passed. A header is retained where the state of a producer depends on it.
+Kafka: ``checkBatchRetention`` of the record filter in ``Cleaner.cleanInto``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidelog.cleaner.cleaned_transactions import CleanedTransactions
-    from tidelog.cleaner.header_summary import Glance
+    from tidelog.cleaner.header_summary import HeaderSummary
     from tidelog.log.producers.producer_entry import ProducerStateEntry
     from tidelog.records.array_rows import Bytes, Ints
     from tidelog.records.control import ControlType
@@ -38,10 +38,10 @@ _CODEC: Final = int(BatchFlags.CODEC)
 
 
 class LastBatches:
-    """Which batch is the last of each active producer; its header must stay.
+    """Finds the last batch of each active producer, whose header must be retained.
 
-    That is the one with the producer's last data offset; of a producer that is known by a marker
-    only, any control batch of its present epoch. Source: Kafka Cleaner.cleanSegments.
+    That is the batch with the producer's last data offset; for a producer that only has a marker,
+    any control batch with its current epoch. Source: Kafka LastRecord, Cleaner.cleanSegments.
     """
 
     def __init__(self, producers: Mapping[int, ProducerStateEntry]) -> None:
@@ -58,7 +58,7 @@ class LastBatches:
         self._sorted = np.array(sorted(self._offsets.values()), np.int64)
 
     def find(self, batches: BatchColumns) -> list[int]:
-        """Return the indices of those among ``batches``."""
+        """Return the indices in ``batches`` of such last batches."""
         found: list[int] = []
         if len(self._sorted):
             at = self._sorted.searchsorted(batches.last_offset)
@@ -77,11 +77,12 @@ class LastBatches:
 
 
 @dataclass(frozen=True, slots=True)
-class MarkRules:
-    """What decides about batches in one cleaning of some segments.
+class BatchRetentionRules:
+    """Decides what is done with each batch while one group of segments is cleaned.
 
-    ``end_offset`` is where the cleaning ends for the whole log (exclusive): the batch that ends
-    there stays at least as a header, so that the end can still be read.
+    ``end_offset`` is the first uncleanable offset of the log: of the batch that ends there at least
+    the header is retained, so that the end of the cleaned part stays known. ``now_ms`` is the time
+    by which delete horizons have passed. Source: Kafka checkBatchRetention.
     """
 
     transactions: CleanedTransactions
@@ -89,49 +90,49 @@ class MarkRules:
     end_offset: int
     now_ms: int
 
-    def mark(
-        self, data: Bytes, batches: BatchColumns, glance: Glance
+    def actions_for(
+        self, data: Bytes, batches: BatchColumns, summary: HeaderSummary
     ) -> tuple[Ints, list[AbortedTxn]]:
-        """Return a mark for each batch, and the transactions the index has to name on.
+        """Return the flags of ``key_rows`` for each batch, and the aborted transactions to index.
 
-        ``data`` holds the batches, at their positions; ``glance`` is one at them.
+        ``data`` contains the batches, at their positions; ``summary`` is theirs.
         """
-        marks = np.full(len(batches), keys.JUDGE, np.int64)
+        actions = np.full(len(batches), keys.JUDGE, np.int64)
         is_at_end = batches.last_offset == self.end_offset - 1
         if is_at_end.any():
-            marks[is_at_end] |= keys.RETAIN_EMPTY
+            actions[is_at_end] |= keys.RETAIN_EMPTY
         last = self.last_batches.find(batches)
         if last:
-            marks[last] |= keys.RETAIN_EMPTY
+            actions[last] |= keys.RETAIN_EMPTY
         aborted: list[AbortedTxn] = []
-        for index in _special_ones(batches, glance):
+        for index in _control_and_transactional(batches, summary):
             row = batches.row(index)
             if row[rows.ATTRIBUTES] & _CONTROL:
-                marks[index] = self._mark_marker(data, row, int(marks[index]), aborted)
+                actions[index] = self._marker_action(data, row, int(actions[index]), aborted)
             elif self.transactions.on_batch(row[rows.PRODUCER_ID], row[rows.LAST_OFFSET]):
-                marks[index] &= ~keys.JUDGE
-        return marks, aborted
+                actions[index] &= ~keys.JUDGE
+        return actions, aborted
 
-    def _mark_marker(
-        self, data: Bytes, row: list[int], mark: int, aborted: list[AbortedTxn]
+    def _marker_action(
+        self, data: Bytes, row: list[int], action: int, aborted: list[AbortedTxn]
     ) -> int:
         kind = read_control_type(data, row)
-        is_emptied, txn = self.transactions.on_marker(
+        is_empty, txn = self.transactions.on_marker(
             row[rows.PRODUCER_ID], row[rows.LAST_OFFSET], kind
         )
         if txn is not None:
             aborted.append(txn)
-        mark &= ~keys.JUDGE
-        if not is_emptied:
-            return mark | keys.KEEP
+        action &= ~keys.JUDGE
+        if not is_empty:
+            return action | keys.KEEP
         has_horizon = row[rows.ATTRIBUTES] & _DELETE_HORIZON
         if has_horizon and row[rows.BASE_TIMESTAMP] <= self.now_ms:
-            return mark
-        return mark | keys.KEEP | keys.MARK_EMPTIED
+            return action
+        return action | keys.KEEP | keys.MARK_EMPTIED
 
 
 def read_control_type(data: Bytes, row: list[int]) -> ControlType | None:
-    """Return what the control batch at the row's position says; None if it is empty."""
+    """Return the type of the control batch at the row's position; None if the batch is empty."""
     if not row[rows.RECORDS_COUNT]:
         return None
     position = row[rows.POSITION]
@@ -144,25 +145,28 @@ def read_control_type(data: Bytes, row: list[int]) -> ControlType | None:
     return control_type(key if span.key_size >= 0 else None)
 
 
-def mark_for_map(
-    data: Bytes, batches: BatchColumns, glance: Glance, transactions: CleanedTransactions
+def actions_for_map(
+    data: Bytes, batches: BatchColumns, summary: HeaderSummary, transactions: CleanedTransactions
 ) -> Ints:
-    """Return JUDGE for each batch whose keys count: no control batch, none of an aborted one."""
-    marks = np.full(len(batches), keys.JUDGE, np.int64)
-    for index in _special_ones(batches, glance):
+    """Return JUDGE for each batch whose keys are put into the offset map, 0 for the others.
+
+    Those are control batches and batches of aborted transactions.
+    """
+    actions = np.full(len(batches), keys.JUDGE, np.int64)
+    for index in _control_and_transactional(batches, summary):
         row = batches.row(index)
         producer_id, last_offset = row[rows.PRODUCER_ID], row[rows.LAST_OFFSET]
         if row[rows.ATTRIBUTES] & _CONTROL:
             transactions.on_marker(producer_id, last_offset, read_control_type(data, row))
-            marks[index] = 0
+            actions[index] = 0
         elif transactions.on_batch(producer_id, last_offset):
-            marks[index] = 0
-    return marks
+            actions[index] = 0
+    return actions
 
 
-def _special_ones(batches: BatchColumns, glance: Glance) -> list[int]:
+def _control_and_transactional(batches: BatchColumns, summary: HeaderSummary) -> list[int]:
     """Return the indices of control batches and of batches of transactions."""
-    if not glance.has_special:
+    if not summary.has_special:
         return []
     is_special = (batches.attributes & (_CONTROL | _TRANSACTIONAL)) != 0
     found: list[int] = np.flatnonzero(is_special & (batches.magic >= 2)).tolist()

@@ -1,7 +1,6 @@
-"""What part of a log is to be cleaned, and how segments are put together.
+"""The range of offsets that one cleaning covers, and how its segments are grouped.
 
-Owns ``Cleanable``, the bounds of one round, and the grouping. Must not know records. Kafka:
-``LogToClean`` and ``Cleaner.groupSegmentsBySize``.
+Kafka: ``OffsetsToClean`` and ``Cleaner.groupSegmentsBySize``.
 """
 
 from __future__ import annotations
@@ -19,8 +18,24 @@ if TYPE_CHECKING:
     from tidelog.segment.segment import LogSegment
 
 
+class OffsetsToClean(NamedTuple):
+    """The range whose keys one cleaning reads: [first_dirty_offset, first_uncleanable_offset).
+
+    Offsets from ``first_dirty_offset`` on were never cleaned; those from
+    ``first_uncleanable_offset`` on must not be. Source: Kafka OffsetsToClean.
+    """
+
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is dirty; such a cleaning does nothing, as in Kafka."""
+        return self.first_dirty_offset >= self.first_uncleanable_offset
+
+
 class SegmentSize(NamedTuple):
-    """What grouping asks of a segment: offsets (``last_offset`` inclusive) and bytes."""
+    """The offsets (``last_offset`` is inclusive) and the bytes of a segment, for grouping."""
 
     base_offset: int
     last_offset: int
@@ -31,36 +46,36 @@ class SegmentSize(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """How large a group may become, in bytes of records and of each index."""
+    """The most bytes of records, and of each index, that a group may have."""
 
     segment_bytes: int
     index_bytes: int
 
 
-_ENTRY: Final = OFFSET_INDEX_ENTRY.itemsize
-_TIME_ENTRY: Final = TIME_INDEX_ENTRY.itemsize
+_OFFSET_ENTRY_BYTES: Final = OFFSET_INDEX_ENTRY.itemsize
+_TIME_ENTRY_BYTES: Final = TIME_INDEX_ENTRY.itemsize
 
 
 def sizes_of(segments: Sequence[LogSegment], first_uncleanable: int) -> list[SegmentSize]:
-    """Return the sizes of neighbouring segments; the last one reaches to ``first_uncleanable``."""
+    """Return the sizes of adjacent segments; the last one ends at ``first_uncleanable``."""
     ends = [*(segment.base_offset for segment in segments[1:]), first_uncleanable]
     return [
         SegmentSize(
             segment.base_offset,
             end - 1,
             segment.size_bytes,
-            segment.offset_index.entry_count * _ENTRY,
-            segment.time_index.entry_count * _TIME_ENTRY,
+            segment.offset_index.entry_count * _OFFSET_ENTRY_BYTES,
+            segment.time_index.entry_count * _TIME_ENTRY_BYTES,
         )
         for segment, end in zip(segments, ends, strict=True)
     ]
 
 
 def group_by_size(sizes: Iterable[SegmentSize], limits: GroupLimits) -> list[list[SegmentSize]]:
-    """Put neighbouring segments together as long as all sums stay within ``limits``.
+    """Group adjacent segments as long as all sums stay within ``limits``.
 
-    Each group becomes one segment with the first one's base offset, so its offsets must fit 32
-    bits. Source: Kafka Cleaner.groupSegmentsBySize.
+    Each group becomes one segment with the base offset of its first one, so its offsets relative
+    to that must fit 32 bits. Source: Kafka Cleaner.groupSegmentsBySize.
     """
     groups: list[list[SegmentSize]] = []
     for size in sizes:
@@ -74,8 +89,8 @@ def group_by_size(sizes: Iterable[SegmentSize], limits: GroupLimits) -> list[lis
 def _fits(group: list[SegmentSize], size: SegmentSize, limits: GroupLimits) -> bool:
     joined = [*group, size]
     return (
-        sum(part.size_bytes for part in joined) <= limits.segment_bytes
-        and sum(part.offset_index_bytes for part in joined) <= limits.index_bytes
-        and sum(part.time_index_bytes for part in joined) <= limits.index_bytes
+        sum(segment.size_bytes for segment in joined) <= limits.segment_bytes
+        and sum(segment.offset_index_bytes for segment in joined) <= limits.index_bytes
+        and sum(segment.time_index_bytes for segment in joined) <= limits.index_bytes
         and (size.size_bytes == 0 or size.last_offset - group[0].base_offset <= INT32_MAX)
     )

@@ -1,30 +1,30 @@
-"""One cleaning of one log: a map of its dirty part's keys, then groups of segments copied.
+"""Cleans one log once: maps the keys of its dirty part, then copies groups of segments.
 
-Owns the order of the steps and the swap of new segments for old. Must not know which log is to be
-cleaned, other logs, or checkpoints. Kafka: ``Cleaner``.
+Kafka: ``Cleaner``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.cleaner.background_writers import Aside
+from tidelog.cleaner.background_writers import BackgroundWriters
 from tidelog.cleaner.cleanable_range import GroupLimits, group_by_size, sizes_of
 from tidelog.cleaner.offset_map import OffsetMap
-from tidelog.cleaner.offset_map_builder import KeyMapBuilder
-from tidelog.cleaner.segment_copy import Copier, Round
-from tidelog.cleaner.stats import Tally
-from tidelog.cleaner.swap import Swaps, behind
+from tidelog.cleaner.offset_map_builder import OffsetMapBuilder
+from tidelog.cleaner.segment_copy import CleaningRound, SegmentCopier
+from tidelog.cleaner.stats import CleanerStats
+from tidelog.cleaner.swap import SegmentSwapper, segments_after
 from tidelog.kernels.runtime.gate import use_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from random import Random
 
-    from tidelog.cleaner.background_writers import Hands
-    from tidelog.cleaner.cleaning_result import Dropped
-    from tidelog.cleaner.record_filter import Filtered
-    from tidelog.cleaner.throttle import Pace
+    from tidelog.cleaner.background_writers import WriterSlots
+    from tidelog.cleaner.cleanable_range import OffsetsToClean
+    from tidelog.cleaner.filter_result import DroppedRecords
+    from tidelog.cleaner.record_filter import RetainedBatches
+    from tidelog.cleaner.throttle import CleanerIo
     from tidelog.env.clock import Clock
     from tidelog.env.scheduler import Scheduler
     from tidelog.log.log import Log
@@ -33,39 +33,29 @@ if TYPE_CHECKING:
 
 
 class CleanerSettings(NamedTuple):
-    """What one cleaner may use: bytes for its map, how full that may get."""
+    """Bytes that one cleaner may use for its offset map, and the load factor of that."""
 
     map_bytes: int
     load_factor: float
 
 
-class Cleanable(NamedTuple):
-    """The part of a log that one cleaning is about; both ends are bases of what is read.
-
-    Offsets from ``first_dirty_offset`` on were never cleaned; those from
-    ``first_uncleanable_offset`` on must not be. Source: Kafka LogToClean.
-    """
-
-    first_dirty_offset: int
-    first_uncleanable_offset: int
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is dirty; then nothing is done, as in Kafka."""
-        return self.first_dirty_offset >= self.first_uncleanable_offset
-
-
-class Cleaned(NamedTuple):
-    """What one cleaning did; the next one begins at ``end_offset``."""
+class CleaningResult(NamedTuple):
+    """Where one cleaning ended (exclusive), which is where the next one begins; and its stats."""
 
     end_offset: int
-    tally: Tally
+    stats: CleanerStats
 
 
 class Cleaner:
     """Cleans one log at a time. Source: Kafka Cleaner.
 
-    ``hands``: the threads that may help it and others, as in ``Aside``.
+    Args:
+        settings: of the offset map.
+        clock: measures how long a cleaning takes.
+        scheduler: runs the background writers.
+        rng: makes the random keys of hashes.
+        io: the piece size, the abort check and the throttler.
+        writer_slots: a limit on background writers shared with other cleaners.
     """
 
     def __init__(
@@ -75,109 +65,118 @@ class Cleaner:
         clock: Clock,
         scheduler: Scheduler,
         rng: Random,
-        pace: Pace,
-        hands: Hands | None = None,
+        io: CleanerIo,
+        writer_slots: WriterSlots | None = None,
     ) -> None:
         self._settings: Final = settings
         self._clock: Final = clock
         self._scheduler: Final = scheduler
         self._rng: Final = rng
-        self._pace: Final = pace
-        self._hands: Final = hands
+        self._io: Final = io
+        self._writer_slots: Final = writer_slots
 
-    def clean(self, log: Log, cleanable: Cleanable, now_ms: int) -> Cleaned:
-        """Compact ``log`` up to where the map is full, or to where its cleanable part ends.
+    def clean(self, log: Log, to_clean: OffsetsToClean, now_ms: int) -> CleaningResult:
+        """Compact ``log`` up to where the map is full, or to the end of ``to_clean``.
 
-        Each group of segments is made durable and put in place while the next one is cleaned, no
-        later; after an abort or an error those done stay.
+        Each group of segments is flushed and swapped in by the time the next one is copied. Groups
+        swapped in before an abort or an error stay cleaned.
 
         Raises:
-            CleaningAborted: the check between two pieces asked for it, or a segment with offsets
-                that do not fit had to be split; clean again later.
+            CleaningAborted: ``check_done`` asked for it, or a segment with offsets that do not fit
+                its indexes had to be split; clean again later.
             CorruptMessage, InvalidRecord: a batch is damaged.
-            InvalidArgument: a record cannot be written again, as a negative timestamp cannot.
+            InvalidArgument: a record cannot be rewritten, such as one with a negative timestamp.
             SegmentOffsetOverflow: the offset of a batch is damaged.
-            KafkaStorageError: the disk failed.
+            KafkaStorageError: an I/O error.
         """
-        tally, started = Tally(), self._clock.monotonic_ns()
-        if cleanable.is_empty:
-            return Cleaned(cleanable.first_dirty_offset, tally)
-        plan, end_offset = self._map(log, cleanable, now_ms, tally)
-        mapped = self._clock.monotonic_ns()
-        tally.map_ns = mapped - started
-        copier = Copier(plan, tally, self._pace)
-        aside = Aside(self._scheduler, self._hands)
-        swaps = Swaps(log, copier, self._pace, aside)
+        stats, started_ns = CleanerStats(), self._clock.monotonic_ns()
+        if to_clean.is_empty:
+            return CleaningResult(to_clean.first_dirty_offset, stats)
+        cleaning_round = self._build_map(log, to_clean, now_ms, stats)
+        mapped_ns = self._clock.monotonic_ns()
+        stats.map_ns = mapped_ns - started_ns
+        copier = SegmentCopier(cleaning_round, stats, self._io)
+        writers = BackgroundWriters(self._scheduler, self._writer_slots)
+        swapper = SegmentSwapper(log, copier, self._io, writers)
+        end_offset = cleaning_round.offset_map.latest_offset + 1
         try:
-            for group in _groups(log, end_offset, cleanable):
-                swaps.clean(group)
+            for group in _groups(log, end_offset, to_clean):
+                swapper.clean_segments(group)
         finally:
             try:
-                swaps.settle()
+                swapper.join()
             finally:
-                aside.end()
-        tally.copy_ns = self._clock.monotonic_ns() - mapped
-        return Cleaned(end_offset, tally)
+                writers.close()
+        stats.copy_ns = self._clock.monotonic_ns() - mapped_ns
+        return CleaningResult(end_offset, stats)
 
     def plan(
         self,
         log: Log,
-        cleanable: Cleanable,
+        to_clean: OffsetsToClean,
         now_ms: int,
-        on_dropped: Callable[[Dropped], None] | None = None,
-    ) -> Cleaned:
-        """Do all that ``clean`` does but write; ``on_dropped`` is told what would go."""
-        tally = Tally()
-        if cleanable.is_empty:
-            return Cleaned(cleanable.first_dirty_offset, tally)
-        plan, end_offset = self._map(log, cleanable, now_ms, tally)
-        copier = Copier(plan._replace(on_dropped=on_dropped), tally, self._pace)
-        for group in _groups(log, end_offset, cleanable):
-            copier.copy(group, behind(log, group), log.producers.producers, _Nowhere())
-        return Cleaned(end_offset, tally)
+        on_dropped: Callable[[DroppedRecords], None] | None = None,
+    ) -> CleaningResult:
+        """Do what ``clean`` does, but write nothing.
 
-    def _map(self, log: Log, cleanable: Cleanable, now_ms: int, tally: Tally) -> tuple[Round, int]:
-        """Read the keys; return what copying has to know, and where this round ends."""
-        start, end = cleanable
+        ``on_dropped`` is called with the records that a cleaning would drop.
+        """
+        stats = CleanerStats()
+        if to_clean.is_empty:
+            return CleaningResult(to_clean.first_dirty_offset, stats)
+        cleaning_round = self._build_map(log, to_clean, now_ms, stats)
+        copier = SegmentCopier(cleaning_round._replace(on_dropped=on_dropped), stats, self._io)
+        end_offset = cleaning_round.offset_map.latest_offset + 1
+        for group in _groups(log, end_offset, to_clean):
+            copier.copy(group, segments_after(log, group), log.producers.producers, _NullTarget())
+        return CleaningResult(end_offset, stats)
+
+    def _build_map(
+        self, log: Log, to_clean: OffsetsToClean, now_ms: int, stats: CleanerStats
+    ) -> CleaningRound:
+        """Build the offset map; return what all groups of this cleaning share."""
+        start, end = to_clean
         offset_map = OffsetMap(
             self._settings.map_bytes,
             self._settings.load_factor,
             start_offset=start,
             span=end - start,
             rng=self._rng,
-            with_kernels=_pays_for_kernels(log, end),
+            with_kernels=_is_worth_kernels(log, end),
         )
         segments = log.segments.overlapping(start, log.log_end_offset + 1)
-        KeyMapBuilder(offset_map, start, end, tally, self._pace).build(segments)
-        tally.buffer_utilization = offset_map.utilization
+        OffsetMapBuilder(offset_map, to_clean, stats, self._io).build(segments)
+        stats.buffer_utilization = offset_map.utilization
         retention_ms = log.config.delete_retention_ms
         clean = [segment for segment in log.segments if segment.base_offset < start]
-        old_ms = clean[-1].modified_ms - retention_ms if clean else 0
-        plan = Round(offset_map, start, end, now_ms, retention_ms, old_ms)
-        return plan, offset_map.latest_offset + 1
+        legacy_horizon_ms = clean[-1].modified_ms - retention_ms if clean else 0
+        return CleaningRound(offset_map, start, end, now_ms, retention_ms, legacy_horizon_ms)
 
 
-def _pays_for_kernels(log: Log, end_offset: int) -> bool:
-    """Say whether there is enough to clean; plain code hashes about 1 MB/s of small records."""
-    size_bytes = sum(part.size_bytes for part in log.segments if part.base_offset < end_offset)
-    return use_kernels(size_bytes * 8)
+def _is_worth_kernels(log: Log, end_offset: int) -> bool:
+    """Return whether there is enough to clean to load compiled code.
+
+    The factor: plain code hashes only about 1 MB/s of small records.
+    """
+    segments = (segment for segment in log.segments if segment.base_offset < end_offset)
+    return use_kernels(sum(segment.size_bytes for segment in segments) * 8)
 
 
-def _groups(log: Log, end_offset: int, cleanable: Cleanable) -> list[list[LogSegment]]:
-    """Return the segments to be copied, those together that become one."""
+def _groups(log: Log, end_offset: int, to_clean: OffsetsToClean) -> list[list[LogSegment]]:
+    """Return the segments to copy, in groups of which each becomes one segment."""
     segments = [segment for segment in log.segments if segment.base_offset < end_offset]
-    sizes = sizes_of(segments, cleanable.first_uncleanable_offset)
+    sizes = sizes_of(segments, to_clean.first_uncleanable_offset)
     config = log.config
     limits = GroupLimits(config.segment_size_bytes, config.segment_index_bytes)
     remaining = iter(segments)
     return [[next(remaining) for _ in group] for group in group_by_size(sizes, limits)]
 
 
-class _Nowhere:
-    """Takes what would be written, and forgets it."""
+class _NullTarget:
+    """A ``CopyTarget`` that writes nothing."""
 
-    def append(self, filtered: Filtered) -> None:
+    def append(self, retained: RetainedBatches) -> None:
         pass
 
-    def name_aborted(self, aborted: Sequence[AbortedTxn]) -> None:
+    def update_txn_index(self, aborted: Sequence[AbortedTxn]) -> None:
         pass

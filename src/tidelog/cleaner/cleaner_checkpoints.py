@@ -1,7 +1,6 @@
-"""How far each log has been cleaned, in the file of its data directory.
+"""The file ``cleaner-offset-checkpoint`` of each data directory: how far each log was cleaned.
 
-Owns that file, which it reads and rewrites as a whole each time. Must not know why an offset
-changes. Kafka: the checkpoints of ``LogCleanerManager``.
+Kafka: ``OffsetCheckpointFile``, as ``LogCleanerManager`` uses it.
 """
 
 from __future__ import annotations
@@ -25,16 +24,19 @@ _log = logging.getLogger(__name__)
 
 
 class CleanerCheckpoints:
-    """The files of all data directories; ``_lock`` makes each change of one of them whole."""
+    """The checkpoint files of all data directories.
+
+    ``_lock`` makes each read-modify-write of a file atomic.
+    """
 
     def __init__(self, fs: FileSystem) -> None:
         self._fs: Final = fs
         self._lock: Final = Lock()
 
     def read(self, data_directory: str) -> OffsetCheckpoint:
-        """Return the offsets by topic and partition; none, with a warning, if it does not read.
+        """Return the offsets by topic and partition; none, with a warning, if it is unreadable.
 
-        A log that has no line is taken as never cleaned, which costs work and no records.
+        A log without a line counts as never cleaned, which costs work but no records.
         """
         path = f"{data_directory}/{FILE_NAME}"
         try:
@@ -50,9 +52,10 @@ class CleanerCheckpoints:
         *,
         known: Container[tuple[str, int]] | None = None,
     ) -> None:
-        """Rewrite a file durably as ``change`` leaves its lines; OSError leaves it as it was.
+        """Apply ``change`` to the lines of a file and make that durable.
 
-        ``known`` are the partitions whose lines stay at all; every one if None.
+        Lines of partitions that are not in ``known`` are dropped; None keeps all lines. An OSError
+        leaves the file unchanged.
         """
         with self._lock:
             old = self.read(data_directory)

@@ -1,7 +1,6 @@
-"""Which partitions are being cleaned, are paused or have failed, and how far each has come.
+"""Which partitions are being cleaned, are paused or failed, and how far each has been cleaned.
 
-Owns the states, the choice of the next log and the checkpoints. Must not know how a log is cleaned
-or which thread does it. Kafka: ``LogCleanerManager``.
+Kafka: ``LogCleanerManager``.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from tidelog.cleaner.cleaner_checkpoints import CleanerCheckpoints
-from tidelog.cleaner.failed_cleanings import Failure, failed_again
+from tidelog.cleaner.failed_cleanings import Failure, next_failure
 from tidelog.cleaner.failed_cleanings_file import read_failures, write_failures
 from tidelog.cleaner.pick import LogToClean, examine
 from tidelog.cleaner.states import IDLE, CleaningState, Event, Phase
@@ -21,6 +20,7 @@ from tidelog.errors import CleaningAborted, InvalidArgument, KafkaStorageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from tidelog.codec.checkpoint_file import OffsetCheckpoint
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
@@ -35,8 +35,8 @@ POLL_MS: Final = 10
 _logger = logging.getLogger(__name__)
 
 
-class Grabbed(NamedTuple):
-    """A log that is now in progress, and what is to be cleaned of it."""
+class GrabbedLog(NamedTuple):
+    """A log whose cleaning is now in progress, and what is to be cleaned of it."""
 
     key: Key
     log: Log
@@ -46,15 +46,15 @@ class Grabbed(NamedTuple):
 class LogCleanerManager:
     """States, failures and checkpoints of all partitions.
 
-    ``_lock`` guards ``_states``, ``_failures`` and the numbers of the last choice; nobody reads a
-    log or sleeps with it held. The checkpoint is written under it when a cleaning is done, so that
-    no abort comes between. Source: Kafka LogCleanerManager.
+    ``_lock`` guards ``_states``, ``_aborted`` and ``_failures``; no thread reads a log or sleeps
+    while it holds the lock. The checkpoint of a finished cleaning is written while it is held, so
+    that no abort comes in between. Source: Kafka LogCleanerManager.
 
     Args:
         logs: returns the current logs.
-        fs: where the checkpoints lie.
-        clock: tells when retries are due.
-        sleep_ms: waits, for ``abort_and_pause`` and ``await_cleaned``.
+        fs: contains the checkpoints.
+        clock: decides when retries are due.
+        sleep_ms: sleeps between polls, in ``abort_and_pause`` and ``await_cleaned``.
     """
 
     def __init__(
@@ -72,6 +72,7 @@ class LogCleanerManager:
         self._sleep_ms: Final = sleep_ms
         self._lock: Final = RLock()
         self._states: dict[Key, CleaningState] = {}
+        self._aborted: set[Key] = set()
         self._failures: dict[Key, Failure] = {}
         self.max_dirty_ratio = 0.0
         self.max_delay_ms = 0
@@ -85,7 +86,7 @@ class LogCleanerManager:
             return self._states.get(key, IDLE)
 
     def _apply(self, key: Key, event: Event) -> CleaningState:
-        """Move one partition on; the only place where a state changes."""
+        """Apply an event to a partition and return its new state. Only this method changes one."""
         with self._lock:
             new = self._states.get(key, IDLE).after(event)
             if new == IDLE:
@@ -95,62 +96,92 @@ class LogCleanerManager:
             return new
 
     def abort_and_pause(self, key: Key) -> None:
-        """Stop the cleaning of a partition, wait until it has, and allow none until ``resume``.
+        """Abort the cleaning of a partition, wait until it has stopped, and block it until resumed.
 
-        Raises InvalidArgument while another abort is under way.
+        Raises InvalidArgument while another abort is in progress.
+        Source: Kafka abortAndPauseCleaning.
         """
         state = self._apply(key, Event.PAUSE)
+        if state.phase is not Phase.ABORTED:
+            return
         while state.phase is Phase.ABORTED:
             self._sleep_ms(POLL_MS)
             state = self.state(key)
-        _logger.info("cleaning-paused topic=%s partition=%d", *key)
+        with self._lock:
+            self._aborted.add(key)
+        _logger.info("cleaning-aborted-and-paused topic=%s partition=%d", *key)
 
     def abort(self, key: Key) -> None:
-        """Stop the cleaning of a partition and wait until it has; it may begin again at once."""
+        """Abort the cleaning of a partition and wait until it has stopped; a new one may begin.
+
+        Source: Kafka abortCleaning.
+        """
         self.abort_and_pause(key)
         self.resume([key])
 
     def resume(self, keys: Iterable[Key]) -> None:
-        """Undo one pause of each; InvalidArgument for one that is not paused."""
+        """Undo one pause of each partition; InvalidArgument for one that is not paused.
+
+        Only the end of a pause that aborted a cleaning is logged. Source: Kafka resumeCleaning.
+        """
         for key in keys:
-            self._apply(key, Event.RESUME)
-            _logger.info("cleaning-resumed topic=%s partition=%d", *key)
+            with self._lock:
+                is_logged = self._apply(key, Event.RESUME) == IDLE and key in self._aborted
+                if is_logged:
+                    self._aborted.discard(key)
+            if is_logged:
+                _logger.info("cleaning-resumed topic=%s partition=%d", *key)
 
     def check(self, key: Key) -> None:
-        """Raise CleaningAborted if the cleaning of this partition is to stop."""
+        """Raise CleaningAborted if the cleaning of this partition has to stop.
+
+        Source: Kafka checkCleaningAborted.
+        """
         if self.state(key).phase is Phase.ABORTED:
-            raise CleaningAborted(f"cleaning of {key[0]}-{key[1]} was aborted")
+            raise CleaningAborted(f"the cleaning of {key[0]}-{key[1]} was aborted")
 
     # Choosing
 
-    def grab_filthiest(self, now_ms: int) -> Grabbed | None:
-        """Choose the dirtiest log that may be cleaned, and put it in progress; None: there is none.
+    def grab_filthiest(self, now_ms: int) -> GrabbedLog | None:
+        """Put the dirtiest log that is eligible in progress; return None if there is none.
 
-        A log that cannot be examined counts as failed, and nothing is chosen this time.
+        The checkpoint of each data directory is read once. If a log cannot be examined, its
+        cleaning counts as failed and nothing is chosen this time.
+        Source: Kafka grabFilthiestCompactedLog.
         """
         self.last_run_ms = now_ms
+        free = [
+            (key, log)
+            for key, log in self._logs().items()
+            if log.config.is_compacted and self._is_free(key, now_ms)
+        ]
+        # Read after the choice of free logs: a cleaning that ended before it is in the file.
+        checkpoints = self._read_checkpoints({_data_directory(log) for _, log in free})
         candidates = []
-        for key, log in self._logs().items():
-            if log.config.is_compacted and self._is_free(key, now_ms):
-                try:
-                    found = self.examine(key, log, now_ms)
-                except Exception as error:  # noqa: BLE001 - one log must not stop all others
-                    self.fail(key, error, now_ms)
-                    return None
-                candidates.append(Grabbed(key, log, found))
+        for key, log in free:
+            try:
+                checkpoint = checkpoints[_data_directory(log)].get(key)
+                found = self._examine(key, log, checkpoint, now_ms)
+            except Exception as error:  # noqa: BLE001 - one log must not stop all others
+                self.mark_uncleanable(key, error, now_ms)
+                return None
+            candidates.append(GrabbedLog(key, log, found))
         self.max_dirty_ratio = max((c.to_clean.dirty_ratio for c in candidates), default=0.0)
-        self.max_delay_ms = max((c.to_clean.delay_ms for c in candidates), default=0)
+        self.max_delay_ms = max((c.to_clean.compaction_delay_ms for c in candidates), default=0)
         eligible = [
             c for c in candidates if c.to_clean.is_eligible(c.log.config.min_cleanable_dirty_ratio)
         ]
-        eligible.sort(key=lambda found: found.to_clean.dirty_ratio, reverse=True)
-        return next((found for found in eligible if self._begin(found.key)), None)
+        eligible.sort(key=lambda candidate: candidate.to_clean.dirty_ratio, reverse=True)
+        return next((candidate for candidate in eligible if self._begin(candidate.key)), None)
 
-    def examine(self, key: Key, log: Log, now_ms: int) -> LogToClean:
-        """Say what of a log is to be cleaned; a checkpoint outside of the log is set right."""
-        found = examine(log, self.checkpoint(key, log), now_ms)
+    def _read_checkpoints(self, data_directories: Iterable[str]) -> dict[str, OffsetCheckpoint]:
+        return {path: self._checkpoints.read(path) for path in data_directories}
+
+    def _examine(self, key: Key, log: Log, checkpoint: int | None, now_ms: int) -> LogToClean:
+        """Return what of a log is to be cleaned; correct a checkpoint outside of the log."""
+        found = examine(log, checkpoint, now_ms)
         if found.is_reset:
-            self._write(key, log, found.cleanable.first_dirty_offset)
+            self._write(key, log, found.offsets.first_dirty_offset)
         return found
 
     def _is_free(self, key: Key, now_ms: int) -> bool:
@@ -159,19 +190,18 @@ class LogCleanerManager:
             return key not in self._states and (failure is None or failure.is_due(now_ms))
 
     def _begin(self, key: Key) -> bool:
-        """Put a partition in progress, unless somebody was faster."""
+        """Put a partition in progress; return False if it is no longer free."""
         with self._lock:
             if key in self._states:
                 return False
             self._apply(key, Event.BEGIN)
             return True
 
-    def begin(self, key: Key) -> None:
-        """Put one partition in progress; InvalidArgument if it is busy or paused."""
-        self._apply(key, Event.BEGIN)
-
     def grab_deletable(self) -> list[tuple[Key, Log]]:
-        """Put all compacted logs that are free in progress, for their retention pass."""
+        """Put all free compacted logs in progress, for their retention pass, and return them.
+
+        Source: Kafka deletableLogs.
+        """
         now_ms = self._clock.now_ms()
         return [
             (key, log)
@@ -180,9 +210,10 @@ class LogCleanerManager:
         ]
 
     def pause_not_compacted(self) -> list[tuple[Key, Log]]:
-        """Pause all logs that are not compacted and free, and return them.
+        """Pause all free logs that are not compacted, for their retention pass, and return them.
 
-        Their retention pass runs meanwhile: a change of policy cannot start a cleaning beside it.
+        So a change of ``cleanup.policy`` cannot start a cleaning at the same time.
+        Source: Kafka pauseCleaningForNonCompactedPartitions.
         """
         with self._lock:
             free = [
@@ -197,38 +228,43 @@ class LogCleanerManager:
     # Ends
 
     def done_cleaning(self, key: Key, log: Log, end_offset: int) -> None:
-        """Note that a cleaning ended, and how far it came; an aborted one leaves no checkpoint."""
+        """End a cleaning and write its checkpoint, unless it was aborted meanwhile."""
         with self._lock:
             try:
                 if self.state(key).phase is Phase.IN_PROGRESS:
                     self._write(key, log, end_offset)
-                    self._forgive(key)
+                    self._clear_failure(key)
             finally:
                 self._apply(key, Event.END)
 
     def done(self, key: Key) -> None:
-        """Note that whatever was in progress ended, without a word on how far it came."""
+        """End what is in progress without writing a checkpoint. Source: Kafka doneDeleting."""
         self._apply(key, Event.END)
 
-    def fail(self, key: Key, error: BaseException, now_ms: int) -> None:
-        """Note that a partition could not be cleaned; it is left alone for a while."""
+    # Failures
+
+    def mark_uncleanable(self, key: Key, error: BaseException, now_ms: int) -> None:
+        """Record that a partition could not be cleaned; it is not chosen before its retry is due.
+
+        Source: Kafka markPartitionUncleanable.
+        """
         with self._lock:
-            failure = failed_again(self._failures.get(key), error, now_ms)
+            failure = next_failure(self._failures.get(key), error, now_ms)
             self._failures[key] = failure
         _logger.warning(
             "cleaning-failed topic=%s partition=%d times=%d retry_in_ms=%d error=%s",
             *(*key, failure.times, failure.retry_ms - now_ms, failure.error),
         )
-        self._tell_failures(key)
+        self._write_failures(key)
 
-    def _forgive(self, key: Key) -> None:
+    def _clear_failure(self, key: Key) -> None:
         with self._lock:
             had_failed = self._failures.pop(key, None) is not None
         if had_failed:
-            self._tell_failures(key)
+            self._write_failures(key)
 
-    def _tell_failures(self, key: Key) -> None:
-        """Write down the failures of the directory that a log lies in, for other processes."""
+    def _write_failures(self, key: Key) -> None:
+        """Write the failures file of a log's data directory, for other processes to read."""
         logs = self._logs()
         if key in logs:
             directory = _data_directory(logs[key])
@@ -241,16 +277,16 @@ class LogCleanerManager:
             write_failures(self._fs, directory, there)
 
     def retry(self, key: Key) -> None:
-        """Try a failed partition again at once: its settings have changed."""
+        """Make the retry of a failed partition due now, since its settings have changed."""
         with self._lock:
             failure = self._failures.get(key)
             if failure is not None:
                 self._failures[key] = failure._replace(retry_ms=self._clock.now_ms())
 
-    def recall_failures(self) -> None:
-        """Take over the failures that an earlier process wrote down; all are tried again at once.
+    def load_failures(self) -> None:
+        """Load the failures that an earlier process wrote, all due for a retry.
 
-        So they are seen until they are cleaned.
+        They are reported as failures until they are cleaned.
         """
         logs, now_ms = self._logs(), self._clock.now_ms()
         for directory in {_data_directory(log) for log in logs.values()}:
@@ -260,7 +296,10 @@ class LogCleanerManager:
                         self._failures.setdefault(key, failure._replace(retry_ms=now_ms))
 
     def failures(self) -> dict[Key, Failure]:
-        """Return the partitions that could not be cleaned; those that are gone are forgotten."""
+        """Return the partitions that could not be cleaned; drop those that no longer exist.
+
+        Source: Kafka uncleanablePartitions, maintainUncleanablePartitions.
+        """
         current = self._logs()
         with self._lock:
             self._failures = {k: failed for k, failed in self._failures.items() if k in current}
@@ -280,23 +319,26 @@ class LogCleanerManager:
             )
 
     def drop_checkpoint(self, data_directory: str, key: Key) -> None:
-        """Forget how far a log has been cleaned, as when it is deleted or moved."""
+        """Remove the line of a log that is deleted or moved."""
         known = [other for other in self._logs() if other != key]
         self._checkpoints.change(data_directory, lambda _: None, known=known)
 
     def move_checkpoint(self, key: Key, source_directory: str, target_directory: str) -> None:
-        """Let a log's line follow it to another data directory."""
+        """Move the line of a log to the file of another data directory.
+
+        Source: Kafka alterCheckpointDir.
+        """
         offset = self._checkpoints.read(source_directory).get(key)
         if offset is not None:
             self.drop_checkpoint(source_directory, key)
             self._checkpoints.change(target_directory, lambda lines: lines.update({key: offset}))
 
     def maybe_truncate_checkpoint(self, key: Key, log: Log, offset: int) -> None:
-        """Lower a compacted log's line to ``offset``, to which the log was truncated."""
+        """Lower the line of a compacted log to ``offset``, to which the log was truncated."""
         if not log.config.is_compacted:
             return
-        known = self.checkpoint(key, log)
-        if known is not None and known > offset:
+        checkpoint = self.checkpoint(key, log)
+        if checkpoint is not None and checkpoint > offset:
             self._write(key, log, offset)
 
     def await_cleaned(self, key: Key, offset: int, max_wait_ms: int) -> bool:
@@ -316,7 +358,7 @@ class LogCleanerManager:
         return checkpoint is not None and checkpoint >= offset
 
     def uncleanable_bytes(self, key: Key, log: Log) -> int:
-        """Return the bytes that wait for a failed partition to be cleaned."""
+        """Return the cleanable bytes of a failed partition; 0 if they cannot be determined."""
         try:
             return examine(log, self.checkpoint(key, log), self._clock.now_ms()).cleanable_bytes
         except (KafkaStorageError, OSError):

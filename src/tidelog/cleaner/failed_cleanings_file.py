@@ -1,7 +1,7 @@
-"""Which partitions of a data directory could not be cleaned, for other processes to read.
+"""The file ``tidelog.cleaner.failures.json``: which partitions of a data directory failed, and why.
 
-Owns ``tidelog.cleaner.failures.json``. Must not know why a cleaning failed. Kafka has no such file:
-there only a log line and a count tell of it.
+Other processes, such as ``tidelog cleaner status``, read it. Kafka has no such file: it only logs
+the failures and counts them in metrics.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 def write_failures(
     fs: FileSystem, data_directory: str, failures: Mapping[tuple[str, int], Failure]
 ) -> None:
-    """Replace the file, or remove it when there are none; a disk that refuses is only logged."""
+    """Replace the file, or delete it if there are no failures. An I/O error is only logged."""
     path = f"{data_directory}/{FILE_NAME}"
     lines = [
         {"topic": topic, "partition": partition, **failure._asdict()}
@@ -42,7 +42,7 @@ def write_failures(
 
 
 def read_failures(fs: FileSystem, data_directory: str) -> dict[tuple[str, int], Failure]:
-    """Return the failures by topic and partition; none, with a warning, if that does not read."""
+    """Return the failures by topic and partition; none, with a warning, if it is unreadable."""
     path = f"{data_directory}/{FILE_NAME}"
     if not fs.exists(path):
         return {}

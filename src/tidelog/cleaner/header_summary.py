@@ -1,7 +1,6 @@
-"""What the headers of some batches say together, so that rare kinds are looked for only once.
+"""A summary of the headers of many batches, so that rare kinds are searched for only if present.
 
-Owns that look, by kernel or with arrays. Must not know records. Kafka has no such step: it meets
-batches one at a time.
+Kafka has no such step: it processes batches one at a time.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 _SPECIAL: Final = int(BatchFlags.CONTROL | BatchFlags.TRANSACTIONAL)
 
 
-class Glance(NamedTuple):
-    """Which kinds there are among some batches, and how many records by their headers.
+class HeaderSummary(NamedTuple):
+    """Which kinds of batches there are, and how many records their headers state in all.
 
     ``has_old``: magic 0 or 1. ``has_special``: control batches, or batches of transactions.
     """
@@ -30,24 +29,24 @@ class Glance(NamedTuple):
     has_special: bool
     records: int
 
+    @classmethod
+    def of(cls, batches: BatchColumns, *, with_kernels: bool) -> HeaderSummary:
+        """Return the summary of ``batches``."""
+        if with_kernels:
+            from tidelog.kernels.compaction.key_batches import look_over  # noqa: PLC0415 - compiles when imported
 
-def glance_at(batches: BatchColumns, *, with_kernels: bool) -> Glance:
-    """Look at all headers once."""
-    if with_kernels:
-        from tidelog.kernels.compaction.key_batches import look_over  # noqa: PLC0415 - compiles when imported
-
-        found, records = look_over(np.ascontiguousarray(batches.array))
-        return Glance(
-            bool(found & keys.HAS_OLD),
-            bool(found & keys.HAS_COMPRESSED),
-            bool(found & keys.HAS_SPECIAL),
-            records,
+            found, records = look_over(np.ascontiguousarray(batches.array))
+            return cls(
+                bool(found & keys.HAS_OLD),
+                bool(found & keys.HAS_COMPRESSED),
+                bool(found & keys.HAS_SPECIAL),
+                records,
+            )
+        is_old = batches.magic < 2
+        is_special = (batches.attributes & _SPECIAL) != 0
+        return cls(
+            bool(is_old.any()),
+            bool(batches.codec.any()),
+            bool((is_special & ~is_old).any()),
+            int(batches.records_count.clip(0).sum()),
         )
-    is_old = batches.magic < 2
-    is_special = (batches.attributes & _SPECIAL) != 0
-    return Glance(
-        bool(is_old.any()),
-        bool(batches.codec.any()),
-        bool((is_special & ~is_old).any()),
-        int(batches.records_count.clip(0).sum()),
-    )

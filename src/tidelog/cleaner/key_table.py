@@ -1,7 +1,7 @@
-"""The keys of the records of some batches, as one table that is filled again and again.
+"""A table of the keys of records, filled anew for each few batches.
 
-Owns the walk over records, by kernel or in plain code, and the memory it fills. Must not know what
-keys are good for. Kafka: the record iterators of ``Cleaner``.
+The walk over records is done by a kernel or in plain code; its memory is reused, since allocating
+it for each read would cost more than the walk. Kafka: the record iterators in ``Cleaner``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tidelog.records.array_rows import Bytes, Ints
     from tidelog.records.record_columns import RecordColumns
 
-_LOOKED_AT: Final = keys.JUDGE | keys.KEEP
+_READ: Final = keys.JUDGE | keys.KEEP
 _APPEND_TIME: Final = int(BatchFlags.LOG_APPEND_TIME)
 _FROM_COLUMNS: Final = {
     keys.OFFSET: rows.OFFSET,
@@ -34,24 +34,28 @@ _FROM_COLUMNS: Final = {
     keys.VALUE_SIZE: rows.VALUE_SIZE,
     keys.AREA: rows.AREA,
 }
-"""Rows of a key table that a table of decoded records has too, and where."""
+"""From a row of the key table to the row of the same field in ``RecordColumns``."""
 _TOO_MANY: Final = "a batch states more records than its bytes can hold"
+NEGATIVE_TIMESTAMP: Final = (
+    "a record has a negative timestamp, so its batch cannot be rewritten without the records that"
+    " compaction drops"
+)
 
 
 def check_status(status: int) -> None:
-    """Raise what a kernel of the cleaner complains about."""
+    """Raise the error for a negative status of one of the cleaner's kernels."""
     if status == rows.BAD_ARGUMENT:
-        raise InvariantError("a kernel of the cleaner was given arrays that do not fit together")
+        raise InvariantError("the sizes of arrays passed to a cleaner kernel do not match")
     if status == rows.BAD_TIMESTAMP:
-        raise InvalidArgument("a record has a negative timestamp, which no batch may be given")
+        raise InvalidArgument(NEGATIVE_TIMESTAMP)
     if status < 0:
         raise InvalidRecord(rows.STATUS_TEXT[status])
 
 
 class KeyTable:
-    """One column a record, in the rows of ``key_rows``; ``count`` columns are filled.
+    """One column per record, with the rows that ``key_rows`` names; ``count`` columns are valid.
 
-    ``walk`` replaces what is there. The memory grows to what the largest walk needed.
+    Each ``walk`` replaces the contents. The memory grows to the size of the largest walk.
     """
 
     def __init__(self, *, with_kernels: bool) -> None:
@@ -62,32 +66,32 @@ class KeyTable:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of memory."""
+        """Bytes of memory that the table takes."""
         return self.rows.nbytes + self.hashes.nbytes
 
     def walk(
         self,
         data: Bytes,
         areas: Ints,
-        marks: Ints,
+        actions: Ints,
         *,
         min_offset: int = 0,
         keyed_only: bool = False,
     ) -> None:
-        """Find the keys of the batches marked JUDGE or KEEP.
+        """Find the keys of the batches whose action is JUDGE or KEEP.
 
         Args:
-            data: holds the record areas, uncompressed.
-            areas: one column a batch.
-            marks: one a batch.
+            data: contains the record areas, uncompressed.
+            areas: one column per batch.
+            actions: one per batch.
             min_offset: records below it are left out.
-            keyed_only: so are those without a key.
+            keyed_only: leave out records without a key.
 
-        Raises InvalidRecord if a batch does not hold the records it states.
+        Raises InvalidRecord if a batch does not contain the records its header states.
         """
         if not self.with_kernels:
-            self._reserve(_check_counts(areas, marks))
-            found = list(_walk_plainly(data, areas, marks, min_offset, keyed_only=keyed_only))
+            self._reserve(_check_counts(areas, actions))
+            found = list(_walk_plainly(data, areas, actions, min_offset, keyed_only=keyed_only))
             self.count = len(found)
             if found:
                 self.rows[: keys.LATEST, : self.count] = np.array(found, np.int64).T
@@ -95,18 +99,18 @@ class KeyTable:
         from tidelog.kernels.compaction.key_batches import count_records  # noqa: PLC0415 - compiles when imported
         from tidelog.kernels.compaction.key_walk import walk_keys  # noqa: PLC0415 - the same
 
-        stated = count_records(areas, marks)
+        stated = count_records(areas, actions)
         if stated == rows.BAD_COUNT:
             raise InvalidRecord(_TOO_MANY)
         check_status(stated)
         self._reserve(stated)
-        self.count, status, _ = walk_keys(data, areas, marks, min_offset, keyed_only, self.rows)
+        self.count, status, _ = walk_keys(data, areas, actions, min_offset, keyed_only, self.rows)
         check_status(status)
 
     def take(
         self, columns: RecordColumns, *, min_offset: int = 0, keyed_only: bool = False
     ) -> None:
-        """Take records that are decoded already; where their other parts lie is not noted."""
+        """Take decoded records; the rows for the positions of other fields are not filled."""
         self._reserve(len(columns))
         chosen = columns.offset >= min_offset
         if keyed_only:
@@ -121,10 +125,9 @@ class KeyTable:
             self.hashes = np.empty((2, count), np.int64)
 
 
-def _check_counts(areas: Ints, marks: Ints) -> int:
-    """Return the records that the areas state; InvalidRecord if their bytes cannot hold them."""
-    looked_at = (marks & _LOOKED_AT) != 0
-    counts = np.where(looked_at, areas[rows.AREA_COUNT], 0)
+def _check_counts(areas: Ints, actions: Ints) -> int:
+    """Return how many records the areas state; InvalidRecord if they are too short for them."""
+    counts = np.where((actions & _READ) != 0, areas[rows.AREA_COUNT], 0)
     lengths = areas[rows.AREA_END] - areas[rows.AREA_START]
     if ((counts < 0) | (counts * MIN_RECORD_BYTES > lengths)).any():
         raise InvalidRecord(_TOO_MANY)
@@ -132,12 +135,12 @@ def _check_counts(areas: Ints, marks: Ints) -> int:
 
 
 def _walk_plainly(
-    data: Bytes, areas: Ints, marks: Ints, min_offset: int, *, keyed_only: bool
+    data: Bytes, areas: Ints, actions: Ints, min_offset: int, *, keyed_only: bool
 ) -> Iterator[tuple[int, ...]]:
-    """Do what the kernel ``walk_keys`` does."""
+    """Do what the kernel ``walk_keys`` does, in plain Python."""
     view = byte_view(data)
-    for index, (area, mark) in enumerate(zip(areas.T.tolist(), marks.tolist(), strict=True)):
-        if not mark & _LOOKED_AT:
+    for index, (area, action) in enumerate(zip(areas.T.tolist(), actions.tolist(), strict=True)):
+        if not action & _READ:
             continue
         at, end, count, base_offset, base_timestamp, max_timestamp, attributes = area
         for _ in range(count):
@@ -159,11 +162,14 @@ def _walk_plainly(
                 index,
             )
         if count and at != end:
-            raise InvalidRecord("bytes are left over after the last record")
+            raise InvalidRecord(f"{end - at} bytes follow the last of {count} records of a batch")
 
 
 def _rest_at(view: memoryview, at: int) -> int:
-    """Return the byte after the offset delta of the record at ``at``, however long its numbers."""
+    """Return the position after the offset delta of the record at ``at``.
+
+    Varints may be longer than necessary, so their sizes cannot be computed from their values.
+    """
     _, attributes_at = read_varint(view, at)
     _, delta_at = read_varlong(view, attributes_at + 1)
     return read_varint(view, delta_at)[1]

@@ -1,8 +1,7 @@
-"""The cleaners of a broker: so many at once, each cleaning the dirtiest log, again and again.
+"""The background cleaners of a broker: each repeatedly cleans the dirtiest log.
 
-Owns the loop, its settings, what is counted and logged. Threads are the scheduler's: each cleaner
-is a chain of its tasks, so that an error ends one task and never a cleaner. Must not know data
-directories or recovery. Kafka: ``LogCleaner`` and its ``CleanerThread``.
+A cleaner is not a thread but a chain of scheduler tasks, so that an error ends one task and
+never a cleaner. Kafka: ``LogCleaner`` and its ``CleanerThread``.
 """
 
 from __future__ import annotations
@@ -11,34 +10,34 @@ import logging
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.cleaner.background_writers import Hands
+from tidelog.cleaner.background_writers import WriterSlots
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
 from tidelog.cleaner.cleaner_manager import LogCleanerManager
-from tidelog.cleaner.throttle import Pace, Throttle
+from tidelog.cleaner.throttle import CleanerIo, Throttler
 from tidelog.errors import CleaningAborted, InvalidConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from tidelog.cleaner.cleaner_manager import Grabbed, Key, Logs
-    from tidelog.cleaner.stats import Tally
+    from tidelog.cleaner.cleaner_manager import GrabbedLog, Key, Logs
+    from tidelog.cleaner.stats import CleanerStats
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.env.scheduler import Handle, Scheduler
     from tidelog.log.log import Log
 
-LEAST_PIECE_BYTES: Final = 1 << 16
+MIN_PIECE_BYTES: Final = 1 << 16
 POLL_MS: Final = 10
-LONGEST_STOP_MS: Final = 30_000
-"""How long ``shutdown`` waits for cleanings that run; each ends at its next piece."""
+MAX_STOP_MS: Final = 30_000
+"""The longest time that ``shutdown`` waits for running cleanings; each stops at its next piece."""
 
 _logger = logging.getLogger(__name__)
 
 
 class Machine(NamedTuple):
-    """The doors that the cleaners use; ``sleep_ms`` waits."""
+    """Disk, time, threads and random numbers; ``sleep_ms`` sleeps for a number of milliseconds."""
 
     fs: FileSystem
     clock: Clock
@@ -48,7 +47,10 @@ class Machine(NamedTuple):
 
 
 class CleanerMetrics(NamedTuple):
-    """Kafka's gauges of the cleaner, by their names there; ratios in percent, truncated."""
+    """Kafka's gauges of the cleaner, under Kafka's names; ratios are truncated percentages.
+
+    The last two have a value per data directory with failed partitions.
+    """
 
     max_buffer_utilization_percent: int
     cleaner_recopy_percent: int
@@ -62,16 +64,16 @@ class CleanerMetrics(NamedTuple):
 
 
 class LogCleaner:
-    """Cleans compacted logs in background, or one at a time by hand.
+    """Cleans compacted logs in the background, or one pass at a time with ``run_once``.
 
-    ``_lock`` guards the last tallies, the handles, how many tasks run, the count of errors that
-    ended one, and ``_generation``: tasks of an older one schedule no other and stop cleaning.
-    Source: Kafka LogCleaner.
+    ``_lock`` guards the last stats, the handles, the number of running tasks, the count of errors
+    that ended a task, and ``_generation``: tasks of an older generation schedule no successor and
+    stop cleaning. Source: Kafka LogCleaner.
 
     Args:
-        config: of the broker; ``reconfigure`` takes another.
+        config: of the broker; ``reconfigure`` replaces it.
         logs: returns the current logs.
-        machine: disk, clock, scheduler and the rest.
+        machine: disk, clock, scheduler, random numbers and sleep.
     """
 
     def __init__(self, config: BrokerConfig, logs: Callable[[], Logs], machine: Machine) -> None:
@@ -80,23 +82,23 @@ class LogCleaner:
         self._machine: Final = machine
         self._lock: Final = Lock()
         self._handles: dict[int, Handle] = {}
-        self._last: dict[int, Tally] = {}
+        self._last_stats: dict[int, CleanerStats] = {}
         self._generation = 0
         self._running = 0
         self.dead_thread_count = 0
         rate = config.log_cleaner_io_max_bytes_per_second
-        self._threads: Final = config.background_threads  # the scheduler's; they stay as many
-        self.hands: Final = Hands(self._helpers())
-        self.throttle: Final = Throttle(rate, machine.clock, machine.sleep_ms)
+        self._background_threads: Final = config.background_threads  # their number never changes
+        self.writer_slots: Final = WriterSlots(self._max_writers())
+        self.throttler: Final = Throttler(rate, machine.clock, machine.sleep_ms)
         self.manager: Final = LogCleanerManager(
             logs, fs=machine.fs, clock=machine.clock, sleep_ms=machine.sleep_ms
         )
 
-    # In background
+    # In the background
 
     def startup(self) -> None:
         """Start ``log.cleaner.threads`` cleaners."""
-        self.manager.recall_failures()
+        self.manager.load_failures()
         with self._lock:
             self._generation += 1
             generation = self._generation
@@ -106,7 +108,7 @@ class LogCleaner:
             self._schedule(number, 0, generation)
 
     def shutdown(self) -> None:
-        """Let no cleaning begin any more, and wait for those that run to stop."""
+        """Prevent further cleanings, abort those that run, and wait until they have stopped."""
         with self._lock:
             self._generation += 1
             handles = list(self._handles.values())
@@ -114,34 +116,37 @@ class LogCleaner:
         for handle in handles:
             handle.cancel()
         clock = self._machine.clock
-        until_ns = clock.monotonic_ns() + LONGEST_STOP_MS * 1_000_000
+        until_ns = clock.monotonic_ns() + MAX_STOP_MS * 1_000_000
         while self._running and clock.monotonic_ns() < until_ns:
             self._machine.sleep_ms(POLL_MS)
 
     def check_settings(self, config: BrokerConfig) -> None:
-        """Raise InvalidConfig if a running cleaner does not take these settings.
+        """Raise InvalidConfig if a running cleaner cannot change to these settings.
 
-        The number of threads may at most double or halve at once. Source: Kafka
+        One change may at most double or halve the number of threads. Source: Kafka
         LogCleaner.validateReconfiguration.
         """
         now, wanted = self._config.log_cleaner_threads, config.log_cleaner_threads
         if wanted < 1 or not now // 2 <= wanted <= now * 2:
             least, most = max(now // 2, 1), now * 2
-            reason = f"log.cleaner.threads: {now} can become {least} to {most} at once"
+            reason = (
+                f"log.cleaner.threads: {wanted} is outside [{least}, {most}], to which {now} can be"
+                " changed at once"
+            )
             raise InvalidConfig((reason,))
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Go on with other settings: the cleaners are stopped and started again."""
+        """Replace the settings: the cleaners are stopped and started again."""
         self.check_settings(config)
         self.shutdown()
         self._config = config
-        self.hands.limit = self._helpers()
-        self.throttle.bytes_per_second = config.log_cleaner_io_max_bytes_per_second
+        self.writer_slots.limit = self._max_writers()
+        self.throttler.update_rate(config.log_cleaner_io_max_bytes_per_second)
         self.startup()
 
-    def _helpers(self) -> int:
-        """Return how many threads may help all cleaners: half of those that these leave free."""
-        return max(self._threads - self._config.log_cleaner_threads, 0) // 2
+    def _max_writers(self) -> int:
+        """Return how many threads may write for all cleaners: half of those not cleaning."""
+        return max(self._background_threads - self._config.log_cleaner_threads, 0) // 2
 
     def _schedule(self, number: int, delay_ms: int, generation: int) -> None:
         with self._lock:
@@ -153,7 +158,7 @@ class LogCleaner:
                 )
 
     def _run(self, number: int, generation: int) -> None:
-        """Clean once, then let the next task do so: at once if there was something to clean."""
+        """Do one pass, then schedule the next: at once if a log was cleaned."""
         delay_ms = self._config.log_cleaner_backoff_ms
         with self._lock:
             if generation != self._generation:
@@ -162,10 +167,10 @@ class LogCleaner:
         try:
             if self.run_once(number):
                 delay_ms = 0
-        except Exception:  # whatever it was, the next task goes on
+        except Exception:  # no error may end the chain of tasks
             with self._lock:
                 self.dead_thread_count += 1
-            _logger.exception("cleaner-died number=%d", number)
+            _logger.exception("cleaner-pass-failed number=%d", number)
         finally:
             with self._lock:
                 self._running -= 1
@@ -174,7 +179,10 @@ class LogCleaner:
     # One pass
 
     def run_once(self, number: int = 0) -> bool:
-        """Clean the dirtiest log, if any, and return whether; then delete old segments."""
+        """Clean the dirtiest log, then delete old segments; return whether a log was cleaned.
+
+        Source: Kafka CleanerThread.tryCleanFilthiestLog.
+        """
         now_ms = self._machine.clock.now_ms()
         grabbed = self.manager.grab_filthiest(now_ms)
         is_cleaned = grabbed is not None and self._clean(grabbed, number, now_ms)
@@ -183,38 +191,38 @@ class LogCleaner:
         self.manager.failures()
         return is_cleaned
 
-    def _clean(self, grabbed: Grabbed, number: int, now_ms: int) -> bool:
-        """Clean a log that is in progress, which it is no more on return; say whether it went."""
+    def _clean(self, grabbed: GrabbedLog, number: int, now_ms: int) -> bool:
+        """Clean a log that is in progress and end that state; return whether it was cleaned."""
         key, log, to_clean = grabbed
-        cleaned = None
+        result = None
         try:
-            cleaned = self.cleaner(key).clean(log, to_clean.cleanable, now_ms)
+            result = self.cleaner(key).clean(log, to_clean.offsets, now_ms)
         except CleaningAborted as error:
-            _logger.info("cleaning-stopped directory=%s reason=%s", log.directory, error)
-        except Exception as error:  # noqa: BLE001 - the partition is left alone for a while, with the error
-            self.manager.fail(key, error, now_ms)
+            _logger.info("cleaning-aborted directory=%s reason=%s", log.directory, error)
+        except Exception as error:  # noqa: BLE001 - recorded, and retried later
+            self.manager.mark_uncleanable(key, error, now_ms)
         finally:
-            if cleaned is None:
+            if result is None:
                 self.manager.done(key)
             else:
-                self.manager.done_cleaning(key, log, cleaned.end_offset)
-        if cleaned is None:
+                self.manager.done_cleaning(key, log, result.end_offset)
+        if result is None:
             return False
         with self._lock:
-            self._last[number] = cleaned.tally
-        _log_tally(log, cleaned.end_offset, cleaned.tally)
+            self._last_stats[number] = result.stats
+        _log_stats(log, result.end_offset, result.stats)
         return True
 
     def _delete_old(self, key: Key, log: Log, now_ms: int) -> None:
         try:
             log.delete_old_segments(now_ms)
         except Exception as error:  # noqa: BLE001 - as in _clean
-            self.manager.fail(key, error, now_ms)
+            self.manager.mark_uncleanable(key, error, now_ms)
         finally:
             self.manager.done(key)
 
     def cleaner(self, key: Key) -> Cleaner:
-        """Return a cleaner for one log, with a thread's share of the buffers."""
+        """Return a cleaner for one log, with one thread's share of the buffers."""
         config, machine, generation = self._config, self._machine, self._generation
         threads = max(config.log_cleaner_threads, 1)
         settings = CleanerSettings(
@@ -222,28 +230,28 @@ class LogCleaner:
             config.log_cleaner_io_buffer_load_factor,
         )
 
-        def check() -> None:
+        def check_done() -> None:
             if generation != self._generation:
                 raise CleaningAborted("the cleaner is shutting down")
             self.manager.check(key)
 
-        piece_bytes = max(2 * config.log_cleaner_io_buffer_size // threads, LEAST_PIECE_BYTES)
-        pace = Pace(piece_bytes, check, self.throttle)
+        piece_bytes = max(2 * config.log_cleaner_io_buffer_size // threads, MIN_PIECE_BYTES)
+        io = CleanerIo(piece_bytes, check_done, self.throttler)
         return Cleaner(
             settings,
             clock=machine.clock,
             scheduler=machine.scheduler,
             rng=machine.rng,
-            pace=pace,
-            hands=self.hands,
+            io=io,
+            writer_slots=self.writer_slots,
         )
 
-    # What it has done
+    # Metrics
 
     def metrics(self) -> CleanerMetrics:
         """Return the gauges of the cleaner."""
         with self._lock:
-            last = list(self._last.values())
+            last = list(self._last_stats.values())
         failed: dict[str, int] = {}
         waiting: dict[str, int] = {}
         logs = self._logs()
@@ -252,11 +260,11 @@ class LogCleaner:
             failed[directory] = failed.get(directory, 0) + 1
             size_bytes = self.manager.uncleanable_bytes(key, logs[key])
             waiting[directory] = waiting.get(directory, 0) + size_bytes
-        read = sum(tally.bytes_read for tally in last)
+        read = sum(stats.bytes_read for stats in last)
         return CleanerMetrics(
-            int(100 * max((tally.buffer_utilization for tally in last), default=0)),
-            100 * sum(tally.bytes_written for tally in last) // max(read, 1),
-            max((tally.map_ns + tally.copy_ns for tally in last), default=0) // 1_000_000_000,
+            int(100 * max((stats.buffer_utilization for stats in last), default=0)),
+            100 * sum(stats.bytes_written for stats in last) // max(read, 1),
+            max((stats.map_ns + stats.copy_ns for stats in last), default=0) // 1_000_000_000,
             self.manager.max_delay_ms // 1000,
             self.dead_thread_count,
             int(100 * self.manager.max_dirty_ratio),
@@ -266,8 +274,8 @@ class LogCleaner:
         )
 
 
-def _log_tally(log: Log, end_offset: int, tally: Tally) -> None:
-    seconds = max((tally.map_ns + tally.copy_ns) / 1e9, 1e-9)
+def _log_stats(log: Log, end_offset: int, stats: CleanerStats) -> None:
+    seconds = max((stats.map_ns + stats.copy_ns) / 1e9, 1e-9)
     mib = 1 << 20
     _logger.info(
         "log-cleaned directory=%s end_offset=%d seconds=%.1f read_mib=%.1f written_mib=%.1f"
@@ -276,13 +284,13 @@ def _log_tally(log: Log, end_offset: int, tally: Tally) -> None:
         log.directory,
         end_offset,
         seconds,
-        tally.bytes_read / mib,
-        tally.bytes_written / mib,
-        (tally.bytes_read + tally.map_bytes_read) / mib / seconds,
-        tally.map_ns / 1e9,
-        tally.records_read,
-        tally.records_written,
-        round(tally.records_read / seconds),
-        100 * tally.buffer_utilization,
-        tally.invalid_records,
+        stats.bytes_read / mib,
+        stats.bytes_written / mib,
+        (stats.bytes_read + stats.map_bytes_read) / mib / seconds,
+        stats.map_ns / 1e9,
+        stats.records_read,
+        stats.records_written,
+        round(stats.records_read / seconds),
+        100 * stats.buffer_utilization,
+        stats.invalid_records,
     )

@@ -1,9 +1,9 @@
-"""From keys to the last offset of each, in a bounded buffer.
+"""A map from keys to the last offset of each, in bounded memory.
 
-Owns the memory of one cleaning round and what may go in. Must not know logs or batches. Keys are
-kept as hashes of 128 bits under a random key that changes with every map, so that two keys of one
-log cannot be chosen to collide; that any two of n keys do by chance has odds of n * n / 2**129: of
-a billion keys, one in 10**20. Kafka: ``SkimpyOffsetMap``, which hashes with MD5.
+Only a 128-bit hash of each key is stored. It is computed under a random key that is new for every
+map, so nobody can choose two keys that collide. By chance any two of n keys collide with a
+probability of n * n / 2**129: for a billion keys, one in 10**20. Kafka: ``SkimpyOffsetMap``, which
+hashes with MD5.
 """
 
 from __future__ import annotations
@@ -25,34 +25,44 @@ if TYPE_CHECKING:
 
 ENTRY_BYTES: Final = 24
 """Bytes of a slot: 16 of hash, 8 of offset."""
-MOST_BYTES: Final = 2**31 - 1
+MAX_BYTES: Final = 2**31 - 1
 _MAX_FILL: Final = 0.95
-"""Share of slots that may get filled; the memory of those saved goes to the bits."""
+"""Share of the slots that may be filled; the memory of the slots saved is used for the bits."""
 _GOOD_FILL: Final = 0.6
-"""Share of slots that keys may fill where memory allows."""
-_BITS_SHARE: Final = 8
-"""Offsets to a byte of bits."""
+"""Share of the slots that is filled at most where memory allows, since probing stays short."""
+_OFFSETS_PER_BYTE: Final = 8
+"""Offsets whose bits fit one byte."""
 
 
 def slot_count(memory_bytes: int) -> int:
-    """Return how many entries ``memory_bytes`` have room for. Source: Kafka SkimpyOffsetMap."""
-    return min(memory_bytes, MOST_BYTES) // ENTRY_BYTES
+    """Return how many entries fit in ``memory_bytes``. Source: Kafka SkimpyOffsetMap."""
+    return min(memory_bytes, MAX_BYTES) // ENTRY_BYTES
 
 
 def usable_entries(memory_bytes: int, load_factor: float) -> int:
-    """Return how many keys one round may take: what decides where it ends. Source: Kafka."""
+    """Return how many keys one cleaning may put in; it ends when the map is full.
+
+    Source: Kafka Cleaner.buildOffsetMap.
+    """
     return int(slot_count(memory_bytes) * load_factor)
 
 
 class OffsetMap:
-    """The last offset of each key among the records put in, which come with rising offsets.
+    """The last offset of each key. Records must be put in by ascending offset.
 
     ``latest_offset`` (inclusive, -1 at first) is the last one known: records above it are not in
-    the map. Offsets in [``bits_start``, ``bits_end``) also have a bit that says whether a later
-    record with their key came in, so that they need not be looked up again. All of that together
-    takes at most ``memory_bytes``, and no more than a log of ``span`` offsets can need.
+    the map. Each offset in [``bits_start``, ``bits_end``) also has a bit, which is set when a later
+    record with its key is put in, so that most records need not be looked up again.
 
     Source: Kafka SkimpyOffsetMap.
+
+    Args:
+        memory_bytes: the most that slots and bits may take together.
+        load_factor: share of Kafka's slots that keys may fill.
+        start_offset: the first offset to be put in.
+        span: how many offsets there may be; the map is no larger than these can need.
+        rng: makes the random key of the hash.
+        with_kernels: whether compiled code may be used.
     """
 
     def __init__(
@@ -68,12 +78,16 @@ class OffsetMap:
         self.slots: Final = slot_count(memory_bytes)
         self.capacity: Final = usable_entries(memory_bytes, load_factor)
         if self.capacity < 1:
-            raise InvalidArgument(f"{memory_bytes} bytes have no room for a key")
+            raise InvalidArgument(
+                f"an offset map of {memory_bytes} bytes with load factor {load_factor:g} has no"
+                " room for a key (log.cleaner.dedupe.buffer.size,"
+                " log.cleaner.io.buffer.load.factor)"
+            )
         self.with_kernels: Final = with_kernels
-        most_slots = min(self.slots, int(self.capacity / _MAX_FILL) + 1)
-        slots = min(most_slots, int(span / _GOOD_FILL) + 1)
-        spare_bytes = min(memory_bytes, MOST_BYTES) - slots * ENTRY_BYTES
-        bit_bytes = max(min(-(-span // _BITS_SHARE), spare_bytes), 0)
+        max_slots = min(self.slots, int(self.capacity / _MAX_FILL) + 1)
+        slots = min(max_slots, int(span / _GOOD_FILL) + 1)
+        spare_bytes = min(memory_bytes, MAX_BYTES) - slots * ENTRY_BYTES
+        bit_bytes = max(min(-(-span // _OFFSETS_PER_BYTE), spare_bytes), 0)
         self.table: Final = np.zeros(slots * keys.SLOT_WORDS, np.int64)
         self.bits: Final = np.zeros(bit_bytes, np.uint8)
         self.state: Final = np.zeros(keys.STATE_WORDS, np.int64)
@@ -81,7 +95,7 @@ class OffsetMap:
         self.state[keys.KEY_HIGH] = rng.getrandbits(64) - 2**63
         self.state[keys.CAPACITY] = self.capacity
         self.state[keys.BITS_START] = start_offset
-        self.state[keys.BITS_END] = start_offset + min(bit_bytes * _BITS_SHARE, span)
+        self.state[keys.BITS_END] = start_offset + min(bit_bytes * _OFFSETS_PER_BYTE, span)
         self.state[keys.LATEST_OFFSET] = -1
 
     @property
@@ -91,12 +105,12 @@ class OffsetMap:
 
     @property
     def utilization(self) -> float:
-        """Keys by slots of the whole memory."""
+        """Number of keys divided by the number of slots that fit in all of the memory."""
         return self.entries / self.slots
 
     @property
     def latest_offset(self) -> int:
-        """Last offset that the map knows of, -1 at first."""
+        """Last offset covered by the map (inclusive), -1 at first."""
         return int(self.state[keys.LATEST_OFFSET])
 
     @latest_offset.setter
@@ -114,15 +128,16 @@ class OffsetMap:
         return int(self.state[keys.BITS_END])
 
     def has_bits(self, offsets: Ints) -> Bools:
-        """Say of each offset, all with a bit, whether a later record with its key came in."""
+        """Return for each offset, all within the bits, whether a later record has its key."""
         bits = offsets - self.bits_start
         is_set: Bools = (self.bits[bits >> 3] >> (bits & 7) & 1) != 0
         return is_set
 
     def put(self, data: Bytes, table: KeyTable) -> int:
-        """Put in the records of ``table``, all with keys; return how many the map had room for.
+        """Put in the records of ``table``, all of which have keys; return how many were put in.
 
-        As in Kafka a full map takes not even a key that it holds.
+        Fewer than all means that the map is full. As in Kafka, a full map takes no record, even if
+        it contains its key.
         """
         if not self.with_kernels:
             return self._put_plainly(data, table)
@@ -135,7 +150,7 @@ class OffsetMap:
         return int(done)
 
     def look_up(self, data: Bytes, table: KeyTable, start: int, end: int) -> None:
-        """Fill LATEST of the records ``[start, end)`` of ``table``: -1 for unknown keys."""
+        """Fill the LATEST row for records ``[start, end)`` of ``table``: -1 for unknown keys."""
         if start == end:
             return
         if not self.with_kernels:
@@ -148,13 +163,16 @@ class OffsetMap:
         check_status(find_keys(data, table.rows, start, end, *arrays))
 
     def _hash(self, key: bytes) -> tuple[int, int]:
-        """Return the hash that plain code uses; it need not be that of the kernels."""
+        """Return the two halves of a key's hash; it need not equal that of the kernels."""
         digest = hashlib.blake2b(key, digest_size=16, key=self.state[:2].tobytes()).digest()
         one, two = np.frombuffer(digest, np.int64).tolist()
         return one, two
 
     def _find(self, one: int, two: int) -> int | None:
-        """Return the word of the key's slot, or of the empty one for it; None in a full table."""
+        """Return the index of the first word of the key's slot, or of the empty slot for it.
+
+        None means that the key is absent and no slot is empty.
+        """
         slots = len(self.table) // keys.SLOT_WORDS
         first = (one % 2**64 >> 32) * slots >> 32
         for probe in range(slots):
@@ -175,22 +193,22 @@ class OffsetMap:
             at = None if self.entries >= self.capacity else self._find(one, two)
             if at is None:
                 return row
-            self._supersede(int(self.table[at + 2]) - 1)
+            self._replace(int(self.table[at + 2]) - 1)
             self.table[at : at + keys.SLOT_WORDS] = one, two, offsets[row] + 1
             self.latest_offset = offsets[row]
         return table.count
 
-    def _supersede(self, known: int) -> None:
-        """Note that the offset a slot held is not the last one of its key any more."""
-        if known < 0:
+    def _replace(self, old_offset: int) -> None:
+        """Set the bit of an offset that is about to be replaced; -1 counts as a new key."""
+        if old_offset < 0:
             self.state[keys.ENTRIES] += 1
-        elif self.bits_start <= known < self.bits_end:
-            bit = known - self.bits_start
+        elif self.bits_start <= old_offset < self.bits_end:
+            bit = old_offset - self.bits_start
             self.bits[bit >> 3] |= 1 << (bit & 7)
 
 
 def _keys(data: Bytes, table: KeyTable, start: int, end: int) -> Iterator[bytes]:
-    places = table.rows[keys.KEY_AT, start:end].tolist()
+    positions = table.rows[keys.KEY_AT, start:end].tolist()
     sizes = table.rows[keys.KEY_SIZE, start:end].tolist()
-    for at, size in zip(places, sizes, strict=True):
+    for at, size in zip(positions, sizes, strict=True):
         yield data[at : at + max(size, 0)].tobytes()

@@ -1,52 +1,51 @@
-"""Reading the keys of a log's dirty part into a map, until it is full.
+"""Reads the keys of the dirty part of a log into an offset map, until the map is full.
 
-Owns where a round ends. Must not know what is done with the map. Kafka:
-``Cleaner.buildOffsetMap``.
+Kafka: ``Cleaner.buildOffsetMap``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.cleaner.batch_retention import mark_for_map
+from tidelog.cleaner.batch_retention import actions_for_map
 from tidelog.cleaner.cleaned_transactions import CleanedTransactions, collect_aborted
-from tidelog.cleaner.header_summary import glance_at
+from tidelog.cleaner.decompressed_batches import decompress_batches
+from tidelog.cleaner.header_summary import HeaderSummary
 from tidelog.cleaner.key_table import KeyTable
-from tidelog.cleaner.plain_runs import find_runs
 from tidelog.kernels.compaction import key_rows as keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tidelog.cleaner.cleanable_range import OffsetsToClean
+    from tidelog.cleaner.decompressed_batches import DecompressedBatches
     from tidelog.cleaner.offset_map import OffsetMap
-    from tidelog.cleaner.plain_runs import Run
-    from tidelog.cleaner.stats import Tally
-    from tidelog.cleaner.throttle import Pace
+    from tidelog.cleaner.stats import CleanerStats
+    from tidelog.cleaner.throttle import CleanerIo
     from tidelog.segment.segment import LogSegment
 
 
-class KeyMapBuilder:
-    """Fills ``offset_map`` from the segments of [start, end), in order.
+class OffsetMapBuilder:
+    """Fills ``offset_map`` from the segments of the range ``to_clean``, in order.
 
     Source: Kafka Cleaner.buildOffsetMap.
     """
 
     def __init__(
-        self, offset_map: OffsetMap, start_offset: int, end_offset: int, tally: Tally, pace: Pace
+        self, offset_map: OffsetMap, to_clean: OffsetsToClean, stats: CleanerStats, io: CleanerIo
     ) -> None:
         self._map = offset_map
-        self._start = start_offset
-        self._end = end_offset
-        self._tally = tally
-        self._pace = pace
+        self._start, self._end = to_clean
+        self._stats = stats
+        self._io = io
         self._transactions = CleanedTransactions()
         self._table = KeyTable(with_kernels=offset_map.with_kernels)
 
     def build(self, segments: Sequence[LogSegment]) -> None:
-        """Read ``segments``: those from the one that holds the start on, to the end of the log.
+        """Read the dirty ones of ``segments``; ``latest_offset`` of the map is how far that came.
 
-        Afterwards ``latest_offset`` of the map says how far the round reaches. Raises
-        CorruptMessage and InvalidRecord.
+        ``segments`` are those from the one that contains the first dirty offset to the end of the
+        log. Raises CorruptMessage and InvalidRecord.
         """
         self._transactions.add_aborted(collect_aborted(segments, self._start, self._end))
         dirty = [segment for segment in segments if segment.base_offset < self._end]
@@ -60,33 +59,36 @@ class KeyMapBuilder:
         """Read one segment; return False if the map is full."""
         start = segment.offset_index.lookup(self._start).position
         records, with_kernels = segment.file_records(start), self._map.with_kernels
-        for piece in records.pieces(self._pace.piece_bytes, check_crc=True):
+        for piece in records.pieces(self._io.piece_bytes, check_crc=True):
             batches = piece.batches_in_data
-            self._pace.step(len(piece.data))
-            glance = glance_at(batches, with_kernels=with_kernels)
-            marks = mark_for_map(piece.data, batches, glance, self._transactions)
-            self._tally.map_bytes_read += int(batches.size.sum())
-            for run in find_runs(piece.data, batches, marks, glance, with_kernels=with_kernels):
-                if not self._put(run):
+            self._io.on_read(len(piece.data))
+            summary = HeaderSummary.of(batches, with_kernels=with_kernels)
+            actions = actions_for_map(piece.data, batches, summary, self._transactions)
+            self._stats.map_bytes_read += int(batches.size.sum())
+            for decompressed in decompress_batches(
+                piece.data, batches, actions, summary, with_kernels=with_kernels
+            ):
+                if not self._put(decompressed):
                     return False
         if records.error is not None:
             raise records.error
         return True
 
-    def _put(self, run: Run) -> bool:
+    def _put(self, decompressed: DecompressedBatches) -> bool:
+        """Put in the keys of some batches; return False if the map is full."""
         table, offset_map = self._table, self._map
-        run.walk(table, min_offset=self._start, keyed_only=True)
-        self._tally.map_records_read += run.records
-        done = offset_map.put(run.data, table) if table.count else 0
+        decompressed.walk(table, min_offset=self._start, keyed_only=True)
+        self._stats.map_records_read += decompressed.records
+        done = offset_map.put(decompressed.data, table) if table.count else 0
         if done < table.count:
-            # The batches before the one that found no room are known whole, gaps and all.
+            # All batches before that of the first record that did not fit are in the map whole.
             before = int(table.rows[keys.AREA, done]) - 1
             if before >= 0:
-                self._know(int(run.batches.last_offset[before]))
+                self._update_latest_offset(int(decompressed.batches.last_offset[before]))
             return False
-        self._know(int(run.batches.last_offset[-1]))
+        self._update_latest_offset(int(decompressed.batches.last_offset[-1]))
         return True
 
-    def _know(self, last_offset: int) -> None:
+    def _update_latest_offset(self, last_offset: int) -> None:
         if last_offset >= self._start:
             self._map.latest_offset = max(self._map.latest_offset, last_offset)

@@ -1,8 +1,7 @@
-"""Batches without the records that compaction drops.
+"""Filters batches: writes them without the records that compaction drops.
 
-Owns what is written for each batch: nothing, its header, itself, or a new batch with the records
-that stay; and the buffer they gather in. Must not know segments or files, or why a record goes
-(``retain``). ``rewrite`` has the plain twin of the kernel. Kafka: ``MemoryRecords.filterTo``.
+Of each batch nothing, the header, the whole batch, or a new batch with the retained records is
+written to a buffer. Kafka: ``MemoryRecords.filterTo``.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from tidelog.cleaner import cleaning_result
+from tidelog.cleaner.decompressed_batches import decompress_batches
+from tidelog.cleaner.filter_result import report_dropped, update_stats
 from tidelog.cleaner.key_table import KeyTable, check_status
-from tidelog.cleaner.plain_runs import find_runs
-from tidelog.cleaner.retain import judge, mark_superseded
-from tidelog.cleaner.rewrite import Rewriting, packed_again, rewrite_old, rewrite_plainly
+from tidelog.cleaner.retain import check_record_retention, mark_superseded
+from tidelog.cleaner.rewrite import RewrittenBatches, recompress, rewrite_legacy, rewrite_plainly
 from tidelog.kernels import rows
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.memory import BatchColumns
@@ -23,33 +22,35 @@ from tidelog.records.memory import BatchColumns
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidelog.cleaner.cleaning_result import Dropped
-    from tidelog.cleaner.header_summary import Glance
+    from tidelog.cleaner.decompressed_batches import DecompressedBatches
+    from tidelog.cleaner.filter_result import DroppedRecords
+    from tidelog.cleaner.header_summary import HeaderSummary
     from tidelog.cleaner.offset_map import OffsetMap
-    from tidelog.cleaner.plain_runs import Run
-    from tidelog.cleaner.stats import Tally
+    from tidelog.cleaner.stats import CleanerStats
     from tidelog.records.array_rows import Bytes, Ints
 
 GROWTH_BYTES: Final = 10
 """Bytes by which a record may grow when its batch gets another base timestamp."""
 
 
-class Filtered(NamedTuple):
-    """Batches that are left, in one of two buffers, and their headers."""
+class RetainedBatches(NamedTuple):
+    """Batches to be written, in one of the filter's two buffers, and their headers."""
 
     data: Bytes
     batches: BatchColumns
 
 
 class RecordFilter:
-    """Filters the pieces of one cleaning round, in order; what is left gathers until ``take``.
+    """Filters the pieces of one cleaning, in order; retained batches are buffered until ``take``.
+
+    Two buffers are used in turn, so that one can be written while the other is filled.
 
     Args:
-        offset_map: what the round knows of keys.
-        now_ms: the time by which delete horizons are set and have passed.
+        offset_map: the last offset of each key.
+        now_ms: the time by which delete horizons have passed, and from which new ones are set.
         delete_retention_ms: how long a tombstone stays after it was first cleaned.
-        tally: where to count.
-        on_dropped: told of each record that goes; naming them takes time.
+        stats: counts the results.
+        on_dropped: called with the dropped records, which takes time; None to skip that.
     """
 
     def __init__(
@@ -58,13 +59,13 @@ class RecordFilter:
         *,
         now_ms: int,
         delete_retention_ms: int,
-        tally: Tally,
-        on_dropped: Callable[[Dropped], None] | None = None,
+        stats: CleanerStats,
+        on_dropped: Callable[[DroppedRecords], None] | None = None,
     ) -> None:
         self._map = offset_map
         self._now_ms = now_ms
         self._horizon_ms = now_ms + delete_retention_ms
-        self._tally = tally
+        self._stats = stats
         self._on_dropped = on_dropped
         self._table = KeyTable(with_kernels=offset_map.with_kernels)
         self._out: Bytes = np.empty(0, np.uint8)
@@ -76,57 +77,61 @@ class RecordFilter:
         self,
         source: Bytes,
         batches: BatchColumns,
-        marks: Ints,
-        glance: Glance,
+        actions: Ints,
+        summary: HeaderSummary,
         *,
-        keep_old_tombstones: bool,
+        retain_legacy_deletes: bool,
     ) -> None:
-        """Filter some batches; ``filled_bytes`` says how much is left by now.
+        """Filter some batches and buffer those retained; ``filled_bytes`` grows by their size.
 
         Args:
-            source: holds the batches.
+            source: contains the batches.
             batches: with positions in ``source``.
-            marks: what is to be done with each; marked further here.
-            glance: at these batches.
-            keep_old_tombstones: tombstones of magic 0 and 1 stay.
+            actions: what is done with each; SUPERSEDED_WHOLE is set here.
+            summary: of these batches.
+            retain_legacy_deletes: keep the tombstones of magic 0 and 1.
 
-        Raises CorruptMessage and InvalidRecord for batches that do not read, InvalidArgument for a
-        negative timestamp in a batch that has to be written again.
+        Raises CorruptMessage and InvalidRecord for damaged batches, InvalidArgument for a negative
+        timestamp in a batch that has to be rewritten.
         """
         with_kernels = self._table.with_kernels
-        mark_superseded(batches, marks, self._map, with_kernels=with_kernels)
-        for run in find_runs(source, batches, marks, glance, with_kernels=with_kernels):
-            run.walk(self._table)
-            judge(
-                run,
+        mark_superseded(batches, actions, self._map, with_kernels=with_kernels)
+        for decompressed in decompress_batches(
+            source, batches, actions, summary, with_kernels=with_kernels
+        ):
+            decompressed.walk(self._table)
+            check_record_retention(
+                decompressed,
                 self._table,
                 self._map,
                 self._now_ms,
-                keep_old_tombstones=keep_old_tombstones,
+                retain_legacy_deletes=retain_legacy_deletes,
             )
-            rewriting = self._rewrite(run)
-            cleaning_result.count(run, self._table, rewriting, self._tally)
+            rewritten = self._rewrite(decompressed)
+            update_stats(decompressed, self._table, rewritten, self._stats)
             if self._on_dropped is not None:
-                cleaning_result.name(run, self._table, self._tally, self._on_dropped)
+                report_dropped(decompressed, self._table, self._stats, self._on_dropped)
 
-    def take(self) -> Filtered | None:
-        """Return all that is left and was not taken yet, None for nothing.
+    def take(self) -> RetainedBatches | None:
+        """Return the buffered batches and switch buffers; None if there are none.
 
-        It stays as it is until something is added after the next time.
+        They stay valid until the first ``add`` after the next call that returns batches.
         """
         if not self._batches:
             return None
-        filtered = Filtered(self._out[: self.filled_bytes], BatchColumns.joined(self._batches))
+        filtered = RetainedBatches(
+            self._out[: self.filled_bytes], BatchColumns.joined(self._batches)
+        )
         self._out, self._taken = self._taken, self._out
         self._batches, self.filled_bytes = [], 0
         return filtered
 
-    def _rewrite(self, run: Run) -> Rewriting:
-        """Write what is left of ``run`` behind what is there."""
-        if run.is_plain and self._table.with_kernels:
-            written = self._rewrite_by_kernel(run)
+    def _rewrite(self, decompressed: DecompressedBatches) -> RewrittenBatches:
+        """Append what is retained of ``decompressed`` to the buffer."""
+        if decompressed.is_plain and self._table.with_kernels:
+            written = self._rewrite_by_kernel(decompressed)
         else:
-            written = self._rewrite_elsewhere(run)
+            written = self._rewrite_separately(decompressed)
             self._reserve(len(written.data))
             self._out[self.filled_bytes :][: len(written.data)] = written.data
         if len(written.batches):
@@ -134,45 +139,52 @@ class RecordFilter:
             self.filled_bytes += len(written.data)
         return written
 
-    def _rewrite_elsewhere(self, run: Run) -> Rewriting:
-        """Return what is left of old or compressed batches, or of any in plain code."""
-        judged = self._table.rows[:, : self._table.count]
-        if run.legacy is not None:
-            return rewrite_old(run.legacy, run.marks, judged, self._horizon_ms)
-        if self._table.with_kernels:
-            written = self._rewrite_by_kernel(run)
-        else:
-            written = rewrite_plainly(run, judged, self._horizon_ms)
-        return written if run.is_plain else packed_again(run, written)
+    def _rewrite_separately(self, decompressed: DecompressedBatches) -> RewrittenBatches:
+        """Return, in other memory, what is retained of old or compressed batches.
 
-    def _rewrite_by_kernel(self, run: Run) -> Rewriting:
-        """Write what is left of ``run``, uncompressed, into the room behind what is there."""
+        In plain code that is so for any batches.
+        """
+        columns = self._table.rows[:, : self._table.count]
+        if decompressed.legacy is not None:
+            return rewrite_legacy(
+                decompressed.legacy, decompressed.actions, columns, self._horizon_ms
+            )
+        if self._table.with_kernels:
+            written = self._rewrite_by_kernel(decompressed)
+        else:
+            written = rewrite_plainly(decompressed, columns, self._horizon_ms)
+        return written if decompressed.is_plain else recompress(decompressed, written)
+
+    def _rewrite_by_kernel(self, decompressed: DecompressedBatches) -> RewrittenBatches:
+        """Write what is retained, uncompressed, to the free part of the buffer."""
         from tidelog.kernels.compaction.key_rewrite import rewrite_batches  # noqa: PLC0415 - compiles when imported
 
-        table, count = self._table, len(run.batches)
-        self._reserve(len(run.data) + GROWTH_BYTES * table.count + BATCH_HEADER.size * count)
+        table, count = self._table, len(decompressed.batches)
+        self._reserve(
+            len(decompressed.data) + GROWTH_BYTES * table.count + BATCH_HEADER.size * count
+        )
         out = self._out[self.filled_bytes :]
         written = np.empty((rows.BATCH_COLUMNS, count), np.int64)
-        fates = np.empty(count, np.int64)
+        results = np.empty(count, np.int64)
         status, kept, size = rewrite_batches(
-            run.data,
-            np.ascontiguousarray(run.batches.array),
-            run.marks,
+            decompressed.data,
+            np.ascontiguousarray(decompressed.batches.array),
+            decompressed.actions,
             table.rows,
             table.count,
             self._horizon_ms,
-            run.is_plain,
+            decompressed.is_plain,
             out,
             written,
-            fates,
+            results,
         )
         check_status(status)
-        return Rewriting(out[:size], BatchColumns(written[:, :kept]), fates)
+        return RewrittenBatches(out[:size], BatchColumns(written[:, :kept]), results)
 
     def _reserve(self, size_bytes: int) -> None:
-        """Make room for so many bytes behind what is there."""
+        """Grow the buffer to have at least ``size_bytes`` free."""
         needed = self.filled_bytes + size_bytes
         if len(self._out) < needed:
-            spare = len(self._out) // 4  # so that growing ends soon
+            spare = len(self._out) // 4  # grows geometrically, so that it is copied rarely
             before, self._out = self._out, np.empty(needed + spare, np.uint8)
             self._out[: self.filled_bytes] = before[: self.filled_bytes]

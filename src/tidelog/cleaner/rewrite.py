@@ -1,7 +1,6 @@
-"""Batches written again in plain code: the twin of the rewrite kernel, and all old batches.
+"""Rewrites batches in plain Python: the twin of the kernel, and batches of magic 0 and 1.
 
-Owns the bytes that compaction leaves of a batch. Must not know keys. Kafka:
-``MemoryRecords.filterTo`` and ``buildRetainedRecordsInto``.
+Kafka: ``MemoryRecords.filterTo`` and ``buildRetainedRecordsInto``.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from tidelog.cleaner.key_table import NEGATIVE_TIMESTAMP
 from tidelog.codec.compression import Codec, compress
 from tidelog.codec.layout import byte_view
 from tidelog.codec.varint import write_varint, write_varlong
@@ -24,7 +24,7 @@ from tidelog.records.scan import batch_row, header_of_row
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidelog.cleaner.plain_runs import Run
+    from tidelog.cleaner.decompressed_batches import DecompressedBatches
     from tidelog.records.array_rows import Bytes, Ints
     from tidelog.records.batch import BatchHeader
     from tidelog.records.record import Record
@@ -37,71 +37,84 @@ _KEPT_FLAGS: Final = int(BatchFlags.CODEC | BatchFlags.LOG_APPEND_TIME) | int(
 _APPEND_TIME: Final = int(BatchFlags.LOG_APPEND_TIME)
 
 
-class Rewriting(NamedTuple):
-    """What was written of some batches, and what became of each of them.
+class RewrittenBatches(NamedTuple):
+    """What was written of some batches, and the result for each of them.
 
-    ``batches`` are those written, with positions in ``data``; -1 for one that stays whole and was
-    not copied, as the records it was judged by are not the bytes it has.
+    ``batches`` are those written, with positions in ``data``. The position is -1 for a batch that
+    is retained whole but not copied, because ``data`` only has its records decompressed.
+    ``results`` has DROPPED, EMPTIED, COPIED or REWRITTEN of ``key_rows`` for each batch filtered.
     """
 
     data: Bytes
     batches: BatchColumns
-    fates: Ints
+    results: Ints
 
 
-def rewrite_plainly(run: Run, judged: Ints, horizon_ms: int) -> Rewriting:
-    """Do what the kernel ``rewrite_batches`` does: write the batches of ``run`` uncompressed."""
+def rewrite_plainly(
+    decompressed: DecompressedBatches, columns: Ints, horizon_ms: int
+) -> RewrittenBatches:
+    """Do what the kernel ``rewrite_batches`` does: write the retained records, uncompressed.
+
+    ``columns`` are those of the key table, with verdicts; ``horizon_ms`` is a new delete horizon.
+    """
     out = bytearray()
     written: list[list[int] | tuple[int, ...]] = []
-    fates: list[int] = []
-    source, data = byte_view(run.source), byte_view(run.data)
-    columns = judged.T.tolist()
-    ends = np.searchsorted(judged[keys.AREA], np.arange(len(run.batches)), "right").tolist()
+    results: list[int] = []
+    source, data = byte_view(decompressed.source), byte_view(decompressed.data)
+    batch_rows, actions = decompressed.batches.array.T.tolist(), decompressed.actions.tolist()
+    records = columns.T.tolist()
+    ends = np.searchsorted(columns[keys.AREA], np.arange(len(batch_rows)), "right").tolist()
     start = 0
-    for row, mark, end in zip(run.batches.array.T.tolist(), run.marks.tolist(), ends, strict=True):
-        survivors = [column for column in columns[start:end] if column[keys.VERDICT] == keys.STAYS]
+    for row, action, end in zip(batch_rows, actions, ends, strict=True):
+        retained = [record for record in records[start:end] if record[keys.VERDICT] == keys.STAYS]
         start = end
-        has_tombstone = any(column[keys.VALUE_SIZE] < 0 for column in survivors)
-        fate, new_horizon_ms = _fate(
-            row, mark, len(survivors), horizon_ms, has_tombstone=has_tombstone
+        has_tombstone = any(record[keys.VALUE_SIZE] < 0 for record in retained)
+        result, new_horizon_ms = _result_of(
+            row, action, len(retained), horizon_ms, has_tombstone=has_tombstone
         )
-        fates.append(fate)
+        results.append(result)
         at = len(out)
-        if fate == keys.COPIED:
-            if run.is_plain:
+        if result == keys.COPIED:
+            if decompressed.is_plain:
                 out += source[row[rows.POSITION] : row[rows.POSITION] + row[rows.SIZE]]
-            written.append([at if run.is_plain else -1, *row[1:]])
-        elif fate == keys.EMPTIED:
+            written.append([at if decompressed.is_plain else -1, *row[1:]])
+        elif result == keys.EMPTIED:
             out += empty_batch(header_of_row(row))
             written.append(batch_row(memoryview(bytes(out[at:])), 0, len(out) - at))
-        elif fate == keys.REWRITTEN:
-            out += _rewritten(data, header_of_row(row), survivors, new_horizon_ms)
+        elif result == keys.REWRITTEN:
+            out += _rewritten(data, header_of_row(row), retained, new_horizon_ms)
             written.append(batch_row(memoryview(bytes(out[at:])), 0, len(out) - at))
-        if fate in {keys.EMPTIED, keys.REWRITTEN}:
+        if result in {keys.EMPTIED, keys.REWRITTEN}:
             written[-1] = [at, *written[-1][1:]]
-    filled = np.frombuffer(bytes(out), np.uint8)
-    return Rewriting(filled, BatchColumns.of_rows(written), np.array(fates, np.int64))
+    return _rewritten_batches(out, written, results)
 
 
-def _fate(
-    row: Sequence[int], mark: int, kept: int, horizon_ms: int, *, has_tombstone: bool
+def _rewritten_batches(
+    out: bytearray, written: list[list[int] | tuple[int, ...]], results: list[int]
+) -> RewrittenBatches:
+    data = np.frombuffer(bytes(out), np.uint8)
+    return RewrittenBatches(data, BatchColumns.of_rows(written), np.array(results, np.int64))
+
+
+def _result_of(
+    row: Sequence[int], action: int, retained: int, horizon_ms: int, *, has_tombstone: bool
 ) -> tuple[int, int | None]:
-    """Say what becomes of a batch, and the delete horizon that it gets, None for none new."""
-    if not kept:
-        return (keys.EMPTIED if mark & keys.RETAIN_EMPTY else keys.DROPPED), None
-    wants_horizon = has_tombstone or mark & keys.MARK_EMPTIED
+    """Return the result for a batch, and its new delete horizon; None if it gets no new one."""
+    if not retained:
+        return (keys.EMPTIED if action & keys.RETAIN_EMPTY else keys.DROPPED), None
+    wants_horizon = has_tombstone or action & keys.MARK_EMPTIED
     if wants_horizon and not row[rows.ATTRIBUTES] & _HORIZON:
         return keys.REWRITTEN, horizon_ms
-    return (keys.COPIED if kept == row[rows.RECORDS_COUNT] else keys.REWRITTEN), None
+    return (keys.COPIED if retained == row[rows.RECORDS_COUNT] else keys.REWRITTEN), None
 
 
 def _rewritten(
-    data: memoryview, header: BatchHeader, survivors: list[list[int]], new_horizon_ms: int | None
+    data: memoryview, header: BatchHeader, retained: list[list[int]], new_horizon_ms: int | None
 ) -> bytes:
-    """Return a batch with the records that stay, uncompressed whatever its codec says."""
-    timestamps = [column[keys.TIMESTAMP] for column in survivors]
+    """Return a batch with the retained records, uncompressed even if its header names a codec."""
+    timestamps = [record[keys.TIMESTAMP] for record in retained]
     if min(timestamps) < NO_TIMESTAMP:
-        raise InvalidArgument("a record has a negative timestamp, which no batch may be given")
+        raise InvalidArgument(NEGATIVE_TIMESTAMP)
     attributes = header.attributes & (_KEPT_FLAGS | _HORIZON)
     base_timestamp = timestamps[0]
     if new_horizon_ms is not None:
@@ -109,11 +122,11 @@ def _rewritten(
     elif attributes & _HORIZON:
         base_timestamp = header.base_timestamp
     body = bytearray()
-    for column, timestamp in zip(survivors, timestamps, strict=True):
+    for record, timestamp in zip(retained, timestamps, strict=True):
         head = bytearray(1)
         write_varlong(head, timestamp - base_timestamp)
-        write_varint(head, column[keys.OFFSET] - header.base_offset)
-        rest = data[column[keys.REST_AT] : column[keys.END]]
+        write_varint(head, record[keys.OFFSET] - header.base_offset)
+        rest = data[record[keys.REST_AT] : record[keys.END]]
         write_varint(body, len(head) + len(rest))
         body += head + rest
     is_appended = attributes & _APPEND_TIME
@@ -121,40 +134,48 @@ def _rewritten(
         attributes=attributes,
         base_timestamp=base_timestamp,
         max_timestamp=header.max_timestamp if is_appended else max(timestamps),
-        records_count=len(survivors),
+        records_count=len(retained),
     )
     return pack_batch(changed, body)
 
 
-def rewrite_old(columns: RecordColumns, marks: Ints, judged: Ints, horizon_ms: int) -> Rewriting:
-    """Write what stays of batches of magic 0 and 1 as batches of magic 2, one for each.
+def rewrite_legacy(
+    legacy: RecordColumns, actions: Ints, columns: Ints, horizon_ms: int
+) -> RewrittenBatches:
+    """Write each batch of magic 0 and 1 as a batch of magic 2 with its retained records.
 
-    Kafka fails where the header of such a batch has to stay and no record does; here a batch of
-    magic 2 without records is written then, so that the log's end is known and cleaning goes on.
+    Kafka fails if the header of such a batch must be retained and none of its records is; here an
+    empty batch of magic 2 is written, so that the log's end stays known and cleaning goes on.
+
+    Args:
+        legacy: the decoded records.
+        actions: one per batch.
+        columns: of the key table, with verdicts, one per record.
+        horizon_ms: a new delete horizon.
     """
-    stays = judged[keys.VERDICT] == keys.STAYS
+    is_retained = columns[keys.VERDICT] == keys.STAYS
     out = bytearray()
-    written: list[tuple[int, ...]] = []
-    fates: list[int] = []
-    records = list(columns.select(stays).records())
-    batch_of = judged[keys.AREA][stays]
-    ends = np.searchsorted(batch_of, np.arange(len(columns.batches)), "right").tolist()
+    written: list[list[int] | tuple[int, ...]] = []
+    results: list[int] = []
+    batches, records = legacy.batches, list(legacy.select(is_retained).records())
+    batch_of = columns[keys.AREA][is_retained]
+    ends = np.searchsorted(batch_of, np.arange(len(batches)), "right").tolist()
     start = 0
     for index, end in enumerate(ends):
-        batch = _old_as_new(columns.batches, index, records[start:end], horizon_ms)
-        if not batch and marks[index] & keys.RETAIN_EMPTY:
-            batch = empty_batch(columns.batches.header(index)._replace(magic=2, attributes=0))
+        batch = _converted(batches, index, records[start:end], horizon_ms)
+        if not batch and actions[index] & keys.RETAIN_EMPTY:
+            batch = empty_batch(batches.header(index)._replace(magic=2, attributes=0))
         start = end
-        fates.append(keys.REWRITTEN if batch else keys.DROPPED)
+        results.append(keys.REWRITTEN if batch else keys.DROPPED)
         if batch:
             row = batch_row(memoryview(batch), 0, len(batch))
             written.append((len(out), *row[1:]))
             out += batch
-    filled = np.frombuffer(bytes(out), np.uint8)
-    return Rewriting(filled, BatchColumns.of_rows(written), np.array(fates, np.int64))
+    return _rewritten_batches(out, written, results)
 
 
-def _old_as_new(batches: BatchColumns, index: int, records: list[Record], horizon_ms: int) -> bytes:
+def _converted(batches: BatchColumns, index: int, records: list[Record], horizon_ms: int) -> bytes:
+    """Return a batch of magic 2 with the records; no bytes if there are none."""
     if not records:
         return b""
     attributes = int(batches.attributes[index])
@@ -174,16 +195,16 @@ def _old_as_new(batches: BatchColumns, index: int, records: list[Record], horizo
     )
 
 
-def packed_again(run: Run, written: Rewriting) -> Rewriting:
-    """Compress what was written of compressed batches; put whole ones between as they were."""
+def recompress(decompressed: DecompressedBatches, written: RewrittenBatches) -> RewrittenBatches:
+    """Compress the batches written of compressed ones, and insert the unchanged ones as read."""
     out = bytearray()
     headers: list[list[int]] = []
-    source, data = byte_view(run.source), byte_view(written.data)
-    whole = iter(run.batches.array[:, written.fates == keys.COPIED].T.tolist())
+    source, data = byte_view(decompressed.source), byte_view(written.data)
+    copied = iter(decompressed.batches.array[:, written.results == keys.COPIED].T.tolist())
     for row in written.batches.array.T.tolist():
         at = len(out)
         if row[rows.POSITION] < 0:
-            original = next(whole)
+            original = next(copied)
             out += source[original[rows.POSITION] : original[rows.POSITION] + original[rows.SIZE]]
         else:
             start = row[rows.POSITION] + BATCH_HEADER.size
@@ -195,4 +216,6 @@ def packed_again(run: Run, written: Rewriting) -> Rewriting:
             row[rows.CRC] = BATCH_HEADER.unpack(batch).crc
         row[rows.POSITION], row[rows.SIZE] = at, len(out) - at
         headers.append(row)
-    return Rewriting(np.frombuffer(out, np.uint8), BatchColumns.of_rows(headers), written.fates)
+    return RewrittenBatches(
+        np.frombuffer(out, np.uint8), BatchColumns.of_rows(headers), written.results
+    )

@@ -1,7 +1,7 @@
-"""What a cleaner may be doing with a partition, and what may happen next.
+"""The states of a partition's cleaning, and the transitions between them.
 
-Owns the transitions: a pair that is not in the table is refused. Must not know logs or threads.
-Kafka: ``LogCleaningState``; there the transitions stand in a comment.
+A pair that is not in the table is refused. Kafka: ``LogCleaningState``, whose transitions are
+described in a comment of ``LogCleanerManager``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tidelog.errors import InvalidArgument
 
 
 class Phase(Enum):
-    """What is done with a partition. PAUSED counts how often, so that pauses may overlap."""
+    """What a partition's cleaning is doing. Pauses are counted, so that they may overlap."""
 
     NONE = "none"
     IN_PROGRESS = "in progress"
@@ -35,28 +35,28 @@ TRANSITIONS: Final[dict[tuple[Phase, Event], Phase]] = {
     (Phase.NONE, Event.PAUSE): Phase.PAUSED,
     (Phase.IN_PROGRESS, Event.END): Phase.NONE,
     (Phase.IN_PROGRESS, Event.PAUSE): Phase.ABORTED,
-    # Whoever asked for the abort waits for this: the cleaner has let go of the partition.
+    # The thread that requested the abort waits for this: the cleaner has released the partition.
     (Phase.ABORTED, Event.END): Phase.PAUSED,
     (Phase.PAUSED, Event.PAUSE): Phase.PAUSED,
     (Phase.PAUSED, Event.RESUME): Phase.PAUSED,
 }
 """From phase and event to phase; the last RESUME of a paused partition leads to NONE."""
 
-_PAUSES: Final = {Event.PAUSE: 1, Event.RESUME: -1}
+_PAUSE_CHANGE: Final = {Event.PAUSE: 1, Event.RESUME: -1}
 
 
 class CleaningState(NamedTuple):
-    """The state of one partition; ``pauses`` is 0 unless it is paused or about to be."""
+    """The state of one partition; ``pauses`` is 0 unless it is paused or being aborted."""
 
     phase: Phase = Phase.NONE
     pauses: int = 0
 
     def after(self, event: Event) -> CleaningState:
-        """Return the state after ``event``; InvalidArgument if that cannot happen now."""
+        """Return the state after ``event``; InvalidArgument if it is not allowed now."""
         phase = TRANSITIONS.get((self.phase, event))
         if phase is None:
             raise InvalidArgument(f"{event.value} is not possible: the partition is {self}")
-        pauses = self.pauses + _PAUSES.get(event, 0)
+        pauses = self.pauses + _PAUSE_CHANGE.get(event, 0)
         if phase is Phase.PAUSED and not pauses:
             return IDLE
         return CleaningState(phase, pauses)

@@ -1,6 +1,6 @@
-"""What a cleaning reads, writes and drops, counted.
+"""What one cleaning reads, writes and drops: the numbers for logs, metrics and plans.
 
-Owns the numbers that are logged, measured and planned with. Kafka: ``CleanerStats``.
+Kafka: ``CleanerStats``.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 
-class Cause(Enum):
-    """Why a record or a batch goes."""
+class DropCause(Enum):
+    """Why a record or a batch is dropped."""
 
     SUPERSEDED = "superseded"
     TOMBSTONE = "tombstone expired"
@@ -21,12 +21,13 @@ class Cause(Enum):
 
 
 @dataclass(slots=True)
-class Tally:
-    """Counts of one cleaning. "map" counts are those of the pass that reads keys only.
+class CleanerStats:
+    """Counts of one cleaning. "map" counts are those of the pass that only reads keys.
 
-    ``gone`` counts records by cause; for ``Cause.EMPTY`` it counts batches that held none.
-    ``oldest_tombstone_ms`` is the least timestamp of the tombstones that stay, if that was asked.
-    Bytes are those of whole batches as they lie in files. Source: Kafka CleanerStats.
+    ``dropped`` counts records by cause; for ``DropCause.EMPTY`` it counts batches without records.
+    ``oldest_tombstone_ms`` is the least timestamp of the retained tombstones; it is None unless
+    dropped records are reported too. Bytes are those of whole batches, as stored.
+    Source: Kafka CleanerStats.
     """
 
     map_bytes_read: int = 0
@@ -43,14 +44,14 @@ class Tally:
     map_ns: int = 0
     copy_ns: int = 0
     oldest_tombstone_ms: int | None = None
-    gone: dict[Cause, int] = field(default_factory=dict)
+    dropped: dict[DropCause, int] = field(default_factory=dict)
 
-    def meet_tombstone(self, timestamp: int) -> None:
-        """Note a tombstone that stays; timestamp in ms."""
-        if self.oldest_tombstone_ms is None or timestamp < self.oldest_tombstone_ms:
-            self.oldest_tombstone_ms = timestamp
+    def observe_tombstone(self, timestamp_ms: int) -> None:
+        """Take a retained tombstone into account."""
+        if self.oldest_tombstone_ms is None or timestamp_ms < self.oldest_tombstone_ms:
+            self.oldest_tombstone_ms = timestamp_ms
 
-    def drop(self, cause: Cause, count: int) -> None:
-        """Count records, or empty batches, that go."""
+    def count_dropped(self, cause: DropCause, count: int) -> None:
+        """Count dropped records, or dropped empty batches."""
         if count:
-            self.gone[cause] = self.gone.get(cause, 0) + count
+            self.dropped[cause] = self.dropped.get(cause, 0) + count

@@ -1,8 +1,8 @@
-"""New segments of a cleaning: filled, made durable, put in the place of the old ones.
+"""Writes the cleaned segments of one cleaning and swaps them in for the old ones.
 
-Owns the order of these steps, and that a segment is made durable and swapped in while the next one
-is filled already. Must not know what a segment is filled with (``segment_copy``). Kafka:
-``Cleaner.cleanSegments``.
+This is the only module that uses what ``Log`` offers for that: ``new_cleaned_segment``,
+``delete_cleaned_segment``, ``replace_segments`` and ``split_segment``. A segment is flushed and
+swapped in while the next one is being filled. Kafka: ``Cleaner.cleanSegments``.
 """
 
 from __future__ import annotations
@@ -17,143 +17,157 @@ from tidelog.segment.filenames import CLEANED_SUFFIX
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tidelog.cleaner.background_writers import Aside
-    from tidelog.cleaner.record_filter import Filtered
-    from tidelog.cleaner.segment_copy import Copier
-    from tidelog.cleaner.throttle import Pace
+    from tidelog.cleaner.background_writers import BackgroundWriters
+    from tidelog.cleaner.record_filter import RetainedBatches
+    from tidelog.cleaner.segment_copy import SegmentCopier
+    from tidelog.cleaner.throttle import CleanerIo
     from tidelog.log.log import Log
     from tidelog.segment.segment import LogSegment
     from tidelog.segment.txn_index import AbortedTxn
 
 SYNC_BYTES: Final = 128 << 20
-"""So the last sync of a large segment, which all has to wait for, finds little left to do."""
+"""Bytes after which a segment is synced early, so that its last sync, which blocks, is short."""
 
 _log = logging.getLogger(__name__)
 
 
-class Swaps:
-    """Copies groups of segments, each into a new one that takes their place.
+class SegmentSwapper:
+    """Copies groups of segments, each into a new segment that replaces the group.
 
-    When ``clean`` returns the last group may still be on its way; ``settle`` waits for it.
+    When ``clean_segments`` returns, the last group may still be being swapped in; ``join`` waits
+    for it.
     """
 
-    def __init__(self, log: Log, copier: Copier, pace: Pace, aside: Aside) -> None:
+    def __init__(
+        self, log: Log, copier: SegmentCopier, io: CleanerIo, writers: BackgroundWriters
+    ) -> None:
         self._log: Final = log
         self._copier: Final = copier
-        self._pace: Final = pace
-        self._aside: Final = aside
-        self._last: Job | None = None
+        self._io: Final = io
+        self._writers: Final = writers
+        self._last_swap: Job | None = None
 
-    def clean(self, group: Sequence[LogSegment]) -> None:
-        """Copy a group, and have it made durable and swapped in, behind the one before.
+    def clean_segments(self, group: Sequence[LogSegment]) -> None:
+        """Copy a group; have the copy flushed and swapped in, after the group before.
 
-        On an abort or an error its new segment is deleted.
+        On an abort or an error its new segment is deleted. Source: Kafka Cleaner.cleanSegments.
         """
         log = self._log
-        new = log.new_cleaned_segment(group[0].base_offset)
-        target = _SegmentTarget(log, new, self._aside, self._check_last)
+        cleaned = log.new_cleaned_segment(group[0].base_offset)
+        target = _CleanedSegment(log, cleaned, self._writers, self._check_last_swap)
         try:
             with log.watch("cleaning"):
-                self._copier.copy(group, behind(log, group), log.producers.producers, target)
-                self._pace.check()
+                following = segments_after(log, group)
+                self._copier.copy(group, following, log.producers.producers, target)
+                self._io.check_done()
                 target.join()
-            self.settle()
-            self._last = Job(lambda: self._put_in_place(new, group))
+            self.join()
+            self._last_swap = Job(lambda: self._swap_in(cleaned, group))
         except BaseException as error:
             target.wait()
-            log.delete_cleaned_segment(new)
+            log.delete_cleaned_segment(cleaned)
             if isinstance(error, SegmentOffsetOverflow):
-                # A .cleaned file left by a crash would call the split's .swap files incomplete.
-                self.settle()
+                # After a crash, a .cleaned file makes the split's .swap files count as incomplete.
+                self.join()
                 self._split(group, error)
             raise
-        self._aside.give(self._last)
+        self._writers.submit(self._last_swap)
 
-    def settle(self) -> None:
-        """Wait until the last group is in place."""
-        if self._last is not None:
-            self._last.join()
+    def join(self) -> None:
+        """Wait until the last group is swapped in; raise its error."""
+        if self._last_swap is not None:
+            self._last_swap.join()
 
-    def _check_last(self) -> None:
-        """Raise what went wrong with the last group, as soon as that is known."""
-        if self._last is not None and self._last.has_ended:
-            self._last.join()
+    def _check_last_swap(self) -> None:
+        """Raise the error of the last swap, if it has ended with one."""
+        if self._last_swap is not None and self._last_swap.has_ended:
+            self._last_swap.join()
 
-    def _put_in_place(self, new: LogSegment, group: Sequence[LogSegment]) -> None:
-        """Make a filled segment durable, then swap it in."""
+    def _swap_in(self, cleaned: LogSegment, group: Sequence[LogSegment]) -> None:
+        """Flush a filled segment, then replace the group with it."""
         log = self._log
         try:
             with log.watch("cleaning"):
-                new.become_inactive()
-                new.flush()
-                new.set_modified_ms(group[-1].modified_ms)
+                cleaned.become_inactive()
+                cleaned.flush()
+                cleaned.set_modified_ms(group[-1].modified_ms)
         except BaseException:
-            log.delete_cleaned_segment(new)
+            log.delete_cleaned_segment(cleaned)
             raise
         try:
-            log.replace_segments([new], group)
+            log.replace_segments([cleaned], group)
         except BaseException:
-            if new.has_suffix(CLEANED_SUFFIX):  # refused: the log was closed, or failed, meanwhile
-                new.close_handlers()
+            if cleaned.has_suffix(CLEANED_SUFFIX):  # refused: the log was closed or failed
+                cleaned.close_handlers()
             raise
 
     def _split(self, group: Sequence[LogSegment], overflow: SegmentOffsetOverflow) -> None:
-        """Split the segments with offsets that do not fit; none: one in the middle is damaged."""
+        """Split the segments of the group whose offsets do not fit, and abort the cleaning.
+
+        Without such a segment an offset in the middle of one is damaged; the caller raises that.
+        """
         log = self._log
         overflowed = [segment for segment in group if segment.has_overflow()]
         for segment in overflowed:
             _log.warning("segment-split path=%s reason=%s", segment.path, overflow)
             log.split_segment(segment)
         if overflowed:
-            raise CleaningAborted(f"a segment of {log.directory} was split") from overflow
+            raise CleaningAborted(
+                f"{len(overflowed)} segments of {log.directory} had offsets that did not fit their"
+                " indexes and were split; the log will be cleaned again"
+            ) from overflow
 
 
-def behind(log: Log, group: Sequence[LogSegment]) -> tuple[LogSegment, ...]:
-    """Return the segments of ``log`` behind those of ``group``."""
+def segments_after(log: Log, group: Sequence[LogSegment]) -> tuple[LogSegment, ...]:
+    """Return the segments of ``log`` after those of ``group``."""
     return tuple(s for s in log.segments if s.base_offset > group[-1].base_offset)
 
 
-class _SegmentTarget:
-    """A segment that batches are appended to, one piece after the other, by helping threads.
+class _CleanedSegment:
+    """A new segment to which background writers append the retained batches, one write at a time.
 
-    Every ``SYNC_BYTES`` they begin to make durable what is there by then. A disk that fails is
-    known to the log at once, though an abort may be all that the cleaning raises.
+    Every ``SYNC_BYTES`` a writer begins to sync what has been written. A disk error is reported to
+    the log at once, even if the cleaning itself only raises CleaningAborted.
     """
 
     def __init__(
-        self, log: Log, segment: LogSegment, aside: Aside, check: Callable[[], None]
+        self,
+        log: Log,
+        segment: LogSegment,
+        writers: BackgroundWriters,
+        check_last_swap: Callable[[], None],
     ) -> None:
         self._log: Final = log
         self._segment: Final = segment
-        self._aside: Final = aside
-        self._check: Final = check
+        self._writers: Final = writers
+        self._check_last_swap: Final = check_last_swap
         self._append: Job | None = None
         self._sync: Job | None = None
         self._unsynced_bytes = 0
 
-    def append(self, filtered: Filtered) -> None:
-        """Begin to write some batches, when those before are written."""
-        self._check()
+    def append(self, retained: RetainedBatches) -> None:
+        """Wait until the batches before are written, then begin to write these."""
+        self._check_last_swap()
         self._join(self._append)
         if self._unsynced_bytes >= SYNC_BYTES:
             self._sync_early()
-        self._unsynced_bytes += len(filtered.data)
-        self._append = Job(lambda: self._write(filtered))
-        self._aside.give(self._append)
+        self._unsynced_bytes += len(retained.data)
+        self._append = Job(lambda: self._write(retained))
+        self._writers.submit(self._append)
 
-    def name_aborted(self, aborted: Sequence[AbortedTxn]) -> None:
-        """Write the index entries of transactions, behind the batches before."""
+    def update_txn_index(self, aborted: Sequence[AbortedTxn]) -> None:
+        """Append index entries for aborted transactions, after the batches before are written."""
         if aborted:
             self._join(self._append)
             self._segment.update_txn_index(aborted)
 
     def join(self) -> None:
-        """Wait until all is written; raise what went wrong."""
+        """Wait until all batches are written; raise the error of a write or sync."""
         self._join(self._append)
         self._join(self._sync)
 
     def wait(self) -> None:
-        """Wait until nothing is done to the segment any more."""
+        """Wait until no thread uses the segment any more."""
         for job in (self._append, self._sync):
             if job is not None:
                 job.wait()
@@ -162,15 +176,15 @@ class _SegmentTarget:
         if self._sync is None or self._sync.has_ended:
             self._join(self._sync)
             self._sync = Job(self._flush)
-            if self._aside.offer(self._sync):
+            if self._writers.try_submit(self._sync):
                 self._unsynced_bytes = 0
             else:
                 self._sync = None
 
-    def _write(self, filtered: Filtered) -> None:
-        last_offset = int(filtered.batches.last_offset[-1])
+    def _write(self, retained: RetainedBatches) -> None:
+        last_offset = int(retained.batches.last_offset[-1])
         with self._log.watch("cleaning"):
-            self._segment.append(last_offset, filtered.data, filtered.batches)
+            self._segment.append(last_offset, retained.data, retained.batches)
 
     def _flush(self) -> None:
         with self._log.watch("cleaning"):

@@ -1,7 +1,6 @@
-"""How fast a cleaner goes, and when it has to stop.
+"""The rate limit that all cleaners share, and how each of them reads and writes under it.
 
-Owns the size of pieces, the check for an abort before each, and the throttle. Must not know what
-is read. Kafka: ``Throttler`` and ``LogCleaner.CleanerThread.checkDone``.
+Kafka: ``Throttler`` and ``LogCleaner.CleanerThread.checkDone``.
 """
 
 from __future__ import annotations
@@ -14,15 +13,22 @@ if TYPE_CHECKING:
 
     from tidelog.env.clock import Clock
 
-CHECK_EVERY_NS: Final = 300_000_000
+CHECK_INTERVAL_NS: Final = 300_000_000
+STOP_POLL_MS: Final = 10
+"""The longest single sleep: a throttled cleaner that has to stop does so within this time."""
 _NS_PER_MS: Final = 1_000_000
 
 
-class Throttle:
-    """Keeps the bytes of all cleaners together at or below a rate, on average.
+class Throttler:
+    """Keeps the bytes that all cleaners read and write at or below a rate, on average.
 
-    ``sleep_ms`` waits. ``_lock`` guards the counts; nobody sleeps with it held. Source: Kafka
-    Throttler.
+    ``_lock`` guards the rate, the counts and the period; no thread sleeps while it holds it.
+    Source: Kafka Throttler.
+
+    Args:
+        bytes_per_second: the rate.
+        clock: measures the periods.
+        sleep_ms: sleeps for a number of milliseconds.
     """
 
     def __init__(
@@ -36,42 +42,66 @@ class Throttle:
         self._period_start_ns = clock.monotonic_ns()
         self._observed_bytes = 0
 
-    def take(self, size_bytes: int) -> None:
-        """Count bytes read or written; sleep when they came too fast."""
+    def update_rate(self, bytes_per_second: float) -> None:
+        """Replace the rate. A new rate starts a new period, free of the old one's delay."""
+        with self._lock:
+            if bytes_per_second != self.bytes_per_second:
+                self.bytes_per_second = bytes_per_second
+                self._period_start_ns = self._clock.monotonic_ns()
+                self._observed_bytes = 0
+
+    def maybe_throttle(self, observed_bytes: int, check_done: Callable[[], None]) -> None:
+        """Count bytes read or written; sleep if they came faster than the rate allows.
+
+        ``check_done`` is called before each ``STOP_POLL_MS`` of sleep; what it raises ends the
+        sleep and is passed on. The bytes stay counted, so that the rate holds for the others.
+        """
         wait_ms = 0
         with self._lock:
-            self.total_bytes += size_bytes
-            self._observed_bytes += size_bytes
+            self.total_bytes += observed_bytes
+            self._observed_bytes += observed_bytes
             now_ns = self._clock.monotonic_ns()
             elapsed_ns = now_ns - self._period_start_ns
-            if elapsed_ns > CHECK_EVERY_NS and self._observed_bytes:
+            if elapsed_ns > CHECK_INTERVAL_NS and self._observed_bytes:
                 due_ns = self._observed_bytes / self.bytes_per_second * 1e9
                 wait_ms = max(round((due_ns - elapsed_ns) / _NS_PER_MS), 0)
                 self._period_start_ns = now_ns + wait_ms * _NS_PER_MS
                 self._observed_bytes = 0
-        if wait_ms:
-            self._sleep_ms(wait_ms)
+        while wait_ms > 0:
+            check_done()
+            step_ms = min(wait_ms, STOP_POLL_MS)
+            self._sleep_ms(step_ms)
+            wait_ms -= step_ms
 
 
-class Pace:
-    """What one cleaner does before each piece of ``piece_bytes``.
+class CleanerIo:
+    """How one cleaner reads and writes: in pieces, throttled, until it has to stop.
 
-    ``check`` raises when it has to stop.
+    Args:
+        piece_bytes: bytes to read at a time, and to gather before they are written.
+        check_done: raises CleaningAborted when the cleaning has to stop. Source: Kafka checkDone.
+        throttler: the limit shared with other cleaners; None for no limit.
     """
 
     def __init__(
-        self, piece_bytes: int, check: Callable[[], None], throttle: Throttle | None = None
+        self,
+        piece_bytes: int,
+        check_done: Callable[[], None],
+        throttler: Throttler | None = None,
     ) -> None:
         self.piece_bytes: Final = piece_bytes
-        self.check: Final = check
-        self._throttle: Final = throttle
+        self.check_done: Final = check_done
+        self._throttler: Final = throttler
 
-    def step(self, size_bytes: int) -> None:
-        """Stop if that was asked for; else count so many bytes, and wait if need be."""
-        self.check()
-        self.took(size_bytes)
+    def on_read(self, size_bytes: int) -> None:
+        """Stop if requested; else count bytes that were read, and sleep as long as they require."""
+        self.check_done()
+        self._throttle(size_bytes)
 
-    def took(self, size_bytes: int) -> None:
-        """Count bytes that were read or written."""
-        if self._throttle is not None:
-            self._throttle.take(size_bytes)
+    def on_write(self, size_bytes: int) -> None:
+        """Count bytes that were written; sleep as long as they require, unless asked to stop."""
+        self._throttle(size_bytes)
+
+    def _throttle(self, size_bytes: int) -> None:
+        if self._throttler is not None:
+            self._throttler.maybe_throttle(size_bytes, self.check_done)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cleaner.cleaner import Cleanable, Cleaner, CleanerSettings
-from tidelog.cleaner.throttle import Pace
+from tidelog.cleaner.cleanable_range import OffsetsToClean
+from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
+from tidelog.cleaner.throttle import CleanerIo
 from tidelog.log.log_reads import FetchIsolation
 from tidelog.log.producers.producer_state import ProducerStateConfig
 from tidelog.records.builder import build_batch
@@ -20,7 +21,7 @@ from tidelog.testing.log_home import LogHome, all_records
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tidelog.cleaner.cleaner import Cleaned
+    from tidelog.cleaner.cleaner import CleaningResult
     from tidelog.env.scheduler import Scheduler
     from tidelog.log.log import Log
     from tidelog.records.batch import BatchHeader
@@ -89,13 +90,13 @@ class CleanerHome(LogHome):
         so whatever may be written later is written as late as it can be.
         """
         settings = CleanerSettings(map_bytes, load_factor)
-        pace = Pace(512, check)
+        io = CleanerIo(512, check)
         return Cleaner(
             settings,
             clock=self.clock,
             scheduler=scheduler or self.scheduler,
             rng=Random(0),
-            pace=pace,
+            io=io,
         )
 
     def clean(
@@ -105,10 +106,10 @@ class CleanerHome(LogHome):
         first_dirty: int = 0,
         end: int | None = None,
         **settings: Any,  # noqa: ANN401 - of ``cleaner``
-    ) -> Cleaned:
+    ) -> CleaningResult:
         """Clean up to ``end``, the active segment if None, at the clock's time."""
         stop = log.segments.active.base_offset if end is None else end
-        cleanable = Cleanable(first_dirty, stop)
+        cleanable = OffsetsToClean(first_dirty, stop)
         return self.cleaner(**settings).clean(log, cleanable, self.clock.now_ms())
 
     def producer(self, log: Log, producer_id: int, *, epoch: int = 0) -> Producer:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidelog.cleaner.background_writers import HANDS, NAME, Aside, Hands, Job
+from tidelog.cleaner.background_writers import (
+    MAX_WRITERS,
+    TASK_NAME,
+    BackgroundWriters,
+    Job,
+    WriterSlots,
+)
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import CleaningAborted
 from tidelog.testing import ManualClock, ManualScheduler
@@ -18,19 +24,19 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-def give(aside: Aside, task: Callable[[], object]) -> Job:
+def give(writers: BackgroundWriters, task: Callable[[], object]) -> Job:
     """Give a job away; return it."""
     job = Job(task)
-    aside.give(job)
+    writers.submit(job)
     return job
 
 
 def test_a_scheduler_that_runs_tasks_at_once_has_them_done_in_order() -> None:
     """What is given is done when ``give`` returns, so that the order is that of the calls."""
     done: list[int] = []
-    aside = Aside(InlineScheduler())
+    writers = BackgroundWriters(InlineScheduler())
 
-    jobs = [give(aside, partial(done.append, n)) for n in range(4)]
+    jobs = [give(writers, partial(done.append, n)) for n in range(4)]
 
     assert done == [0, 1, 2, 3]
     assert all(job.has_ended for job in jobs)
@@ -40,8 +46,8 @@ def test_whoever_waits_for_a_job_that_nobody_began_does_it() -> None:
     """A scheduler without a free thread holds nothing up, and runs nothing a second time."""
     clock, done = ManualClock(), list[int]()
     scheduler = ManualScheduler(clock)
-    aside = Aside(scheduler)
-    first, second = (give(aside, partial(done.append, n)) for n in (1, 2))
+    writers = BackgroundWriters(scheduler)
+    first, second = (give(writers, partial(done.append, n)) for n in (1, 2))
     assert done == []
 
     second.join()
@@ -54,33 +60,38 @@ def test_whoever_waits_for_a_job_that_nobody_began_does_it() -> None:
 def test_while_all_hands_are_busy_a_job_is_done_here() -> None:
     """Nobody waits for a helping thread: the one who gives has time to do it."""
     done: list[int] = []
-    aside = Aside(ManualScheduler(ManualClock()))
-    for _ in range(HANDS):
-        give(aside, lambda: done.append(0))
+    writers = BackgroundWriters(ManualScheduler(ManualClock()))
+    for _ in range(MAX_WRITERS):
+        give(writers, lambda: done.append(0))
 
-    assert not aside.offer(Job(lambda: done.append(1)))
-    assert give(aside, lambda: done.append(2)).has_ended
+    assert not writers.try_submit(Job(lambda: done.append(1)))
+    assert give(writers, lambda: done.append(2)).has_ended
     assert done == [2]
 
 
 def test_those_who_share_hands_have_no_more_together() -> None:
     """A job takes one until it has ended, whoever did it."""
-    hands, scheduler = Hands(HANDS + 1), ManualScheduler(ManualClock())
-    one, other = Aside(scheduler, hands), Aside(scheduler, hands)
-    jobs = [Job(lambda: None) for _ in range(2 * HANDS)]
+    writer_slots, scheduler = WriterSlots(MAX_WRITERS + 1), ManualScheduler(ManualClock())
+    one, other = (
+        BackgroundWriters(scheduler, writer_slots),
+        BackgroundWriters(scheduler, writer_slots),
+    )
+    jobs = [Job(lambda: None) for _ in range(2 * MAX_WRITERS)]
 
-    assert [one.offer(job) for job in jobs[:HANDS]] == [True] * HANDS
-    assert [other.offer(job) for job in jobs[HANDS:]] == [True] + [False] * (HANDS - 1)
+    assert [one.try_submit(job) for job in jobs[:MAX_WRITERS]] == [True] * MAX_WRITERS
+    assert [other.try_submit(job) for job in jobs[MAX_WRITERS:]] == [True] + [False] * (
+        MAX_WRITERS - 1
+    )
     jobs[0].wait()
-    assert other.offer(jobs[-1])
-    one.end()
-    hands.limit = 0
-    assert not one.offer(Job(lambda: None))
+    assert other.try_submit(jobs[-1])
+    one.close()
+    writer_slots.limit = 0
+    assert not one.try_submit(Job(lambda: None))
 
 
 def test_an_error_is_raised_where_the_job_is_awaited_each_time() -> None:
     """It ends nothing on the helping thread, and cannot be missed by waiting once."""
-    job = give(Aside(InlineScheduler()), list[int]().pop)
+    job = give(BackgroundWriters(InlineScheduler()), list[int]().pop)
 
     job.wait()
     for _ in range(2):
@@ -91,11 +102,11 @@ def test_an_error_is_raised_where_the_job_is_awaited_each_time() -> None:
 def test_what_was_done_without_the_scheduler_is_taken_back() -> None:
     """It need not run it any more, and may have other things to do."""
     scheduler = ManualScheduler(ManualClock())
-    aside = Aside(scheduler)
-    give(aside, lambda: None).join()
-    assert scheduler.pending() == [NAME]
+    writers = BackgroundWriters(scheduler)
+    give(writers, lambda: None).join()
+    assert scheduler.pending() == [TASK_NAME]
 
-    aside.forget_ended()
+    writers.discard_ended()
 
     assert scheduler.pending() == []
 
@@ -104,10 +115,10 @@ def test_nothing_is_begun_after_the_end() -> None:
     """What nobody has begun by then is never done, and never passes for done."""
     clock, done = ManualClock(), list[int]()
     scheduler = ManualScheduler(clock)
-    aside = Aside(scheduler)
-    job = give(aside, lambda: done.append(1))
+    writers = BackgroundWriters(scheduler)
+    job = give(writers, lambda: done.append(1))
 
-    aside.end()
+    writers.close()
     clock.advance(0)
 
     assert scheduler.pending() == []

@@ -171,7 +171,7 @@ def test_an_open_transaction_is_not_cleaned() -> None:
 
         found = examine(log, None, home.clock.now_ms())
 
-        assert found.cleanable == (0, 1)
+        assert found.offsets == (0, 1)
         assert found.held_by == "open transaction"
 
 

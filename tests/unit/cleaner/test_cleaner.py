@@ -29,7 +29,7 @@ def test_the_last_record_of_each_key_stays() -> None:
 
         assert kept(log) == [(n, str(n % 4), f"value-{n}") for n in range(8, 12)]
         assert cleaned.end_offset == log.log_end_offset == 12
-        assert (cleaned.tally.records_read, cleaned.tally.records_written) == (12, 4)
+        assert (cleaned.stats.records_read, cleaned.stats.records_written) == (12, 4)
 
 
 def test_the_active_segment_stays_as_it_is() -> None:
@@ -60,7 +60,7 @@ def test_records_without_a_key_go_and_are_counted() -> None:
         cleaned = home.clean(log)
 
         assert kept(log) == [(0, "a", "1")]
-        assert cleaned.tally.invalid_records == 3
+        assert cleaned.stats.invalid_records == 3
 
 
 def test_a_tombstone_goes_in_the_second_cleaning_after_its_time() -> None:
@@ -101,7 +101,7 @@ def test_a_batch_that_stays_whole_keeps_its_bytes() -> None:
         cleaned = home.clean(log)
 
         assert before == home.read("00000000000000000000.log")
-        assert cleaned.tally.batches_rewritten == 0
+        assert cleaned.stats.batches_rewritten == 0
 
 
 @pytest.mark.parametrize("codec", range(5))
@@ -209,7 +209,7 @@ def test_the_batch_before_the_end_keeps_its_header() -> None:
 
 
 def test_small_segments_become_one() -> None:
-    """Cleaned segments are put together; the log's end and all offsets stay."""
+    """CleaningResult segments are put together; the log's end and all offsets stay."""
     home = CleanerHome()
     with home.open() as log:
         for number in range(10):

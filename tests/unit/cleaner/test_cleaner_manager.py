@@ -89,7 +89,7 @@ def test_failed_partitions_are_left_alone_until_they_are_due(place: Place) -> No
     LogCleanerManagerTest.testLogsWithSegmentsToDeleteShouldNotConsiderUncleanablePartitions
     """
     now_ms = place.home.clock.now_ms()
-    place.manager.fail(TWO, ValueError("bad"), now_ms)
+    place.manager.mark_uncleanable(TWO, ValueError("bad"), now_ms)
     chosen = [place.grab(), place.grab()]
     place.manager.done(ONE)
     deletable = [key for key, _ in place.manager.grab_deletable()]
@@ -107,7 +107,7 @@ def test_a_change_of_settings_retries_at_once(place: Place) -> None:
 
     Until it is cleaned the failure is still to be seen.
     """
-    place.manager.fail(TWO, ValueError("bad"), place.home.clock.now_ms())
+    place.manager.mark_uncleanable(TWO, ValueError("bad"), place.home.clock.now_ms())
 
     place.manager.retry(TWO)
 
@@ -118,7 +118,7 @@ def test_a_change_of_settings_retries_at_once(place: Place) -> None:
 def test_failures_of_an_earlier_process_are_known_and_tried_at_once(place: Place) -> None:
     """They are read from the directory's file, but for partitions that are gone."""
     now_ms = place.home.clock.now_ms()
-    place.manager.fail(TWO, ValueError("bad"), now_ms)
+    place.manager.mark_uncleanable(TWO, ValueError("bad"), now_ms)
     again = LogCleanerManager(
         lambda: place.logs,
         fs=place.home.fs,
@@ -126,7 +126,7 @@ def test_failures_of_an_earlier_process_are_known_and_tried_at_once(place: Place
         sleep_ms=place.home.clock.advance,
     )
 
-    again.recall_failures()
+    again.load_failures()
 
     assert {key: failed.error for key, failed in again.failures().items()} == {
         TWO: "ValueError: bad"
@@ -148,7 +148,7 @@ def test_a_log_that_cannot_be_examined_counts_as_failed(place: Place) -> None:
 
 
 def test_logs_below_the_ratio_are_not_chosen() -> None:
-    """A log is chosen only above min.cleanable.dirty.ratio."""
+    """A log is chosen only above min.offsets.dirty.ratio."""
     place = Place(2, min_cleanable_dirty_ratio=0.5)
 
     assert place.grab() is None

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from tidelog.cleaner.failed_cleanings import FIRST_RETRY_MS, LONGEST_RETRY_MS, failed_again
+from tidelog.cleaner.failed_cleanings import FIRST_RETRY_MS, MAX_RETRY_MS, next_failure
 
 
 def test_each_failure_doubles_the_wait() -> None:
     """A minute, two, four, and never more than an hour."""
     failure, waits = None, []
     for _ in range(9):
-        failure = failed_again(failure, ValueError("bad"), 1000)
+        failure = next_failure(failure, ValueError("bad"), 1000)
         waits.append(failure.retry_ms - 1000)
 
     assert waits[:3] == [FIRST_RETRY_MS, 2 * FIRST_RETRY_MS, 4 * FIRST_RETRY_MS]
-    assert waits[-1] == LONGEST_RETRY_MS
+    assert waits[-1] == MAX_RETRY_MS
 
 
 def test_a_failure_says_what_and_since_when() -> None:
     """The error, the first and the last time, and how often, can be asked for."""
-    first = failed_again(None, ValueError("bad"), 1000)
-    second = failed_again(first, KeyError("worse"), 5000)
+    first = next_failure(None, ValueError("bad"), 1000)
+    second = next_failure(first, KeyError("worse"), 5000)
 
     assert second.error == "KeyError: 'worse'"
     assert (second.times, second.first_ms, second.last_ms) == (2, 1000, 5000)

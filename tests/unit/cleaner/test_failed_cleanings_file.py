@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tidelog.cleaner.failed_cleanings import failed_again
+from tidelog.cleaner.failed_cleanings import next_failure
 from tidelog.cleaner.failed_cleanings_file import FILE_NAME, read_failures, write_failures
 from tidelog.testing import CrashFileSystem
 
-FAILURE = failed_again(None, ValueError("bad"), 1000)
+FAILURE = next_failure(None, ValueError("bad"), 1000)
 
 
 def test_what_is_written_is_read() -> None:

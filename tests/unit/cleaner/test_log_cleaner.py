@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidelog.cleaner.background_writers import NAME, Job
+from tidelog.cleaner.background_writers import TASK_NAME, Job
 from tidelog.cleaner.log_cleaner import LogCleaner, Machine
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.errors import InvalidConfig
@@ -97,7 +97,7 @@ def test_other_settings_restart_the_cleaners(place: Place) -> None:
 
     place.cleaner.reconfigure(BrokerConfig(log_cleaner_io_max_bytes_per_second=1e6))
 
-    assert place.cleaner.throttle.bytes_per_second == 1e6
+    assert place.cleaner.throttler.bytes_per_second == 1e6
     assert place.cleaner.metrics().cleaner_recopy_percent > 0
     assert "kafka-log-cleaner-thread-0" in place.home.scheduler.pending()
 
@@ -129,7 +129,7 @@ def test_new_settings_while_a_log_is_cleaned_leave_as_many_cleaners_as_before() 
         place.cleaner.reconfigure(place.config)
 
     place.cleaner._machine = machine._replace(sleep_ms=sleep_ms)
-    place.cleaner.throttle._sleep_ms = sleep_ms
+    place.cleaner.throttler._sleep_ms = sleep_ms
     place.cleaner.startup()
 
     place.home.clock.advance(0)
@@ -255,7 +255,7 @@ def test_bytes_read_and_written_count_against_the_rate() -> None:
     place.cleaner.run_once()
 
     assert place.offsets() == [98, 99]
-    assert place.cleaner.throttle.total_bytes > 2 * 7000
+    assert place.cleaner.throttler.total_bytes > 2 * 7000
     assert place.home.clock.now_ms() >= before_ms
     place.log.close()
 
@@ -273,13 +273,13 @@ def test_cleaners_leave_threads_to_other_tasks(background: int, cleaners: int, l
     helped = []
 
     place.fill()
-    assert [place.cleaner.hands.take(job) for job in taken] == [True] * limit
-    assert not place.cleaner.hands.take(Job(lambda: None))
+    assert [place.cleaner.writer_slots.try_acquire(job) for job in taken] == [True] * limit
+    assert not place.cleaner.writer_slots.try_acquire(Job(lambda: None))
     for _ in range(2):
         assert place.cleaner.run_once()
-        helped.append(NAME in [entry.name for entry in place.home.scheduler._queue])
+        helped.append(TASK_NAME in [entry.name for entry in place.home.scheduler._queue])
         for job in taken:
-            job.drop()
+            job.cancel()
         place.fill()
 
     assert helped == [False, limit > 0]
@@ -288,8 +288,8 @@ def test_cleaners_leave_threads_to_other_tasks(background: int, cleaners: int, l
 def test_other_settings_change_how_many_threads_help() -> None:
     """More cleaners have fewer helpers; the background threads stay as many as were started."""
     place = Place(log_cleaner_threads=2, background_threads=10)
-    assert place.cleaner.hands.limit == 4
+    assert place.cleaner.writer_slots.limit == 4
 
     place.cleaner.reconfigure(BrokerConfig(log_cleaner_threads=4, background_threads=100))
 
-    assert place.cleaner.hands.limit == 3
+    assert place.cleaner.writer_slots.limit == 3

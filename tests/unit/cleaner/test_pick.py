@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.cleaner.pick import dirty_start, examine, limit
+from tidelog.cleaner.pick import cleanable_limit, dirty_start, examine
 from tidelog.testing.cleaning import CleanerHome
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def test_without_a_checkpoint_all_is_dirty() -> None:
 
         found = examine(log, None, home.clock.now_ms())
 
-        assert found.cleanable == (0, 3)
+        assert found.offsets == (0, 3)
         assert (found.clean_bytes, found.cleanable_bytes) == (0, log.size_bytes)
         assert (found.dirty_ratio, found.held_by) == (1.0, "active segment")
 
@@ -70,7 +70,7 @@ def test_young_segments_are_left_alone() -> None:
 
         found = examine(log, None, home.clock.now_ms())
 
-        assert found.cleanable == (0, 2)
+        assert found.offsets == (0, 2)
         assert found.held_by == "min.compaction.lag.ms"
 
 
@@ -84,7 +84,7 @@ def test_a_lag_shorter_than_all_ages_holds_nothing() -> None:
         rolled(home, log, 2)
         home.clock.advance(HOUR_MS + 1)
 
-        assert limit(log, 0, home.clock.now_ms()) == (2, "active segment")
+        assert cleanable_limit(log, 0, home.clock.now_ms()) == (2, "active segment")
 
 
 def test_a_segment_that_holds_the_limit_is_left_out_whole() -> None:
@@ -99,7 +99,7 @@ def test_a_segment_that_holds_the_limit_is_left_out_whole() -> None:
 
         found = examine(log, None, home.clock.now_ms())
 
-        assert found.cleanable == (0, 2)
+        assert found.offsets == (0, 2)
         assert found.held_by == "high watermark"
 
 
@@ -151,4 +151,8 @@ def test_what_waits_too_long_is_cleaned_whatever_the_ratio() -> None:
         due = examine(log, None, home.clock.now_ms() + HOUR_MS + 5)
 
         assert not waiting.is_eligible(1.0)
-        assert (due.delay_ms, due.must_be_cleaned, due.is_eligible(1.0)) == (5, True, True)
+        assert (due.compaction_delay_ms, due.needs_compaction_now, due.is_eligible(1.0)) == (
+            5,
+            True,
+            True,
+        )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidelog.cleaner.swap import Swaps
+from tidelog.cleaner.swap import SegmentSwapper
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import CleaningAborted, KafkaStorageError
 from tidelog.testing import ManualClock, ManualScheduler, build_batch
@@ -265,12 +265,12 @@ def test_a_deletion_that_fails_hides_no_error_and_takes_the_log_offline(
 def test_a_segment_that_is_refused_is_let_go_of(log: Log) -> None:
     """Its files, which are left to the next start, are not held open by the process."""
     unused: Any = None
-    swaps = Swaps(log, unused, unused, unused)
+    swapper = SegmentSwapper(log, unused, unused, unused)
     new = log.new_cleaned_segment(0)
     group = log.segments.all[:1]
     log.close()
 
     with pytest.raises(KafkaStorageError, match="closed"):
-        swaps._put_in_place(new, group)
+        swapper._swap_in(new, group)
 
     assert new._is_closed

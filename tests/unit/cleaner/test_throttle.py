@@ -1,12 +1,16 @@
-"""How fast cleaners may go."""
+"""The rate limit of the cleaners, and when a cleaner has to stop."""
 
 from __future__ import annotations
 
 import pytest
 
-from tidelog.cleaner.throttle import Pace, Throttle
+from tidelog.cleaner.throttle import STOP_POLL_MS, CleanerIo, Throttler
 from tidelog.errors import CleaningAborted
 from tidelog.testing import ManualClock
+
+
+def never() -> None:
+    """Never ask a cleaner to stop."""
 
 
 def test_more_bytes_than_the_rate_allows_make_it_wait() -> None:
@@ -15,27 +19,60 @@ def test_more_bytes_than_the_rate_allows_make_it_wait() -> None:
     Scenario: LogCleanerTest.testReconfigureLogCleanerIoMaxBytesPerSecond
     """
     clock, slept = ManualClock(), []
-    throttle = Throttle(1000, clock, slept.append)
-    throttle.take(400)
+    throttler = Throttler(1000, clock, slept.append)
+    throttler.maybe_throttle(400, never)
     clock.advance(301)
-    throttle.take(400)
-    throttle.bytes_per_second = 10_000
+    throttler.maybe_throttle(400, never)
+    slept_ms = sum(slept)
+    throttler.update_rate(10_000)
     clock.advance(499 + 301)
-    throttle.take(100)
+    throttler.maybe_throttle(100, never)
 
-    assert slept == [800 - 301]
-    assert throttle.total_bytes == 900
+    assert slept_ms == sum(slept) == 800 - 301
+    assert throttler.total_bytes == 900
 
 
-def test_a_pace_asks_before_it_counts() -> None:
-    """A cleaner that has to stop takes no more bytes."""
+def test_a_new_rate_is_free_of_the_delay_of_the_old_one() -> None:
+    """A much too low rate that is raised does not leave the cleaners unthrottled for its delay."""
+    clock, slept = ManualClock(), []
+    throttler = Throttler(1, clock, slept.append)
+    clock.advance(301)
+    throttler.maybe_throttle(1000, never)
+    slept.clear()
+
+    throttler.update_rate(1000)
+    clock.advance(301)
+    throttler.maybe_throttle(1000, never)
+
+    assert sum(slept) == 1000 - 301
+
+
+def test_a_throttled_sleep_ends_when_the_cleaner_is_asked_to_stop() -> None:
+    """It does so within one step of the sleep, however long the rate makes it."""
+    clock, slept = ManualClock(), []
+    throttler = Throttler(1, clock, slept.append)
+    clock.advance(301)
+
+    def stop_at_the_third() -> None:
+        if len(slept) == 2:
+            raise CleaningAborted("stop")
+
+    with pytest.raises(CleaningAborted):
+        throttler.maybe_throttle(1_000_000, stop_at_the_third)
+
+    assert slept == [STOP_POLL_MS] * 2
+    assert throttler.total_bytes == 1_000_000
+
+
+def test_a_cleaner_that_has_to_stop_counts_no_more_bytes() -> None:
+    """The check comes before what was read is counted."""
     clock = ManualClock()
-    throttle = Throttle(1000, clock, lambda _: None)
+    throttler = Throttler(1000, clock, lambda _: None)
 
     def stop() -> None:
         raise CleaningAborted("stop")
 
     with pytest.raises(CleaningAborted):
-        Pace(10, stop, throttle).step(10)
+        CleanerIo(10, stop, throttler).on_read(10)
 
-    assert throttle.total_bytes == 0
+    assert throttler.total_bytes == 0

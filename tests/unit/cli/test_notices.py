@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SOURCES = Path(tidelog.__file__).parent
 ROOMS = ("segment", "log", "cleaner")
-SERVICE_ONLY = {"cleaner-died", "cleaner-not-started", "stale-producer-epoch-replicated"}
+SERVICE_ONLY = {"cleaner-pass-failed", "cleaner-not-started", "stale-producer-epoch-replicated"}
 """Events of threads that only a service has, and of replicas."""
 
 

@@ -63,9 +63,9 @@ def _line(facts: CompactionFacts) -> str:
 
     found = facts.to_clean
     line = (
-        f"{facts.topic}-{facts.partition}: clean up to {found.cleanable[0]:,},"
+        f"{facts.topic}-{facts.partition}: clean up to {found.offsets[0]:,},"
         f" {found.dirty_ratio:.0%} dirty ({format_bytes(found.cleanable_bytes)}),"
-        f" up to {found.cleanable[1]:,} cleanable, limited by {found.held_by}"
+        f" up to {found.offsets[1]:,} cleanable, limited by {found.held_by}"
     )
     if facts.failure is None:
         return line

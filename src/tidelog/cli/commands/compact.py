@@ -71,10 +71,10 @@ def apply_compaction(args: Namespace, *, is_plan: bool) -> int:
 @contextmanager
 def _writers() -> Iterator[Scheduler]:
     """Start threads that write and flush cleaned segments while the cleaner reads on."""
-    from tidelog.cleaner.background_writers import HANDS
+    from tidelog.cleaner.background_writers import MAX_WRITERS
     from tidelog.env.scheduler import ThreadScheduler
 
-    scheduler = ThreadScheduler(HANDS, "tidelog-compact")
+    scheduler = ThreadScheduler(MAX_WRITERS, "tidelog-compact")
     scheduler.start()
     try:
         yield scheduler
@@ -89,8 +89,8 @@ def facts_as_json(facts: CompactionFacts) -> dict[str, Any]:
         "topic": facts.topic,
         "partition": facts.partition,
         "isCompacted": facts.is_compacted,
-        "firstDirtyOffset": found.cleanable.first_dirty_offset,
-        "firstUncleanableOffset": found.cleanable.first_uncleanable_offset,
+        "firstDirtyOffset": found.offsets.first_dirty_offset,
+        "firstUncleanableOffset": found.offsets.first_uncleanable_offset,
         "heldBy": found.held_by,
         "cleanBytes": found.clean_bytes,
         "cleanableBytes": found.cleanable_bytes,
@@ -98,19 +98,19 @@ def facts_as_json(facts: CompactionFacts) -> dict[str, Any]:
         "sizeBytes": facts.size_bytes,
         "failure": None if facts.failure is None else facts.failure.error,
     }
-    tally = facts.tally
-    if tally is None:
+    stats = facts.stats
+    if stats is None:
         return row
     return {
         **row,
         "endOffset": facts.end_offset,
         "trueDirtyRatio": facts.true_dirty_ratio,
-        "recordsRead": tally.records_read,
-        "recordsKept": tally.records_written,
-        "bytesRead": tally.bytes_read,
-        "bytesKept": tally.bytes_written,
-        "oldestTombstone": tally.oldest_tombstone_ms,
-        "dropped": {cause.value: count for cause, count in tally.gone.items()},
+        "recordsRead": stats.records_read,
+        "recordsKept": stats.records_written,
+        "bytesRead": stats.bytes_read,
+        "bytesKept": stats.bytes_written,
+        "oldestTombstone": stats.oldest_tombstone_ms,
+        "dropped": {cause.value: count for cause, count in stats.dropped.items()},
     }
 
 
@@ -118,19 +118,19 @@ def _print(facts: CompactionFacts, verb: str) -> None:
     from tidelog.explain.picture import format_bytes
 
     name = f"{facts.topic}-{facts.partition}"
-    tally, found = facts.tally, facts.to_clean
-    if tally is None:
-        start = found.cleanable.first_dirty_offset
+    stats, found = facts.stats, facts.to_clean
+    if stats is None:
+        start = found.offsets.first_dirty_offset
         print(f"{name}: nothing to clean from offset {start:,} on, limited by {found.held_by}")
         return
-    causes = ", ".join(f"{count:,} {cause.value}" for cause, count in tally.gone.items())
-    dropped = tally.records_read - tally.records_written
+    causes = ", ".join(f"{count:,} {cause.value}" for cause, count in stats.dropped.items())
+    dropped = stats.records_read - stats.records_written
     print(
-        f"{name}: {verb} {dropped:,} of {tally.records_read:,} records,"
-        f" {format_bytes(facts.freed_bytes)} of {format_bytes(tally.bytes_read)}"
+        f"{name}: {verb} {dropped:,} of {stats.records_read:,} records,"
+        f" {format_bytes(facts.freed_bytes)} of {format_bytes(stats.bytes_read)}"
         f"{f' ({causes})' if causes else ''};"
         f" clean up to {facts.end_offset:,}, limited by {found.held_by}"
     )
     if not facts.is_whole:
-        end = found.cleanable.first_uncleanable_offset
+        end = found.offsets.first_uncleanable_offset
         print(f"  the offset map was full: run the command again to clean up to {end:,}")

@@ -13,7 +13,7 @@ from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
 from tidelog.cleaner.cleaner_checkpoints import CleanerCheckpoints
 from tidelog.cleaner.failed_cleanings_file import read_failures, write_failures
 from tidelog.cleaner.pick import examine
-from tidelog.cleaner.throttle import Pace
+from tidelog.cleaner.throttle import CleanerIo
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.manager.log_registry import parent_of
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from tidelog.cleaner.cleaning_result import Dropped
     from tidelog.cleaner.failed_cleanings import Failure
+    from tidelog.cleaner.filter_result import DroppedRecords
     from tidelog.cleaner.pick import LogToClean
-    from tidelog.cleaner.stats import Tally
+    from tidelog.cleaner.stats import CleanerStats
     from tidelog.env.clock import Clock
     from tidelog.env.scheduler import Scheduler
     from tidelog.manager.log_manager import LogManager
@@ -36,7 +36,7 @@ PIECE_BYTES: Final = 1 << 20
 class CompactionFacts:
     """One log and its cleaning: ``to_clean`` as it was before, ``end_offset`` where it ended.
 
-    ``tally`` is None where nothing was done: the log is not compacted, or nothing is dirty.
+    ``stats`` is None where nothing was done: the log is not compacted, or nothing is dirty.
     ``size_bytes`` is the log's size before.
     """
 
@@ -46,25 +46,25 @@ class CompactionFacts:
     to_clean: LogToClean
     end_offset: int
     size_bytes: int
-    tally: Tally | None
+    stats: CleanerStats | None
     failure: Failure | None
 
     @property
     def is_whole(self) -> bool:
         """Whether the cleaning reached all that may be cleaned; else another one goes on."""
-        return self.end_offset >= self.to_clean.cleanable.first_uncleanable_offset
+        return self.end_offset >= self.to_clean.offsets.first_uncleanable_offset
 
     @property
     def freed_bytes(self) -> int:
         """Bytes that go."""
-        return 0 if self.tally is None else self.tally.bytes_read - self.tally.bytes_written
+        return 0 if self.stats is None else self.stats.bytes_read - self.stats.bytes_written
 
     @property
     def true_dirty_ratio(self) -> float | None:
         """Share of the bytes read that goes, which only a look at all keys can tell."""
-        if self.tally is None or not self.tally.bytes_read:
+        if self.stats is None or not self.stats.bytes_read:
             return None
-        return self.freed_bytes / self.tally.bytes_read
+        return self.freed_bytes / self.stats.bytes_read
 
 
 class Compaction:
@@ -82,7 +82,7 @@ class Compaction:
         scheduler: Scheduler,
         rng: Random,
         is_plan: bool,
-        on_dropped: Callable[[Dropped], None] = lambda _: None,
+        on_dropped: Callable[[DroppedRecords], None] = lambda _: None,
     ) -> None:
         self._manager = manager
         self._now_ms = now_ms
@@ -93,8 +93,8 @@ class Compaction:
         settings = CleanerSettings(
             config.log_cleaner_dedupe_buffer_size, config.log_cleaner_io_buffer_load_factor
         )
-        pace = Pace(PIECE_BYTES, lambda: None)
-        self._cleaner = Cleaner(settings, clock=clock, scheduler=scheduler, rng=rng, pace=pace)
+        io = CleanerIo(PIECE_BYTES, lambda: None)
+        self._cleaner = Cleaner(settings, clock=clock, scheduler=scheduler, rng=rng, io=io)
 
     def examine(self, topic: str, partition: int) -> CompactionFacts:
         """Say how a log stands, without looking at its keys."""
@@ -107,7 +107,7 @@ class Compaction:
             partition,
             log.config.is_compacted,
             found,
-            found.cleanable.first_dirty_offset,
+            found.offsets.first_dirty_offset,
             log.size_bytes,
             None,
             read_failures(self._manager.machine.fs, parent_of(log)).get(key),
@@ -119,14 +119,14 @@ class Compaction:
         Raises CorruptMessage, InvalidRecord, InvalidArgument, KafkaStorageError, CleaningAborted.
         """
         facts = self.examine(topic, partition)
-        if not facts.is_compacted or facts.to_clean.cleanable.is_empty:
+        if not facts.is_compacted or facts.to_clean.offsets.is_empty:
             return facts
         log = self._manager.partition(topic, partition).log
-        cleanable = facts.to_clean.cleanable
+        offsets = facts.to_clean.offsets
         if self._is_plan:
-            cleaned = self._cleaner.plan(log, cleanable, self._now_ms, self._on_dropped)
+            cleaned = self._cleaner.plan(log, offsets, self._now_ms, self._on_dropped)
         else:
-            cleaned = self._cleaner.clean(log, cleanable, self._now_ms)
+            cleaned = self._cleaner.clean(log, offsets, self._now_ms)
             self._note_cleaned((topic, partition), cleaned.end_offset)
         return CompactionFacts(
             topic,
@@ -135,7 +135,7 @@ class Compaction:
             facts.to_clean,
             cleaned.end_offset,
             facts.size_bytes,
-            cleaned.tally,
+            cleaned.stats,
             facts.failure,
         )
 

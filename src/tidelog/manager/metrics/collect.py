@@ -131,7 +131,7 @@ def _flush_metrics(times: FlushTimes) -> Iterator[Metric]:
 
 def _cleaner_metrics(cleaner: LogCleaner, directories: Iterable[str]) -> Iterator[Metric]:
     found = cleaner.metrics()
-    moved = cleaner.throttle.total_bytes
+    moved = cleaner.throttler.total_bytes
     yield Metric("kafka.utils", "Throttler", "cleaner-io", (), moved, "counter")
     for name, value in (
         ("max-buffer-utilization-percent", found.max_buffer_utilization_percent),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tidelog.cleaner.plain_runs import Run as Batches
+from tidelog.cleaner.decompressed_batches import DecompressedBatches as Batches
 from tidelog.cleaner.rewrite import rewrite_plainly
 from tidelog.kernels import rows
 from tidelog.kernels.compaction import key_rows as keys
@@ -76,7 +76,7 @@ class Case:
         """Return what the twin writes: bytes, headers, fates."""
         run = Batches(self.data, self.batches, self.marks, self.data, self.areas, self.count)
         written = rewrite_plainly(run, self.rows[:, : self.count], HORIZON_MS)
-        return written.data.tobytes(), written.batches.array.tolist(), written.fates.tolist()
+        return written.data.tobytes(), written.batches.array.tolist(), written.results.tolist()
 
     def by_kernel(
         self, run: Run, *, room: int | None = None, copy: bool = True
