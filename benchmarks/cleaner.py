@@ -209,7 +209,7 @@ def clean_by_kafka(source: Path, work: Path) -> Figures:
     settings = {
         "cleanup.policy": "compact",
         "segment.bytes": str(SEGMENT_BYTES),
-        "min.offsets.dirty.ratio": "0.01",
+        "min.cleanable.dirty.ratio": "0.01",
     }
     flags = [part for key, value in settings.items() for part in ("--config", f"{key}={value}")]
     server = ["--bootstrap-server", f"127.0.0.1:{ports[0]}"]

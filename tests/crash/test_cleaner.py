@@ -1,4 +1,4 @@
-"""Power cuts and kills while a log is compacted."""
+"""Power cuts and kills while a log is cleaned."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def filled(seed: int) -> CleanerHome:
 
 
 def clean(home: CleanerHome, writes: str = "late") -> None:
-    """Open as after a crash, clean twice with a small map, delete what was replaced.
+    """Open as after a crash, clean twice with a small map, delete the replaced segments.
 
-    ``writes``: a new segment is written, synced and swapped in "at once", or as "late" as helping
-    threads may: when the next one is filled.
+    ``writes``: a new segment is written, synced and swapped in "at once", or as "late" as the
+    background writers may do it: when the next one is filled.
     """
     log = home.open(clean=False)
     scheduler = InlineScheduler() if writes == "at once" else home.scheduler
@@ -62,7 +62,7 @@ def count_operations(writes: str = "late") -> int:
 
 
 def seen(home: CleanerHome) -> tuple[object, ...]:
-    """Return what recovery makes of the directory, and that nothing is left lying about."""
+    """Return the state after recovery, and the .cleaned and .swap files that are left."""
     with home.open(clean=False) as log:
         records = kept(log)
         found = last_values(log), log.log_end_offset, log.producers.producers[1].last_sequence
@@ -70,18 +70,16 @@ def seen(home: CleanerHome) -> tuple[object, ...]:
     return *found, left, records
 
 
-@pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(n, actions=pytest.mark.slow) for n in (1, 2, 3))]
-)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])
 @pytest.mark.parametrize("how", ["power cut", "kill"])
 @pytest.mark.parametrize("writes", ["late", "at once"])
 def test_a_crash_after_any_operation_of_a_cleaning_loses_nothing(
     seed: int, how: str, writes: str
 ) -> None:
-    """At every point the log opens by itself; what readers end up with is what it was.
+    """At every point the log can be opened, and the last value of each key is unchanged.
 
-    Each changing operation is the last one once, the renames of the swap among them; of those not
-    yet synced the power cut keeps a seeded part, in either order.
+    Each file operation is once the last one before the crash, the renames of the swap among them;
+    of those not yet synced the power cut keeps a seeded part, in any order.
 
     Scenario: LogCleanerTest.testRecoveryAfterCrash
     """
@@ -105,7 +103,7 @@ def test_a_crash_after_any_operation_of_a_cleaning_loses_nothing(
 
 
 def test_a_crash_of_the_crash_recovery_loses_nothing() -> None:
-    """Recovery itself may be cut short at any point, and is repeated."""
+    """A recovery that is interrupted at any point can be repeated."""
     values, end, sequence, _, _ = seen(filled(0))
     total = count_operations()
     for operations in range(0, total, 7):
@@ -124,7 +122,7 @@ def test_a_crash_of_the_crash_recovery_loses_nothing() -> None:
 
 
 def contents(home: CleanerHome) -> str:
-    """Digest all files of the log, so that a state is looked at once."""
+    """Return a digest of all files of the log, so that each state is opened only once."""
     found = sha256()
     for name in home.files():
         found.update(f"{name}:".encode() + home.read(name) + b";")
@@ -132,9 +130,9 @@ def contents(home: CleanerHome) -> str:
 
 
 def crashed(seeds: int, writes: str) -> Iterator[CleanerHome]:
-    """Yield what a crash at each moment leaves: all, nothing, or parts of what was not synced.
+    """Yield the state after a crash at each moment, with all, none or parts of what was unsynced.
 
-    "any" keeps some of the unsynced renames and deletions and loses others, whichever came first;
+    "any" keeps some of the unsynced renames and deletions and loses others, in any order;
     "prefix" keeps those before some moment.
     """
     ways: list[tuple[Kept, int]] = [("all", 0), ("none", 0)]
@@ -155,7 +153,7 @@ def crashed(seeds: int, writes: str) -> Iterator[CleanerHome]:
 def test_every_state_a_crash_may_leave_of_a_swap_is_recovered_from(
     writes: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each state that differs from those before is opened; the number of states is printed."""
+    """Each state that differs from the earlier ones is opened; their number is printed."""
     values, end, sequence, _, all_records = seen(filled(0))
     states: set[str] = set()
     crashes = 0

@@ -1,4 +1,4 @@
-"""A cleaning that ends while its helping threads are at work."""
+"""A cleaning that ends while background writers run."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tidelog.env.scheduler import ThreadScheduler
 SOON_S = 30.0  # far longer than the test takes; a broken one fails then
 
 
-def test_the_end_waits_for_what_was_begun() -> None:
-    """A helping thread has let go of all files when ``end`` returns."""
+def test_close_waits_for_jobs_that_were_begun() -> None:
+    """No background writer uses a file any more when ``close`` returns."""
     started, go, done = threading.Event(), threading.Event(), list[int]()
 
     class Cancelled:
-        """Shows that ``end`` is on its way."""
+        """Lets the job end once ``close`` has begun."""
 
         def cancel(self) -> None:
             go.set()

@@ -1,4 +1,4 @@
-"""Topics that Kafka compacted, compacted here at the same moment."""
+"""Topics that Kafka compacted, compacted here as of the same time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Topic:
         }
 
     def checkpoint(self, step: str) -> int:
-        """Return what the cleaner had written down."""
+        """Return the offset in the cleaner's checkpoint."""
         path = self.at[step].directory.parent / "cleaner-offset-checkpoint"
         lines = [line.split() for line in path.read_text("ascii").splitlines()[2:]]
         return {name: int(offset) for name, _, offset in lines}.get(self.name, 0)
@@ -64,7 +64,7 @@ class Topic:
         return {row["deleteHorizonMs"] for row in rows if row.get("deleteHorizonMs") is not None}
 
     def cleaned_at(self, before: str, after: str) -> int:
-        """Return when Kafka cleaned: a new horizon is that plus the retention of tombstones."""
+        """Return when Kafka cleaned: a new delete horizon minus delete.retention.ms."""
         new = self.horizons(after) - self.horizons(before)
         found = self.at[after]
         if not new:
@@ -82,7 +82,7 @@ def topic(
 
 @contextmanager
 def open_copy(found: Partition, directory: Path, now_ms: int) -> Iterator[Log]:
-    """Open a copy of a partition; at the end replaced files are deleted as their delay is over."""
+    """Open a copy of a partition; at the end the delayed deletions are done."""
     shutil.copytree(found.directory, directory)
     for file in directory.iterdir():
         file.chmod(0o644)
@@ -113,7 +113,7 @@ def clean(log: Log, first_dirty: int, end: int, now_ms: int) -> int:
 
 
 def listed(directory: Path, *, below: int) -> list[tuple[Row, list[Any], bytes]]:
-    """Return of each batch the header, the records, and the bytes if they lie plain."""
+    """Return for each batch the header, the records, and the bytes if it is uncompressed."""
     found = []
     for path in sorted(directory.glob("*.log")):
         data = path.read_bytes()
@@ -132,7 +132,7 @@ def listed(directory: Path, *, below: int) -> list[tuple[Row, list[Any], bytes]]
 
 
 def test_the_first_cleaning_gives_kafkas_files(topic: Topic, tmp_path: Path) -> None:
-    """Same files; in each the same headers and records; the same bytes unless recompressed."""
+    """The files, headers and records are the same; so are the bytes, unless recompressed."""
     after = topic.at["after"]
     now_ms = topic.cleaned_at("before", "after")
     directory = tmp_path / after.name
@@ -154,9 +154,9 @@ def test_the_first_cleaning_gives_kafkas_files(topic: Topic, tmp_path: Path) -> 
 def test_a_later_cleaning_gives_kafkas_batches(
     topic: Topic, before: str, after: str, tmp_path: Path
 ) -> None:
-    """What was there before the new records, which are known as far as they stayed, is the same.
+    """Of the records before the new ones, the same are retained.
 
-    The new records that Kafka's cleaning dropped are lost; but of each key the last one stayed.
+    Of the new records only those that Kafka retained are known; those are the last of each key.
     """
     old, new = topic.at[before], topic.at[after]
     now_ms = topic.cleaned_at(before, after)
@@ -172,7 +172,7 @@ def test_a_later_cleaning_gives_kafkas_batches(
 
 
 def append_newer(log: Log, new: Partition, from_offset: int, end: int) -> None:
-    """Append what ``new`` has from an offset on; begin a segment where its dirty part ends."""
+    """Append what ``new`` has from an offset on; roll where its dirty part ends."""
     for name in new.files(".log"):
         data = (new.directory / name).read_bytes()
         batches = walk(data).batches
@@ -188,9 +188,9 @@ def append_newer(log: Log, new: Partition, from_offset: int, end: int) -> None:
 
 
 def test_cleaning_again_changes_no_record(topic: Topic, tmp_path: Path) -> None:
-    """A second cleaning of all at the same time leaves every record as it is; a third, all bytes.
+    """A second cleaning at the same time changes no record, and a third one no byte.
 
-    The second finds the transactions empty that the first has emptied, and marks their markers.
+    The second gives a delete horizon to markers whose transactions the first has emptied.
     """
     now_ms = topic.cleaned_at("before", "after")
     directory = tmp_path / topic.directory_name

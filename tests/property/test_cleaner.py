@@ -1,4 +1,4 @@
-"""Any history, cut into cleanings anywhere, against what readers saw before."""
+"""Any history with cleanings at any point, compared with what readers saw before."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ pytestmark = pytest.mark.usefixtures("_gate")
 
 
 class History:
-    """Plays steps on a log, cleans when told to, and compares what readers see."""
+    """Plays steps on a log, cleans at some of them, and compares what readers see."""
 
     def __init__(self, scheduler: Scheduler | None = None) -> None:
         self.scheduler = scheduler
@@ -86,7 +86,7 @@ class History:
             self.clean(keys=one)
 
     def clean(self, keys: int) -> None:
-        """Clean what may be cleaned, with a map of so many keys; nothing a reader needs changes."""
+        """Clean the log with a map for ``keys`` keys; check that readers see the same."""
         from tidelog.cleaner.pick import examine
 
         before = self.seen()
@@ -107,7 +107,7 @@ class History:
         return [(r.offset, repr(r.key), repr(r.value)) for r in self.log.records()]
 
     def seen(self) -> tuple[Any, ...]:
-        """Return all that a cleaning must not change."""
+        """Return everything that a cleaning must not change."""
         return last_values(self.log), self.log.log_end_offset, self.log.producers.producers
 
 
@@ -118,7 +118,7 @@ class History:
 )
 @given(steps=STEPS)
 def test_a_cleaning_changes_nothing_a_reader_ends_up_with(steps: list[Any]) -> None:
-    """The last committed value of each key, the log's end and the producers stay as they are."""
+    """The last committed value of each key, the log end and the producers do not change."""
     history = History()
     with history.log:
         for step in steps:
@@ -130,7 +130,7 @@ def test_a_cleaning_changes_nothing_a_reader_ends_up_with(steps: list[Any]) -> N
 @HISTORIES
 @given(steps=STEPS)
 def test_a_cleaned_log_recovers_to_the_same_state(steps: list[Any]) -> None:
-    """Without snapshots and indexes, a cleaned log gives the same producers and records."""
+    """Recovered without snapshots and indexes, a cleaned log has the same producers and records."""
     history = History()
     with history.log:
         for step in steps:
@@ -165,7 +165,7 @@ def test_a_cleaned_log_recovers_to_the_same_state(steps: list[Any]) -> None:
 @HISTORIES
 @given(steps=STEPS)
 def test_cleaning_again_at_the_same_time_changes_no_record(steps: list[Any]) -> None:
-    """A second cleaning drops nothing more, and a third one not even a header."""
+    """A second cleaning drops no record more, and a third one not even a header."""
     history = History()
     with history.log as log:
         for step in steps:
@@ -190,7 +190,7 @@ def kept_bytes(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
 @HISTORIES
 @given(steps=STEPS)
 def test_a_plan_names_the_records_that_a_cleaning_drops(steps: list[Any]) -> None:
-    """The offsets told of by the plan are those missing afterwards; the plan writes nothing."""
+    """The offsets that the plan reports are missing after the cleaning; it writes nothing."""
     from tidelog.cleaner.cleanable_range import OffsetsToClean
     from tidelog.records.record_columns import iterate
 
@@ -233,7 +233,7 @@ def test_a_plan_names_the_records_that_a_cleaning_drops(steps: list[Any]) -> Non
 @HISTORIES
 @given(steps=STEPS)
 def test_kernels_and_plain_code_leave_the_same_files(steps: list[Any]) -> None:
-    """Of any history every file of the log is the same, byte by byte."""
+    """For any history, every file of the log is the same, byte by byte."""
     left = []
     for with_kernels in (True, False):
         gate.force(with_kernels)
@@ -244,8 +244,8 @@ def test_kernels_and_plain_code_leave_the_same_files(steps: list[Any]) -> None:
 
 @HISTORIES
 @given(steps=STEPS)
-def test_whoever_writes_the_files_are_the_same(steps: list[Any]) -> None:
-    """Helping threads, the cleaning itself as it goes, or only at last: same bytes, same names."""
+def test_the_files_do_not_depend_on_the_thread_that_writes(steps: list[Any]) -> None:
+    """Background writers, the cleaning itself at once, or at the end: same names, same bytes."""
     threads = ThreadScheduler(2)
     threads.start()
     try:
@@ -257,7 +257,7 @@ def test_whoever_writes_the_files_are_the_same(steps: list[Any]) -> None:
 
 
 def files_left_by(history: History, steps: list[Any]) -> dict[str, bytes]:
-    """Play the steps, clean at last; return all files with their bytes."""
+    """Play the steps, then clean twice; return all files with their bytes."""
     with history.log:
         for step in steps:
             history.play(step)

@@ -1,4 +1,4 @@
-"""What a cleaning takes of memory."""
+"""The memory that a cleaning takes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PIECE_BYTES = 64 << 10
 
 
 def test_a_cleaning_stays_within_its_memory(tmp_path: Path) -> None:
-    """Map and bits take what they are given, the rest a few times the size of a piece."""
+    """The offset map takes its share, everything else a few times the size of a piece."""
     gate.force(True)
     scheduler = InlineScheduler()
     with Log.open(
@@ -59,7 +59,7 @@ def test_a_cleaning_stays_within_its_memory(tmp_path: Path) -> None:
         _, peak_bytes = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     gate.force(None)
-    scheduler.close()  # deletes, and so closes, what the cleaning replaced
+    scheduler.close()  # deletes, and so closes, the replaced segments
 
     assert reached == end
     assert MAP_BYTES / 2 < peak_bytes < MAP_BYTES + 16 * PIECE_BYTES

@@ -1,4 +1,4 @@
-"""Every rule of the cleaner holds with kernels and in plain code."""
+"""Fixtures for tests of rules that hold with kernels and in plain code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who does what was given away: a helping thread, or whoever needs it done."""
+"""Jobs of background writers: run by another thread, or by the one that needs the result."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-def give(writers: BackgroundWriters, task: Callable[[], object]) -> Job:
-    """Give a job away; return it."""
+def submit(writers: BackgroundWriters, task: Callable[[], object]) -> Job:
+    """Submit a task; return its job."""
     job = Job(task)
     writers.submit(job)
     return job
 
 
 def test_a_scheduler_that_runs_tasks_at_once_has_them_done_in_order() -> None:
-    """What is given is done when ``give`` returns, so that the order is that of the calls."""
+    """A job has ended when ``submit`` returns, so jobs run in the order of submission."""
     done: list[int] = []
     writers = BackgroundWriters(InlineScheduler())
 
-    jobs = [give(writers, partial(done.append, n)) for n in range(4)]
+    jobs = [submit(writers, partial(done.append, n)) for n in range(4)]
 
     assert done == [0, 1, 2, 3]
     assert all(job.has_ended for job in jobs)
 
 
-def test_whoever_waits_for_a_job_that_nobody_began_does_it() -> None:
-    """A scheduler without a free thread holds nothing up, and runs nothing a second time."""
+def test_a_job_that_no_thread_has_begun_is_run_by_the_one_that_waits() -> None:
+    """A scheduler without a free thread delays nothing, and runs nothing a second time."""
     clock, done = ManualClock(), list[int]()
     scheduler = ManualScheduler(clock)
     writers = BackgroundWriters(scheduler)
-    first, second = (give(writers, partial(done.append, n)) for n in (1, 2))
+    first, second = (submit(writers, partial(done.append, n)) for n in (1, 2))
     assert done == []
 
     second.join()
@@ -57,20 +57,20 @@ def test_whoever_waits_for_a_job_that_nobody_began_does_it() -> None:
     assert done == [2, 1]
 
 
-def test_while_all_hands_are_busy_a_job_is_done_here() -> None:
-    """Nobody waits for a helping thread: the one who gives has time to do it."""
+def test_a_job_is_run_here_while_all_writers_are_busy() -> None:
+    """``submit`` never waits for a background thread."""
     done: list[int] = []
     writers = BackgroundWriters(ManualScheduler(ManualClock()))
     for _ in range(MAX_WRITERS):
-        give(writers, lambda: done.append(0))
+        submit(writers, lambda: done.append(0))
 
     assert not writers.try_submit(Job(lambda: done.append(1)))
-    assert give(writers, lambda: done.append(2)).has_ended
+    assert submit(writers, lambda: done.append(2)).has_ended
     assert done == [2]
 
 
-def test_those_who_share_hands_have_no_more_together() -> None:
-    """A job takes one until it has ended, whoever did it."""
+def test_cleanings_that_share_writer_slots_are_limited_together() -> None:
+    """A job takes a slot until it has ended, on whichever thread."""
     writer_slots, scheduler = WriterSlots(MAX_WRITERS + 1), ManualScheduler(ManualClock())
     one, other = (
         BackgroundWriters(scheduler, writer_slots),
@@ -90,8 +90,8 @@ def test_those_who_share_hands_have_no_more_together() -> None:
 
 
 def test_an_error_is_raised_where_the_job_is_awaited_each_time() -> None:
-    """It ends nothing on the helping thread, and cannot be missed by waiting once."""
-    job = give(BackgroundWriters(InlineScheduler()), list[int]().pop)
+    """It does not end the background thread, and waiting once does not hide it."""
+    job = submit(BackgroundWriters(InlineScheduler()), list[int]().pop)
 
     job.wait()
     for _ in range(2):
@@ -99,11 +99,11 @@ def test_an_error_is_raised_where_the_job_is_awaited_each_time() -> None:
             job.join()
 
 
-def test_what_was_done_without_the_scheduler_is_taken_back() -> None:
-    """It need not run it any more, and may have other things to do."""
+def test_ended_jobs_are_removed_from_the_scheduler() -> None:
+    """A job that was run without the scheduler does not occupy its queue."""
     scheduler = ManualScheduler(ManualClock())
     writers = BackgroundWriters(scheduler)
-    give(writers, lambda: None).join()
+    submit(writers, lambda: None).join()
     assert scheduler.pending() == [TASK_NAME]
 
     writers.discard_ended()
@@ -111,12 +111,12 @@ def test_what_was_done_without_the_scheduler_is_taken_back() -> None:
     assert scheduler.pending() == []
 
 
-def test_nothing_is_begun_after_the_end() -> None:
-    """What nobody has begun by then is never done, and never passes for done."""
+def test_no_job_is_begun_after_close() -> None:
+    """A job that no thread has begun by then is never run, and ``join`` says so."""
     clock, done = ManualClock(), list[int]()
     scheduler = ManualScheduler(clock)
     writers = BackgroundWriters(scheduler)
-    job = give(writers, lambda: done.append(1))
+    job = submit(writers, lambda: done.append(1))
 
     writers.close()
     clock.advance(0)
@@ -128,7 +128,7 @@ def test_nothing_is_begun_after_the_end() -> None:
 
 
 def interrupt_at(line: int) -> Callable[[FrameType, str, object], Any]:
-    """Return a trace function that raises KeyboardInterrupt when ``line`` is come to first."""
+    """Return a trace function that raises KeyboardInterrupt when ``line`` is first reached."""
     pending = [line]
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
@@ -146,7 +146,7 @@ def interrupt_at(line: int) -> Callable[[FrameType, str, object], Any]:
     "line", sorted({line for _, _, line in Job._run_locked.__code__.co_lines() if line})
 )
 def test_an_interrupt_leaves_a_job_that_can_be_awaited(line: int) -> None:
-    """Wherever it comes: nobody waits forever, nothing runs twice or passes for done undone."""
+    """At any line: no thread waits forever, no job runs twice or counts as done if it is not."""
     done = list[int]()
     job = Job(lambda: done.append(1))
     before = sys.gettrace()

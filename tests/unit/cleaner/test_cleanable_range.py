@@ -1,4 +1,4 @@
-"""Which segments become one."""
+"""Which segments are cleaned into one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LIMITS = GroupLimits(segment_bytes=100, index_bytes=100)
 
 
 def sizes(*parts: tuple[int, int, int]) -> list[SegmentSize]:
-    """Make ten neighbouring segments of ten offsets; parts are the three sizes in bytes."""
+    """Make adjacent segments of ten offsets; each of ``parts`` is the three sizes in bytes."""
     return [SegmentSize(10 * number, 10 * number + 9, *part) for number, part in enumerate(parts)]
 
 
@@ -21,7 +21,7 @@ def grouped(found: list[SegmentSize], limits: GroupLimits = LIMITS) -> list[int]
 
 @pytest.mark.parametrize("which", range(3))
 def test_sums_stay_within_the_limits(which: int) -> None:
-    """Neighbours are put together while bytes, index and time index fit.
+    """Adjacent segments are grouped while bytes, index and time index fit.
 
     Scenario: LogCleanerTest.testSegmentGrouping
     """
@@ -32,12 +32,12 @@ def test_sums_stay_within_the_limits(which: int) -> None:
 
 
 def test_a_large_segment_is_alone() -> None:
-    """A segment above the limit is a group of its own."""
+    """A segment larger than the limit is a group of its own."""
     assert grouped(sizes((200, 1, 1), (10, 1, 1), (200, 1, 1))) == [1, 1, 1]
 
 
 def test_offsets_of_a_group_fit_its_base() -> None:
-    """The last offset of a group lies at most 2**31 - 1 above its first base.
+    """The last offset of a group is at most 2**31 - 1 above its first base offset.
 
     Scenario: LogCleanerTest.testSegmentGroupingWithSparseOffsets
     """
@@ -47,8 +47,8 @@ def test_offsets_of_a_group_fit_its_base() -> None:
     assert grouped([SegmentSize(0, 4, 10, 1, 1), near, far]) == [2, 1]
 
 
-def test_an_empty_segment_fits_whatever_its_offsets() -> None:
-    """A segment without records has no offset to fit.
+def test_an_empty_segment_fits_with_any_offsets() -> None:
+    """A segment without records has no offset that must fit.
 
     Scenario: LogCleanerTest.testSegmentGroupingWithSparseOffsetsAndEmptySegments
     """
@@ -58,7 +58,7 @@ def test_an_empty_segment_fits_whatever_its_offsets() -> None:
 
 
 def test_sizes_count_the_entries_of_indexes() -> None:
-    """An index counts with its entries, not with the bytes kept free behind them.
+    """Of an index only the entries count, not the preallocated bytes after them.
 
     Scenario: LogCleanerTest.testSegmentGroupingFollowingLoadOfZeroIndex
     """

@@ -1,4 +1,4 @@
-"""Transactions, markers and producers when a log is cleaned."""
+"""What cleaning does with transactions, markers and producers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def markers(log) -> list[tuple[int, bool]]:
 
 
 def test_aborted_records_go_and_supersede_nothing() -> None:
-    """A record of an aborted transaction is dropped, and the one before it with its key stays.
+    """A record of an aborted transaction is dropped, and the last one before it is retained.
 
     Scenario: LogCleanerTest.testBasicTransactionAwareCleaning
     """
@@ -50,7 +50,7 @@ def test_aborted_records_go_and_supersede_nothing() -> None:
 
 
 def test_an_aborted_transaction_is_named_as_long_as_records_were_seen() -> None:
-    """The first cleaning drops the records and names the transaction on; the next one does not.
+    """The cleaning that drops its records keeps its index entry; the next one drops the entry.
 
     Scenario: LogCleanerTest.testAbortMarkerRemoval,
     LogCleanerTest.testMultiPassSegmentCleaningWithAbortedTransactions
@@ -79,7 +79,7 @@ def test_an_aborted_transaction_is_named_as_long_as_records_were_seen() -> None:
 
 
 def test_a_commit_marker_goes_once_its_records_are_gone() -> None:
-    """A commit marker stays while its transaction has records, then for the retention time.
+    """It is retained while its transaction has records, then for delete.retention.ms.
 
     Scenario: LogCleanerTest.testCommitMarkerRemoval
     """
@@ -104,7 +104,7 @@ def test_a_commit_marker_goes_once_its_records_are_gone() -> None:
 
 
 def test_a_marker_stays_while_its_batch_stays_empty() -> None:
-    """An empty batch kept for its producer counts as a record of its transaction.
+    """An empty batch retained for its producer counts as a record of its transaction.
 
     Scenario: LogCleanerTest.testCommitMarkerRetentionWithEmptyBatch,
     LogCleanerTest.testAbortMarkerRetentionWithEmptyBatch
@@ -129,7 +129,7 @@ def test_a_marker_stays_while_its_batch_stays_empty() -> None:
 
 
 def test_transactions_reach_over_segments() -> None:
-    """Records, marker and index entry of one transaction may lie in three segments.
+    """Records, marker and index entry of one transaction may be in three segments.
 
     Scenario: LogCleanerTest.testCleanWithTransactionsSpanningSegments,
     LogCleanerTest.testCommittedTransactionSpanningSegments,
@@ -155,7 +155,7 @@ def test_transactions_reach_over_segments() -> None:
 
 
 def test_an_open_transaction_is_not_cleaned() -> None:
-    """Nothing from the last stable offset on may be cleaned.
+    """Cleaning ends at the last stable offset.
 
     Scenario: LogCleanerManagerTest.testUndecidedTransactionalDataNotCleanable
     """
@@ -176,7 +176,7 @@ def test_an_open_transaction_is_not_cleaned() -> None:
 
 
 def test_the_last_batch_of_a_producer_keeps_its_header() -> None:
-    """The sequence goes on after a cleaning that dropped all of a producer's records.
+    """Its sequence continues after a cleaning that dropped all of its records.
 
     Scenario: LogCleanerTest.testDuplicateCheckAfterCleaning,
     LogCleanerTest.testLogCleanerRetainsProducerLastSequence
@@ -204,7 +204,7 @@ def test_the_last_batch_of_a_producer_keeps_its_header() -> None:
 
 
 def test_the_last_batch_of_an_aborted_transaction_keeps_its_header_too() -> None:
-    """Its records are dropped, its sequence is not forgotten.
+    """Its records are dropped, its sequence is retained.
 
     Scenario: LogCleanerTest.testLogCleanerRetainsLastSequenceEvenIfTransactionAborted
     """
@@ -223,7 +223,7 @@ def test_the_last_batch_of_an_aborted_transaction_keeps_its_header_too() -> None
 
 
 def test_an_emptied_batch_goes_when_its_producer_has_gone_on() -> None:
-    """Of two producers' epochs with the same sequence, the header of the newer batch stays.
+    """Of two epochs of a producer with the same sequence, the newer header is retained.
 
     Scenario: LogCleanerTest.testEmptyBatchRemovalWithSequenceReuse,
     LogCleanerTest.testDeletedBatchesWithNoMessagesRead
@@ -245,7 +245,7 @@ def test_an_emptied_batch_goes_when_its_producer_has_gone_on() -> None:
 
 
 def test_an_empty_control_batch_goes() -> None:
-    """A control batch without records marks nothing; its header stays only for its producer.
+    """A control batch without records is dropped, unless it is the last of its producer.
 
     Scenario: LogCleanerTest.testCleanEmptyControlBatch
     """
@@ -297,7 +297,7 @@ def test_keys_like_those_of_markers_are_keys() -> None:
 
 
 def test_readers_of_committed_records_see_none_of_the_aborted() -> None:
-    """After a cleaning that reached into an aborted transaction, both readers agree."""
+    """After a cleaning that ended within an aborted transaction, both isolation levels agree."""
     home = home_of()
     with home.open() as log:
         one = home.producer(log, 1)

@@ -1,4 +1,4 @@
-"""One cleaning of one log: which records stay."""
+"""One cleaning of one log: which records are retained."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BOTH_READERS = FetchIsolation.LOG_END, FetchIsolation.TXN_COMMITTED
 
 
 def test_the_last_record_of_each_key_stays() -> None:
-    """Of each key the record with the greatest offset stays, at its offset.
+    """Of each key the record with the greatest offset is retained, at its offset.
 
     Scenario: LogCleanerTest.testCleanSegments
     """
@@ -33,7 +33,7 @@ def test_the_last_record_of_each_key_stays() -> None:
 
 
 def test_the_active_segment_stays_as_it_is() -> None:
-    """Records of the active segment neither go nor supersede others."""
+    """Records of the active segment are neither dropped nor supersede others."""
     home = CleanerHome()
     with home.open() as log:
         home.append(log, ("a", 1), ("b", 1))
@@ -47,7 +47,7 @@ def test_the_active_segment_stays_as_it_is() -> None:
 
 
 def test_records_without_a_key_go_and_are_counted() -> None:
-    """A compacted log has no use for a record without a key.
+    """A compacted log retains no record without a key.
 
     Scenario: LogCleanerTest.testCleaningWithUnkeyedMessages
     """
@@ -64,7 +64,7 @@ def test_records_without_a_key_go_and_are_counted() -> None:
 
 
 def test_a_tombstone_goes_in_the_second_cleaning_after_its_time() -> None:
-    """The first cleaning gives a tombstone's batch a horizon; it goes once that has passed.
+    """The first gives its batch a delete horizon; a cleaning after that drops the tombstone.
 
     Scenario: LogCleanerTest.testCleaningWithDeletes, LogCleanerTest.testCleanTombstone
     """
@@ -90,7 +90,7 @@ def test_a_tombstone_goes_in_the_second_cleaning_after_its_time() -> None:
 
 
 def test_a_batch_that_stays_whole_keeps_its_bytes() -> None:
-    """Nothing is written anew that loses nothing."""
+    """A batch of which no record is dropped is copied byte by byte."""
     home = CleanerHome()
     with home.open() as log:
         for number in range(5):
@@ -106,7 +106,7 @@ def test_a_batch_that_stays_whole_keeps_its_bytes() -> None:
 
 @pytest.mark.parametrize("codec", range(5))
 def test_a_rewritten_batch_keeps_what_its_header_says(codec: int) -> None:
-    """Codec, offsets, producer and sequence stay when records go; timestamps do not change."""
+    """Codec, offsets, producer and sequence stay as they are, and so do timestamps."""
     from tidelog.codec.compression import Codec
 
     home = CleanerHome()
@@ -129,7 +129,7 @@ def test_a_rewritten_batch_keeps_what_its_header_says(codec: int) -> None:
 
 
 def test_a_full_map_ends_the_round_and_the_next_one_goes_on() -> None:
-    """Records behind what the map knows all stay; cleaning from there on drops them.
+    """Records after the last one in the map are all retained; the next cleaning drops them.
 
     Scenario: LogCleanerTest.testPartialSegmentClean, LogCleanerTest.testBuildPartialOffsetMap,
     LogCleanerTest.testBuildOffsetMap
@@ -153,7 +153,7 @@ def test_a_full_map_ends_the_round_and_the_next_one_goes_on() -> None:
 
 
 def test_three_slots_at_three_quarters_hold_two_keys() -> None:
-    """The third record stops the round, although its key is known.
+    """The third record ends the round, although the map contains its key.
 
     Scenario: LogCleanerTest.testBuildOffsetMapFakeLarge
     """
@@ -169,7 +169,7 @@ def test_three_slots_at_three_quarters_hold_two_keys() -> None:
 
 
 def test_cleaning_ends_below_what_must_not_be_cleaned() -> None:
-    """Nothing at or above the first uncleanable offset is looked at.
+    """Nothing at or above the first uncleanable offset is read.
 
     Scenario: LogCleanerTest.testCleaningWithUncleanableSection
     """
@@ -186,7 +186,7 @@ def test_cleaning_ends_below_what_must_not_be_cleaned() -> None:
 
 
 def test_the_batch_before_the_end_keeps_its_header() -> None:
-    """The last batch below the end stays, if only as a header, so that the end can be read.
+    """At least its header is retained, so that the end of the cleaned part stays known.
 
     Scenario: LogCleanerTest.testCleanSegmentsRetainingLastEmptyBatch
     """
@@ -209,7 +209,7 @@ def test_the_batch_before_the_end_keeps_its_header() -> None:
 
 
 def test_small_segments_become_one() -> None:
-    """CleaningResult segments are put together; the log's end and all offsets stay."""
+    """Small segments are merged when cleaned; the log end offset and all offsets stay."""
     home = CleanerHome()
     with home.open() as log:
         for number in range(10):
@@ -225,7 +225,7 @@ def test_small_segments_become_one() -> None:
 
 
 def test_an_abort_leaves_the_old_segments(both_ways: bool) -> None:
-    """A cleaning that is told to stop deletes what it was writing and changes nothing.
+    """An aborted cleaning deletes what it was writing and changes nothing.
 
     Scenario: LogCleanerTest.testCleanSegmentsWithAbort
     """
@@ -236,7 +236,7 @@ def test_an_abort_leaves_the_old_segments(both_ways: bool) -> None:
     def check() -> None:
         steps.append(1)
         if len(steps) == 3:
-            raise CleaningAborted("told to")
+            raise CleaningAborted("requested")
 
     with home.open() as log:
         for number in range(10):
@@ -252,7 +252,7 @@ def test_an_abort_leaves_the_old_segments(both_ways: bool) -> None:
 
 
 def test_a_damaged_batch_stops_the_cleaning() -> None:
-    """Bad bytes are never cleaned away nor copied: the error says where they are.
+    """Damaged bytes are neither dropped nor copied; the error has their position.
 
     Scenario: LogCleanerTest.testCleanCorruptMessageSet,
     LogCleanerTest.testMessageLargerThanMaxMessageSizeWithCorruptHeader,
@@ -284,9 +284,9 @@ def test_a_damaged_batch_stops_the_cleaning() -> None:
 def test_damage_is_copied_nowhere_and_hidden_nowhere(
     keys: int, first_dirty: int, damaged: int
 ) -> None:
-    """Wherever a bad batch lies, cleaned before or never or beyond the map, it keeps its bytes.
+    """A damaged batch keeps its bytes, in a clean or a dirty part, within the map or after it.
 
-    Each batch would have to be written again, with a CRC that hides the damage.
+    Rewriting it would give it a CRC that hides the damage.
     """
     home = CleanerHome()
     with home.open() as log:
@@ -309,7 +309,7 @@ def test_damage_is_copied_nowhere_and_hidden_nowhere(
 
 
 def test_a_large_record_is_cleaned() -> None:
-    """A batch larger than the buffer is read whole, and cleaned.
+    """A batch larger than the piece size is read whole, and cleaned.
 
     Scenario: LogCleanerTest.testLargeMessage, LogCleanerTest.testMessageLargerThanMaxMessageSize
     """
@@ -325,7 +325,7 @@ def test_a_large_record_is_cleaned() -> None:
 
 
 def test_offsets_may_have_gaps() -> None:
-    """Segments without records between others, and holes in offsets, do not stop a cleaning.
+    """Empty segments between others, and gaps in offsets, do not stop a cleaning.
 
     Scenario: LogCleanerTest.testCleaningBeyondMissingOffsets
     """
@@ -348,7 +348,7 @@ def test_offsets_may_have_gaps() -> None:
 
 
 def test_a_preallocated_segment_is_cut() -> None:
-    """A cleaned segment takes no more room than its batches.
+    """A cleaned segment takes no more disk space than its batches.
 
     Scenario: LogCleanerTest.testSizeTrimmedForPreallocatedAndCompactedTopic
     """
@@ -365,7 +365,7 @@ def test_a_preallocated_segment_is_cut() -> None:
 
 
 def test_last_values_do_not_change() -> None:
-    """What a reader ends up with is the same before and after, whatever the cleaning drops."""
+    """The last value of each key is the same before and after a cleaning."""
     home = CleanerHome()
     with home.open() as log:
         for number in range(60):
@@ -379,7 +379,7 @@ def test_last_values_do_not_change() -> None:
 
 
 def test_nothing_dirty_means_nothing_done() -> None:
-    """A cleaning without a dirty part leaves all files alone, expired tombstones too."""
+    """A cleaning without a dirty part changes no file, even if tombstones have expired."""
     home = CleanerHome()
     with home.open() as log:
         home.append(log, ("a", None))
@@ -392,7 +392,7 @@ def test_nothing_dirty_means_nothing_done() -> None:
 
 
 def test_a_segment_deleted_meanwhile_stays_deleted() -> None:
-    """Segments that retention took during a cleaning do not come back; what was cleaned does.
+    """Segments that retention deletes during a cleaning stay deleted; the others are replaced.
 
     Scenario: LogCleanerTest.testCleanSegmentsWithConcurrentSegmentDeletion
     """
@@ -416,7 +416,7 @@ def test_a_segment_deleted_meanwhile_stays_deleted() -> None:
 
 
 def test_the_time_of_the_last_source_segment_stays() -> None:
-    """A cleaned segment has the file time of the last one that went into it."""
+    """A cleaned segment gets the modification time of the last one that was copied into it."""
     home = CleanerHome()
     with home.open() as log:
         for _ in range(2):

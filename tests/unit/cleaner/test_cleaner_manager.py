@@ -1,7 +1,8 @@
-"""Which partition is cleaned next, which is paused, and how far each has come."""
+"""Which partition is cleaned next, which is paused, and how far each has been cleaned."""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tidelog.log.log import Log
+    from tidelog.testing import CrashFileSystem
 
 ONE, TWO = ("flights", 0), ("flights", 1)
 PATH = "/data/cleaner-offset-checkpoint"
 
 
 class Place:
-    """Two logs of one data directory, dirty by so many of four segments, and their manager."""
+    """Logs of one data directory and their manager; ``dirty`` is how many of 4 segments are."""
 
     def __init__(self, *dirty: int, **settings: Any) -> None:
         self.home = CleanerHome(**{"min_cleanable_dirty_ratio": 0.1, **settings})
@@ -70,7 +72,7 @@ def place() -> Iterator[Place]:
 
 
 def test_the_dirtiest_log_is_chosen(place: Place) -> None:
-    """Of all eligible logs the one with the greatest dirty ratio comes first, then the next.
+    """Of all eligible logs the one with the greatest dirty ratio is chosen, then the next.
 
     Scenario: LogCleanerManagerTest.testGrabFilthiestCompactedLogReturnsLogWithDirtiestRatio,
     LogCleanerManagerTest.testGrabFilthiestCompactedLogIgnoresInProgressPartitions
@@ -81,7 +83,7 @@ def test_the_dirtiest_log_is_chosen(place: Place) -> None:
 
 
 def test_failed_partitions_are_left_alone_until_they_are_due(place: Place) -> None:
-    """A partition whose cleaning failed is not chosen before its time has come.
+    """A partition whose cleaning failed is not chosen before its retry is due.
 
     Scenario: LogCleanerManagerTest.testGrabFilthiestCompactedLogIgnoresUncleanablePartitions,
     LogCleanerManagerTest.
@@ -103,9 +105,9 @@ def test_failed_partitions_are_left_alone_until_they_are_due(place: Place) -> No
 
 
 def test_a_change_of_settings_retries_at_once(place: Place) -> None:
-    """Whoever changes a partition's settings need not wait for the back-off.
+    """After a change of its settings a failed partition is cleaned without waiting.
 
-    Until it is cleaned the failure is still to be seen.
+    The failure is reported until it has been cleaned.
     """
     place.manager.mark_uncleanable(TWO, ValueError("bad"), place.home.clock.now_ms())
 
@@ -115,8 +117,8 @@ def test_a_change_of_settings_retries_at_once(place: Place) -> None:
     assert list(place.manager.failures()) == [TWO]
 
 
-def test_failures_of_an_earlier_process_are_known_and_tried_at_once(place: Place) -> None:
-    """They are read from the directory's file, but for partitions that are gone."""
+def test_failures_of_an_earlier_process_are_loaded_and_retried_at_once(place: Place) -> None:
+    """They are read from the directory's file, except those of deleted partitions."""
     now_ms = place.home.clock.now_ms()
     place.manager.mark_uncleanable(TWO, ValueError("bad"), now_ms)
     again = LogCleanerManager(
@@ -135,7 +137,7 @@ def test_failures_of_an_earlier_process_are_known_and_tried_at_once(place: Place
 
 
 def test_a_log_that_cannot_be_examined_counts_as_failed(place: Place) -> None:
-    """An error while looking at a log ends this choice; the next one takes another log.
+    """An error while a log is examined ends this pass; the next one takes another log.
 
     Scenario: LogCleanerManagerTest.testGrabFilthiestCompactedLogThrowsException
     """
@@ -156,7 +158,7 @@ def test_logs_below_the_ratio_are_not_chosen() -> None:
 
 
 def test_a_checkpoint_outside_of_its_log_is_set_right() -> None:
-    """An absurd line is replaced by the log start, also of a log that is not chosen.
+    """Its line is replaced by the log start offset, also if the log is not chosen.
 
     Scenario: LogCleanerManagerTest.testCheckpointUpdatedForInvalidOffsetNoCleaning,
     LogCleanerManagerTest.testCheckpointUpdatedForInvalidOffsetNotSelected
@@ -171,7 +173,7 @@ def test_a_checkpoint_outside_of_its_log_is_set_right() -> None:
 
 
 def test_only_compacted_logs_are_deletable_here(place: Place) -> None:
-    """The cleaner deletes old segments of compacted logs, and of no others.
+    """The cleaner deletes old segments of compacted logs only.
 
     Scenario: LogCleanerManagerTest.
     testLogsWithSegmentsToDeleteShouldNotConsiderCleanupPolicyDeleteLogs, LogCleanerManagerTest.
@@ -188,7 +190,7 @@ def test_only_compacted_logs_are_deletable_here(place: Place) -> None:
 
 
 def test_a_log_under_retention_is_not_cleaned(place: Place) -> None:
-    """A change of policy while a log's segments are deleted does not begin a cleaning.
+    """A change of cleanup.policy during a log's retention pass does not start a cleaning.
 
     Scenario: LogCleanerManagerTest.testLogsUnderCleanupIneligibleForCompaction
     """
@@ -207,7 +209,7 @@ def test_a_log_under_retention_is_not_cleaned(place: Place) -> None:
 
 
 def test_done_writes_the_checkpoint(place: Place) -> None:
-    """A cleaning that ended normally is written down, and the partition is free.
+    """The end of a cleaning is written to the checkpoint, and the partition is free again.
 
     Scenario: LogCleanerManagerTest.testDoneCleaning,
     LogCleanerManagerTest.testUpdateCheckpointsShouldAddOffsetToPartition
@@ -223,7 +225,7 @@ def test_done_writes_the_checkpoint(place: Place) -> None:
 
 
 def test_an_aborted_cleaning_writes_no_checkpoint(place: Place) -> None:
-    """Who aborts waits until the cleaner lets go; then the partition is paused.
+    """An abort waits until the cleaner has stopped; then the partition is paused.
 
     Scenario: LogCleanerManagerTest.testConcurrentLogCleanupAndLogTruncation,
     LogCleanerManagerTest.testConcurrentLogCleanupAndTopicDeletion
@@ -249,7 +251,7 @@ def test_an_aborted_cleaning_writes_no_checkpoint(place: Place) -> None:
 
 
 def test_done_frees_a_log_whose_segments_were_deleted(place: Place) -> None:
-    """After its retention pass a log is free again; a free one cannot be done.
+    """After its retention pass a log is free again; ``done`` is refused for a free log.
 
     Scenario: LogCleanerManagerTest.testDoneDeleting
     """
@@ -262,7 +264,7 @@ def test_done_frees_a_log_whose_segments_were_deleted(place: Place) -> None:
 
 
 def test_lines_of_logs_that_are_gone_are_dropped(place: Place) -> None:
-    """Each rewrite keeps the lines of current logs only.
+    """Each rewrite of the file keeps the lines of current logs only.
 
     Scenario: LogCleanerManagerTest.testUpdateCheckpointsShouldRemovePartitionData
     """
@@ -274,7 +276,7 @@ def test_lines_of_logs_that_are_gone_are_dropped(place: Place) -> None:
 
 
 def test_a_line_follows_its_log_to_another_directory(place: Place) -> None:
-    """A moved log is cleaned from where its cleaning had come to.
+    """A moved log keeps its checkpoint.
 
     Scenario: LogCleanerManagerTest.testAlterCheckpointDirShouldRemoveDataInSrcDirAndAddInNewDir
     """
@@ -287,7 +289,7 @@ def test_a_line_follows_its_log_to_another_directory(place: Place) -> None:
 
 
 def test_truncation_lowers_the_line(place: Place) -> None:
-    """A log truncated below its line is dirty from there on; a higher offset changes nothing.
+    """A log truncated below its checkpoint is dirty from there on; higher has no effect.
 
     Scenario: LogCleanerManagerTest.testMaybeTruncateCheckpointShouldTruncateData
     """
@@ -298,8 +300,8 @@ def test_truncation_lowers_the_line(place: Place) -> None:
     assert (kept, place.lines()[ONE]) == (3, 2)
 
 
-def test_await_cleaned_sees_the_checkpoint_move(place: Place) -> None:
-    """Waiting ends when the line reaches the offset, or when the time is over."""
+def test_await_cleaned_waits_for_the_checkpoint(place: Place) -> None:
+    """The wait ends when the checkpoint reaches the offset, or when the time is over."""
     place.grab()
     place.on_sleep = lambda: (
         place.manager.state(TWO).phase is Phase.IN_PROGRESS
@@ -313,7 +315,7 @@ def test_await_cleaned_sees_the_checkpoint_move(place: Place) -> None:
 
 
 def test_an_unreadable_checkpoint_means_never_cleaned(place: Place) -> None:
-    """A damaged file costs work, and no records: everything counts as dirty.
+    """A damaged file costs work but no records: everything counts as dirty.
 
     Scenario: LogCleanerManagerTest.testHandleLogDirFailureShouldRemoveDirAndData
     """
@@ -321,3 +323,63 @@ def test_an_unreadable_checkpoint_means_never_cleaned(place: Place) -> None:
 
     assert place.manager.checkpoint(ONE, place.logs[ONE]) is None
     assert place.grab() in {ONE, TWO}
+
+
+class CountingReads:
+    """A file system that notes the path of each file read as a whole."""
+
+    def __init__(self, fs: CrashFileSystem) -> None:
+        self._fs = fs
+        self.paths: list[str] = []
+
+    def read(self, path: str) -> bytes:
+        self.paths.append(path)
+        return self._fs.read(path)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._fs, name)
+
+
+def test_a_pass_reads_each_checkpoint_file_once() -> None:
+    """An idle cleaner with a thousand logs does not parse the file a thousand times."""
+    place = Place(1, 3, min_cleanable_dirty_ratio=1.0)
+    place.home.directory = "/other/flights-2"
+    place.home.fs.make_directory("/other")
+    place.home.fs.make_directory(place.home.directory)
+    place.logs["flights", 2] = place.home.open()
+    many = {
+        (f"topic-{number}", partition): log
+        for number in range(50)
+        for (_, partition), log in place.logs.items()
+    }
+    files = CountingReads(place.home.fs)
+    clock = place.home.clock
+    manager = LogCleanerManager(lambda: many, fs=files, clock=clock, sleep_ms=clock.advance)
+
+    assert manager.grab_filthiest(clock.now_ms()) is None
+
+    assert sorted(files.paths) == [PATH, "/other/cleaner-offset-checkpoint"]
+    place.close()
+
+
+def test_only_the_resumption_of_an_aborted_cleaning_is_logged(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Pauses of idle partitions, one per log in each retention pass, are not worth a line."""
+    caplog.set_level(logging.INFO, "tidelog.cleaner")
+    place.manager.abort_and_pause(ONE)
+    place.manager.resume([ONE])
+    idle = list(caplog.messages)
+    place.grab()
+    place.on_sleep = lambda: (
+        place.manager.state(TWO).phase is Phase.ABORTED and place.manager.done(TWO)
+    )
+
+    place.manager.abort(TWO)
+    place.manager.abort(TWO)
+
+    assert idle == []
+    assert caplog.messages == [
+        "cleaning-aborted-and-paused topic=flights partition=1",
+        "cleaning-resumed topic=flights partition=1",
+    ]

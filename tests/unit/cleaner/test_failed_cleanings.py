@@ -1,4 +1,4 @@
-"""When a failed partition is tried again."""
+"""When a failed partition is retried."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tidelog.cleaner.failed_cleanings import FIRST_RETRY_MS, MAX_RETRY_MS, next_
 
 
 def test_each_failure_doubles_the_wait() -> None:
-    """A minute, two, four, and never more than an hour."""
+    """The delays are one minute, two, four, and never more than an hour."""
     failure, waits = None, []
     for _ in range(9):
         failure = next_failure(failure, ValueError("bad"), 1000)
@@ -17,7 +17,7 @@ def test_each_failure_doubles_the_wait() -> None:
 
 
 def test_a_failure_says_what_and_since_when() -> None:
-    """The error, the first and the last time, and how often, can be asked for."""
+    """A failure has the last error, the times of the first and the last one, and their count."""
     first = next_failure(None, ValueError("bad"), 1000)
     second = next_failure(first, KeyError("worse"), 5000)
 

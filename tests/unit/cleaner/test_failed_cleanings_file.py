@@ -1,4 +1,4 @@
-"""Failures of cleanings, for other processes to read."""
+"""The file of failed cleanings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FAILURE = next_failure(None, ValueError("bad"), 1000)
 
 
 def test_what_is_written_is_read() -> None:
-    """Partition, error, count and times come back; without failures there is no file."""
+    """Partition, error, count and times are read back; without failures there is no file."""
     fs = CrashFileSystem()
     fs.make_directory("/data")
 
@@ -23,8 +23,8 @@ def test_what_is_written_is_read() -> None:
     assert read_failures(fs, "/data") == {}
 
 
-def test_a_damaged_file_says_nothing() -> None:
-    """Nonsense is a warning, not an error: the file is only for people."""
+def test_a_damaged_file_counts_as_empty() -> None:
+    """It is a warning, not an error: the file is only for people."""
     fs = CrashFileSystem()
     fs.make_directory("/data")
     for content in (b"nonsense", b'[{"topic": 1}]', b"[1]"):
@@ -33,8 +33,8 @@ def test_a_damaged_file_says_nothing() -> None:
         assert read_failures(fs, "/data") == {}
 
 
-def test_a_disk_that_refuses_is_no_failure_of_the_cleaner() -> None:
-    """The file is a service to readers; a full disk must not stop the cleaner over it."""
+def test_an_io_error_of_the_file_does_not_stop_the_cleaner() -> None:
+    """The file only informs people, so a full disk must not stop the cleaner because of it."""
     fs = CrashFileSystem()
     fs.make_directory("/data")
     fs.fail("open", ".tmp", OSError(28, "full"))

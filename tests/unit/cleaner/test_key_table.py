@@ -1,4 +1,4 @@
-"""Keys found by the kernel and in plain code."""
+"""The keys that the kernel and plain code find."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def walked(data: Bytes, *, with_kernels: bool, keyed_only: bool = False) -> Any:
-    """Return the table of all uncompressed batches in ``data``, None if one does not read."""
+    """Return the table of all uncompressed batches in ``data``, None if one is damaged."""
     found = walk(data).batches
     plain = found.select((found.codec == 0) & (found.magic >= 2))
     table = KeyTable(with_kernels=with_kernels)
@@ -38,7 +38,7 @@ def walked(data: Bytes, *, with_kernels: bool, keyed_only: bool = False) -> Any:
 @settings(max_examples=100, deadline=None)
 @given(parts=st.lists(batches(), max_size=3), keyed_only=st.booleans())
 def test_plain_code_finds_what_the_kernel_finds(parts: list[bytes], keyed_only: bool) -> None:
-    """Every number of every record is the same."""
+    """Every row of every record is the same."""
     data = np.frombuffer(b"".join(parts), np.uint8)
 
     plain = walked(data, with_kernels=False, keyed_only=keyed_only)
@@ -50,7 +50,7 @@ def test_plain_code_finds_what_the_kernel_finds(parts: list[bytes], keyed_only: 
 @settings(max_examples=100, deadline=None)
 @given(part=batches(), at=st.integers(rows.HEADER_BYTES, 400), value=st.integers(0, 255))
 def test_what_plain_code_reads_the_kernel_reads(part: bytes, at: int, value: int) -> None:
-    """Of damaged bytes too; the kernel, which skips headers, may read more."""
+    """That holds for damaged bytes too; the kernel, which skips headers, may accept more."""
     data = np.frombuffer(part, np.uint8).copy()
     data[min(at, len(data) - 1)] = value
 
@@ -60,8 +60,8 @@ def test_what_plain_code_reads_the_kernel_reads(part: bytes, at: int, value: int
 
 
 @pytest.mark.parametrize("with_kernels", [True, False])
-def test_numbers_may_be_longer_than_need_be(with_kernels: bool) -> None:
-    """What follows the offset delta begins with the key's length, however long that is."""
+def test_varints_may_be_longer_than_necessary(with_kernels: bool) -> None:
+    """REST_AT is the byte after the offset delta, however many bytes the key's length takes."""
     batch = with_long_key_lengths(build_batch([(1, b"key", b"value", ())]))
     data = np.frombuffer(batch, np.uint8)
 

@@ -1,4 +1,4 @@
-"""Cleaners in background: the loop, its errors and its numbers."""
+"""Background cleaners: the loop, its errors and its metrics."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 
 from tidelog.cleaner.background_writers import TASK_NAME, Job
 from tidelog.cleaner.log_cleaner import LogCleaner, Machine
+from tidelog.cleaner.states import Event, Phase
+from tidelog.cleaner.throttle import STOP_POLL_MS
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.errors import InvalidConfig
 from tidelog.testing.cleaning import CleanerHome, kept
@@ -20,7 +22,7 @@ KEY = ("flights", 0)
 
 
 class Place:
-    """One log and a broker's cleaner."""
+    """One log and the cleaner of a broker."""
 
     def __init__(self, settings: dict[str, Any] | None = None, **broker: Any) -> None:
         self.home = CleanerHome(**{"min_cleanable_dirty_ratio": 0.01, **(settings or {})})
@@ -57,7 +59,7 @@ def place() -> Iterator[Place]:
 
 
 def test_dirty_logs_are_cleaned_in_background(place: Place) -> None:
-    """A started cleaner cleans what is dirty, waits while nothing is, and cleans again.
+    """A started cleaner cleans a dirty log, waits while none is dirty, and cleans again.
 
     Scenario: LogCleanerParameterizedIntegrationTest.cleanerTest
     """
@@ -75,7 +77,7 @@ def test_dirty_logs_are_cleaned_in_background(place: Place) -> None:
 
 
 def test_shutdown_stops_the_loop(place: Place) -> None:
-    """After a shutdown nothing is cleaned any more."""
+    """After a shutdown no log is cleaned."""
     place.cleaner.startup()
     place.cleaner.shutdown()
     place.fill()
@@ -86,7 +88,7 @@ def test_shutdown_stops_the_loop(place: Place) -> None:
 
 
 def test_other_settings_restart_the_cleaners(place: Place) -> None:
-    """New settings hold from then on, and the numbers of what was cleaned stay.
+    """New settings apply from then on, and the metrics keep their values.
 
     Scenario: LogCleanerTest.testMetricsActiveAfterReconfiguration,
     LogCleanerParameterizedIntegrationTest.cleanerConfigUpdateTest
@@ -104,7 +106,7 @@ def test_other_settings_restart_the_cleaners(place: Place) -> None:
 
 @pytest.mark.parametrize(("now", "taken"), [(1, (1, 2)), (4, (2, 8)), (5, (2, 10))])
 def test_the_number_of_cleaners_at_most_doubles_or_halves(now: int, taken: tuple[int, int]) -> None:
-    """A slip of the pen must not start a thousand threads; what is refused changes nothing."""
+    """A typing error must not start a thousand threads; a refused change has no effect."""
     place = Place(log_cleaner_threads=now)
     cleaner = place.cleaner
 
@@ -119,28 +121,52 @@ def test_the_number_of_cleaners_at_most_doubles_or_halves(now: int, taken: tuple
 
 
 def test_new_settings_while_a_log_is_cleaned_leave_as_many_cleaners_as_before() -> None:
-    """The cleaning that runs ends without a word, and begins anew; no cleaner is one too many."""
+    """The running cleaning is aborted without an error, and begins again; no cleaner is added."""
     place = Place(log_cleaner_io_max_bytes_per_second=1000.0)
     place.fill(100)
-    machine = place.cleaner._machine
+    place.home.clock.advance(301)
+    slept: list[int] = []
 
-    def sleep_ms(_: int) -> None:  # in the middle of the cleaning
-        place.cleaner._machine = machine
+    def sleep_ms(ms: int) -> None:  # in the middle of the cleaning
+        slept.append(ms)
+        place.cleaner.throttler._sleep_ms = place.home.clock.advance
         place.cleaner.reconfigure(place.config)
 
-    place.cleaner._machine = machine._replace(sleep_ms=sleep_ms)
     place.cleaner.throttler._sleep_ms = sleep_ms
     place.cleaner.startup()
 
     place.home.clock.advance(0)
 
+    assert slept == [STOP_POLL_MS]
     assert list(place.home.scheduler.pending()).count("kafka-log-cleaner-thread-0") == 1
     assert place.cleaner.dead_thread_count == 0
     place.log.close()
 
 
+def test_an_abort_ends_a_throttled_cleaning_at_once() -> None:
+    """A cleaning that has to sleep for hours stops within one step of that sleep."""
+    place = Place(log_cleaner_io_max_bytes_per_second=1.0)
+    place.fill(100)
+    place.home.clock.advance(301)
+    slept: list[int] = []
+
+    def sleep_ms(ms: int) -> None:
+        slept.append(ms)
+        if len(slept) == 3:  # as another thread does in abort_and_pause
+            place.cleaner.manager._apply(KEY, Event.PAUSE)
+
+    place.cleaner.throttler._sleep_ms = sleep_ms
+
+    assert not place.cleaner.run_once()
+
+    assert slept == [STOP_POLL_MS] * 3
+    assert place.cleaner.manager.state(KEY).phase is Phase.PAUSED
+    assert place.offsets() == list(range(100))
+    place.log.close()
+
+
 def test_a_partition_that_cannot_be_cleaned_is_seen_and_tried_again(place: Place) -> None:
-    """A damaged log is in the metrics with its error, and is cleaned once it has been mended.
+    """A damaged log is in the metrics and failures, and is cleaned once it has been repaired.
 
     Scenario: LogCleanerLagIntegrationTest.
     testMarksPartitionsAsOfflineAndPopulatesUncleanableMetrics
@@ -162,8 +188,8 @@ def test_a_partition_that_cannot_be_cleaned_is_seen_and_tried_again(place: Place
     assert place.cleaner.metrics().uncleanable_partitions_count == {}
 
 
-def test_a_damaged_offset_is_no_reason_to_try_at_once(place: Place) -> None:
-    """An offset that no CRC covers and no split can mend makes the partition fail, not spin."""
+def test_a_damaged_offset_is_not_retried_at_once(place: Place) -> None:
+    """An offset that no CRC covers and no split can repair is a failure, not an endless loop."""
     place.fill()
     place.damage(at=70)
     place.cleaner.startup()
@@ -175,7 +201,7 @@ def test_a_damaged_offset_is_no_reason_to_try_at_once(place: Place) -> None:
 
 
 def test_an_error_of_the_loop_itself_is_counted_and_the_loop_goes_on(place: Place) -> None:
-    """Whatever escapes one pass ends that pass only; it is counted as a dead thread.
+    """An error that escapes one pass only ends that pass; it is counted as a dead thread.
 
     Scenario: LogCleanerLagIntegrationTest.testIsThreadFailed
     """
@@ -193,7 +219,7 @@ def test_an_error_of_the_loop_itself_is_counted_and_the_loop_goes_on(place: Plac
 
 
 def test_a_full_disk_is_tried_again(place: Place) -> None:
-    """A cleaning that finds no room leaves the log as it was, and is repeated later."""
+    """A cleaning that fails on a full disk leaves the log unchanged, and is repeated later."""
     import errno
 
     place.fill()
@@ -209,7 +235,7 @@ def test_a_full_disk_is_tried_again(place: Place) -> None:
 
 
 def test_compacted_and_deleted_logs_lose_old_segments_too() -> None:
-    """Retention of compacted logs runs with the cleaner.
+    """The cleaner runs the retention pass of compacted logs.
 
     Scenario: LogCleanerParameterizedIntegrationTest.testCleansCombinedCompactAndDeleteTopic
     """
@@ -226,7 +252,7 @@ def test_compacted_and_deleted_logs_lose_old_segments_too() -> None:
 
 
 def test_the_numbers_of_the_last_cleanings_are_gauges(place: Place) -> None:
-    """Utilization, recopied share, seconds and delay are those of the last cleaning of each.
+    """Utilization, recopied share, seconds and delay are those of each cleaner's last cleaning.
 
     Scenario: LogCleanerTest.testMaxBufferUtilizationPercentMetric,
     LogCleanerTest.testMaxCleanTimeMetric, LogCleanerTest.testMaxCleanTimeSecs,
@@ -247,16 +273,17 @@ def test_the_numbers_of_the_last_cleanings_are_gauges(place: Place) -> None:
 
 
 def test_bytes_read_and_written_count_against_the_rate() -> None:
-    """A slow rate makes the cleaner sleep, and it cleans all the same."""
+    """A low rate makes the cleaner sleep, and it still cleans the log."""
     place = Place(log_cleaner_io_max_bytes_per_second=1000.0)
     place.fill(100)
+    place.home.clock.advance(301)
     before_ms = place.home.clock.now_ms()
 
     place.cleaner.run_once()
 
     assert place.offsets() == [98, 99]
     assert place.cleaner.throttler.total_bytes > 2 * 7000
-    assert place.home.clock.now_ms() >= before_ms
+    assert place.home.clock.now_ms() > before_ms
     place.log.close()
 
 
@@ -264,29 +291,29 @@ def test_bytes_read_and_written_count_against_the_rate() -> None:
     ("background", "cleaners", "limit"), [(10, 1, 4), (10, 4, 3), (10, 9, 0), (1, 1, 0), (2, 4, 0)]
 )
 def test_cleaners_leave_threads_to_other_tasks(background: int, cleaners: int, limit: int) -> None:
-    """All have half of the background threads that they leave free to help them, together.
+    """Half of the background threads that do not clean may write for all cleaners together.
 
-    So a flush or a checkpoint finds one that does not wait for the sync of a cleaned segment.
+    So a flush or a checkpoint gets a thread that does not wait for the sync of a cleaned segment.
     """
     place = Place(background_threads=background, log_cleaner_threads=cleaners)
     taken = [Job(lambda: None) for _ in range(limit)]
-    helped = []
+    wrote = []
 
     place.fill()
     assert [place.cleaner.writer_slots.try_acquire(job) for job in taken] == [True] * limit
     assert not place.cleaner.writer_slots.try_acquire(Job(lambda: None))
     for _ in range(2):
         assert place.cleaner.run_once()
-        helped.append(TASK_NAME in [entry.name for entry in place.home.scheduler._queue])
+        wrote.append(TASK_NAME in [entry.name for entry in place.home.scheduler._queue])
         for job in taken:
             job.cancel()
         place.fill()
 
-    assert helped == [False, limit > 0]
+    assert wrote == [False, limit > 0]
 
 
-def test_other_settings_change_how_many_threads_help() -> None:
-    """More cleaners have fewer helpers; the background threads stay as many as were started."""
+def test_other_settings_change_the_number_of_background_writers() -> None:
+    """More cleaners leave fewer writers; the number of background threads does not change."""
     place = Place(log_cleaner_threads=2, background_threads=10)
     assert place.cleaner.writer_slots.limit == 4
 

@@ -1,4 +1,4 @@
-"""From keys to offsets, in bounded memory."""
+"""The offset map: from keys to offsets, in bounded memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidelog.kernels.compaction import key_rows as columns
 
 
 def table_of(keys: list[bytes], *, start: int = 0, with_kernels: bool) -> tuple[Any, KeyTable]:
-    """Lay keys out as records with offsets from ``start`` on."""
+    """Return a table of records with these keys and offsets from ``start`` on."""
     data = np.frombuffer(b"".join(keys) + b"\0", np.uint8)
     table = KeyTable(with_kernels=with_kernels)
     table.rows = np.zeros((columns.KEY_COLUMNS, len(keys) + 1), np.int64)
@@ -48,22 +48,22 @@ def superseded(found: OffsetMap) -> list[int]:
     return (np.flatnonzero(bits) + found.bits_start).tolist()
 
 
-def test_memory_and_load_factor_say_how_many_keys_go_in() -> None:
-    """Kafka's formula: slots of 24 bytes, and the share of them that may be used."""
+def test_memory_and_load_factor_limit_the_number_of_keys() -> None:
+    """As in Kafka: slots of 24 bytes, of which the load factor is the share that may be used."""
     assert slot_count(3 * 24 + 23) == 3
     assert usable_entries(3 * 24, 0.75) == 2
     assert slot_count(2**40) == (2**31 - 1) // 24
 
 
 def test_a_map_without_room_is_refused() -> None:
-    """Memory for no key at all is an error, not a round that never ends."""
+    """Memory for not even one key is an error, not a cleaning that never gets on."""
     with pytest.raises(InvalidArgument):
         map_of(23)
 
 
 @pytest.mark.usefixtures("both_ways")
 def test_the_last_offset_of_a_key_is_found(both_ways: bool) -> None:
-    """Putting a key again replaces its offset, and unknown keys have none.
+    """Putting a key again replaces its offset; unknown keys have none.
 
     Scenario: OffsetMapTest.testBasicValidation, OffsetMapTest.testLatestOffset
     """
@@ -78,7 +78,7 @@ def test_the_last_offset_of_a_key_is_found(both_ways: bool) -> None:
 
 @pytest.mark.usefixtures("both_ways")
 def test_a_full_map_takes_nothing_more(both_ways: bool) -> None:
-    """Once full it takes not even a key that it holds.
+    """A full map refuses even a key that it contains.
 
     Scenario: OffsetMapTest.testGetWhenFull, OffsetMapTest.testUtilization
     """
@@ -93,7 +93,7 @@ def test_a_full_map_takes_nothing_more(both_ways: bool) -> None:
 
 @pytest.mark.usefixtures("both_ways")
 def test_a_superseded_offset_gets_its_bit(both_ways: bool) -> None:
-    """Each offset that a later record supersedes has its bit set, and no other."""
+    """The bit is set of exactly the offsets that a later record supersedes."""
     found = map_of(start_offset=100, with_kernels=both_ways)
     data, table = table_of([b"a", b"b", b"a", b"a"], start=100, with_kernels=both_ways)
 
@@ -105,7 +105,7 @@ def test_a_superseded_offset_gets_its_bit(both_ways: bool) -> None:
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(keys=st.lists(st.binary(max_size=20) | st.sampled_from([b"a", b"b"]), max_size=120))
 def test_a_map_is_a_dict_that_remembers_what_it_replaced(keys: list[bytes]) -> None:
-    """Kernels and plain code say what a dict says, whatever the keys."""
+    """Kernels and plain code agree with a dict, for any keys."""
     known: dict[bytes, int] = {}
     replaced = []
     for offset, key in enumerate(keys):
@@ -124,7 +124,7 @@ def test_a_map_is_a_dict_that_remembers_what_it_replaced(keys: list[bytes]) -> N
 
 
 def test_map_and_bits_stay_within_the_memory_given() -> None:
-    """However many offsets there are, both arrays together take no more than they may."""
+    """For any number of offsets, both arrays together take at most ``memory_bytes``."""
     for memory_bytes in (24, 1000, 1 << 20, 10_000_000):
         for span in (0, 1, 1000, 10**7, 10**9):
             for load_factor in (0.1, 0.9, 1.0):

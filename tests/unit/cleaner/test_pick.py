@@ -14,7 +14,7 @@ HOUR_MS = 3_600_000
 
 
 def rolled(home: CleanerHome, log: Log, segments: int, *, every_ms: int = 0) -> None:
-    """Append so many segments of one batch, a new one so often."""
+    """Append segments of one batch each, one every ``every_ms``."""
     for _ in range(segments):
         home.append(log, ("a", "v" * 50))
         log.roll()
@@ -22,7 +22,7 @@ def rolled(home: CleanerHome, log: Log, segments: int, *, every_ms: int = 0) -> 
 
 
 def test_without_a_checkpoint_all_is_dirty() -> None:
-    """A log never cleaned is dirty from its start to its active segment.
+    """A log that was never cleaned is dirty from its start to its active segment.
 
     Scenario: LogCleanerManagerTest.testCleanableOffsetsForNone,
     LogCleanerManagerTest.testCleanableOffsetsActiveSegment, LogCleanerTest.testLogToClean
@@ -39,7 +39,7 @@ def test_without_a_checkpoint_all_is_dirty() -> None:
 
 
 def test_the_ratio_is_dirty_bytes_by_all_that_count() -> None:
-    """Clean bytes lie below the checkpoint, dirty ones between it and what may not be cleaned.
+    """Clean bytes are below the checkpoint, dirty ones between it and the cleanable limit.
 
     Scenario: LogCleanerTest.testLogToCleanWithUncleanableSection
     """
@@ -57,7 +57,7 @@ def test_the_ratio_is_dirty_bytes_by_all_that_count() -> None:
 
 
 def test_young_segments_are_left_alone() -> None:
-    """Nothing from the first segment on that is younger than min.compaction.lag.ms is cleaned.
+    """Cleaning ends before the first segment that is younger than min.compaction.lag.ms.
 
     Scenario: LogCleanerManagerTest.testCleanableOffsetsForTime,
     LogCleanerLagIntegrationTest.cleanerTest
@@ -75,7 +75,7 @@ def test_young_segments_are_left_alone() -> None:
 
 
 def test_a_lag_shorter_than_all_ages_holds_nothing() -> None:
-    """When all inactive segments are old enough, only the active one is left out.
+    """When all inactive segments are old enough, only the active one is not cleaned.
 
     Scenario: LogCleanerManagerTest.testCleanableOffsetsForShortTime
     """
@@ -88,7 +88,7 @@ def test_a_lag_shorter_than_all_ages_holds_nothing() -> None:
 
 
 def test_a_segment_that_holds_the_limit_is_left_out_whole() -> None:
-    """Segments are never cleaned in part for the sake of a limit."""
+    """The limit never splits a segment into a part that is cleaned and one that is not."""
     home = CleanerHome()
     with home.open() as log:
         for _ in range(2):
@@ -140,7 +140,7 @@ def test_a_checkpoint_inside_the_active_segment_leaves_nothing_to_clean() -> Non
 
 
 def test_what_waits_too_long_is_cleaned_whatever_the_ratio() -> None:
-    """A dirty record older than max.compaction.lag.ms makes the log eligible.
+    """A dirty record older than max.compaction.lag.ms makes the log eligible at any ratio.
 
     Scenario: LogCleanerLagIntegrationTest.testMaxLogCompactionLag
     """

@@ -19,7 +19,7 @@ LOG = "00000000000000000000.log"
 
 
 def home_with(data: bytes) -> CleanerHome:
-    """Make a log whose first segment holds ``data``."""
+    """Make a log whose first segment contains ``data``."""
     home = CleanerHome(internal_segment_bytes=1000, delete_retention_ms=RETENTION_MS)
     home.write("00000000000000000000.log", data)
     return home
@@ -28,7 +28,7 @@ def home_with(data: bytes) -> CleanerHome:
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.LZ4])
 @pytest.mark.parametrize("magic", [0, 1])
 def test_old_batches_come_out_as_new_ones(magic: int, codec: Codec) -> None:
-    """Records of magic 0 and 1 that stay are written as magic 2, same offsets and timestamps.
+    """Retained records of magic 0 and 1 are written as magic 2, with offsets and timestamps.
 
     Scenario: LogCleanerParameterizedIntegrationTest.testCleanerWithMessageFormatV0V1V2,
     LogCleanerParameterizedIntegrationTest.testCleaningNestedMessagesWithV0V1
@@ -51,7 +51,7 @@ def test_old_batches_come_out_as_new_ones(magic: int, codec: Codec) -> None:
 
 
 def test_append_times_of_old_batches_stay() -> None:
-    """A batch with append time keeps that time for all its records, and says so."""
+    """A batch with log append time keeps that time and that timestamp type."""
     records = [(NOW_MS, b"a", b"1"), (NOW_MS + 5, b"b", b"2")]
     kind = TimestampType.LOG_APPEND_TIME
     data = build_old(1, records, codec=Codec.GZIP, timestamp_type=kind)
@@ -67,7 +67,7 @@ def test_append_times_of_old_batches_stay() -> None:
 
 
 def test_an_old_tombstone_gets_its_horizon_when_it_is_rewritten() -> None:
-    """The first cleaning keeps a tombstone of a young segment, the one after its time drops it."""
+    """The first cleaning retains it, as its segment is young; one after the horizon drops it."""
     home = home_with(build_old(1, [(NOW_MS, b"a", b"1"), (NOW_MS, b"a", None)]))
     with home.open(clean=False) as log:
         home.append(log, ("z", "1"))
@@ -83,7 +83,7 @@ def test_an_old_tombstone_gets_its_horizon_when_it_is_rewritten() -> None:
 
 
 def test_an_old_batch_at_the_end_keeps_the_end_known() -> None:
-    """Kafka fails where nothing of such a batch stays; here an empty batch of magic 2 does."""
+    """Kafka fails if no record of it is retained; here an empty batch of magic 2 is written."""
     home = home_with(build_old(1, [(NOW_MS, b"a", b"1"), (NOW_MS, None, b"2")]))
     with home.open(clean=False) as log:
         log.roll()
@@ -95,7 +95,7 @@ def test_an_old_batch_at_the_end_keeps_the_end_known() -> None:
 
 
 def test_a_segment_whose_offsets_do_not_fit_is_split_first() -> None:
-    """The cleaning ends, the segment is split; the next cleaning goes through.
+    """The cleaning is aborted and the segment split; the next cleaning succeeds.
 
     Scenario: LogCleanerTest.testSegmentWithOffsetOverflow
     """
@@ -134,11 +134,11 @@ def test_a_segment_whose_offsets_do_not_fit_is_split_first() -> None:
         assert [offset for offset, _, _ in kept(log)] == [1, far]
 
 
-def test_lengths_longer_than_need_be_stay_so() -> None:
+def test_lengths_longer_than_necessary_stay_so() -> None:
     """A record's key, value and headers are copied byte by byte, with the lengths before them.
 
-    Only the record's own length, timestamp and offset are written anew. Kafka writes all of them
-    anew, as short as they can be: see docs/differences.md.
+    Only the record's own length, timestamp and offset are encoded anew. Kafka encodes all lengths
+    anew, as short as possible: see docs/differences.md.
     """
     batch = build_batch(
         [(NOW_MS, b"a", b"1", ()), (NOW_MS, b"b", b"2", [("h", b"x")])], leader_epoch=0
@@ -163,7 +163,7 @@ def test_lengths_longer_than_need_be_stay_so() -> None:
 
 
 def test_a_batch_with_long_lengths_that_stays_whole_keeps_its_bytes() -> None:
-    """As every batch does, here and in Kafka."""
+    """A batch of which no record is dropped is copied byte by byte, here and in Kafka."""
     longer = with_long_key_lengths(build_batch([(NOW_MS, b"a", b"1", ())], leader_epoch=0))
     home = CleanerHome(internal_segment_bytes=1000)
     with home.open() as log:

@@ -1,4 +1,4 @@
-"""What may happen to a partition, and when."""
+"""The states of a partition's cleaning and their transitions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def test_a_cleaning_begins_and_ends() -> None:
 
 
 def test_an_aborted_cleaning_ends_paused() -> None:
-    """A pause while in progress is an abort; the end of the cleaning makes it a pause."""
+    """A pause while in progress is an abort; when the cleaning ends, the partition is paused."""
     assert after(Event.BEGIN, Event.PAUSE).phase is Phase.ABORTED
     assert after(Event.BEGIN, Event.PAUSE, Event.END) == CleaningState(Phase.PAUSED, 1)
 
 
 def test_pauses_are_counted() -> None:
-    """A partition is idle again only when each pause has been undone."""
+    """A partition is idle again only after each pause has been undone."""
     twice = after(Event.PAUSE, Event.PAUSE)
 
     assert (twice.pauses, str(twice)) == (2, "paused (2)")
@@ -39,7 +39,7 @@ def test_pauses_are_counted() -> None:
 @pytest.mark.parametrize("phase", Phase)
 @pytest.mark.parametrize("event", Event)
 def test_what_the_table_does_not_name_is_refused(phase: Phase, event: Event) -> None:
-    """Every pair of phase and event that is not in the table is an error."""
+    """Every pair of phase and event that is not in the table is refused."""
     state = CleaningState(phase, 1 if phase in {Phase.PAUSED, Phase.ABORTED} else 0)
 
     if (phase, event) in TRANSITIONS:

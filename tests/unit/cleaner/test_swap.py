@@ -1,4 +1,4 @@
-"""When a cleaned segment takes its place, and what happens if it cannot be written."""
+"""When a cleaned segment is swapped in, and what happens if it cannot be written."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ EIO, ENOSPC = (OSError(code, "as planned") for code in (errno.EIO, errno.ENOSPC)
 
 @pytest.fixture(params=["at once", "late"])
 def how(request: pytest.FixtureRequest) -> str:
-    """Have everything written at once, or only when somebody waits for it."""
+    """Run writes at once, or only when the cleaning waits for them."""
     name: str = request.param
     return name
 
 
 @pytest.fixture
 def home() -> CleanerHome:
-    """A log whose segments stay apart: each is a group of its own."""
+    """A log whose segments are not grouped: each is a group of its own."""
     return CleanerHome(internal_segment_bytes=400)
 
 
@@ -41,7 +41,7 @@ FAR = 2**31 + 5
 
 
 def add_segment_with_overflow(home: CleanerHome, log: Log) -> None:
-    """Let the last segment hold a batch too far from its base, as old versions of Kafka did."""
+    """Put a batch too far from its base offset into the last segment, as old Kafka did."""
     base = log.log_end_offset
     for offset in (base, base + 1):
         log.append_as_follower(
@@ -62,7 +62,7 @@ def add_segment_with_overflow(home: CleanerHome, log: Log) -> None:
 
 @pytest.fixture
 def log(home: CleanerHome) -> Iterator[Log]:
-    """Three segments, in each a record that goes and one that stays."""
+    """Three segments, each with a record that is dropped and one that is retained."""
     log = home.open()
     for number in range(GROUPS):
         home.append(log, ("same", number), (f"key {number}", "v" * 250))
@@ -81,7 +81,7 @@ def cleaned_offsets(log: Log) -> list[int]:
 
 
 def test_nothing_is_swapped_in_before_it_is_durable(home: CleanerHome, log: Log, how: str) -> None:
-    """Of each new segment the bytes are synced, then it is renamed, in the order of the log."""
+    """Each new segment is synced, then renamed, in the order of the log."""
     before = len(home.fs.operations)
 
     home.clean(log, scheduler=scheduler(home, how))
@@ -102,7 +102,7 @@ def test_nothing_is_swapped_in_before_it_is_durable(home: CleanerHome, log: Log,
 def test_a_failed_sync_swaps_nothing_in_and_takes_the_directory_offline(
     home: CleanerHome, log: Log, how: str, number: int
 ) -> None:
-    """Nobody knows what the disk holds then; the segments before are in place, and stay."""
+    """After it the content of the disk is unknown; segments swapped in before stay."""
     home.fs.fail("sync", f"{2 * number:020}.log.cleaned", EIO)
 
     with pytest.raises(KafkaStorageError):
@@ -118,7 +118,7 @@ def test_a_failed_sync_swaps_nothing_in_and_takes_the_directory_offline(
 def test_a_full_disk_ends_the_cleaning_and_leaves_the_log_online(
     home: CleanerHome, log: Log, how: str, number: int
 ) -> None:
-    """The groups before are cleaned, that one and those behind are as they were."""
+    """The groups before are cleaned; that one and those after it are unchanged."""
     home.fs.fail("pwrite", f"{2 * number:020}.log.cleaned", ENOSPC)
 
     with pytest.raises(KafkaStorageError):
@@ -134,14 +134,14 @@ def test_a_full_disk_ends_the_cleaning_and_leaves_the_log_online(
     assert cleaned_offsets(log) == [1, 3, 4, 5]
 
 
-def test_what_is_on_its_way_at_an_abort_gets_there(home: CleanerHome, log: Log, how: str) -> None:
-    """The group before is cleaned already and takes its place; of the next nothing is left."""
+def test_an_abort_does_not_stop_the_swap_before(home: CleanerHome, log: Log, how: str) -> None:
+    """The group before is copied already and is swapped in; nothing is left of the next one."""
     steps: list[int] = []
 
     def check() -> None:
         steps.append(1)
         if len(steps) == GROUPS + 3:  # each was read for the map; one is copied, and checked again
-            raise CleaningAborted("told to")
+            raise CleaningAborted("requested")
 
     with pytest.raises(CleaningAborted):
         home.clean(log, check=check, scheduler=scheduler(home, how))
@@ -153,10 +153,10 @@ def test_what_is_on_its_way_at_an_abort_gets_there(home: CleanerHome, log: Log, 
 def test_the_group_before_is_in_place_when_a_segment_is_split(
     home: CleanerHome, log: Log, how: str
 ) -> None:
-    """After a crash a ``.cleaned`` file says that the ``.swap`` files above it are not complete.
+    """No ``.cleaned`` file is left when the split renames its ``.swap`` files.
 
-    So with one left of the group before, those of the split would be deleted, and with them all
-    that the segment held.
+    After a crash such a file would mean that the ``.swap`` files above it are incomplete; they
+    would be deleted, and with them all records of the segment.
     """
     add_segment_with_overflow(home, log)
     before = len(home.fs.operations)
@@ -174,14 +174,14 @@ def test_the_group_before_is_in_place_when_a_segment_is_split(
 
 
 def test_an_abort_does_not_hide_a_disk_that_failed(home: CleanerHome, log: Log, how: str) -> None:
-    """The log knows of it, whoever was to be told, and takes its directory offline."""
+    """The disk error is reported to the log, which takes its directory offline."""
     home.fs.fail("pwrite", f"{0:020}.log.cleaned", EIO)
     steps: list[int] = []
 
     def check() -> None:
         steps.append(1)
         if len(steps) == GROUPS + 2:  # each was read for the map, one is copied, none is written
-            raise CleaningAborted("told to")
+            raise CleaningAborted("requested")
 
     with pytest.raises(CleaningAborted):
         home.clean(log, check=check, scheduler=scheduler(home, how))
@@ -191,7 +191,7 @@ def test_an_abort_does_not_hide_a_disk_that_failed(home: CleanerHome, log: Log, 
 
 
 def test_nothing_is_left_with_the_scheduler(home: CleanerHome, log: Log) -> None:
-    """A cleaning that has ended has nothing left to do but the deletions it scheduled."""
+    """After a cleaning only the deletions that it scheduled are pending."""
     home.clean(log)
 
     assert {name for name in home.scheduler.pending() if "cleaner" in name} == set()
@@ -201,7 +201,7 @@ def test_nothing_is_left_with_the_scheduler(home: CleanerHome, log: Log) -> None
 def test_nothing_is_left_with_the_scheduler_after_an_error(
     home: CleanerHome, log: Log, number: int
 ) -> None:
-    """Nor has one that failed, in the last group too."""
+    """The same holds after a failure, in the last group too."""
     home.fs.fail("sync", f"{2 * number:020}.log.cleaned", EIO)
 
     with pytest.raises(KafkaStorageError):
@@ -211,7 +211,7 @@ def test_nothing_is_left_with_the_scheduler_after_an_error(
 
 
 class Interrupted(ManualScheduler):
-    """A Ctrl-C comes after the task of such a number was taken, before whoever gave it knows."""
+    """Raises KeyboardInterrupt right after it has queued the task of a given number."""
 
     def __init__(self, clock: ManualClock, number: int) -> None:
         super().__init__(clock)
@@ -226,10 +226,8 @@ class Interrupted(ManualScheduler):
 
 
 @pytest.mark.parametrize("number", range(1, 2 * GROUPS))
-def test_nothing_is_done_behind_an_interrupted_cleaning(
-    home: CleanerHome, log: Log, number: int
-) -> None:
-    """Neither written to a segment that is gone, nor swapped in beside whoever closes the log."""
+def test_no_job_outlives_an_interrupted_cleaning(home: CleanerHome, log: Log, number: int) -> None:
+    """Nothing is written to a deleted segment, nor swapped in while the log is being closed."""
     scheduler = Interrupted(home.clock, number)
 
     with pytest.raises(KeyboardInterrupt):
@@ -248,10 +246,11 @@ def test_nothing_is_done_behind_an_interrupted_cleaning(
 def test_a_deletion_that_fails_hides_no_error_and_takes_the_log_offline(
     home: CleanerHome, log: Log, how: str, operation: str, first: OSError, second: OSError
 ) -> None:
-    """A split beside the ``.cleaned`` file that is left could lose, in a crash, what it split."""
+    """A split beside the remaining ``.cleaned`` file could lose records in a crash."""
     path = f"{0:020}.log.cleaned"
     home.fs.fail(operation, path, first)
-    home.fs.fail("delete", path, second, skipped=1)  # the first one looks for an earlier try
+    # The first deletion is that of a leftover of an earlier cleaning.
+    home.fs.fail("delete", path, second, skipped=1)
 
     with pytest.raises(KafkaStorageError, match=rf"cleaning failed .*\[Errno {first.errno}\]"):
         home.clean(log, scheduler=scheduler(home, how))
@@ -262,8 +261,8 @@ def test_a_deletion_that_fails_hides_no_error_and_takes_the_log_offline(
         home.append(log, ("key", "value"))
 
 
-def test_a_segment_that_is_refused_is_let_go_of(log: Log) -> None:
-    """Its files, which are left to the next start, are not held open by the process."""
+def test_a_refused_segment_is_closed(log: Log) -> None:
+    """Its files, which the next start deletes, do not stay open."""
     unused: Any = None
     swapper = SegmentSwapper(log, unused, unused, unused)
     new = log.new_cleaned_segment(0)
