@@ -1,13 +1,13 @@
 """How fast is a log compacted, against Apache Kafka's cleaner on the same log?
 
-One cleaner each, one cleaning of a whole log, the same bytes and settings, keys random among so
-many; the offset map has room for all of them. Tidelog's cleaner reads and cleans on one thread, and
-has two background threads write and sync what is left; Kafka's does all of that on one. Kafka's
-figure is what its cleaner logs about itself in a broker that does nothing else, but for the seconds
-a fresh JVM spends compiling. What was copied for a run is written to the disk before it begins. CPU
-seconds stand beside wall time, since other work on a machine does not change them as much; Kafka's
-are those of the whole broker from "started" to "cleaned". Each ratio is that of the best of all
-rounds.
+Each side cleans a whole log once with one cleaner, with the same bytes and settings. The keys are
+random among a given number of keys; the offset map has room for all of them. Tidelog's cleaner
+reads and cleans on one thread, while two background threads write and sync the retained batches;
+Kafka's does all of that on one. Kafka's figure is what its cleaner logs in a broker that does
+nothing else; it includes the seconds that a new JVM spends compiling. The copy for a run is written
+to the disk before the run begins. CPU seconds are shown beside wall time, since other work on the
+machine affects them less; Kafka's are those of the whole broker from "started" to "cleaned". Each
+ratio compares the best rounds.
 
     make peer
     .venv/bin/python benchmarks/cleaner.py [--gigabytes 2] [--rounds 3] [--case 100x1M]
@@ -59,7 +59,7 @@ SEED = 20130101
 SEGMENT_BYTES = 256 << 20
 MAP_BYTES = 512 << 20
 PIECE_BYTES = 1 << 20
-MANY = 100_000
+RECORDS_PER_CALL = 100_000
 SETTINGS = {
     "log.cleaner.threads": "1",
     "log.cleaner.backoff.ms": "500",
@@ -72,7 +72,7 @@ CLEANED = re.compile(
 
 
 class Case(NamedTuple):
-    """What the log is made of; ``goal`` is how many times Kafka's speed is wanted."""
+    """The records of a log; ``goal`` is the ratio to Kafka's speed that is wanted."""
 
     value_bytes: int
     keys: int
@@ -110,7 +110,7 @@ def open_log(directory: Path) -> Log:
 
 
 def make(directory: Path, case: Case, size_bytes: int) -> int:
-    """Fill a log with so many bytes, all but an empty active segment; return its records."""
+    """Fill a log with ``size_bytes`` before an empty active segment; return the record count."""
     rng = np.random.default_rng(SEED)
     digits = np.char.zfill(np.arange(case.keys).astype("S16"), 16)
     keys = np.frombuffer(digits.tobytes(), np.uint8)
@@ -119,11 +119,11 @@ def make(directory: Path, case: Case, size_bytes: int) -> int:
     count = done = 0
     with open_log(directory) as log:
         while done < size_bytes:
-            table = np.zeros((rows.RECORD_COLUMNS, MANY), np.int64)
-            table[rows.TIMESTAMP] = 1_700_000_000_000 + count + np.arange(MANY)
-            table[rows.KEY_AT] = rng.integers(0, case.keys, MANY) * 16
+            table = np.zeros((rows.RECORD_COLUMNS, RECORDS_PER_CALL), np.int64)
+            table[rows.TIMESTAMP] = 1_700_000_000_000 + count + np.arange(RECORDS_PER_CALL)
+            table[rows.KEY_AT] = rng.integers(0, case.keys, RECORDS_PER_CALL) * 16
             table[rows.KEY_SIZE] = 16
-            table[rows.VALUE_AT] = rng.integers(0, len(values) - case.value_bytes, MANY)
+            table[rows.VALUE_AT] = rng.integers(0, len(values) - case.value_bytes, RECORDS_PER_CALL)
             table[rows.VALUE_SIZE] = case.value_bytes
             spec = BatchSpec(codec=case.codec, base_offset=count, leader_epoch=0)
             none = np.zeros(0, np.uint8)
@@ -133,7 +133,7 @@ def make(directory: Path, case: Case, size_bytes: int) -> int:
                 data = built.data[int(part.position[0]) : int(part.end[-1])].copy()
                 log.append_as_follower(data, 0)
             done += len(built.data)
-            count += MANY
+            count += RECORDS_PER_CALL
         log.roll()
         log.flush()
     return count
@@ -167,7 +167,7 @@ def clean_here(source: Path, work: Path) -> Figures:
 
 
 class Broker:
-    """A Kafka broker on one data directory; what it logs goes to a file."""
+    """A Kafka broker on one data directory, which logs to a file."""
 
     def __init__(self, work: Path, properties: Path) -> None:
         self._log = work / "broker.log"
@@ -177,7 +177,7 @@ class Broker:
         self.wait_for(re.compile(READY.encode()), 60)
 
     def wait_for(self, pattern: re.Pattern[bytes], seconds: float) -> re.Match[bytes]:
-        """Return the first match in what the broker logs."""
+        """Wait for the first match in the broker's log and return it."""
         until = time.monotonic() + seconds
         while time.monotonic() < until and self._process.poll() is None:
             found = pattern.search(self._log.read_bytes())
@@ -185,20 +185,20 @@ class Broker:
                 return found
             time.sleep(0.2)
         self.stop()
-        raise SystemExit(f"Kafka did not say {pattern.pattern!r}: see {self._log}")
+        raise SystemExit(f"Kafka did not log {pattern.pattern!r}: see {self._log}")
 
     def cpu_seconds(self) -> float:
         """Return the CPU seconds of the process so far."""
         return cpu_seconds(self._process.pid)
 
     def stop(self) -> None:
-        """Stop it cleanly."""
+        """Stop it with SIGTERM and wait until it has ended."""
         self._process.terminate()
         self._process.wait(60)
 
 
 def clean_by_kafka(source: Path, work: Path) -> Figures:
-    """Let Kafka's cleaner clean a copy; return what it logs about that."""
+    """Have Kafka's cleaner clean a copy; return the figures that it logs."""
     shutil.rmtree(work, ignore_errors=True)
     data, properties = work / "data", work / "server.properties"
     data.mkdir(parents=True)
@@ -263,7 +263,7 @@ def measure(name: str, case: Case, size_bytes: int, rounds: int, directory: str 
 
 
 def compare(name: str, case: Case, ours: list[Figures], kafkas: list[Figures]) -> None:
-    """Print how many times faster the best of our rounds was than Kafka's best."""
+    """Print the ratio of Kafka's best round to ours."""
     wall, cpu = (
         min(figures[index] for figures in kafkas) / min(figures[index] for figures in ours)
         for index in range(2)

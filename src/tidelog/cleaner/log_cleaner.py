@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MIN_PIECE_BYTES: Final = 1 << 16
 POLL_MS: Final = 10
 MAX_STOP_MS: Final = 30_000
-"""The longest time that ``shutdown`` waits for running cleanings; each stops at its next piece."""
+"""How long ``shutdown`` waits at most; cleanings stop before their next piece or step of sleep."""
 
 _logger = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
-"""What any one file of a log says, entry by entry, by the declared layouts.
+"""Decodes the files of a log and of a data directory, entry by entry, for ``tidelog dump``.
 
-Owns which file is read how, and the names of the fields shown. Looks, never changes, and trusts
-nothing: a file that does not read is shown as far as it does. Kafka: ``DumpLogSegments``.
+Nothing in a file is trusted: the entries of a damaged one are shown up to the damage, followed by
+an error. Kafka: ``DumpLogSegments``.
 """
 
 from __future__ import annotations
@@ -40,29 +40,30 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
     Reader = Callable[[FileSystem, str], Iterator[Row]]
 
-_LATER_SUFFIX: Final = re.compile(r"\.(deleted|cleaned|swap|tmp)$")
+_STATE_SUFFIX: Final = re.compile(r"\.(deleted|cleaned|swap|tmp)$")
 
 
 def is_records_file(path: str) -> bool:
-    """Say whether the file holds batches, whatever suffix was put behind its name."""
+    """Return whether the file contains batches; .deleted, .cleaned and .swap do not matter."""
     return _plain_name(path).endswith((".log", ".checkpoint", STAGED_SUFFIX))
 
 
 def dump_file(fs: FileSystem, path: str) -> Iterator[Row]:
-    """Yield what one file says, an entry at a time; for batches there is ``dump_log``.
+    """Yield the entries of one file; files of batches are read by ``dump_log``.
 
     Raises:
-        InvalidArgument: this is no file of a log or of a data directory.
-        TidelogError: the file does not read, after the entries before.
+        FileNotFoundError: the file does not exist.
+        InvalidArgument: it is not a known file of a log or of a data directory.
+        TidelogError: it is damaged; raised after the entries before the damage.
     """
     name = _plain_name(path)
     reader = _BY_NAME.get(name) or _BY_SUFFIX.get(os.path.splitext(name)[1])
     if reader is None:
         known = ", ".join([".log", *sorted(_BY_SUFFIX), *sorted(_BY_NAME)])
-        raise InvalidArgument(f"{path} is none of the files known here: {known}")
+        raise InvalidArgument(f"{path} is not a file that can be dumped: {known}")
     if name not in _BY_NAME:
         offset_from_file_name(name)
-    fs.stat(path)  # the readers below take an absent file for an empty one
+    fs.stat(path)  # the readers below treat a missing file as an empty one
     return _entries_of(reader, fs, path)
 
 
@@ -75,13 +76,13 @@ def _entries_of(reader: Reader, fs: FileSystem, path: str) -> Iterator[Row]:
 
 
 def _plain_name(path: str) -> str:
-    return _LATER_SUFFIX.sub("", os.path.basename(path))
+    return _STATE_SUFFIX.sub("", os.path.basename(path))
 
 
 def _entries(fs: FileSystem, path: str, entry: np.dtype[np.void]) -> list[tuple[int, int]]:
-    """Return the entries of an index file up to the unused zeros, but always the first one.
+    """Return the entries of an index file up to the preallocated zeros, at least the first one.
 
-    Source: Kafka DumpLogSegments.dumpIndex, which ends at a zero behind the first entry.
+    Source: Kafka DumpLogSegments.dumpIndex, which ends at a zero entry after the first one.
     """
     data = fs.read(path)
     found = np.frombuffer(data, entry, count=len(data) // entry.itemsize)
@@ -96,7 +97,9 @@ def _entries(fs: FileSystem, path: str, entry: np.dtype[np.void]) -> list[tuple[
 def _check_whole(fs: FileSystem, path: str, entry_bytes: int) -> None:
     extra = fs.stat(path).size_bytes % entry_bytes
     if extra:
-        raise CorruptIndex(f"{path} ends in {extra} bytes that are no whole entry")
+        raise CorruptIndex(
+            f"{path} ends in {extra} bytes, less than an entry of {entry_bytes} bytes"
+        )
 
 
 def _offset_index(fs: FileSystem, path: str) -> Iterator[Row]:

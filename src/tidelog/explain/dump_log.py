@@ -1,7 +1,6 @@
-"""What a ``.log`` file says: each batch header and, if asked, each record.
+"""Decodes a ``.log`` file: each batch header and, on request, each record.
 
-Owns the names of the fields. Looks, never changes. Kafka: ``DumpLogSegments``, whose fields these
-are.
+Kafka: ``DumpLogSegments``, which has the same field names.
 """
 
 from __future__ import annotations
@@ -46,13 +45,22 @@ def dump_log(
     end_offset: int | None = None,
     encoding: Encoding = Encoding.UTF8,
 ) -> Iterator[Row]:
-    """Yield a row per batch that holds offsets of ``[start, end)``, and after it its records there.
+    """Yield a row per batch with offsets in ``[start, end)``, each followed by its records there.
 
-    What lies before the range is not looked at, as far as the offset index leads past it.
+    The offset index, if there is one, is used to skip what is before the range.
+
+    Args:
+        fs: contains the file.
+        path: of the file.
+        records: whether to yield records, not only batches.
+        start_offset: inclusive.
+        end_offset: exclusive; None for the end of the file.
+        encoding: of keys and values of records.
 
     Raises:
-        CorruptMessage: after everything before it, bytes that are no batch, with file and byte.
-        NotText: a record is no text in ``encoding``.
+        CorruptMessage: bytes that are not a valid batch, with path and position; raised after the
+            rows before them.
+        NotText: a record cannot be shown in ``encoding``.
     """
     end = INT64_MAX if end_offset is None else end_offset
     with FileRecords.open(fs, path) as file:
@@ -69,12 +77,12 @@ def dump_log(
         if file.error is not None:
             raise file.error
         if file.trailing_bytes:
-            reason = f"the last {file.trailing_bytes} bytes are no whole batch"
+            reason = f"the last {file.trailing_bytes} bytes are not a complete batch"
             raise CorruptMessage(reason, file.next_position, path)
 
 
 def _position_for(fs: FileSystem, path: str, start_offset: int) -> int:
-    """Return the byte to begin at: by the offset index beside the file, where that says more."""
+    """Return the position to begin at, by the offset index of the same segment; 0 without one."""
     name = os.path.basename(path)
     if start_offset <= 0 or not is_log_file(name):
         return 0
@@ -93,9 +101,9 @@ def _rows(
     """Yield the batch's row and, with an encoding, its records' rows."""
     row = _batch_row(data, batch, position)
     columns: RecordColumns | None = None
-    # Old headers do not say how many records they have, nor control batches of which type.
-    is_opened = encoding is not None or row["magic"] < 2 or row["control"]
-    if row["valid"] and is_opened:
+    # Headers of magic 0 and 1 have no record count, and those of control batches no type.
+    needs_records = encoding is not None or row["magic"] < 2 or row["control"]
+    if row["valid"] and needs_records:
         try:
             columns = decode(data, batch)
         except TidelogError as error:
@@ -113,7 +121,7 @@ def _rows(
 
 
 def _checksums(data: Bytes, batch: BatchColumns) -> list[Row]:
-    """Return the checksum that each record of an old batch has of its own."""
+    """Return the CRC of each record of a batch of magic 0 or 1."""
     position, size = int(batch.position[0]), int(batch.size[0])
     found = expand(byte_view(data), position, size, check_inner=True).records
     return [{"crc": record.crc, "valid": record.crc_matches} for record in found]
@@ -157,7 +165,7 @@ def _codec_name(attributes: int) -> str:
 
 
 def _control_number(record: Record) -> int | None:
-    """Return the type as the key has it, also one that no release knows; None if it has none."""
+    """Return the type number in the key, even if unknown; None if the key is too short."""
     key = record.key or b""
     return CONTROL_KEY.unpack(key).type if len(key) >= CONTROL_KEY.size else None
 
@@ -186,7 +194,7 @@ def _record_row(record: Record, encoding: Encoding, *, is_control: bool) -> Row:
 
 
 def _control_fields(record: Record) -> Row:
-    """Return what a control record says; ``error`` where it does not read."""
+    """Return the fields of a control record; ``error`` if it cannot be decoded."""
     try:
         kind = control_type(record.key)
         if kind in {ControlType.ABORT, ControlType.COMMIT}:

@@ -1,6 +1,6 @@
-"""A log drawn as text: its segments to scale, and where its offsets lie.
+"""Draws a log as text: its segments to scale, and the positions of its offsets.
 
-Owns the drawing. Must not read files: it draws the facts of ``describe``.
+The facts to draw are those of ``describe``.
 
     flights-0: 49,193 offsets in 3 segments, 12.4 MB
     0                      30,113                  60,002
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CLOSED: Final = "█"
 ACTIVE: Final = "▒"
-GONE: Final = "░"
+BELOW_START: Final = "░"
 EMPTY: Final = "╌"
 DEFAULT_WIDTH: Final = 78
 MIN_WIDTH: Final = 48
@@ -29,13 +29,13 @@ _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
 def draw_log(facts: LogFacts, width: int = DEFAULT_WIDTH) -> str:
     """Return the picture of one log, ``width`` columns wide (at least 48), each line ended.
 
-    A segment is drawn in proportion to its bytes: closed ones full, the active one lighter, those
-    below the log start offset lightest. Above stand the base offsets, as far as there is room for
-    them, and below the three offsets that readers and retention go by.
+    The width of a segment is in proportion to its bytes. Closed segments are solid, the active one
+    is lighter, and those below the log start offset are the lightest. Base offsets are above, where
+    they fit; log start offset, high watermark and log end offset are below.
     """
     width = max(width, MIN_WIDTH)
-    bar, marks = _bar(facts, width - 2)
-    lines = [_title(facts), _ruler(marks, width), f"├{bar}▶"]
+    bar, labels = _bar(facts, width - 2)
+    lines = [_title(facts), _ruler(labels, width), f"├{bar}▶"]
     lines += [_pointer(name, offset, facts, width) for name, offset in _offsets(facts)]
     if facts.damage is not None:
         lines.append(f"DAMAGED: {facts.damage}")
@@ -43,7 +43,7 @@ def draw_log(facts: LogFacts, width: int = DEFAULT_WIDTH) -> str:
 
 
 def format_bytes(size_bytes: int) -> str:
-    """Return a size for people: ``12.4 MB``, in powers of 1,000."""
+    """Return a human-readable size in powers of 1,000, such as ``12.4 MB``."""
     size, unit = float(size_bytes), 0
     while size >= 1000 and unit < len(_UNITS) - 1:
         size, unit = size / 1000, unit + 1
@@ -60,30 +60,30 @@ def _title(facts: LogFacts) -> str:
 
 
 def _bar(facts: LogFacts, width: int) -> tuple[str, list[tuple[int, int]]]:
-    """Return the bar and, per segment that got room, (column, base offset)."""
+    """Return the bar, and (column, base offset) of each segment that has at least a column."""
     total = max(sum(segment.log_bytes for segment in facts.segments), 1)
     columns: list[str] = []
-    marks: list[tuple[int, int]] = []
+    labels: list[tuple[int, int]] = []
     done = 0
     for segment in facts.segments:
         done += segment.log_bytes
         room = round(width * done / total) - len(columns)
         if not room:
             continue
-        marks.append((len(columns), segment.base_offset))
+        labels.append((len(columns), segment.base_offset))
         fill = ACTIVE if segment.is_active else CLOSED
         if segment.end_offset <= facts.log_start_offset:
-            fill = GONE
+            fill = BELOW_START
         is_last = done == total
         columns += [fill] * (room if is_last or room < 2 else room - 1)
         columns += [] if is_last or room < 2 else ["│"]
-    return "".join(columns).ljust(width, EMPTY), marks
+    return "".join(columns).ljust(width, EMPTY), labels
 
 
-def _ruler(marks: list[tuple[int, int]], width: int) -> str:
-    """Write each segment's base offset above its start, where there is room for it."""
+def _ruler(labels: list[tuple[int, int]], width: int) -> str:
+    """Return the base offsets, each above the start of its segment, where they fit."""
     line = ""
-    for column, offset in marks:
+    for column, offset in labels:
         label = f"{offset:,}"
         if len(line) <= column and column + 1 + len(label) <= width:
             line = line.ljust(column) + " " * (column > 0 and len(line) == column) + label + " "
@@ -99,7 +99,7 @@ def _offsets(facts: LogFacts) -> list[tuple[str, int]]:
 
 
 def _pointer(name: str, offset: int, facts: LogFacts, width: int) -> str:
-    """Point at an offset's place in the bar and say what it is."""
+    """Return a line that points at the position of an offset in the bar, with its name."""
     column = 1 + _column_of(offset, facts, width - 2)
     label = f"{name} {offset:,}"
     if column + 2 + len(label) <= width:

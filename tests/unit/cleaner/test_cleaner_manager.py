@@ -150,7 +150,7 @@ def test_a_log_that_cannot_be_examined_counts_as_failed(place: Place) -> None:
 
 
 def test_logs_below_the_ratio_are_not_chosen() -> None:
-    """A log is chosen only above min.offsets.dirty.ratio."""
+    """A log is chosen only above min.cleanable.dirty.ratio."""
     place = Place(2, min_cleanable_dirty_ratio=0.5)
 
     assert place.grab() is None

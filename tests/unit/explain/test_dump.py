@@ -1,4 +1,4 @@
-"""What any one file of a log says. Kafka's own dumps are compared in tests/golden."""
+"""Dumps of single files. They are compared with Kafka's own dumps in tests/golden."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def numbers(*values: tuple[int, int]) -> bytes:
 
 
 def test_an_offset_index_shows_offsets_of_the_log() -> None:
-    """Not those relative to the segment."""
+    """Offsets are absolute, not relative to the segment."""
     rows = dump(INDEX, numbers((3, 4), (700, 4), (8, 4), (900, 4)))
 
     assert rows == [{"offset": 103, "position": 700}, {"offset": 108, "position": 900}]
 
 
 def test_a_time_index_shows_offsets_of_the_log() -> None:
-    """With the timestamps in milliseconds."""
+    """Offsets are absolute; timestamps are in milliseconds."""
     rows = dump(TIME_INDEX, numbers((-1, 8), (3, 4), (70, 8), (4, 4)))
 
     assert rows == [{"timestamp": -1, "offset": 103}, {"timestamp": 70, "offset": 104}]
@@ -46,7 +46,7 @@ def test_a_time_index_shows_offsets_of_the_log() -> None:
 
 @pytest.mark.parametrize(("name", "entry_bytes"), [(INDEX, 8), (TIME_INDEX, 12)])
 def test_the_unused_part_of_an_index_is_not_shown(name: str, entry_bytes: int) -> None:
-    """An active segment's index is megabytes of zeros; the first entry always counts."""
+    """The preallocated zeros of an active segment's index are left out after the first entry."""
     used = b"\1" * entry_bytes
 
     assert len(dump(name, used * 2 + bytes(entry_bytes << 20) + used)) == 2
@@ -56,7 +56,7 @@ def test_the_unused_part_of_an_index_is_not_shown(name: str, entry_bytes: int) -
 
 @pytest.mark.parametrize("name", [INDEX, TIME_INDEX, TXN_INDEX])
 def test_a_torn_index_is_shown_as_far_as_it_reads(name: str) -> None:
-    """Then an error says how many bytes are left."""
+    """The entries are followed by an error with the number of bytes left."""
     home = DataHome()
     home.write(name, b"\1" * 41)
     rows = dump_file(home.fs, f"{home.path}/{name}")
@@ -67,7 +67,7 @@ def test_a_torn_index_is_shown_as_far_as_it_reads(name: str) -> None:
 
 
 def test_a_transaction_index_shows_aborted_transactions() -> None:
-    """By Kafka's names for the fields."""
+    """The fields have Kafka's names."""
     row = dump(TXN_INDEX, numbers((0, 2), (7, 8), (100, 8), (105, 8), (103, 8)))[0]
 
     assert row == {
@@ -80,7 +80,7 @@ def test_a_transaction_index_shows_aborted_transactions() -> None:
 
 
 def test_a_snapshot_shows_producers() -> None:
-    """With the first sequence of the last batch, around the wrap of sequences too."""
+    """The first sequence of the last batch is shown, even if sequences have wrapped around."""
     open_txn = ProducerSnapshotEntry(7, 2, 1, 50, 2, 9, 4, 48)
     idle = ProducerSnapshotEntry(8, 0, -1, -1, 0, 9, -1, -1)
 
@@ -90,8 +90,8 @@ def test_a_snapshot_shows_producers() -> None:
     assert (rows[1]["firstSequence"], rows[1]["currentTxnFirstOffset"]) == (-1, None)
 
 
-def test_a_damaged_snapshot_is_said_to_be_so() -> None:
-    """Its checksum covers all of it."""
+def test_a_damaged_snapshot_is_an_error() -> None:
+    """Its checksum covers all of the file."""
     with pytest.raises(CorruptSnapshot):
         dump(SNAPSHOT, pack_snapshot([])[:-1] + b"\1")
 
@@ -122,19 +122,19 @@ def test_a_damaged_snapshot_is_said_to_be_so() -> None:
     ],
 )
 def test_small_files_are_shown_line_by_line(name: str, content: str, rows: list[Row]) -> None:
-    """With the names of their fields."""
+    """Each line is a row with named fields."""
     assert rows == dump(name, content)
 
 
 @pytest.mark.parametrize("suffix", [".deleted", ".swap", ".cleaned"])
-def test_a_file_on_its_way_is_read_like_the_others(suffix: str) -> None:
-    """What was put behind its name does not change what it is."""
+def test_a_suffix_of_a_state_does_not_matter(suffix: str) -> None:
+    """A file that is being swapped in or deleted is dumped like any other."""
     assert len(dump(INDEX + suffix, numbers((3, 4), (700, 4)))) == 1
     assert is_records_file(f"/data/t-0/{0:020d}.log{suffix}")
 
 
-def test_files_of_batches_are_told_from_others() -> None:
-    """Segments, KRaft snapshots and staged files; checkpoint files are text."""
+def test_files_of_batches_are_recognized_by_name() -> None:
+    """They are segments, KRaft snapshots and staged files; checkpoint files are text."""
     names = ["1.log", "1-1.checkpoint", f"tidelog.{'a' * 32}.{'b' * 32}.staged"]
     others = ["1.index", "leader-epoch-checkpoint", "meta.properties", "log"]
 
@@ -143,8 +143,8 @@ def test_files_of_batches_are_told_from_others() -> None:
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "tidelog", "t-0/notes.index"])
-def test_a_file_that_is_none_of_a_log_is_refused(name: str) -> None:
-    """At once: the user meant another one."""
+def test_an_unknown_file_is_refused(name: str) -> None:
+    """It is refused when called, before the first row is taken."""
     home = DataHome()
     home.write(name, "")
 
@@ -152,14 +152,14 @@ def test_a_file_that_is_none_of_a_log_is_refused(name: str) -> None:
         dump_file(home.fs, f"{home.path}/{name}")
 
 
-def test_a_file_that_is_not_there_is_no_empty_one() -> None:
-    """Though a missing checkpoint reads as one without lines elsewhere."""
+def test_a_missing_file_is_an_error() -> None:
+    """Elsewhere a missing checkpoint file counts as an empty one."""
     with pytest.raises(FileNotFoundError):
         dump_file(DataHome().fs, "/data/recovery-point-offset-checkpoint")
 
 
 @pytest.mark.parametrize("content", ["1\n0\n", "0\n1\nt zero 5\n", b"\xff\xfe"])
-def test_a_checkpoint_that_does_not_read_is_bad_data(content: str) -> None:
-    """And no wrong usage: the user named the right file."""
+def test_an_invalid_checkpoint_is_a_storage_error(content: str) -> None:
+    """It is not an invalid argument: the user named the right file."""
     with pytest.raises(KafkaStorageError):
         dump("cleaner-offset-checkpoint", content)

@@ -1,4 +1,4 @@
-"""What a ``.log`` file says. Kafka's own dumps are compared in tests/golden."""
+"""Dumps of ``.log`` files. They are compared with Kafka's own dumps in tests/golden."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def dump(data: bytes, **how: Any) -> list[Row]:
 
 
 def test_a_row_is_a_batch_header() -> None:
-    """With its place in the file, whether its checksum is right, and Kafka's names."""
+    """It has the position in the file, whether the CRC matches, and Kafka's field names."""
     assert dump(FIRST + SECOND)[0] == {
         "position": 0,
         "size": len(FIRST),
@@ -56,7 +56,7 @@ def test_a_row_is_a_batch_header() -> None:
 
 
 def test_records_follow_their_batch() -> None:
-    """Only if asked for, with sizes (-1: null) and contents."""
+    """They are yielded on request, with sizes (-1: null) and contents."""
     rows = dump(FIRST + SECOND, records=True)
 
     assert ["position" in row for row in rows] == [True, False, False, True, False]
@@ -84,14 +84,14 @@ def test_records_follow_their_batch() -> None:
     [(0, None, [0, 1]), (1, None, [0, 1]), (2, None, [1]), (0, 2, [0]), (3, None, []), (0, 0, [])],
 )
 def test_a_range_chooses_batches(start: int, end: int | None, positions: list[int]) -> None:
-    """Those that hold an offset of it, whole."""
+    """Each batch with an offset in the range is shown whole."""
     rows = dump(FIRST + SECOND, start_offset=start, end_offset=end)
 
     assert [[0, len(FIRST)][number] for number in positions] == [row["position"] for row in rows]
 
 
 def test_a_batch_with_a_wrong_checksum_is_shown_as_invalid() -> None:
-    """Its header is shown, its records are not trusted; what follows is shown too."""
+    """Its header is shown, its records are not; the batches after it are shown."""
     bad = FIRST[:-1] + b"\1"
 
     rows = dump(bad + SECOND, records=True)
@@ -100,8 +100,8 @@ def test_a_batch_with_a_wrong_checksum_is_shown_as_invalid() -> None:
     assert [row["value"] for row in rows if "value" in row] == ["w"]
 
 
-def test_a_batch_that_does_not_decode_says_why() -> None:
-    """Where records are asked for; its checksum is right all the same."""
+def test_a_batch_that_cannot_be_decoded_has_an_error() -> None:
+    """It is in the batch's row if records are requested, although the CRC matches."""
     bad = pack_batch(BATCH_HEADER.unpack(SECOND), b"this is no LZ4")
 
     rows = dump(bad + SECOND, records=True)
@@ -111,8 +111,8 @@ def test_a_batch_that_does_not_decode_says_why() -> None:
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 100, FIRST[:30], b"\xff" * 100])
-def test_what_is_no_batch_is_told_after_all_before_it(tail: bytes) -> None:
-    """With file and byte."""
+def test_bytes_that_are_not_a_batch_are_an_error_after_the_rows_before(tail: bytes) -> None:
+    """The error has the path and the position."""
     home = DataHome()
     home.write(PATH.removeprefix("/data/"), FIRST + tail)
     rows = dump_log(home.fs, PATH)
@@ -123,8 +123,8 @@ def test_what_is_no_batch_is_told_after_all_before_it(tail: bytes) -> None:
     assert (len(FIRST), PATH) == (caught.value.position, caught.value.path)
 
 
-def test_bytes_that_are_no_text_are_refused() -> None:
-    """As in every command: base64 or hex shows them."""
+def test_bytes_that_are_not_text_are_refused() -> None:
+    """As in every command, the error suggests base64 or hex."""
     data = build_batch([record(b"\xff")])
 
     with pytest.raises(NotText, match="base64"):
@@ -134,14 +134,14 @@ def test_bytes_that_are_no_text_are_refused() -> None:
 
 
 def test_an_unknown_codec_is_named_by_its_number() -> None:
-    """A header is shown whatever it says."""
+    """A header with an unknown codec is shown."""
     header = BATCH_HEADER.unpack(FIRST)._replace(attributes=6)
 
     assert dump(pack_batch(header, FIRST[61:]))[0]["compression"] == "unknown (6)"
 
 
-def test_a_control_batch_says_its_type() -> None:
-    """The number in its key, and in words with the records."""
+def test_a_control_batch_shows_its_type() -> None:
+    """The batch has the number in its key, and the record the name."""
     key = b"\0\0" + b"\0\1"
     value = b"\0\0" + b"\0\0\0\7"
     marker = build_batch(

@@ -1,4 +1,4 @@
-"""A log drawn as text."""
+"""The picture of a log."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ THREE = ((0, 30_113, 5_000_000), (30_113, 60_002, 5_000_000), (60_002, 84_193, 2
 
 
 def test_segments_are_drawn_to_scale() -> None:
-    """By their bytes: closed ones full, the active one light, each with its base offset."""
+    """Widths are in proportion to bytes; closed segments are solid, the active one is light."""
     assert (
         draw_log(facts(*THREE), 60)
         == """\
@@ -53,8 +53,8 @@ flights-0: 84,193 offsets in 3 segments, 12.4 MB
     )
 
 
-def test_offsets_stand_where_they_lie() -> None:
-    """In their segment, in proportion; segments below the log start are lightest."""
+def test_offsets_are_placed_within_their_segments() -> None:
+    """The column is in proportion to the offset; segments below the log start are lightest."""
     assert (
         draw_log(facts(*THREE, start=35_000, watermark=80_000), 60)
         == """\
@@ -70,7 +70,7 @@ flights-0: 49,193 offsets in 3 segments, 12.4 MB
 
 @pytest.mark.parametrize(("segments", "count"), [((), "0 segments"), (((0, 0, 0),), "1 segment")])
 def test_an_empty_log_has_a_picture(segments: tuple[tuple[int, int, int], ...], count: str) -> None:
-    """Nothing is in it: a thin line."""
+    """It is a thin line with the three offsets."""
     assert (
         draw_log(facts(*segments), 48)
         == f"""\
@@ -84,7 +84,7 @@ flights-0: 0 offsets in {count}, 0 bytes
 
 
 def test_many_segments_share_columns() -> None:
-    """Those that get no column of their own have no mark."""
+    """Segments without a column of their own have no border and no base offset."""
     many = [(number * 10, number * 10 + 10, 100) for number in range(50)]
 
     assert (
@@ -100,8 +100,8 @@ flights-0: 500 offsets in 50 segments, 5.0 kB
     )
 
 
-def test_damage_is_told_below() -> None:
-    """With its words."""
+def test_damage_is_the_last_line() -> None:
+    """The picture ends with the description of the damage."""
     drawn = draw_log(facts((0, 10, 1000), damage="a batch is bad at byte 5"))
 
     assert drawn.endswith("┘\nDAMAGED: a batch is bad at byte 5\n")
@@ -110,7 +110,7 @@ def test_damage_is_told_below() -> None:
 @pytest.mark.parametrize("width", [1, 48, 120, 500])
 @pytest.mark.parametrize("end", [1, 10**6, 2**63 - 1])
 def test_lines_keep_to_the_width(width: int, end: int) -> None:
-    """But for a minimum, with the largest offsets too."""
+    """Every line fits the width, of at least 48 columns, even with the largest offsets."""
     drawn = draw_log(facts((0, end // 2, 500), (end // 2, end, 300)), width)
 
     assert max(len(line) for line in drawn.splitlines()[1:]) == max(width, 48)
@@ -127,6 +127,6 @@ def test_lines_keep_to_the_width(width: int, end: int) -> None:
         (12_345 * 10**12, "12,345.0 TB"),
     ],
 )
-def test_sizes_are_for_people(size: int, text: str) -> None:
-    """In powers of 1,000, one digit behind the point."""
+def test_sizes_are_human_readable(size: int, text: str) -> None:
+    """They are in powers of 1,000, with one decimal."""
     assert text == format_bytes(size)
