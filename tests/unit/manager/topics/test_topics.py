@@ -112,7 +112,7 @@ def test_new_settings_let_the_cleaner_try_a_failed_log_at_once() -> None:
     with home.open(log_cleaner_enable=True) as manager:
         for topic in ("t", "u"):
             manager.create_topic(topic)
-            manager._cleaning.cleaner.manager.fail(
+            manager._cleaning.cleaner.manager.mark_uncleanable(
                 (topic, 0), ValueError("bad"), home.clock.now_ms()
             )
 
