@@ -165,7 +165,7 @@ class LogCleaner:
                 return
             self._running += 1
         try:
-            if self.run_once(number):
+            if self._run_pass(number, generation):
                 delay_ms = 0
         except Exception:  # no error may end the chain of tasks
             with self._lock:
@@ -178,25 +178,42 @@ class LogCleaner:
 
     # One pass
 
-    def run_once(self, number: int = 0) -> bool:
+    def run_once(self) -> bool:
         """Clean the dirtiest log, then delete old segments; return whether a log was cleaned.
 
         Source: Kafka CleanerThread.tryCleanFilthiestLog.
         """
+        return self._run_pass(0, self._generation)
+
+    def _run_pass(self, number: int, generation: int) -> bool:
+        """Do one pass for the cleaner of a number, which stops once its generation has ended."""
         now_ms = self._machine.clock.now_ms()
         grabbed = self.manager.grab_filthiest(now_ms)
-        is_cleaned = grabbed is not None and self._clean(grabbed, number, now_ms)
+        stats = None if grabbed is None else self._clean(grabbed, generation, now_ms)
+        if stats is not None:
+            with self._lock:
+                self._last_stats[number] = stats
         for key, log in self.manager.grab_deletable():
-            self._delete_old(key, log, now_ms)
+            self._delete_old(key, log, generation, now_ms)
         self.manager.failures()
-        return is_cleaned
+        return stats is not None
 
-    def _clean(self, grabbed: GrabbedLog, number: int, now_ms: int) -> bool:
-        """Clean a log that is in progress and end that state; return whether it was cleaned."""
+    def _check_done(self, key: Key, generation: int) -> None:
+        """Raise CleaningAborted if the cleaner is stopping, or the partition's cleaning has to.
+
+        Source: Kafka CleanerThread.checkDone.
+        """
+        if generation != self._generation:
+            raise CleaningAborted("the cleaner is shutting down")
+        self.manager.check(key)
+
+    def _clean(self, grabbed: GrabbedLog, generation: int, now_ms: int) -> CleanerStats | None:
+        """Clean a log that is in progress and end that state; return None if it was not cleaned."""
         key, log, to_clean = grabbed
         result = None
         try:
-            result = self.cleaner(key).clean(log, to_clean.offsets, now_ms)
+            self._check_done(key, generation)
+            result = self._cleaner(key, generation).clean(log, to_clean.offsets, now_ms)
         except CleaningAborted as error:
             _logger.info("cleaning-aborted directory=%s reason=%s", log.directory, error)
         except Exception as error:  # noqa: BLE001 - recorded, and retried later
@@ -207,36 +224,33 @@ class LogCleaner:
             else:
                 self.manager.done_cleaning(key, log, result.end_offset)
         if result is None:
-            return False
-        with self._lock:
-            self._last_stats[number] = result.stats
+            return None
         _log_stats(log, result.end_offset, result.stats)
-        return True
+        return result.stats
 
-    def _delete_old(self, key: Key, log: Log, now_ms: int) -> None:
+    def _delete_old(self, key: Key, log: Log, generation: int, now_ms: int) -> None:
+        """Run the retention pass of a log that is in progress, unless it has to stop."""
         try:
+            self._check_done(key, generation)
             log.delete_old_segments(now_ms)
+        except CleaningAborted:
+            pass  # a later pass deletes them
         except Exception as error:  # noqa: BLE001 - as in _clean
             self.manager.mark_uncleanable(key, error, now_ms)
         finally:
             self.manager.done(key)
 
-    def cleaner(self, key: Key) -> Cleaner:
+    def _cleaner(self, key: Key, generation: int) -> Cleaner:
         """Return a cleaner for one log, with one thread's share of the buffers."""
-        config, machine, generation = self._config, self._machine, self._generation
+        config, machine = self._config, self._machine
         threads = max(config.log_cleaner_threads, 1)
         settings = CleanerSettings(
             config.log_cleaner_dedupe_buffer_size // threads,
             config.log_cleaner_io_buffer_load_factor,
         )
 
-        def check_done() -> None:
-            if generation != self._generation:
-                raise CleaningAborted("the cleaner is shutting down")
-            self.manager.check(key)
-
         piece_bytes = max(2 * config.log_cleaner_io_buffer_size // threads, MIN_PIECE_BYTES)
-        io = CleanerIo(piece_bytes, check_done, self.throttler)
+        io = CleanerIo(piece_bytes, lambda: self._check_done(key, generation), self.throttler)
         return Cleaner(
             settings,
             clock=machine.clock,

@@ -13,6 +13,7 @@ from tidelog.cleaner.states import Event, Phase
 from tidelog.cleaner.throttle import STOP_POLL_MS
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.errors import InvalidConfig
+from tidelog.log.log import Log
 from tidelog.testing.cleaning import CleanerHome, kept
 
 if TYPE_CHECKING:
@@ -162,6 +163,32 @@ def test_an_abort_ends_a_throttled_cleaning_at_once() -> None:
     assert slept == [STOP_POLL_MS] * 3
     assert place.cleaner.manager.state(KEY).phase is Phase.PAUSED
     assert place.offsets() == list(range(100))
+    place.log.close()
+
+
+def test_a_shutdown_before_a_cleaning_begins_stops_it_too() -> None:
+    """A shutdown while a log is being chosen is not missed: nothing is cleaned or deleted."""
+    settings = {"cleanup_policy": ("compact", "delete"), "retention_ms": 1000}
+    place = Place(settings)
+    place.fill()
+    place.home.clock.advance(1001)
+
+    class Logs(dict[tuple[str, int], Log]):
+        """The logs, of which the first look is followed by a shutdown, as by another thread."""
+
+        def items(self) -> Any:
+            place.logs = {KEY: place.log}
+            place.cleaner.shutdown()
+            return place.logs.items()
+
+    place.cleaner.startup()
+    place.logs = Logs({KEY: place.log})
+
+    place.home.clock.advance(0)
+
+    assert place.offsets() == list(range(6))
+    assert place.cleaner.manager.state(KEY).phase is Phase.NONE
+    assert place.cleaner.manager.failures() == {}
     place.log.close()
 
 
