@@ -150,7 +150,7 @@ def actions_for_map(
 ) -> Ints:
     """Return JUDGE for each batch whose keys are put into the offset map, 0 for the others.
 
-    Those are control batches and batches of aborted transactions.
+    The others are control batches and batches of aborted transactions.
     """
     actions = np.full(len(batches), keys.JUDGE, np.int64)
     for index in _control_and_transactional(batches, summary):
