@@ -9,17 +9,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tidelog.manager.data_directory import DataDirectory
 
 from tidelog.codec.checkpoint_file import read_leader_epochs
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.embedded.doors import brief_machine
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import CorruptMessage, InvalidArgument, InvalidTxnState
 from tidelog.log.offset_lookup import OffsetTarget
 from tidelog.log.producers.producer_snapshot import unpack_snapshot
+from tidelog.manager.log_manager import Loading, LogManager
 from tidelog.testing import ManualClock
 
 if TYPE_CHECKING:
@@ -66,19 +67,14 @@ class Crash:
         state: dict[str, Any] = json.loads(path.read_text("utf-8"))
         return state
 
-    def open(self, directory: Path) -> DataDirectory:
+    def open(self, directory: Path) -> LogManager:
         """Open a copy of what the crash left."""
         copy = directory / "data"
         shutil.copytree(self.folder / "before", copy, copy_function=shutil.copyfile)
-        return DataDirectory(
-            str(copy),
-            fs=SYSTEM_FILES,
-            clock=ManualClock(self.about["takenAtMs"]),
-            rng=Random(0),
-            overrides=self.about["topic configs"].get(self.topic, {}),
-        )
+        overrides = self.about["topic configs"].get(self.topic, {})
+        return open_at(copy, ManualClock(self.about["takenAtMs"]), overrides)
 
-    def load(self, opened: DataDirectory) -> Log:
+    def load(self, opened: LogManager) -> Log:
         """Load the log, begin the leader epoch that Kafka began, and read it as Kafka did."""
         log = opened.partition(self.topic, int(self.name.rpartition("-")[2])).log
         path = self.folder / "after" / self.name / EPOCHS
@@ -87,6 +83,15 @@ class Crash:
         with suppress(CorruptMessage):
             deque(log.records(), maxlen=0)
         return log
+
+
+def open_at(
+    directory: Path, clock: ManualClock, overrides: dict[str, str] | None = None
+) -> LogManager:
+    """Open a data directory at some time, as a process does that writes and ends."""
+    config = BrokerConfig(log_dirs=(str(directory),))
+    machine = brief_machine(SYSTEM_FILES, clock)
+    return LogManager(config, machine, loading=Loading.FIRST_USE, overrides=overrides or {})
 
 
 def find_crashes() -> list[Crash]:
@@ -169,7 +174,7 @@ def test_a_log_that_stops_kafka_stops_us(name: str, error: type[Exception], tmp_
     topic, _, number = name.rpartition("-")
 
     with (
-        DataDirectory(str(tmp_path), fs=SYSTEM_FILES, clock=ManualClock(), rng=Random(0)) as opened,
+        open_at(tmp_path, ManualClock()) as opened,
         pytest.raises(error),
     ):
         opened.partition(topic, int(number))

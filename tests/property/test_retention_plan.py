@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tidelog.embedded.open import open_data_directory
 
 from tidelog.cli.main import main
+from tidelog.embedded.doors import open_briefly
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -51,7 +51,7 @@ CASES = st.builds(
 
 def make(path: str, case: Case) -> None:
     """Write the logs."""
-    with open_data_directory(path) as opened:
+    with open_briefly(path) as opened:
         opened.create_topic("t", len(case.ages), case.config)
         for number, ages in enumerate(case.ages):
             partition = opened.partition("t", number)

@@ -20,7 +20,7 @@ from tidelog.errors import (
 from tidelog.testing.directory_home import DataHome, record
 
 if TYPE_CHECKING:
-    from tidelog.manager.data_directory import DataDirectory
+    from tidelog.embedded.logs import Logs
 
 RECOVERY = "recovery-point-offset-checkpoint"
 WATERMARKS = "replication-offset-checkpoint"
@@ -37,7 +37,7 @@ def home_with_topic(*values: bytes, partitions: int = 2) -> DataHome:
     return home
 
 
-def append(directory: DataDirectory, *values: bytes, partition: int = 0) -> None:
+def append(directory: Logs, *values: bytes, partition: int = 0) -> None:
     """Append values to topic t, one batch each."""
     for value in values:
         directory.partition("t", partition).append_records([record(value)])

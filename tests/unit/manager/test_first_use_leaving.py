@@ -11,7 +11,7 @@ from tidelog.errors import KafkaStorageError
 from tidelog.testing.directory_home import DataHome, record
 
 if TYPE_CHECKING:
-    from tidelog.manager.data_directory import DataDirectory
+    from tidelog.embedded.logs import Logs
 
 RECOVERY = "recovery-point-offset-checkpoint"
 LOG = "00000000000000000000.log"
@@ -27,7 +27,7 @@ def home_with_topic(*values: bytes, partitions: int = 2) -> DataHome:
     return home
 
 
-def append(directory: DataDirectory, *values: bytes, partition: int = 0) -> None:
+def append(directory: Logs, *values: bytes, partition: int = 0) -> None:
     """Append values to topic t, one batch each."""
     for value in values:
         directory.partition("t", partition).append_records([record(value)])
@@ -173,7 +173,7 @@ def test_a_closed_directory_is_of_no_more_use() -> None:
 # Files that wait for deletion
 
 
-def roll_and_expire(home: DataHome, directory: DataDirectory) -> None:
+def roll_and_expire(home: DataHome, directory: Logs) -> None:
     """Append, roll, and let retention delete what was before."""
     append(directory, b"old")
     log = directory.partition("t", 0).log
