@@ -29,7 +29,7 @@ def test_a_power_cut_loses_only_unflushed_suffixes(seed: int, operations: int) -
     home = ManagerHome("/a", "/b", seed=seed, retention_ms=-1)
     rng = Random(seed)
     manager = home.open()
-    manager.create_topic("t", 2)
+    manager.create_topic("t", 2, is_spread=True)
     appended, flushed = [0, 0], [0, 0]
     home.fs.crash_after(operations)
     with suppress(PowerCut, KafkaStorageError):
@@ -59,7 +59,7 @@ def test_a_killed_process_loses_nothing(seed: int) -> None:
     """What was appended is there, flushed or not, and a clean end follows."""
     home = ManagerHome("/a", "/b", seed=seed, retention_ms=-1)
     manager = home.open()
-    manager.create_topic("t", 4)
+    manager.create_topic("t", 4, is_spread=True)
     for number in range(4):
         fill(manager, "t", number, 10 * number + seed)
     home.restart()
@@ -77,7 +77,7 @@ def test_a_topic_is_there_with_all_its_partitions_or_not_at_all(operations: int)
     manager = home.open()
     home.fs.crash_after(operations)
     with suppress(PowerCut, KafkaStorageError):
-        manager.create_topic("t", 3, {"retention.ms": "7"})
+        manager.create_topic("t", 3, {"retention.ms": "7"}, is_spread=True)
     home.power_cut()
     with home.open() as manager:
         topics = manager.topics()

@@ -100,7 +100,7 @@ def test_a_directory_that_is_removed_leaves_the_others(tmp_path: Path) -> None:
     """The log and the metrics say so, and the service goes on."""
     first, second = tmp_path / "a", tmp_path / "b"
     with tidelog.open(first, second) as logs:
-        logs.create_topic("t", 2)
+        logs.create_topic("t", 2, is_spread=True)
     fast = ("-o", "replica.high.watermark.checkpoint.interval.ms=100")
     metrics = ("-o", "tidelog.metrics.interval.ms=100")
     with service("-d", first, "-d", second, *fast, *metrics) as process:
@@ -121,7 +121,7 @@ def test_a_directory_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> No
     """As when a disk is mounted over it; here a plain file is in its place."""
     first, second = tmp_path / "a", tmp_path / "b"
     with tidelog.open(first, second) as logs:
-        logs.create_topic("t", 2)
+        logs.create_topic("t", 2, is_spread=True)
     fast = ("-o", "replica.high.watermark.checkpoint.interval.ms=100")
     with service("-d", first, "-d", second, *fast) as process:
         second.rename(tmp_path / "gone")
@@ -145,7 +145,7 @@ def shown(logs, name):
 
 small, roomy = sys.argv[1:]
 with tidelog.open(small, roomy, segment_index_bytes=4096) as logs:
-    logs.create_topic("t", 2)
+    logs.create_topic("t", 2, is_spread=True)
     homes = {logs.partition("t", n).log.directory.rpartition("/")[0]: n for n in (0, 1)}
     full, other = homes[small], homes[roomy]
     taken = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from errno import EIO
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,14 +12,20 @@ from tidelog.errors import (
     DirectoryLocked,
     InconsistentTopicId,
     InvalidArgument,
+    InvalidPartitions,
     InvalidTopic,
     KafkaStorageError,
     LogDirNotFound,
     UnknownTopicOrPartition,
 )
 from tidelog.manager.lifecycle.loading import LoadProgress
+from tidelog.manager.log_manager import Loading
+from tidelog.manager.log_registry import parent_of
 from tidelog.testing import ManualClock
 from tidelog.testing.manager_home import ManagerHome, fill, values
+
+if TYPE_CHECKING:
+    from tidelog.manager.log_manager import LogManager
 
 IO_ERROR = OSError(EIO, "the disk failed")
 
@@ -359,3 +366,69 @@ def test_progress_counts_logs_and_bytes_down() -> None:
 
     assert (before, progress.remaining_ms()) == (None, 3000)
     assert (progress.remaining_logs("/a"), progress.remaining_bytes("/a")) == (3, 300)
+
+
+def directories_of(manager: LogManager, topic: str) -> list[str]:
+    """Return the data directory of each partition, in order."""
+    return [parent_of(partition.log) for partition in manager.partitions(topic)]
+
+
+def test_a_topic_is_created_whole_in_one_directory() -> None:
+    """So one transaction can write all of it; the next topic goes where the fewest logs are."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", 3)
+        manager.create_topic("u", 2)
+
+        assert directories_of(manager, "t") == ["/a"] * 3
+        assert directories_of(manager, "u") == ["/b"] * 2
+
+
+def test_a_topic_can_be_spread() -> None:
+    """On request each partition goes where the fewest logs are."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", 3, is_spread=True)
+
+        assert directories_of(manager, "t") == ["/a", "/b", "/a"]
+
+
+@pytest.mark.parametrize("loading", list(Loading))
+def test_partitions_are_added_beside_the_others(loading: Loading) -> None:
+    """They are empty logs in the topic's directory, and survive a restart."""
+    home = ManagerHome("/a", "/b")
+    with home.open(how={"loading": loading}) as manager:
+        manager.create_topic("t", 2)
+        added = manager.create_partitions("t", 4)
+        fill(manager, "t", 3, 2)
+    with home.open() as manager:
+        assert (sorted(added.partitions), directories_of(manager, "t")) == (
+            [0, 1, 2, 3],
+            ["/a"] * 4,
+        )
+        assert len(values(manager, "t", 3)) == 2
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_partitions_are_only_added(count: int) -> None:
+    """As in Kafka, a topic never has fewer."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t", 2)
+
+        with pytest.raises(InvalidPartitions, match="2 partitions"):
+            manager.create_partitions("t", count)
+
+
+def test_flushing_some_partitions_writes_their_high_watermarks_only() -> None:
+    """Readers of other processes see the records; no other checkpoint is rewritten."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t", 3)
+        fill(manager, "t", 1, 2)
+        before = len(home.fs.operations)
+        manager.flush_partitions([("t", 1)])
+
+        renamed = {one.path for one in home.fs.operations[before:] if one.name == "rename"}
+        assert home.lines("replication-offset-checkpoint") == ["t 0 0", "t 1 2", "t 2 0"]
+        assert renamed == {"/data/replication-offset-checkpoint"}
