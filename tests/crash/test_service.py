@@ -138,10 +138,9 @@ def test_a_directory_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> No
 FULL_DISK = """
 import errno, pathlib, sys, time, tidelog
 from tidelog.errors import KafkaStorageError
-from tidelog.manager.metrics.collect import collect
 
 def shown(logs, name):
-    return [int(one.value) for one in collect(logs.manager) if one.name == name]
+    return [int(one.value) for one in logs.metrics() if one.name == name]
 
 small, roomy = sys.argv[1:]
 with tidelog.open(small, roomy, segment_index_bytes=4096) as logs:

@@ -431,4 +431,4 @@ def test_flushing_some_partitions_writes_their_high_watermarks_only() -> None:
 
         renamed = {one.path for one in home.fs.operations[before:] if one.name == "rename"}
         assert home.lines("replication-offset-checkpoint") == ["t 0 0", "t 1 2", "t 2 0"]
-        assert renamed == {"/data/replication-offset-checkpoint"}
+        assert renamed == {"/data/replication-offset-checkpoint.tmp"}
