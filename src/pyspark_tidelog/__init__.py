@@ -1,7 +1,7 @@
-"""How Spark finds the data source ``tidelog``: it imports each top-level module ``pyspark_*``.
+"""Register the data source ``tidelog``: Spark imports every top-level ``pyspark_*`` module.
 
-Spark gives up on all such modules when one fails to import, so this one cannot fail, and it loads
-neither kernels nor Arrow.
+If one of these modules fails to import, Spark skips them all, so this one must never fail. It
+loads neither kernels nor Arrow.
 """
 
 from __future__ import annotations
@@ -11,6 +11,6 @@ import warnings
 try:
     from tidelog.spark.source import LogSource as DefaultSource
 except ImportError as error:
-    warnings.warn(f"Spark will not know the format tidelog: {error}", stacklevel=1)
+    warnings.warn(f"format tidelog is not available in Spark: {error}", stacklevel=1)
 
 __all__ = ["DefaultSource"]

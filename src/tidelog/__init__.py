@@ -1,8 +1,7 @@
 """Kafka's log in Python, with Spark as its data pipeline.
 
-The names below are the public API; each is loaded when it is first used, since this file runs
-before the command line does. ``tidelog.spark``, ``tidelog.arrow`` and ``tidelog.testing`` are
-public, too.
+The names below are the public API. Each is loaded on first use, because this file runs before the
+command line does. ``tidelog.spark``, ``tidelog.arrow`` and ``tidelog.testing`` are public as well.
 """
 
 from __future__ import annotations

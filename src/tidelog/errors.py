@@ -1,7 +1,6 @@
-"""Every error tidelog raises, and Kafka's numbers for those that may reach a client.
+"""Every error tidelog raises, and Kafka's codes for those that may reach a client.
 
-Owns the error classes and ``ErrorCode``. Must not know any other part of tidelog. Kafka keeps the
-same table in ``org.apache.kafka.common.protocol.Errors``.
+Kafka: ``org.apache.kafka.common.protocol.Errors``.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from typing import ClassVar
 
 
 class ErrorCode(IntEnum):
-    """A protocol error number; ``retriable`` says whether a client may send the request again."""
+    """A protocol error code; ``retriable`` means that a client may send the request again."""
 
     retriable: bool
 
     def __new__(cls, number: int, retriable: bool = False) -> ErrorCode:  # noqa: FBT001, FBT002, PYI034 - enum members are declared as tuples, and IntEnum needs its own type here
-        """Make the member whose value is ``number`` alone."""
+        """Make the member; its value is ``number`` alone."""
         member = int.__new__(cls, number)
         member._value_ = number
         member.retriable = retriable
@@ -53,15 +52,15 @@ class ErrorCode(IntEnum):
 
 
 class TidelogError(Exception):
-    """The base of every error tidelog raises on purpose."""
+    """The base of all errors that tidelog raises deliberately."""
 
 
 class InvalidArgument(TidelogError, ValueError):
-    """A caller passed a value the function cannot take; nothing was changed."""
+    """An argument is not valid; nothing was changed."""
 
 
 class KafkaError(TidelogError):
-    """An error a Kafka client may see; each subclass owns one ``ErrorCode``."""
+    """An error that may reach a Kafka client; each subclass has its own ``ErrorCode``."""
 
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
 
@@ -71,11 +70,11 @@ class RebuildableError(TidelogError):
 
 
 class InvariantError(TidelogError):
-    """A bug in tidelog: the log takes no more writes, and a client gets UNKNOWN_SERVER_ERROR."""
+    """A bug in tidelog: the log stops accepting writes; clients get UNKNOWN_SERVER_ERROR."""
 
 
 class _LocatedError(KafkaError):
-    """A Kafka error about bytes: ``position`` is a byte position in ``path`` (or the buffer)."""
+    """An error about bytes: ``position`` is a byte position in ``path``, or in the buffer."""
 
     def __init__(self, reason: str, position: int | None = None, path: str | None = None) -> None:
         super().__init__(reason, position, path)
@@ -90,7 +89,7 @@ class _LocatedError(KafkaError):
 
 
 class CorruptMessage(_LocatedError):
-    """Bytes are no whole, valid batch: length, magic or checksum is wrong. Nothing was kept."""
+    """Not a whole, valid batch: length, magic or checksum is wrong. Nothing was stored."""
 
     code = ErrorCode.CORRUPT_MESSAGE
 
@@ -113,7 +112,7 @@ class InvalidRecord(_LocatedError):
 
 
 class InvalidTimestamp(KafkaError):
-    """A record's timestamp is outside the topic's limits; ``record_errors`` as InvalidRecord."""
+    """A record's timestamp is outside the topic's limits; ``record_errors`` as in InvalidRecord."""
 
     code = ErrorCode.INVALID_TIMESTAMP
 
@@ -127,7 +126,7 @@ class InvalidTimestamp(KafkaError):
 
 
 class OffsetOutOfRange(KafkaError):
-    """A reader asked for an offset the log does not hold; ask for the earliest or latest."""
+    """The requested offset is not in the log; read from the earliest or the latest instead."""
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -139,7 +138,7 @@ class OffsetOutOfRange(KafkaError):
 
     def __str__(self) -> str:
         held = f"[{self.log_start_offset}, {self.log_end_offset}]"
-        return f"offset {self.requested} is out of range: this log serves {held}"
+        return f"offset {self.requested} is out of range: the log holds {held}"
 
 
 class _TooLargeError(KafkaError):
@@ -154,43 +153,43 @@ class _TooLargeError(KafkaError):
 
 
 class MessageTooLarge(_TooLargeError):
-    """One batch is larger than ``max.message.bytes``, or decompresses beyond its bound."""
+    """A batch exceeds ``max.message.bytes``, or its decompressed size exceeds the limit."""
 
     code = ErrorCode.MESSAGE_TOO_LARGE
 
 
 class RecordListTooLarge(_TooLargeError):
-    """One append is larger than a whole segment may be; split it."""
+    """An append is larger than the maximum segment size; split it."""
 
     code = ErrorCode.RECORD_LIST_TOO_LARGE
 
 
 class UnknownTopicOrPartition(KafkaError):
-    """No such topic or partition in this data directory; create it first."""
+    """The topic or partition does not exist in this data directory; create it first."""
 
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 class InvalidTopic(KafkaError):
-    """A topic name, or a directory name made from it, is not one Kafka allows."""
+    """A topic name, or a directory name derived from it, is not valid in Kafka."""
 
     code = ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 class TopicAlreadyExists(KafkaError):
-    """A topic of this name exists; nothing was changed."""
+    """A topic with this name already exists; nothing was changed."""
 
     code = ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 class InvalidPartitions(KafkaError):
-    """A number of partitions below one, or fewer than the topic has."""
+    """The number of partitions is below one, or less than the topic already has."""
 
     code = ErrorCode.INVALID_PARTITIONS
 
 
 class InvalidConfig(KafkaError):
-    """Settings do not hold; ``problems`` names each bad key with the reason."""
+    """Settings are not valid; ``problems`` names each key with the reason."""
 
     code = ErrorCode.INVALID_CONFIG
 
@@ -203,7 +202,7 @@ class InvalidConfig(KafkaError):
 
 
 class UnsupportedForMessageFormat(KafkaError):
-    """What was asked needs a newer record format."""
+    """The request needs a newer record format than the log's."""
 
     code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
 
@@ -215,7 +214,7 @@ class PolicyViolation(KafkaError):
 
 
 class OutOfOrderSequenceNumber(KafkaError):
-    """A producer's batch does not follow its last one; a batch before it was lost."""
+    """A batch's sequence does not follow the producer's last one; a batch in between was lost."""
 
     code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
@@ -227,25 +226,25 @@ class InvalidProducerEpoch(KafkaError):
 
 
 class InvalidTxnState(KafkaError):
-    """A batch does not fit the producer's transaction."""
+    """A batch or marker does not fit the state of the producer's transaction."""
 
     code = ErrorCode.INVALID_TXN_STATE
 
 
 class TransactionCoordinatorFenced(KafkaError):
-    """A marker came from a transaction coordinator that has been replaced."""
+    """A marker came from a transaction coordinator that has since been replaced."""
 
     code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
 class KafkaStorageError(KafkaError):
-    """The disk failed, or the log is closed or offline; other directories go on."""
+    """The disk failed, or the log is closed or offline; other directories are not affected."""
 
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 class DirectoryFull(KafkaStorageError):
-    """Free space has come down to the reserve: no appends until there is more; reads go on."""
+    """Free space is down to the reserve: appends fail until space is freed; reads still work."""
 
 
 class CorruptFile(KafkaStorageError):
@@ -253,35 +252,35 @@ class CorruptFile(KafkaStorageError):
 
 
 class LogDirNotFound(KafkaError):
-    """The path is none of the configured data directories."""
+    """The path is not one of the configured data directories."""
 
     code = ErrorCode.LOG_DIR_NOT_FOUND
 
 
 class InvalidReplicaAssignment(KafkaError):
-    """A partition cannot be put where it was to go; nothing was changed."""
+    """A partition cannot be placed in the requested directory; nothing was changed."""
 
     code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
 class UnsupportedCompressionType(KafkaError):
-    """The codec is unknown, or not allowed where it was met."""
+    """The compression codec is unknown, or not allowed here."""
 
     code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
 class InconsistentTopicId(KafkaError):
-    """The topic id on disk is another than the one given."""
+    """The topic id on disk differs from the one requested."""
 
     code = ErrorCode.INCONSISTENT_TOPIC_ID
 
 
 class OffsetsOutOfOrder(KafkaError):
-    """Offsets that must be taken as given do not increase."""
+    """Batches that keep their own offsets do not have increasing offsets."""
 
 
 class UnexpectedAppendOffset(KafkaError):
-    """A follower's batch begins below the log end; its first and last offset say where."""
+    """A follower's batch starts below the log end offset; both its offsets are inclusive."""
 
     def __init__(self, first_offset: int, last_offset: int, log_end_offset: int) -> None:
         super().__init__(first_offset, last_offset, log_end_offset)
@@ -290,20 +289,20 @@ class UnexpectedAppendOffset(KafkaError):
         self.log_end_offset = log_end_offset
 
     def __str__(self) -> str:
-        given = f"offsets {self.first_offset} to {self.last_offset}"
-        return f"{given} begin below the log end offset {self.log_end_offset}"
+        offsets = f"offsets {self.first_offset} to {self.last_offset}"
+        return f"{offsets} begin below the log end offset {self.log_end_offset}"
 
 
 class CorruptIndex(RebuildableError):
-    """An index file contradicts itself; it is rebuilt from the .log file."""
+    """An index file is inconsistent; it is rebuilt from the .log file."""
 
 
 class CorruptSnapshot(RebuildableError):
-    """A producer snapshot does not read; it is deleted and an older one taken."""
+    """A producer snapshot is not readable; it is deleted and an older one is used."""
 
 
 class TornTail(RebuildableError):
-    """The last bytes of a log are no whole batch, as after a crash; they are cut off."""
+    """The log ends with an incomplete batch, as after a crash; the log is truncated before it."""
 
 
 class SegmentOffsetOverflow(RebuildableError):
@@ -319,14 +318,14 @@ class SegmentOffsetOverflow(RebuildableError):
 
 
 class CleaningAborted(TidelogError):
-    """A cleaning was told to stop, or met a segment to be split first; nothing is lost by it."""
+    """A cleaning was aborted, or found a segment that must be split first; no data is lost."""
 
 
 class DataLoss(TidelogError):
-    """Offsets ``[start_offset, end_offset)`` that a reader asked for are gone; ``cause`` says why.
+    """Requested offsets ``[start_offset, end_offset)`` no longer exist; ``cause`` gives the reason.
 
-    Nothing was skipped. The reader may go on with what is left by saying that loss is accepted.
-    ``end_offset`` None: all from the start on, and nobody knows how many there were.
+    Nothing was skipped. The reader may continue with the remaining records by accepting the loss.
+    If ``end_offset`` is None, all offsets from the start on are missing; their number is unknown.
     """
 
     def __init__(
@@ -347,7 +346,7 @@ class DataLoss(TidelogError):
 
 
 class DirectoryLocked(TidelogError):
-    """Another process (or this one) already writes the data directory; ``pid`` 0: unknown."""
+    """A process (maybe this one) already writes the data directory; ``pid`` 0 if unknown."""
 
     def __init__(self, path: str, pid: int = 0) -> None:
         super().__init__(path, pid)

@@ -1,7 +1,4 @@
-"""Public doors that load nothing until a name is used.
-
-Owns how a package's ``__init__`` offers names that live elsewhere (PEP 562). Must not know which.
-"""
+"""Lazy package exports (PEP 562): a name is imported when it is first used."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ if TYPE_CHECKING:
 def lazy_door(
     package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` for a package that offers the names of ``homes``.
+    """Return ``__getattr__`` and ``__dir__`` for a package that exports the names in ``homes``.
 
     Each name maps to ``module:attribute``, to a module that defines it under the same name, or, as
     ``module:``, to the module itself.

@@ -1,1 +1,1 @@
-"""Bytes to values and back, one at a time. Must not know what a log is."""
+"""Encode and decode single values: the formats that Kafka's files share."""

@@ -1,13 +1,11 @@
-"""The text form of every checkpoint, and the one safe way to replace a small file.
+"""The text format of Kafka's checkpoint files, and the atomic replacement of a small file.
 
-Owns what the lines are and how a file is replaced so that a crash leaves the old or the new one.
-Must not know which logs there are or what an offset means. Kafka: ``CheckpointFile``,
-``OffsetCheckpointFile`` and ``LeaderEpochCheckpointFile``.
+A checkpoint is a version line, a line with the number of entries, and one line per entry. As in
+Kafka there are two kinds of damage. If the structure is wrong (version, counts, number of fields),
+the file cannot be trusted, and neither can its disk: KafkaStorageError. If a field of an entry is
+not an integer, the file is intact but its content is wrong: InvalidArgument, a ValueError.
 
-A checkpoint is a version line, a line with the number of entries, and a line an entry. As in Kafka
-there are two kinds of damage. Where the form is wrong (version, counts, number of fields) the file
-cannot be trusted, and neither can its disk: KafkaStorageError. Where a field of an entry is no
-integer, the file is readable and its content is not: InvalidArgument, which is a ValueError.
+Kafka: ``CheckpointFile``, ``OffsetCheckpointFile`` and ``LeaderEpochCheckpointFile``.
 """
 
 from __future__ import annotations
@@ -38,28 +36,28 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 def read_checkpoint(fs: FileSystem, path: str) -> OffsetCheckpoint:
-    """Read a file of ``topic partition offset`` lines; a missing one has none. A later line wins.
+    """Read ``topic partition offset`` lines; {} if the file is missing. The last duplicate wins.
 
     Raises:
-        KafkaStorageError: the form is wrong.
-        InvalidArgument: a partition or an offset is no integer.
+        KafkaStorageError: the structure is wrong.
+        InvalidArgument: a partition or an offset is not an integer.
     """
     return dict(parse(_read_text(fs, path), _parse_offset, path=path))
 
 
 def write_checkpoint(fs: FileSystem, path: str, entries: Mapping[tuple[str, int], int]) -> None:
-    """Replace the file durably. OSError leaves the old file."""
+    """Replace the file durably. On OSError the old file remains."""
     lines = (f"{topic} {partition} {offset}" for (topic, partition), offset in entries.items())
     replace_file(fs, path, format_lines(lines).encode())
 
 
 def read_leader_epochs(fs: FileSystem, path: str) -> list[tuple[int, int]]:
-    """Read ``epoch startOffset`` lines in their order; else as ``read_checkpoint``."""
+    """Read ``epoch startOffset`` lines in file order; errors as for ``read_checkpoint``."""
     return parse(_read_text(fs, path), _parse_epoch, path=path)
 
 
 def write_leader_epochs(fs: FileSystem, path: str, entries: Iterable[tuple[int, int]]) -> None:
-    """Replace the file durably. OSError leaves the old file."""
+    """Replace the file durably. On OSError the old file remains."""
     lines = (f"{epoch} {start_offset}" for epoch, start_offset in entries)
     replace_file(fs, path, format_lines(lines).encode())
 
@@ -67,24 +65,24 @@ def write_leader_epochs(fs: FileSystem, path: str, entries: Iterable[tuple[int, 
 def parse(
     text: str, parse_entry: Callable[[list[str]], E | None], *, path: str = "checkpoint"
 ) -> list[E]:
-    """Return the entries of a checkpoint; an empty text, or one with only a version, has none.
+    """Return the entries of a checkpoint; none if the text is empty or only a version line.
 
     Args:
         text: the whole file.
-        parse_entry: makes an entry of a line's fields; None where their number is wrong,
-            InvalidArgument where one is no integer.
-        path: names the file in errors.
+        parse_entry: turns a line's fields into an entry. Returns None if there are too many or
+            too few fields; raises InvalidArgument if one is not an integer.
+        path: the file, for error messages.
 
     Raises:
-        KafkaStorageError: unknown version, malformed line, or not as many entries as declared.
-        InvalidArgument: a field of an entry is no integer.
+        KafkaStorageError: unknown version, malformed line, or a wrong number of entries.
+        InvalidArgument: a field of an entry is not an integer.
     """
     lines = split_lines(text)
     if not lines:
         return []
     version = _parse_header(lines, 0, path)
     if version != VERSION:
-        raise KafkaStorageError(f"{path} is of version {version}, not {VERSION}")
+        raise KafkaStorageError(f"{path} has version {version}; expected {VERSION}")
     if len(lines) == 1:
         return []
     declared = _parse_header(lines, 1, path)
@@ -98,21 +96,22 @@ def parse(
             raise _malformed(path, number, line)
         entries.append(entry)
     if len(entries) != declared:
-        raise CorruptFile(f"{path} declares {declared} entries and has {len(entries)}")
+        raise CorruptFile(f"{path} declares {declared} entries but has {len(entries)}")
     return entries
 
 
 def format_lines(lines: Iterable[str]) -> str:
-    """Return the text of a checkpoint with a line an entry."""
+    """Return the text of a checkpoint, one line per entry."""
     entries = list(lines)
     return "".join(f"{line}\n" for line in (VERSION, len(entries), *entries))
 
 
 def replace_file(fs: FileSystem, path: str, data: Buffer) -> None:
-    """Give ``path`` the content ``data``, durably and in one step, by way of ``<path>.tmp``.
+    """Replace the content of ``path`` by ``data``, durably and atomically, via ``<path>.tmp``.
 
-    An OSError leaves the old file, and perhaps a temporary one that the next call overwrites; only
-    one from the last step, the sync of the directory, leaves the new one, perhaps not durably.
+    An OSError leaves the old file, and possibly a temporary file that the next call overwrites.
+    The exception is an error from the last step, the sync of the directory: the new file is then
+    in place but may not be durable.
 
     Source: Kafka CheckpointFile.write, Utils.atomicMoveWithFallback.
     """
@@ -129,7 +128,7 @@ def replace_file(fs: FileSystem, path: str, data: Buffer) -> None:
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines of ``text`` without their ends; Java's line ends, which are fewer."""
+    """Return the lines without their ends; only Java's line ends (LF, CR, CRLF) separate them."""
     lines = _LINE_END.split(text)
     if not lines[-1]:
         lines.pop()
@@ -137,11 +136,11 @@ def split_lines(text: str) -> list[str]:
 
 
 def parse_java_integer(text: str, *, bits: int) -> int:
-    """Return a signed integer of at most ``bits`` bits as Java reads it; else InvalidArgument."""
+    """Parse a signed integer of at most ``bits`` bits as Java does; else InvalidArgument."""
     limit = 1 << (bits - 1)
     digits = text.lstrip("+-").lstrip("0")
     if not _INTEGER.fullmatch(text) or len(digits) > bits or not -limit <= int(text) < limit:
-        raise InvalidArgument(f"{text[:80]!r} is no integer of {bits} bits")
+        raise InvalidArgument(f"{text[:80]!r} is not a {bits}-bit integer")
     return int(text)
 
 
@@ -168,7 +167,7 @@ def _parse_header(lines: list[str], at: int, path: str) -> int:
 
 
 def _split_fields(line: str) -> list[str]:
-    """Split at runs of white space; a leading run makes an empty first field, as in Java."""
+    """Split at runs of white space; a leading run yields an empty first field, as in Java."""
     fields = _SPACES.split(line)
     return fields if len(fields) == 1 or fields[-1] else fields[:-1]
 

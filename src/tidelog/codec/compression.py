@@ -1,8 +1,7 @@
-"""The four codecs of Kafka's record batches, bounded on the way back.
+"""The four compression codecs of Kafka's record batches, with bounded decompression.
 
-Owns the codec numbers, their levels and one door to all of them. The framing of each is a module
-of its own, imported when first used. Must not know what the bytes mean. Kafka: ``CompressionType``
-and ``Compression``.
+Each codec's framing is a module of its own, imported on first use. Kafka: ``CompressionType`` and
+``Compression``.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
 
 DEFAULT_DECOMPRESSED_LIMIT: Final = 256 * 1024 * 1024
-"""Bytes that one batch may hold decompressed, where the caller names no other bound.
+"""Default limit for the decompressed bytes of one batch.
 
-A bound of our own: Kafka decompresses as a stream and so has none. The default
-``max.message.bytes`` of 1 MiB, filled with text, stays below a twentieth of it; a few kilobytes
-made for the purpose would give gigabytes.
+The limit is tidelog's own: Kafka decompresses as a stream and needs none. A batch of the default
+``max.message.bytes`` of 1 MiB filled with text stays below a twentieth of it, while a crafted
+batch of a few kilobytes could expand to gigabytes.
 """
 
 
 class Codec(IntEnum):
-    """A codec by its number in a batch's attributes. Source: Kafka CompressionType."""
+    """A compression codec by its number in the batch attributes. Source: Kafka CompressionType."""
 
     NONE = 0
     GZIP = 1
@@ -40,7 +39,7 @@ class Codec(IntEnum):
 
     @property
     def kafka_name(self) -> str:
-        """The name used in settings and by the dump tool."""
+        """The name used in settings and by ``tidelog dump``."""
         return self.name.lower()
 
     @classmethod
@@ -57,7 +56,7 @@ class Codec(IntEnum):
 
     @classmethod
     def named(cls, kafka_name: str) -> Codec:
-        """Return the codec of a setting such as ``compression.type``; InvalidArgument if none."""
+        """Return the codec with this ``compression.type`` name; else InvalidArgument."""
         codec = _CODEC_BY_NAME.get(kafka_name)
         if codec is None:
             raise InvalidArgument(f"unknown compression name {kafka_name!r}")
@@ -94,11 +93,11 @@ def compress(codec: Codec, data: Buffer, level: int | None = None, magic: int = 
         codec: which codec; NONE copies.
         data: the records' bytes.
         level: gzip 1 to 9 or -1, lz4 1 to 17, zstd -131072 to 22; None is Kafka's default. Snappy
-            and NONE have no levels and take no notice of it.
-        magic: format of the batch; it changes one byte of lz4.
+            and NONE have no levels and ignore it.
+        magic: magic of the batch; it changes one byte of lz4.
 
     Raises:
-        InvalidArgument: the codec has no such level.
+        InvalidArgument: the codec does not have this level.
     """
     if codec == Codec.NONE:
         return bytes(byte_view(data))
@@ -108,19 +107,19 @@ def compress(codec: Codec, data: Buffer, level: int | None = None, magic: int = 
 def decompress(
     codec: Codec, data: Buffer, *, limit: int = DEFAULT_DECOMPRESSED_LIMIT, magic: int = 2
 ) -> bytes:
-    """Return the bytes that ``data`` was made from.
+    """Return the decompressed bytes.
 
     Args:
         codec: which codec; NONE copies.
-        data: a whole compressed record area. What may follow its end is what Kafka's own reader
-            of that codec allows; see each framing.
-        limit: greatest number of bytes to give back. Memory grows with what the data really
-            gives, in pieces, never by what it claims to.
-        magic: format of the batch; Kafka's lz4 of magic 0 has a wrong header checksum.
+        data: a whole compressed record area. Trailing bytes are accepted where Kafka's reader of
+            that codec accepts them; see the framing's module.
+        limit: maximum number of bytes to return. Memory grows with the bytes actually
+            produced, not with the size that the data claims.
+        magic: magic of the batch; Kafka's lz4 for magic 0 has a wrong header checksum.
 
     Raises:
-        CorruptMessage: the bytes are damaged or cut short.
-        MessageTooLarge: they give more than ``limit`` bytes.
+        CorruptMessage: the data is damaged or truncated.
+        MessageTooLarge: the result is larger than ``limit`` bytes.
     """
     if codec == Codec.NONE:
         plain = bytes(byte_view(data))
@@ -131,14 +130,14 @@ def decompress(
 
 
 def decompress_in_pieces(codec: Codec, data: Buffer, piece_bytes: int) -> Iterator[bytes]:
-    """Yield what ``decompress`` returns, a piece at a time, however much it is in all.
+    """Yield what ``decompress`` returns in pieces, without a limit on the total size.
 
     Args:
         codec: which codec, of a batch of magic 2; not NONE.
         data: a whole compressed record area.
-        piece_bytes: most bytes of a piece; a block of snappy may give more.
+        piece_bytes: maximum size of a piece; a snappy block may be larger.
 
     Raises:
-        CorruptMessage: the bytes are damaged or cut short; all before was yielded.
+        CorruptMessage: the data is damaged or truncated; what precedes the damage was yielded.
     """
     return _framing(codec).pieces(byte_view(data), piece_bytes)

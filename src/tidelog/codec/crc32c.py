@@ -1,7 +1,6 @@
-"""CRC-32C (Castagnoli) of one buffer.
+"""CRC-32C (Castagnoli) of one buffer, for batch headers and snapshots.
 
-Owns the choice of library for single buffers: batch headers, snapshots. Must not know what is
-summed. Whole files are summed by ``tidelog.kernels``. Kafka: ``Crc32C``.
+Whole files are checked by ``tidelog.kernels``. Kafka: ``Crc32C``.
 """
 
 from __future__ import annotations
@@ -16,26 +15,26 @@ if TYPE_CHECKING:
 
 
 def crc32c(data: Buffer, crc: int = 0) -> int:
-    """Return the checksum of ``data``, going on from ``crc``, the checksum of what came before.
+    """Return the checksum of ``data``; ``crc`` is the checksum of the bytes that precede it.
 
-    The result is unsigned, 32 bits. Large buffers are summed without the GIL.
+    The result is an unsigned 32-bit integer. Large buffers are processed without the GIL.
     """
     checksum: int = _library().crc32c(cast("memoryview", data), crc)
     return checksum
 
 
 @cache
-def _library() -> Any:  # noqa: ANN401 - a module, known at run time only
+def _library() -> Any:  # noqa: ANN401 - a module, known only at run time
     """Return the package's compiled module.
 
-    Not by way of the package: that one also loads its command line, and looks for its version in
-    all that is installed, which takes 15 ms at best and 60 in a worker of Spark.
+    It is loaded directly because importing the package also loads its command line and looks up
+    its version among all installed packages: 15 ms at best, 60 ms in a Spark worker.
     """
     package = find_spec("crc32c")
     folders = None if package is None else package.submodule_search_locations
     found = None if folders is None else PathFinder.find_spec("crc32c._crc32c", folders)
-    if found is None or found.loader is None:  # a release that is made otherwise
-        import crc32c as library  # noqa: PLC0415 - only where it must be
+    if found is None or found.loader is None:  # a release that is packaged differently
+        import crc32c as library  # noqa: PLC0415 - only as a fallback
 
         return library
     module = module_from_spec(found)

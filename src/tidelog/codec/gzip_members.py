@@ -1,8 +1,7 @@
 """GZIP streams (RFC 1952) as Kafka writes and reads them.
 
-Owns reading member after member, as Java does, and the choice of library: isal reads about three
-times as fast as zlib and is used where it is installed. Must not know what the bytes mean.
-Kafka: ``GzipCompression``.
+As in Java, a stream may consist of several members. isal decompresses about three times as fast as
+zlib and is used if it is installed. Kafka: ``GzipCompression``.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from tidelog.errors import CorruptMessage, InvalidArgument, MessageTooLarge
 try:
     from isal import isal_zlib
 except ImportError:
-    isal_zlib = None  # type: ignore[assignment]  # zlib takes its place
+    isal_zlib = None  # type: ignore[assignment]  # fall back to zlib
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _Member(Protocol):
-    """What zlib and isal have in common."""
+    """The interface that zlib and isal share."""
 
     @property
     def eof(self) -> bool: ...
@@ -50,24 +49,24 @@ _LARGEST_BITE: Final = 1024 * 1024
 
 
 def compress(data: memoryview, level: int | None, magic: int) -> bytes:
-    """Return one member. ``level``: 1 to 9, -1 or None."""
+    """Return ``data`` as one member. ``level``: 1 to 9, -1 or None."""
     del magic
     chosen = DEFAULT_LEVEL if level is None else level
     if chosen != DEFAULT_LEVEL and not 1 <= chosen <= 9:
-        raise InvalidArgument(f"gzip has levels 1 to 9 and -1, not {level}")
+        raise InvalidArgument(f"gzip level {level} is not 1 to 9 or -1")
     return zlib.compress(data, chosen, _GZIP_ONLY)
 
 
 def decompress(data: memoryview, limit: int, magic: int) -> bytes:
-    """Return the bytes of all members; what follows them and is no member is left alone.
+    """Return the bytes of all members; trailing bytes that are not a member are ignored.
 
-    Source: java.util.zip.GZIPInputStream, which Kafka reads with.
+    Source: java.util.zip.GZIPInputStream, which Kafka uses.
     """
     del magic
     member = _open_member(_GZIP_ONLY)
     first = _read(member, data, limit, limit)
     if not member.eof:
-        raise CorruptMessage("gzip data is cut short")
+        raise CorruptMessage("gzip data is truncated")
     at = len(data) - len(member.unused_data)
     if not _is_member(data, at):
         return first
@@ -87,7 +86,7 @@ def pieces(data: memoryview, piece_bytes: int) -> Iterator[bytes]:
             part, is_at_end = _read_piece(member, bite, piece_bytes), at == len(data)
             bite = member.unconsumed_tail
             if is_at_end and not (part or bite or member.eof):
-                raise CorruptMessage("gzip data is cut short")
+                raise CorruptMessage("gzip data is truncated")
             yield part
         at -= len(member.unused_data)
         bite = b""
@@ -101,14 +100,14 @@ def _read_piece(member: _Member, data: memoryview | bytes, piece_bytes: int) -> 
 
 
 def _read_members(data: memoryview, at: int, left: int, limit: int) -> bytes:
-    """Read further members in small bites, since each leaves a copy of its bite's rest behind."""
+    """Read further members in small chunks: each leaves a copy of the rest of its chunk behind."""
     parts = []
     while _is_member(data, at):
         member = _open_member(_GZIP_ONLY)
         bite = _FIRST_BITE
         while not member.eof:
             if at == len(data):
-                raise CorruptMessage("gzip data is cut short")
+                raise CorruptMessage("gzip data is truncated")
             part = _read(member, data[at : at + bite], left, limit)
             left -= len(part)
             parts.append(part)

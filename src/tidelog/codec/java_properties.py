@@ -1,7 +1,6 @@
-"""Java's ``.properties`` text.
+"""Java's ``.properties`` text format: escapes, continued lines and comments.
 
-Owns escapes, continued lines and comments. Must not know any property. Java:
-``java.util.Properties``.
+Java: ``java.util.Properties``.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _WRITTEN: Final = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"} | {
 
 
 def parse_properties(data: bytes) -> dict[str, str]:
-    r"""Return the properties in the order of the file; of a key that recurs the last value.
+    r"""Return the properties in file order; the last value of a repeated key wins.
 
     Raises:
         InvalidArgument: a ``\u`` escape without four hexadecimal digits.
@@ -45,27 +44,27 @@ def parse_properties(data: bytes) -> dict[str, str]:
 
 
 def comments_of(data: bytes) -> tuple[str, ...]:
-    """Return the comment lines as they stand, signs included, without their line ends."""
+    """Return the comment lines verbatim, with their ``#`` or ``!``, without line ends."""
     lines = _LINE_END.split(data.decode("latin-1"))
     return tuple(line for line in lines if line.lstrip(_SPACES).startswith(_COMMENT_SIGNS))
 
 
 def format_properties(properties: Mapping[str, str], comments: Iterable[str] = ()) -> bytes:
-    """Return ``.properties`` text: first ``comments``, lines with their signs, then a line a key.
+    """Return ``.properties`` text: first ``comments`` with their signs, then one line per key.
 
-    All is ASCII, so that any reader gets the same text, whatever encoding it takes the file for.
+    The text is pure ASCII, so that it reads the same in any encoding.
     """
     lines = [_ascii(comment) for comment in comments]
     for key, value in properties.items():
         name = _escape(key).replace(" ", "\\ ")
-        # Spaces before a value are not part of it, unless the first is escaped.
+        # Leading spaces of a value are dropped by readers unless the first one is escaped.
         lead = "\\" if value.startswith(" ") else ""
         lines.append(f"{name}={lead}{_escape(value)}")
     return "".join(f"{line}\n" for line in lines).encode("ascii")
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Join continued lines; leave out blank ones and comments. A comment cannot be continued."""
+    """Join continued lines; skip blank lines and comments. A comment cannot be continued."""
     pending: str | None = None
     for natural in _LINE_END.split(text):
         line = natural.lstrip(_SPACES)
@@ -82,7 +81,7 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 def _unescape(text: str) -> str:
     read = _ESCAPE.sub(_read_escape, text)
-    # Java escapes a character beyond 16 bits as its two halves.
+    # Java escapes a character beyond 16 bits as a surrogate pair.
     return read.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 

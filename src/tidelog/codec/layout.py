@@ -1,7 +1,6 @@
 """Fixed-size big-endian structures, declared once as a NamedTuple.
 
-Owns the translation between a declaration and bytes. Must not know any particular format. Reader,
-writer, ``tidelog dump`` and ``docs/format.md`` all take their fields from the same declaration.
+Reader, writer, ``tidelog dump`` and ``docs/format.md`` all use the same declaration.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ H = TypeVar("H", bound=tuple[Any, ...])
 
 
 def byte_view(data: Buffer) -> memoryview:
-    """Return ``data`` as single bytes, not copied; it must lie in memory without gaps."""
+    """Return ``data`` as a view of single bytes, not copied; it must be contiguous in memory."""
     return memoryview(cast("memoryview", data)).cast("B")
 
 
 class Wire(NamedTuple):
-    """How one field lies on disk: a ``struct`` code and what the field means."""
+    """How one field is stored: a ``struct`` code and the meaning of the field."""
 
     code: str
     meaning: str
@@ -36,8 +35,8 @@ class Wire(NamedTuple):
 class Layout(Generic[H]):
     """A fixed-size big-endian structure, built from a NamedTuple whose fields carry a ``Wire``.
 
-    ``offsets`` gives each field's position in bytes from the structure's start; ``size`` is the
-    whole structure's size in bytes.
+    ``offsets`` maps each field to its byte position from the start of the structure; ``size`` is
+    the size of the whole structure in bytes.
     """
 
     def __init__(self, header: type[H]) -> None:
@@ -54,7 +53,7 @@ class Layout(Generic[H]):
             position += struct.calcsize(">" + wire.code)
 
     def unpack(self, data: Buffer, at: int = 0) -> H:
-        """Read the structure at byte ``at``; the caller has checked that it is there whole."""
+        """Read the structure at byte ``at``; the caller has checked that it is complete."""
         made: H = self._make(self._struct.unpack_from(cast("memoryview", data), at))
         return made
 
@@ -63,11 +62,11 @@ class Layout(Generic[H]):
         try:
             return self._struct.pack(*value)
         except struct.error as error:
-            raise InvalidArgument(f"a {self.name} does not fit: {error}") from error
+            raise InvalidArgument(f"{self.name} has a value out of range: {error}") from error
 
     def pack_into(self, value: H, buffer: Buffer, at: int) -> None:
-        """Write ``value`` into a writable ``buffer`` from byte ``at`` on; errors as ``pack``."""
+        """Write ``value`` into a writable ``buffer`` at byte ``at``; errors as for ``pack``."""
         try:
             self._struct.pack_into(cast("memoryview", buffer), at, *value)
         except struct.error as error:
-            raise InvalidArgument(f"a {self.name} does not fit: {error}") from error
+            raise InvalidArgument(f"{self.name} has a value out of range: {error}") from error

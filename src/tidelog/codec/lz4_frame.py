@@ -1,7 +1,7 @@
-"""LZ4 frames, in the part of the format that Kafka writes and reads.
+"""LZ4 frames, limited to the part of the format that Kafka writes and reads.
 
-Owns the frame header and Kafka's rules for it; the blocks are the library's. Must not know what
-the bytes mean. Kafka: ``Lz4BlockOutputStream`` and ``Lz4BlockInputStream``.
+The frame header and Kafka's rules for it are here; the blocks are left to the library. Kafka:
+``Lz4BlockOutputStream`` and ``Lz4BlockInputStream``.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 FRAME_MAGIC: Final = bytes.fromhex("04224d18")
 STANDARD_HEADER: Final = FRAME_MAGIC + bytes.fromhex("604082")
-"""Version 01, independent blocks, nothing optional; 64 KiB blocks; the header's checksum."""
+"""Version 01, independent blocks, no optional fields; 64 KiB blocks; the header checksum."""
 
 LEGACY_HEADER: Final = FRAME_MAGIC + bytes.fromhex("60401a")
-"""The same for batches of magic 0: its checksum was once taken over the frame magic too."""
+"""The same for magic 0, where Kafka computed the checksum over the frame magic as well."""
 
 DEFAULT_LEVEL: Final = 9
 _LEAST_HIGH_LEVEL: Final = 3
@@ -42,14 +42,14 @@ _LARGEST_PIECE: Final = 4 * 1024 * 1024
 
 
 def compress(data: memoryview, level: int | None, magic: int) -> bytes:
-    """Return one frame. ``level``: 1 to 17 or None.
+    """Return ``data`` as one frame. ``level``: 1 to 17 or None.
 
-    Level 9, the default, is the fast compressor; each other one the high compressor, whose own
-    levels end at 12. Source: Kafka Lz4BlockOutputStream.
+    Level 9, the default, selects the fast compressor, any other level the high compressor, whose
+    own levels end at 12. Source: Kafka Lz4BlockOutputStream.
     """
     chosen = DEFAULT_LEVEL if level is None else level
     if not 1 <= chosen <= 17:
-        raise InvalidArgument(f"lz4 has levels 1 to 17, not {level}")
+        raise InvalidArgument(f"lz4 level {level} is not 1 to 17")
     high = min(max(chosen, _LEAST_HIGH_LEVEL), _MOST_HIGH_LEVEL)
     frame: bytes = lz4.frame.compress(
         data,
@@ -66,10 +66,11 @@ def compress(data: memoryview, level: int | None, magic: int) -> bytes:
 
 
 def decompress(data: memoryview, limit: int, magic: int) -> bytes:
-    """Return the bytes of the first frame; what follows it is left alone, as Kafka leaves it.
+    """Return the bytes of the first frame; trailing bytes are ignored, as in Kafka.
 
-    A block's checksum is checked; that of the whole content, and its stated size, are not.
-    Stricter than Kafka in one point: an empty stored block is no end mark, only four zeros are.
+    Block checksums are verified; the content checksum and the stated content size are not.
+    Stricter than Kafka in one point: an empty stored block does not end the frame; only four zero
+    bytes do.
     """
     trailer_bytes = 0
     if data[: len(STANDARD_HEADER)] != STANDARD_HEADER:
@@ -80,7 +81,7 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
     except RuntimeError as error:
         raise CorruptMessage(f"lz4 data is damaged: {error}") from error
     if len(decompressor.unused_data or b"") < trailer_bytes:
-        raise CorruptMessage("lz4 frame is cut short")
+        raise CorruptMessage("lz4 frame is truncated")
     return plain
 
 
@@ -95,13 +96,13 @@ def pieces(data: memoryview, piece_bytes: int) -> Iterator[bytes]:
         while not decompressor.eof:
             part = decompressor.decompress(rest, piece_bytes)
             if not (part or decompressor.eof):
-                raise CorruptMessage("lz4 frame is cut short")
+                raise CorruptMessage("lz4 frame is truncated")
             yield part
             rest = b""
     except RuntimeError as error:
         raise CorruptMessage(f"lz4 data is damaged: {error}") from error
     if len(decompressor.unused_data or b"") < trailer_bytes:
-        raise CorruptMessage("lz4 frame is cut short")
+        raise CorruptMessage("lz4 frame is truncated")
 
 
 def _read(decompressor: lz4.frame.LZ4FrameDecompressor, data: memoryview, limit: int) -> bytes:
@@ -111,7 +112,7 @@ def _read(decompressor: lz4.frame.LZ4FrameDecompressor, data: memoryview, limit:
     total = len(part)
     while total <= limit and not decompressor.eof:
         if decompressor.needs_input or not part:
-            raise CorruptMessage("lz4 frame is cut short")
+            raise CorruptMessage("lz4 frame is truncated")
         piece_bytes = min(2 * piece_bytes, _LARGEST_PIECE)
         part = decompressor.decompress(b"", piece_bytes)
         parts.append(part)
@@ -122,12 +123,12 @@ def _read(decompressor: lz4.frame.LZ4FrameDecompressor, data: memoryview, limit:
 
 
 def _with_plain_header(data: memoryview, magic: int) -> tuple[memoryview, int]:
-    """Check the header by Kafka's rules; give the frame one that says only what is to be checked.
+    """Check the header by Kafka's rules and replace it by one that declares only what is verified.
 
-    Returns the frame and the bytes of the content checksum that must follow its end mark.
+    Returns the frame and the size in bytes of the content checksum that must follow its end mark.
     """
     if len(data) < len(STANDARD_HEADER) or data[:4] != FRAME_MAGIC:
-        raise CorruptMessage("no lz4 frame")
+        raise CorruptMessage("not an lz4 frame")
     flg, bd = data[4], data[5]
     if flg & (_FLG_VERSION | _FLG_INDEPENDENT | _FLG_RESERVED) != _FLG_VERSION_1 | _FLG_INDEPENDENT:
         raise CorruptMessage(f"lz4 frame has unsupported flags 0x{flg:02x}")
@@ -135,7 +136,7 @@ def _with_plain_header(data: memoryview, magic: int) -> tuple[memoryview, int]:
         raise CorruptMessage(f"lz4 frame has an unsupported block size 0x{bd:02x}")
     end = 6 + (_CONTENT_SIZE_BYTES if flg & _FLG_CONTENT_SIZE else 0)
     if end >= len(data):
-        raise CorruptMessage("lz4 header is cut short")
+        raise CorruptMessage("lz4 header is truncated")
     if magic > 0 and data[end] != _header_checksum(data[4:end]):
         raise CorruptMessage("lz4 header has a wrong checksum")
     plain = bytes((flg & ~(_FLG_CONTENT_SIZE | _FLG_CONTENT_CHECKSUM), bd))
@@ -149,7 +150,7 @@ _UINT32_MAX: Final = 2**32 - 1
 
 
 def _header_checksum(descriptor: bytes | memoryview) -> int:
-    """Return the second byte of the descriptor's XXH32; it has 2 or 10 bytes, so no stripes."""
+    """Return the second byte of the XXH32 of the descriptor (2 or 10 bytes, so no stripes)."""
     value = _PRIMES[4] + len(descriptor)
     words = len(descriptor) // 4 * 4
     for at in range(0, words, 4):

@@ -1,11 +1,9 @@
-"""The small files that say what a directory is.
+"""The text of ``partition.metadata``, ``meta.properties`` and ``.kafka_cleanshutdown``.
 
-Owns the text of ``partition.metadata``, ``meta.properties`` and ``.kafka_cleanshutdown``, and that
-of ids. Must not know which directories there are. Kafka: ``PartitionMetadataFile``,
-``MetaProperties``, ``CleanShutdownFileHandler`` and ``Uuid``.
+These small files describe a directory, by ids in Kafka's base64 form. Wrong content raises a
+KafkaStorageError that names the file; as in Kafka, the caller takes the directory offline.
 
-A file whose content is wrong is a KafkaStorageError that names it: as Kafka does, the owner takes
-the directory offline.
+Kafka: ``PartitionMetadataFile``, ``MetaProperties``, ``CleanShutdownFileHandler`` and ``Uuid``.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ META_PROPERTIES_FILE: Final = "meta.properties"
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
 
 ZERO_ID: Final = UUID(int=0)
-"""No topic has this id."""
+"""The zero id; no topic has it."""
 
 DIRECTORY_MIGRATING: Final = UUID(int=0)
 DIRECTORY_UNASSIGNED: Final = UUID(int=1)
@@ -39,7 +37,7 @@ DIRECTORY_LOST: Final = UUID(int=2)
 RESERVED_DIRECTORY_IDS: Final = frozenset(
     {DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, DIRECTORY_LOST}
 )
-"""Words of Kafka's protocol, which no directory has. Source: Kafka DirectoryId."""
+"""Ids reserved by Kafka's protocol; no directory has one of them. Source: Kafka DirectoryId."""
 
 UNKNOWN_BROKER_EPOCH: Final = -1
 _METADATA_VERSION: Final = 0
@@ -49,19 +47,19 @@ _FIELD_SEPARATOR: Final = re.compile(r":[ \t\n\x0b\f\r]+")
 
 
 def format_uuid(value: UUID) -> str:
-    """Return an id as Kafka writes it: 22 signs of URL-safe base64. Source: Kafka Uuid."""
+    """Format an id as Kafka does: 22 characters of URL-safe base64. Source: Kafka Uuid."""
     return urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
 
 
 def parse_uuid(text: str) -> UUID:
-    """Read an id in Kafka's form, its padding optional; InvalidArgument if it is none."""
+    """Parse an id in Kafka's form, padding optional; InvalidArgument if it is not valid."""
     if not _ID_TEXT.fullmatch(text):
-        raise InvalidArgument(f"{text!r} is no id of 16 bytes in URL-safe base64")
+        raise InvalidArgument(f"{text!r} is not a 16-byte id in URL-safe base64")
     return UUID(bytes=urlsafe_b64decode(text[:22] + "=="))
 
 
 def read_partition_metadata(fs: FileSystem, path: str) -> UUID | None:
-    """Return the topic id in ``partition.metadata``; None where there is no such file.
+    """Return the topic id in ``partition.metadata``; None if the file does not exist.
 
     Raises:
         KafkaStorageError: the content is wrong, or the id is zero.
@@ -75,19 +73,19 @@ def read_partition_metadata(fs: FileSystem, path: str) -> UUID | None:
         lines = split_lines(data.decode())
         version = parse_java_integer(_field(lines, 0), bits=32)
         if version < _METADATA_VERSION:
-            raise KafkaStorageError(f"{path} is of unknown version {version}")
+            raise KafkaStorageError(f"{path} has unknown version {version}")
         topic_id = parse_uuid(_field(lines, 1))
     except ValueError as error:
         raise CorruptFile(f"{path} is malformed: {error}") from error
     if topic_id == ZERO_ID:
-        raise CorruptFile(f"{path} holds the zero id, which no topic has")
+        raise CorruptFile(f"{path} holds the zero id, which is not a topic id")
     return topic_id
 
 
 def write_partition_metadata(fs: FileSystem, path: str, topic_id: UUID) -> None:
     """Replace ``partition.metadata`` durably; InvalidArgument for the zero id."""
     if topic_id == ZERO_ID:
-        raise InvalidArgument("the zero id is no topic's")
+        raise InvalidArgument("the zero id is not a topic id")
     text = f"version: {_METADATA_VERSION}\ntopic_id: {format_uuid(topic_id)}"
     replace_file(fs, path, text.encode())
 
@@ -96,16 +94,17 @@ def _field(lines: list[str], number: int) -> str:
     line = lines[number] if number < len(lines) else ""
     parts = _FIELD_SEPARATOR.split(line)
     if len(parts) != 2:
-        raise InvalidArgument(f"line {number + 1} is {line[:80]!r}")
+        raise InvalidArgument(f"unexpected line {number + 1}: {line[:80]!r}")
     return parts[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaProperties:
-    """What ``meta.properties`` says about a data directory. Source: Kafka MetaProperties.
+    """The content of a data directory's ``meta.properties``. Source: Kafka MetaProperties.
 
-    ``version`` 0 calls the node ``broker.id`` and may lack both ids; 1 has both. ``other`` keeps
-    the keys not known here, and ``comments`` the comment lines, so that a rewrite loses nothing.
+    Version 0 stores the node id as ``broker.id`` and may lack both ids; version 1 has both.
+    ``other`` keeps unknown keys and ``comments`` the comment lines, so that a rewrite loses
+    nothing.
     """
 
     version: int = 1
@@ -125,7 +124,7 @@ class MetaProperties:
 
     @classmethod
     def parse(cls, data: bytes) -> MetaProperties:
-        """Read the file's bytes; InvalidArgument where they do not hold."""
+        """Parse the file's bytes; InvalidArgument if the content is not valid."""
         properties = parse_properties(data)
         version = parse_java_integer(properties.pop("version", "0"), bits=32)
         node_id = properties.pop(_NODE_KEYS[version], None) if version in _NODE_KEYS else None
@@ -151,7 +150,7 @@ class MetaProperties:
         return format_properties(properties | dict(self.other), self.comments)
 
     def with_directory_id(self, directory_id: UUID) -> MetaProperties:
-        """Return the same with another ``directory.id``; InvalidArgument for a reserved one."""
+        """Return a copy with this ``directory.id``; InvalidArgument for a reserved id."""
         return replace(self, directory_id=directory_id)
 
 
@@ -159,7 +158,7 @@ _NODE_KEYS: Final = {0: "broker.id", 1: "node.id"}
 
 
 def read_meta_properties(fs: FileSystem, path: str) -> MetaProperties | None:
-    """Read ``meta.properties``; None where there is no such file.
+    """Read ``meta.properties``; None if the file does not exist.
 
     Raises:
         KafkaStorageError: the content is wrong.
@@ -180,18 +179,18 @@ def write_meta_properties(fs: FileSystem, path: str, properties: MetaProperties)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanShutdown:
-    """The mark of an orderly shutdown: that the file exists says so, whatever it holds.
+    """The mark of an orderly shutdown: it counts if the file exists, whatever its content.
 
-    ``broker_epoch`` is -1 where it is not known. Source: Kafka CleanShutdownFileHandler.
+    ``broker_epoch`` is -1 if it is not known. Source: Kafka CleanShutdownFileHandler.
     """
 
     broker_epoch: int = UNKNOWN_BROKER_EPOCH
 
 
 def read_clean_shutdown(fs: FileSystem, path: str) -> CleanShutdown | None:
-    """Read ``.kafka_cleanshutdown``; None where there is no such file.
+    """Read ``.kafka_cleanshutdown``; None if the file does not exist.
 
-    Content that does not read, as the empty file that Kafka wrote before 3.7, has no epoch.
+    Unreadable content, such as the empty file that Kafka wrote before 3.7, has no epoch.
     """
     data = _read(fs, path)
     if data is None:
@@ -207,7 +206,7 @@ def read_clean_shutdown(fs: FileSystem, path: str) -> CleanShutdown | None:
 
 
 def write_clean_shutdown(fs: FileSystem, path: str, mark: CleanShutdown) -> None:
-    """Write ``.kafka_cleanshutdown`` durably; it appears in one step."""
+    """Write ``.kafka_cleanshutdown`` durably and atomically."""
     content = {"version": _CLEAN_SHUTDOWN_VERSION, "brokerEpoch": mark.broker_epoch}
     replace_file(fs, path, json.dumps(content, separators=(",", ":")).encode())
 

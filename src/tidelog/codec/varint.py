@@ -1,7 +1,7 @@
 """Variable-length integers, one value at a time.
 
-Owns the encoding and its limits. Must not know what the numbers mean. Arrays of records are read
-by ``tidelog.kernels``, which keeps the same rules. Kafka: ``ByteUtils``.
+Arrays of records are read by ``tidelog.kernels``, which follows the same rules. Kafka:
+``ByteUtils``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from tidelog.errors import InvalidArgument, InvalidRecord
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
-"""What is read here: indexing gives plain ``int``, which a NumPy array's does not."""
+"""Input whose items are plain ``int``; the items of a NumPy array are not."""
 
 MAX_VARINT_BYTES: Final = 5
 MAX_VARLONG_BYTES: Final = 10
@@ -22,10 +22,10 @@ _UINT64_MAX: Final = 2**64 - 1
 def read_varint(data: Bytes, at: int) -> tuple[int, int]:
     """Return the zigzag int32 at byte ``at`` and the position after it.
 
-    Bits beyond the 32nd are dropped, as Java's shifts drop them.
+    Bits beyond the 32nd are dropped, as by Java's shifts.
 
     Raises:
-        InvalidRecord: ``data`` ends inside the number, or it has more than 5 bytes.
+        InvalidRecord: ``data`` ends inside the number, or the number has more than 5 bytes.
 
     Source: Kafka ByteUtils.readVarint.
     """
@@ -38,7 +38,7 @@ def read_varlong(data: Bytes, at: int) -> tuple[int, int]:
     """Return the zigzag int64 at byte ``at`` and the position after it.
 
     Raises:
-        InvalidRecord: ``data`` ends inside the number, or it has more than 10 bytes.
+        InvalidRecord: ``data`` ends inside the number, or the number has more than 10 bytes.
 
     Source: Kafka ByteUtils.readVarlong.
     """
@@ -48,13 +48,13 @@ def read_varlong(data: Bytes, at: int) -> tuple[int, int]:
 
 
 def read_unsigned_varint(data: Bytes, at: int) -> tuple[int, int]:
-    """Return the uint32 at byte ``at`` and the position after it; limits as ``read_varint``."""
+    """Return the uint32 at byte ``at`` and the position after it; errors as ``read_varint``."""
     raw, end = _read(data, at, MAX_VARINT_BYTES)
     return raw & _UINT32_MAX, end
 
 
 def read_unsigned_varlong(data: Bytes, at: int) -> tuple[int, int]:
-    """Return the uint64 at byte ``at`` and the position after it; limits as ``read_varlong``."""
+    """Return the uint64 at byte ``at`` and the position after it; errors as ``read_varlong``."""
     raw, end = _read(data, at, MAX_VARLONG_BYTES)
     return raw & _UINT64_MAX, end
 
@@ -67,8 +67,8 @@ def _read(data: Bytes, at: int, most_bytes: int) -> tuple[int, int]:
         if byte < 0x80:
             return raw, at + shift // 7
     if shift == 7 * most_bytes:
-        raise InvalidRecord(f"a number has more than {most_bytes} bytes", position=at)
-    raise InvalidRecord("the bytes end inside a number", position=at)
+        raise InvalidRecord(f"varint has more than {most_bytes} bytes", position=at)
+    raise InvalidRecord("data ends inside a varint", position=at)
 
 
 def write_varint(out: bytearray, value: int) -> None:
@@ -99,22 +99,22 @@ def _write(out: bytearray, raw: int) -> None:
 
 
 def size_of_varint(value: int) -> int:
-    """Return how many bytes ``write_varint`` takes, 1 to 5."""
+    """Return the number of bytes ``write_varint`` writes, 1 to 5."""
     return _size(_zigzag(value, bits=32))
 
 
 def size_of_varlong(value: int) -> int:
-    """Return how many bytes ``write_varlong`` takes, 1 to 10."""
+    """Return the number of bytes ``write_varlong`` writes, 1 to 10."""
     return _size(_zigzag(value, bits=64))
 
 
 def size_of_unsigned_varint(value: int) -> int:
-    """Return how many bytes ``write_unsigned_varint`` takes, 1 to 5."""
+    """Return the number of bytes ``write_unsigned_varint`` writes, 1 to 5."""
     return _size(_unsigned(value, _UINT32_MAX))
 
 
 def size_of_unsigned_varlong(value: int) -> int:
-    """Return how many bytes ``write_unsigned_varlong`` takes, 1 to 10."""
+    """Return the number of bytes ``write_unsigned_varlong`` writes, 1 to 10."""
     return _size(_unsigned(value, _UINT64_MAX))
 
 
@@ -125,7 +125,7 @@ def _size(raw: int) -> int:
 def _zigzag(value: int, bits: int) -> int:
     limit = 1 << (bits - 1)
     if not -limit <= value < limit:
-        raise InvalidArgument(f"{value} does not fit {bits} bits")
+        raise InvalidArgument(f"{value} does not fit in {bits} bits")
     return (value << 1) ^ (value >> (bits - 1))
 
 

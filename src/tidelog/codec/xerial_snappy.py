@@ -1,7 +1,7 @@
-"""Snappy in the framing of the xerial library, which is not Snappy's own framing.
+"""Snappy in the framing of the xerial library, which differs from Snappy's own framing.
 
-Owns the framing and its bounds. Must not know what the bytes mean. Kafka: ``SnappyCompression``
-over ``org.xerial.snappy.SnappyInputStream`` and ``SnappyOutputStream``.
+Kafka: ``SnappyCompression`` over ``org.xerial.snappy.SnappyInputStream`` and
+``SnappyOutputStream``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class XerialHeader(NamedTuple):
-    """What stands before the blocks."""
+    """The header before the blocks."""
 
     magic: Annotated[bytes, Wire("8s", "82 'SNAPPY' 00.")]
     version: Annotated[int, Wire("i", "Version of the writer, 1.")]
@@ -41,11 +41,11 @@ _HEADER: Final = XERIAL_HEADER.pack(XerialHeader(MAGIC, 1, 1))
 _MAGIC_AS_SIZE: Final = _BLOCK_SIZE.unpack(MAGIC).size_bytes
 
 _MOST_EXPANSION: Final = 22
-"""A copy element gives at most 64 bytes from three, so no block gives more than 22 from one."""
+"""A copy element yields at most 64 bytes from three, so a block expands at most 22-fold."""
 
 
 def compress(data: memoryview, level: int | None, magic: int) -> bytes:
-    """Return the header and blocks of up to 32 KiB each."""
+    """Return the header followed by blocks of up to 32 KiB of input each."""
     del level, magic
     parts: list[bytes] = [_HEADER]
     for at in range(0, len(data), BLOCK_BYTES):
@@ -56,11 +56,11 @@ def compress(data: memoryview, level: int | None, magic: int) -> bytes:
 
 
 def decompress(data: memoryview, limit: int, magic: int) -> bytes:
-    """Return the bytes of all blocks; without the magic all of ``data`` is one raw block.
+    """Return the bytes of all blocks; data without the magic is one raw block.
 
-    Headers may recur between blocks (concatenated streams). Up to three bytes after the last
-    block are left alone, as xerial's reader leaves them. Stricter than that in one point: a
-    damaged further header is an error, not the end.
+    Headers may recur between blocks (concatenated streams). Up to three trailing bytes are
+    ignored, as in xerial's reader. Stricter than xerial in one point: a damaged header between
+    blocks is an error, not the end of the data.
     """
     del magic
     left = limit
@@ -73,7 +73,7 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
 
 
 def pieces(data: memoryview, piece_bytes: int) -> Iterator[bytes]:
-    """Yield what ``decompress`` returns, a block at a time, whose size its writer chose."""
+    """Yield what ``decompress`` returns, block by block; the writer chose the block size."""
     del piece_bytes
     for packed in _blocks(data):
         most_bytes = len(packed) * _MOST_EXPANSION
@@ -84,7 +84,7 @@ def _blocks(data: memoryview) -> Iterator[memoryview]:
     if len(data) < XERIAL_HEADER.size or bytes(data[: len(MAGIC)]) != MAGIC:
         yield data
         return
-    at = XERIAL_HEADER.size  # the first header's version is not looked at
+    at = XERIAL_HEADER.size  # as in xerial, the first header's version is not checked
     while len(data) - at >= _BLOCK_SIZE.size:
         size_bytes = _BLOCK_SIZE.unpack(data, at).size_bytes
         if size_bytes == _MAGIC_AS_SIZE:
@@ -92,14 +92,14 @@ def _blocks(data: memoryview) -> Iterator[memoryview]:
             continue
         at += _BLOCK_SIZE.size
         if not 0 <= size_bytes <= len(data) - at:
-            raise CorruptMessage(f"snappy block of {size_bytes} bytes is cut short", position=at)
+            raise CorruptMessage(f"snappy block of {size_bytes} bytes is truncated", position=at)
         yield data[at : at + size_bytes]
         at += size_bytes
 
 
 def _skip_header(data: memoryview, at: int) -> int:
     if len(data) - at < XERIAL_HEADER.size:
-        raise CorruptMessage("snappy header is cut short", position=at)
+        raise CorruptMessage("snappy header is truncated", position=at)
     header = XERIAL_HEADER.unpack(data, at)
     if header.magic != MAGIC or header.version < _MIN_VERSION:
         raise CorruptMessage("snappy header is damaged", position=at)

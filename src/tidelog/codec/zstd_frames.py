@@ -1,8 +1,8 @@
 """Zstandard frames as Kafka writes and reads them.
 
-Owns the walk over frames and blocks that bounds their output before it is made, and the contexts,
-one set a thread: a context used by two threads at once crashes the interpreter. Must not know what
-the bytes mean. Kafka: ``ZstdCompression``.
+The block headers bound the size of the output before it is produced. Contexts are kept per
+thread, because a context used by two threads at once crashes the interpreter. Kafka:
+``ZstdCompression``.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _MOST_BLOCK_BYTES: Final = 128 * 1024
 _CHECKSUM_BYTES: Final = 4
 
 _ONE_CALL_BYTES: Final = 1024 * 1024
-"""Frames that cannot give more are read in one call, 10 % faster than in pieces."""
+"""Frames whose output cannot exceed this are read in one call, 10 % faster than in pieces."""
 
 _KEPT_WINDOW_BYTES: Final = 8 * 1024 * 1024
-"""A frame with a larger window gets a context of its own, so that its memory is given back."""
+"""Frames with a larger window use a context of their own, so that its memory is released."""
 
 _FIRST_PIECE: Final = 256 * 1024
 _LARGEST_PIECE: Final = 4 * 1024 * 1024
@@ -62,7 +62,7 @@ _contexts: Final = _Contexts()
 
 
 class _Frame(NamedTuple):
-    """A frame's extent, ``end`` exclusive, and the most bytes that its blocks can give."""
+    """The end of a frame (exclusive) and the maximum number of bytes its blocks can produce."""
 
     end: int
     most_bytes: int
@@ -75,15 +75,15 @@ def compress(data: memoryview, level: int | None, magic: int) -> bytes:
     del magic
     chosen = DEFAULT_LEVEL if level is None else level
     if not MIN_LEVEL <= chosen <= MAX_LEVEL:
-        raise InvalidArgument(f"zstd has levels {MIN_LEVEL} to {MAX_LEVEL}, not {level}")
+        raise InvalidArgument(f"zstd level {level} is not {MIN_LEVEL} to {MAX_LEVEL}")
     return _contexts.compressor(chosen).compress(data)
 
 
 def decompress(data: memoryview, limit: int, magic: int) -> bytes:
-    """Return the bytes of all frames; nothing but whole frames may follow. No frame gives none.
+    """Return the bytes of all frames, b"" if there is none; only whole frames may follow.
 
-    Stricter than zstd-jni, Kafka's reader, in one point: that drops a further frame which is cut
-    short, without a word.
+    Stricter than zstd-jni, Kafka's reader, in one point: zstd-jni silently drops a truncated
+    further frame.
     """
     del magic
     at, left = 0, limit
@@ -121,18 +121,18 @@ def pieces(data: memoryview, piece_bytes: int) -> Iterator[bytes]:
 
 
 def _skip(data: memoryview, at: int) -> int | None:
-    """Return where a skippable frame ends; None where there is none."""
+    """Return the end of the skippable frame at ``at``; None if there is none."""
     if int.from_bytes(data[at : at + 4], "little") & ~0xF != _SKIPPABLE_MAGIC:
         return None
     size_bytes = int.from_bytes(data[at + 4 : at + 8], "little")
     end = at + _SKIPPABLE_HEADER_BYTES + size_bytes
     if end > len(data):
-        raise CorruptMessage("zstd data is cut short")
+        raise CorruptMessage("zstd data is truncated")
     return end
 
 
 def _measure(data: memoryview, at: int) -> _Frame:
-    """Walk the frame's block headers, which say where it ends and how much it can give."""
+    """Walk the block headers, which give the frame's end and bound the size of its output."""
     frame = data[at:]
     header = zstandard.get_frame_parameters(frame)
     at += zstandard.frame_header_size(frame)
@@ -144,13 +144,13 @@ def _measure(data: memoryview, at: int) -> _Frame:
         is_last, kind, size_bytes = bool(block & 1), block >> 1 & 3, block >> 3
         at += _BLOCK_HEADER_BYTES + (1 if kind == _BLOCK_RLE else size_bytes)
         if at > len(data):
-            raise CorruptMessage("zstd data is cut short")
+            raise CorruptMessage("zstd data is truncated")
         if kind == _BLOCK_RESERVED:
-            raise CorruptMessage("zstd block is of no known kind")
+            raise CorruptMessage("zstd block has a reserved type")
         most_bytes += block_bytes if kind == _BLOCK_COMPRESSED else size_bytes
     at += _CHECKSUM_BYTES if header.has_checksum else 0
     if at > len(data):
-        raise CorruptMessage("zstd data is cut short")
+        raise CorruptMessage("zstd data is truncated")
     unknown = header.content_size == zstandard.CONTENTSIZE_UNKNOWN
     content_bytes = None if unknown else header.content_size
     return _Frame(at, most_bytes, content_bytes, header.window_size)
@@ -159,13 +159,13 @@ def _measure(data: memoryview, at: int) -> _Frame:
 def _read(data: memoryview, frame: _Frame, left: int, limit: int) -> bytes:
     content_bytes = frame.content_bytes
     if content_bytes is not None:
-        # The library makes room for what the header states, so that is checked before.
+        # The library allocates the stated content size, so it is checked first.
         if content_bytes > frame.most_bytes:
             raise CorruptMessage(f"zstd frame claims {content_bytes} bytes, more than it can hold")
         if content_bytes > left:
             raise MessageTooLarge("decompressed records", limit - left + content_bytes, limit)
     is_small = frame.most_bytes <= _ONE_CALL_BYTES and frame.window_bytes <= _KEPT_WINDOW_BYTES
-    # A frame that states no content is not looked into by the library's single call.
+    # The library's one-shot call does not verify a frame that states no content.
     if is_small and content_bytes != 0:
         part = _contexts.decompressor.decompress(data, max_output_size=max(1, frame.most_bytes))
     else:
