@@ -1,7 +1,7 @@
-"""The settings of a whole data directory, which Kafka calls broker configs.
+"""The settings of a whole data directory, called broker configs in Kafka.
 
-Owns those that storage uses, and the broker-level names of the topics' defaults. Must not know
-where values come from. Kafka: ``KafkaConfig``, ``ServerLogConfigs``, ``CleanerConfig``.
+They are the broker configs that concern storage, and the broker-level names of topic defaults.
+Kafka: ``KafkaConfig``, ``ServerLogConfigs``, ``CleanerConfig``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _some_directories: Final = Check("a list of one or more directories", bool)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
-    """Settings of a data directory; ``log_defaults`` are those of topics that set none.
+    """Settings of a data directory; ``log_defaults`` apply to topics without their own.
 
     Source: Kafka KafkaConfig.
     """
@@ -54,7 +54,7 @@ class BrokerConfig:
         "log.dir",
         ("/tmp/kafka-logs",),  # noqa: S108 - Kafka's default
         _some_directories,
-        "Data directory, if log.dirs is not set.",
+        "Data directory, used if log.dirs is not set.",
     )
     log_dirs: tuple[str, ...] | None = option(
         "log.dirs",
@@ -66,149 +66,149 @@ class BrokerConfig:
         "cordoned.log.dirs",
         (),
         any_value,
-        "Directories of log.dirs that get no new partitions; *: all.",
+        "Directories of log.dirs that receive no new partitions; * for all.",
     )
     num_recovery_threads_per_data_dir: Int32 = option(
         "num.recovery.threads.per.data.dir",
         2,
         at_least(1),
-        "At most so many threads for each directory load its logs at start, and close them.",
+        "Maximum number of threads per directory that load logs at startup and close them.",
     )
     log_retention_check_interval_ms: int = option(
         "log.retention.check.interval.ms",
         5 * MINUTE_MS,
         at_least(1),
-        "Time in ms between two looks for expired segments.",
+        "Interval in ms between checks for expired segments.",
     )
     log_flush_scheduler_interval_ms: int = option(
         "log.flush.scheduler.interval.ms",
         INT64_MAX,
         any_value,
-        "Time in ms between two looks for logs to be flushed by flush.ms.",
+        "Interval in ms between checks for logs that flush.ms requires to be flushed.",
     )
     log_flush_offset_checkpoint_interval_ms: Int32 = option(
         "log.flush.offset.checkpoint.interval.ms",
         MINUTE_MS,
         at_least(0),
-        "Time in ms between two writes of the recovery points.",
+        "Interval in ms between checkpoints of the recovery points.",
     )
     log_flush_start_offset_checkpoint_interval_ms: Int32 = option(
         "log.flush.start.offset.checkpoint.interval.ms",
         MINUTE_MS,
         at_least(0),
-        "Time in ms between two writes of the log start offsets.",
+        "Interval in ms between checkpoints of the log start offsets.",
     )
     log_initial_task_delay_ms: int = option(
         "log.initial.task.delay.ms",
         30 * SECOND_MS,
         at_least(0),
-        "Time in ms after the start before background tasks begin.",
+        "Delay in ms between startup and the first background tasks.",
     )
     log_dir_failure_timeout_ms: int = option(
         "log.dir.failure.timeout.ms",
         30 * SECOND_MS,
         at_least(1),
-        "Time in ms to report a failed directory before the broker stops.",
+        "Time in ms allowed for reporting a failed directory before the broker stops.",
     )
     log_cleaner_enable: bool = option(
         "log.cleaner.enable", True, any_value, "Whether logs are compacted."
     )
     log_cleaner_threads: Int32 = option(
-        "log.cleaner.threads", 1, at_least(0), "Threads that compact logs."
+        "log.cleaner.threads", 1, at_least(0), "Number of threads that compact logs."
     )
     log_cleaner_dedupe_buffer_size: int = option(
         "log.cleaner.dedupe.buffer.size",
         128 * _MIB,
         any_value,
-        "Bytes for the offset maps of all cleaner threads.",
+        "Total memory in bytes for the offset maps of all cleaner threads.",
     )
     log_cleaner_io_buffer_load_factor: float = option(
         "log.cleaner.io.buffer.load.factor",
         0.9,
         any_value,
-        "Share of the offset map that may be filled.",
+        "Maximum fill ratio of the offset map.",
     )
     log_cleaner_io_buffer_size: Int32 = option(
         "log.cleaner.io.buffer.size",
         _MIB // 2,
         at_least(0),
-        "Bytes for the read and write buffers of all cleaner threads.",
+        "Total memory in bytes for the read and write buffers of all cleaner threads.",
     )
     log_cleaner_io_max_bytes_per_second: float = option(
         "log.cleaner.io.max.bytes.per.second",
         sys.float_info.max,
         any_value,
-        "Bytes a second that cleaners read and write, on average.",
+        "Maximum average rate, in bytes per second, at which cleaners read and write.",
     )
     log_cleaner_backoff_ms: int = option(
         "log.cleaner.backoff.ms",
         15 * SECOND_MS,
         at_least(0),
-        "Time in ms that a cleaner waits when there is nothing to clean.",
+        "Time in ms that a cleaner sleeps when there is nothing to clean.",
     )
     producer_id_expiration_ms: Int32 = option(
         "producer.id.expiration.ms",
         DAY_MS,
         at_least(1),
-        "Time in ms after its last batch at which a producer's state is dropped.",
+        "Time in ms since a producer's last batch after which its state is dropped.",
     )
     producer_id_expiration_check_interval_ms: Int32 = option(
         "producer.id.expiration.check.interval.ms",
         10 * MINUTE_MS,
         at_least(1),
-        "Time in ms between two looks for expired producers.",
+        "Interval in ms between checks for expired producers.",
     )
     transaction_partition_verification_enable: bool = option(
         "transaction.partition.verification.enable",
         True,
         any_value,
-        "Whether a batch of a transaction is accepted only once its transaction is verified.",
+        "Whether transactional batches are rejected unless their transaction was verified.",
     )
     transaction_max_timeout_ms: Int32 = option(
         "transaction.max.timeout.ms",
         15 * MINUTE_MS,
         at_least(1),
-        "Time in ms that a transaction may take; it is late after five minutes more.",
+        "Maximum timeout in ms of a transaction; it counts as late after five more minutes.",
     )
     transactional_id_expiration_ms: Int32 = option(
         "transactional.id.expiration.ms",
         7 * DAY_MS,
         at_least(1),
-        "Time in ms without use after which a transactional id is forgotten.",
+        "Time in ms without use after which a transactional id expires.",
     )
     replica_high_watermark_checkpoint_interval_ms: int = option(
         "replica.high.watermark.checkpoint.interval.ms",
         5 * SECOND_MS,
         any_value,
-        "Time in ms between two writes of the high watermarks.",
+        "Interval in ms between checkpoints of the high watermarks.",
     )
     background_threads: Int32 = option(
-        "background.threads", 10, at_least(1), "Threads for background tasks."
+        "background.threads", 10, at_least(1), "Number of threads for background tasks."
     )
     tidelog_reserve_bytes: int = option(
         "tidelog.reserve.bytes",
         0,
         at_least(0),
-        "Free bytes of a disk at which its directories take no more appends; 0: off.",
+        "Free bytes on a disk below which its directories reject appends; 0: off.",
     )
     tidelog_retention_disk_percent: Int32 = option(
         "tidelog.retention.disk.percent",
         0,
         between(0, 100),
-        "Share of the space that logs have or could have on their disk above which the oldest"
-        " segments of a directory go, whatever their topics keep; 0: off.",
+        "Percentage of the space on the disk that logs use or could use, above which the"
+        " directory's oldest segments are deleted, regardless of topic retention; 0: off.",
     )
     tidelog_metrics_interval_ms: int = option(
         "tidelog.metrics.interval.ms",
         10 * SECOND_MS,
         at_least(100),
-        "Time in ms between two writes of the file that tidelog metrics prints.",
+        "Interval in ms between writes of the file that tidelog metrics prints.",
     )
     tidelog_staged_retention_ms: int = option(
         "tidelog.staged.retention.ms",
         STAGED_RETENTION_MS,
         at_least(MINUTE_MS),
-        "Time in ms after which a staged file that nobody has written to is removed.",
+        "Time in ms since the last write after which a staged file is removed.",
     )
     log_defaults: LogConfig = plain_field(default_factory=LogConfig)
 
@@ -217,9 +217,9 @@ class BrokerConfig:
 
     @classmethod
     def parse(cls, properties: Mapping[str, str]) -> BrokerConfig:
-        """Read Kafka-style properties; raise one InvalidConfig that names every bad key.
+        """Parse Kafka-style properties; raise one InvalidConfig that names every bad key.
 
-        Takes the broker-level names of topic settings too, such as ``log.retention.hours``.
+        Broker-level names of topic settings, such as ``log.retention.hours``, are accepted too.
         """
         own_names = {known.name for known in options_of(cls)}
         own = {n: t for n, t in properties.items() if n in own_names or n not in _SYNONYMS}
@@ -244,7 +244,7 @@ class BrokerConfig:
         return to_properties(self)
 
     def with_log_defaults(self, defaults: LogConfig) -> BrokerConfig:
-        """Return the same with other settings for topics that set none."""
+        """Return a copy with these settings for topics without their own."""
         return replace(self, log_defaults=defaults)
 
     @property
@@ -255,7 +255,7 @@ class BrokerConfig:
     def _conflicts(self) -> Iterator[str]:
         cordoned = set(self.cordoned_log_dirs)
         if ALL_DIRS in cordoned and len(cordoned) > 1:
-            yield "cordoned.log.dirs: * stands for all and must be alone"
+            yield "cordoned.log.dirs: * stands for all directories and must be the only entry"
         elif unknown := cordoned - {ALL_DIRS, *self.data_directories}:
             yield f"cordoned.log.dirs: not in log.dirs: {', '.join(sorted(unknown))}"
         if self.log_cleaner_dedupe_buffer_size <= _MIB * self.log_cleaner_threads:
@@ -263,19 +263,20 @@ class BrokerConfig:
 
 
 def parse_log_defaults(properties: Mapping[str, str]) -> LogConfig:
-    """Read the defaults of topic settings from their broker-level names; ignore other names.
+    """Parse the defaults of topic settings from their broker-level names; ignore other names.
 
-    Of several names for one setting the strongest that is given counts. Raises InvalidConfig.
+    If several names of one setting are present, the one with the highest precedence wins. Raises
+    InvalidConfig.
     """
     values: dict[str, Any] = {}
     problems: list[str] = []
     for known in options_of(LogConfig):
-        given = [synonym for synonym in known.synonyms if synonym.name in properties]
-        if given:
+        names = [synonym for synonym in known.synonyms if synonym.name in properties]
+        if names:
             try:
-                values[known.field] = _default_of(known, given[0], properties[given[0].name])
+                values[known.field] = _default_of(known, names[0], properties[names[0].name])
             except ValueError as error:
-                problems.append(f"{given[0].name}: {error}")
+                problems.append(f"{names[0].name}: {error}")
     try:
         defaults = LogConfig(**values)
     except InvalidConfig as error:
@@ -288,7 +289,7 @@ def parse_log_defaults(properties: Mapping[str, str]) -> LogConfig:
 def _default_of(known: Option, synonym: Synonym, text: str) -> object:
     value = read_value(known, text, synonym.factor)
     if known.name == "retention.ms":
-        # On broker level any negative means never, and zero is refused.
+        # At broker level, any negative value means no limit, and zero is not valid.
         if value == 0:
             raise ValueError("0 would expire every segment at once")
         value = max(value, -1)

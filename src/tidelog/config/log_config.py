@@ -1,6 +1,5 @@
-"""The settings of one log, which Kafka calls topic configs.
+"""The settings of one log, called topic configs in Kafka.
 
-Owns their names, defaults, checks and broker-level synonyms. Must not know where values come from.
 Kafka: ``LogConfig``, ``TopicConfig``, ``ServerTopicConfigSynonyms``.
 """
 
@@ -38,7 +37,7 @@ COMPACT: Final = "compact"
 DELETE: Final = "delete"
 
 DELETION_SETTINGS: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
-"""The settings that decide what is deleted or compacted, by Kafka's names."""
+"""The settings that determine what is deleted or compacted."""
 
 _REPLICA: Final = re.compile(r"[0-9]+:[0-9]+")
 _throttled_replicas: Final = Check(
@@ -49,7 +48,7 @@ _throttled_replicas: Final = Check(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """Settings of one log; a default is Kafka's unless docs/decisions says why not.
+    """Settings of one log; defaults are Kafka's unless a page in docs/decisions explains why not.
 
     Source: Kafka LogConfig.
     """
@@ -58,62 +57,62 @@ class LogConfig:
         "segment.bytes",
         2**30,
         at_least(2**20),
-        "Size in bytes that one segment's .log file does not pass.",
+        "Maximum size in bytes of a segment's .log file.",
         synonyms=("log.segment.bytes",),
     )
     internal_segment_bytes: Int32 | None = option(
         "internal.segment.bytes",
         None,
         any_value,
-        "Replaces segment.bytes without its lower limit, for tests.",
+        "Overrides segment.bytes without its lower limit, for tests.",
     )
     segment_ms: int = option(
         "segment.ms",
         7 * DAY_MS,
         at_least(1),
-        "Age in ms at which the next append starts a new segment.",
+        "Age in ms of a segment at which the next append rolls a new one.",
         synonyms=("log.roll.ms", Synonym("log.roll.hours", HOUR_MS)),
     )
     segment_jitter_ms: int = option(
         "segment.jitter.ms",
         0,
         at_least(0),
-        "Up to so many ms are taken off segment.ms, at random for each segment.",
+        "Maximum random time in ms subtracted from segment.ms, for each segment anew.",
         synonyms=("log.roll.jitter.ms", Synonym("log.roll.jitter.hours", HOUR_MS)),
     )
     segment_index_bytes: Int32 = option(
         "segment.index.bytes",
         10 * 2**20,
         at_least(4),
-        "Size in bytes of an index of the active segment; a full index starts a new segment.",
+        "Maximum size in bytes of an index; a full index rolls a new segment.",
         synonyms=("log.index.size.max.bytes",),
     )
     flush_messages: int = option(
         "flush.messages",
         INT64_MAX,
         at_least(1),
-        "Records after which an append flushes the log.",
+        "Number of appended records after which the log is flushed.",
         synonyms=("log.flush.interval.messages",),
     )
     flush_ms: int = option(
         "flush.ms",
         INT64_MAX,
         at_least(0),
-        "Time in ms after which the flusher flushes the log.",
+        "Time in ms since the last flush after which the log is flushed.",
         synonyms=("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     )
     retention_bytes: int = option(
         "retention.bytes",
         -1,
         any_value,
-        "Size in bytes of a log above which its oldest segments expire; negative: no limit.",
+        "Size in bytes of a log above which its oldest segments are deleted; negative: no limit.",
         synonyms=("log.retention.bytes",),
     )
     retention_ms: int = option(
         "retention.ms",
         7 * DAY_MS,
         at_least(-1),
-        "Age in ms at which a segment expires; -1: never.",
+        "Age in ms at which a segment is deleted; -1: no limit.",
         synonyms=(
             "log.retention.ms",
             Synonym("log.retention.minutes", MINUTE_MS),
@@ -124,186 +123,186 @@ class LogConfig:
         "max.message.bytes",
         2**20 + 12,
         at_least(0),
-        "Size in bytes of the largest record batch that is accepted, as it is stored.",
+        "Maximum size in bytes of a record batch, as stored.",
         synonyms=("message.max.bytes",),
     )
     index_interval_bytes: Int32 = option(
         "index.interval.bytes",
         4096,
         at_least(0),
-        "Bytes of batches between two index entries, at least.",
+        "Minimum number of bytes of batches between two index entries.",
         synonyms=("log.index.interval.bytes",),
     )
     delete_retention_ms: int = option(
         "delete.retention.ms",
         DAY_MS,
         at_least(0),
-        "Time in ms that compaction keeps a tombstone or a transaction marker.",
+        "Time in ms for which compaction keeps tombstones and transaction markers.",
         synonyms=("log.cleaner.delete.retention.ms",),
     )
     min_compaction_lag_ms: int = option(
         "min.compaction.lag.ms",
         0,
         at_least(0),
-        "Age in ms below which a record is not compacted.",
+        "Minimum age in ms of a record before it can be compacted.",
         synonyms=("log.cleaner.min.compaction.lag.ms",),
     )
     max_compaction_lag_ms: int = option(
         "max.compaction.lag.ms",
         INT64_MAX,
         at_least(1),
-        "Age in ms at which a record must become fit for compaction.",
+        "Maximum age in ms at which a record becomes eligible for compaction.",
         synonyms=("log.cleaner.max.compaction.lag.ms",),
     )
     file_delete_delay_ms: int = option(
         "file.delete.delay.ms",
         MINUTE_MS,
         at_least(0),
-        "Time in ms between renaming a file to .deleted and deleting it.",
+        "Delay in ms between renaming a file to .deleted and deleting it.",
         synonyms=("log.segment.delete.delay.ms",),
     )
     min_cleanable_dirty_ratio: float = option(
         "min.cleanable.dirty.ratio",
         0.5,
         between(0, 1),
-        "Dirty share of a log's bytes at which cleaning starts.",
+        "Ratio of dirty to total bytes of a log at which cleaning starts.",
         synonyms=("log.cleaner.min.cleanable.ratio",),
     )
     cleanup_policy: tuple[str, ...] = option(
         "cleanup.policy",
         (DELETE,),
         subset_of(COMPACT, DELETE),
-        "What happens to old segments; an empty list keeps them for ever.",
+        "Whether old segments are deleted, compacted or both; an empty list keeps them forever.",
         synonyms=("log.cleanup.policy",),
     )
     unclean_leader_election_enable: bool = option(
         "unclean.leader.election.enable",
         False,
         any_value,
-        "Whether a replica that is behind may lead; no rule of storage.",
+        "Whether an out-of-sync replica may become leader; not used by storage.",
         synonyms=("unclean.leader.election.enable",),
     )
     min_insync_replicas: Int32 = option(
         "min.insync.replicas",
         1,
         at_least(1),
-        "Replicas that must have a batch before acks=all succeeds; no rule of storage.",
+        "Replicas that must have a batch before acks=all succeeds; not used by storage.",
         synonyms=("min.insync.replicas",),
     )
     compression_type: str = option(
         "compression.type",
         "producer",
         one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-        "Codec that batches are stored with; producer: as they come.",
+        "Codec of stored batches; producer: the codec that the producer used.",
         synonyms=("compression.type",),
     )
     compression_gzip_level: Int32 = option(
         "compression.gzip.level",
         -1,
         between(1, 9, or_else=(-1,)),
-        "Level of gzip; -1: the library's own.",
+        "Compression level of gzip; -1: the library's default.",
         synonyms=("compression.gzip.level",),
     )
     compression_lz4_level: Int32 = option(
         "compression.lz4.level",
         9,
         between(1, 17),
-        "Level of lz4.",
+        "Compression level of lz4.",
         synonyms=("compression.lz4.level",),
     )
     compression_zstd_level: Int32 = option(
         "compression.zstd.level",
         3,
         between(-(2**17), 22),
-        "Level of zstd.",
+        "Compression level of zstd.",
         synonyms=("compression.zstd.level",),
     )
     preallocate: bool = option(
         "preallocate",
         False,
         any_value,
-        "Whether a new segment's .log file is made segment.bytes long at once.",
+        "Whether the .log file of a new segment is allocated in full when it is created.",
         synonyms=("log.preallocate",),
     )
     message_timestamp_type: str = option(
         "message.timestamp.type",
         "CreateTime",
         one_of("CreateTime", "LogAppendTime"),
-        "Whose time a record has: the producer's or the append's.",
+        "Whether records keep the producer's timestamp or get the time of the append.",
         synonyms=("log.message.timestamp.type",),
     )
     message_timestamp_before_max_ms: int = option(
         "message.timestamp.before.max.ms",
         INT64_MAX,
         at_least(0),
-        "Time in ms that a producer's timestamp may lie before the append.",
+        "Maximum time in ms by which a producer's timestamp may precede the append.",
         synonyms=("log.message.timestamp.before.max.ms",),
     )
     message_timestamp_after_max_ms: int = option(
         "message.timestamp.after.max.ms",
         HOUR_MS,
         at_least(0),
-        "Time in ms that a producer's timestamp may lie after the append.",
+        "Maximum time in ms by which a producer's timestamp may follow the append.",
         synonyms=("log.message.timestamp.after.max.ms",),
     )
     leader_replication_throttled_replicas: tuple[str, ...] = option(
         "leader.replication.throttled.replicas",
         (),
         _throttled_replicas,
-        "Replicas whose leader side is throttled; no rule of storage.",
+        "Replicas throttled on the leader's side; not used by storage.",
     )
     follower_replication_throttled_replicas: tuple[str, ...] = option(
         "follower.replication.throttled.replicas",
         (),
         _throttled_replicas,
-        "Replicas whose follower side is throttled; no rule of storage.",
+        "Replicas throttled on the follower's side; not used by storage.",
     )
     remote_storage_enable: bool = option(
-        "remote.storage.enable", False, any_value, "Whether segments are tiered."
+        "remote.storage.enable", False, any_value, "Whether segments are copied to tiered storage."
     )
     local_retention_ms: int = option(
         "local.retention.ms",
         -2,
         at_least(-2),
-        "Age in ms at which a tiered segment leaves this disk; -2: as retention.ms.",
+        "Age in ms at which a tiered segment is deleted locally; -2: as retention.ms.",
         synonyms=("log.local.retention.ms",),
     )
     local_retention_bytes: int = option(
         "local.retention.bytes",
         -2,
         at_least(-2),
-        "Bytes of a tiered log kept on this disk; -2: as retention.bytes.",
+        "Bytes of a tiered log to keep locally; -2: as retention.bytes.",
         synonyms=("log.local.retention.bytes",),
     )
     remote_log_copy_disable: bool = option(
-        "remote.log.copy.disable", False, any_value, "Whether tiering copies no more segments."
+        "remote.log.copy.disable", False, any_value, "Whether copying to tiered storage is stopped."
     )
     remote_log_delete_on_disable: bool = option(
         "remote.log.delete.on.disable",
         False,
         any_value,
-        "Whether turning tiering off deletes what is tiered.",
+        "Whether disabling tiered storage deletes the log's tiered segments.",
     )
 
     is_policy_known: bool = True
-    """False: nobody has said what becomes of old records, so all of them stay."""
+    """False if the cleanup policy is not known, in which case all segments are kept."""
 
     def __post_init__(self) -> None:
         check_options(self, self._conflicts())
 
     @classmethod
     def parse(cls, properties: Mapping[str, str]) -> LogConfig:
-        """Read Kafka-style properties; raise one InvalidConfig that names every bad key."""
+        """Parse Kafka-style properties; raise one InvalidConfig that names every bad key."""
         return parse_options(cls, properties)
 
     def with_overrides(self, properties: Mapping[str, str]) -> LogConfig:
-        """Return these settings with some replaced; raises as ``parse``."""
+        """Return a copy with these settings replaced; errors as for ``parse``."""
         return parse_options(LogConfig, properties, self)
 
     def without(self, unknown: Collection[str]) -> LogConfig:
-        """Return these settings for a log of which some ``DELETION_SETTINGS`` are unknown.
+        """Return a copy for a log whose ``DELETION_SETTINGS`` in ``unknown`` are not known.
 
-        An unknown limit deletes nothing. With an unknown policy nothing is deleted or compacted.
+        An unknown limit deletes nothing. If the policy is unknown, nothing is deleted or compacted.
         """
         config = self
         if "retention.ms" in unknown:
@@ -315,22 +314,22 @@ class LogConfig:
         return config
 
     def deleting(self) -> LogConfig:
-        """Return these settings for a log whose old segments expire, whatever was known of it."""
+        """Return a copy in which old segments are deleted, even if the policy is unknown."""
         return replace(self, cleanup_policy=(DELETE,), is_policy_known=True)
 
     def to_properties(self) -> dict[str, str]:
-        """Return the settings that differ from their defaults; ``parse`` reads them back."""
+        """Return the settings that differ from their defaults, in the form that ``parse`` reads."""
         return to_properties(self)
 
     @property
     def segment_size_bytes(self) -> int:
-        """The size a segment does not pass. Source: Kafka LogConfig.segmentSize."""
+        """Maximum size in bytes of a segment. Source: Kafka LogConfig.segmentSize."""
         internal = self.internal_segment_bytes
         return self.segment_bytes if internal is None else internal
 
     @property
     def max_segment_ms(self) -> int:
-        """The age at which a segment rolls. Source: Kafka LogConfig.maxSegmentMs."""
+        """Age in ms at which a segment rolls. Source: Kafka LogConfig.maxSegmentMs."""
         if self.is_compacted and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms
@@ -342,12 +341,12 @@ class LogConfig:
 
     @property
     def needs_keys(self) -> bool:
-        """Whether records without a key are refused: a cleaner would drop them."""
+        """Whether records without a key are rejected: compaction would drop them."""
         return self.is_compacted or not self.is_policy_known
 
     @property
     def is_deleted(self) -> bool:
-        """Whether segments expire by age and size."""
+        """Whether segments are deleted by age and size."""
         return DELETE in self.cleanup_policy
 
     def _conflicts(self) -> Iterator[str]:

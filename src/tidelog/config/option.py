@@ -1,7 +1,6 @@
-"""Settings declared once: name, default, check and meaning in one place.
+"""Settings declared once: name, default, check and documentation in one place.
 
-Owns the translation between properties (text) and values, by Kafka's rules. Must not know any
-particular setting. Kafka: ``ConfigDef``.
+Properties (text) are converted to values and back by Kafka's rules. Kafka: ``ConfigDef``.
 """
 
 from __future__ import annotations
@@ -43,21 +42,21 @@ _COMMA: Final = re.compile(r"\s*,\s*")
 
 
 class Check(NamedTuple):
-    """A rule for a value, and its text for messages and tables."""
+    """A rule for a value, and its description for messages and tables."""
 
     valid: str
     holds: Callable[[Any], bool]
 
 
 class Synonym(NamedTuple):
-    """A broker-level name for the same setting; its value times ``factor`` is this one's."""
+    """A broker-level name of the same setting, whose value is multiplied by ``factor``."""
 
     name: str
     factor: int = 1
 
 
 class Kind(NamedTuple):
-    """One of Kafka's types: its name, text to value (ValueError if it is none), value to text."""
+    """One of Kafka's types: name, parser (ValueError if the text is not valid), formatter."""
 
     name: str
     parse: Callable[[str], Any]
@@ -66,7 +65,7 @@ class Kind(NamedTuple):
 
 def _parse_boolean(text: str) -> bool:
     if text.lower() not in {"true", "false"}:
-        raise ValueError(f"{text!r} is neither true nor false")
+        raise ValueError(f"{text!r} is not true or false")
     return text.lower() == "true"
 
 
@@ -75,7 +74,7 @@ def _whole_parser(name: str, limit: int) -> Callable[[str], int]:
         if not _WHOLE.fullmatch(text):
             raise ValueError(f"{text!r} is not a whole number")
         if not -limit - 1 <= (value := int(text)) <= limit:
-            raise ValueError(f"{text} does not fit {name}")
+            raise ValueError(f"{text} does not fit in {name}")
         return value
 
     return parse
@@ -92,10 +91,10 @@ def _parse_list(text: str) -> tuple[str, ...]:
         return ()
     entries = _COMMA.split(text)
     if "" in entries:
-        raise ValueError("a list must not have an empty element")
+        raise ValueError("a list must not contain an empty element")
     kept = tuple(dict.fromkeys(entries))
     if len(kept) < len(entries):
-        _LOGGER.warning("duplicates-dropped given=%s kept=%s", text, ",".join(kept))
+        _LOGGER.warning("duplicates-dropped value=%s kept=%s", text, ",".join(kept))
     return kept
 
 
@@ -107,7 +106,7 @@ _STRING: Final = Kind("string", str)
 _LIST: Final = Kind("list", _parse_list, ",".join)
 
 Int32 = Annotated[int, _INT]
-"""The type of a field that Kafka keeps in 32 bits; a plain ``int`` is Kafka's long."""
+"""The type of a field that Kafka stores in 32 bits; a plain ``int`` is a long in Kafka."""
 
 _KINDS: Final[dict[object, Kind]] = {
     bool: _BOOLEAN,
@@ -121,7 +120,7 @@ _KINDS: Final[dict[object, Kind]] = {
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One setting. ``field`` is its name in the dataclass; ``synonyms`` in order of precedence."""
+    """One setting. ``field`` is its dataclass field; ``synonyms`` are in order of precedence."""
 
     name: str
     field: str
@@ -136,7 +135,7 @@ any_value: Final = Check("", lambda _: True)
 
 
 def at_least(low: float) -> Check:
-    """Accept ``low`` and more."""
+    """Accept ``low`` and above."""
     return Check(f"at least {low}", lambda value: value is None or value >= low)
 
 
@@ -147,12 +146,12 @@ def between(low: float, high: float, *, or_else: tuple[float, ...] = ()) -> Chec
 
 
 def one_of(*names: str) -> Check:
-    """Accept one of these words, spelled exactly so."""
+    """Accept exactly one of these words; case matters."""
     return Check(f"one of {', '.join(names)}", lambda value: value in names)
 
 
 def subset_of(*names: str) -> Check:
-    """Accept a list, also an empty one, of these words."""
+    """Accept a list, possibly empty, of these words."""
     return Check(f"any of {', '.join(names)}", lambda value: set(value) <= set(names))
 
 
@@ -168,18 +167,18 @@ def option(
 
     Args:
         name: Kafka's name.
-        default: the value if it is not set.
-        check: what values hold.
+        default: the value if the setting is not present.
+        check: the rule for valid values.
         doc: the meaning, in one sentence, with the unit.
-        synonyms: broker-level names of the same setting, the strongest first.
+        synonyms: broker-level names of the same setting, in order of precedence.
     """
     known = tuple(Synonym(s) if isinstance(s, str) else s for s in synonyms)
     metadata = {_OPTION: (name, check, doc, known)}
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def options_of(cls: Any) -> tuple[Option, ...]:  # noqa: ANN401 - mypy holds no type[X] hashable
-    """Return the settings a dataclass declares, in order of declaration."""
+def options_of(cls: Any) -> tuple[Option, ...]:  # noqa: ANN401 - mypy: type[X] is not hashable
+    """Return the settings that a dataclass declares, in order of declaration."""
     return _options_of(cls)
 
 
@@ -202,12 +201,12 @@ def parse_options(
 
     Args:
         cls: a dataclass of options, whose ``__post_init__`` calls ``check_options``.
-        properties: settings by Kafka's names, as text.
-        base: has the values of settings not given; the defaults have them if this is None.
-        values: fields of ``cls`` that are no options.
+        properties: settings as text, by Kafka's names.
+        base: supplies the values of settings that are not present; None for the defaults.
+        values: values of the fields of ``cls`` that are not options.
 
     Raises:
-        InvalidConfig: names every bad key with the reason, unknown ones and conflicts included.
+        InvalidConfig: names every bad key with the reason, including unknown names and conflicts.
 
     Source: Kafka ConfigDef.parse.
     """
@@ -233,10 +232,10 @@ def parse_options(
 
 
 def read_value(known: Option, text: str, factor: int = 1) -> Any:  # noqa: ANN401 - the option's type
-    """Return the value that ``text`` gives a setting, not yet checked.
+    """Parse the text of a setting, without checking the value.
 
-    ``factor`` is that of the synonym which gives it: Kafka keeps hours and minutes in 32 bits.
-    Raises ValueError.
+    ``factor`` is that of the synonym used: Kafka stores hours and minutes in 32 bits. Raises
+    ValueError.
     """
     if not isinstance(text, str):
         raise ValueError(f"{text!r} is not text")  # noqa: TRY004 - one kind of error for bad values
@@ -246,7 +245,7 @@ def read_value(known: Option, text: str, factor: int = 1) -> Any:  # noqa: ANN40
 
 
 def check_value(known: Option, value: object) -> None:
-    """Raise ValueError if a setting must not have this value."""
+    """Raise ValueError if the value is not valid for the setting."""
     if not known.check.holds(value):
         shown = "" if value is None else known.kind.format(value)
         raise ValueError(f"{shown or 'nothing'} must be {known.check.valid}")
@@ -266,7 +265,7 @@ def check_options(config: object, conflicts: Iterable[str] = ()) -> None:
 
 
 def to_properties(config: object) -> dict[str, str]:
-    """Return the settings that differ from their defaults, as text by Kafka's names."""
+    """Return the settings that differ from their defaults, as text, by Kafka's names."""
     values = ((known, getattr(config, known.field)) for known in options_of(type(config)))
     return {
         known.name: known.kind.format(value) for known, value in values if value != known.default
@@ -278,7 +277,7 @@ def _kind_of(hint: object) -> Kind:
     for part in (hint, *get_args(hint)):
         if part in _KINDS:
             return _KINDS[part]
-    raise InvariantError(f"no setting can have the type {hint}")
+    raise InvariantError(f"a setting cannot have the type {hint}")
 
 
 def _unknown(name: str, options: Mapping[str, Option]) -> str:

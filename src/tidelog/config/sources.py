@@ -1,7 +1,6 @@
-"""Settings as users give them: by broker-level and topic-level names, from several places.
+"""Settings from several sources, under broker-level or topic-level names.
 
-Owns which of several places wins and what a name means. Must not read files or the environment.
-Kafka: ``DynamicBrokerConfig`` decides the same for its places.
+Kafka: ``DynamicBrokerConfig``.
 """
 
 from __future__ import annotations
@@ -42,10 +41,10 @@ _DYNAMIC_BROKER: Final = frozenset(
 
 
 def broker_config(properties: Mapping[str, str]) -> BrokerConfig:
-    """Return the broker settings that ``properties`` give.
+    """Return the broker settings for ``properties``.
 
-    A topic-level name, such as ``retention.ms``, sets the default of all topics, and goes before
-    the broker-level names of the same setting. Raises one InvalidConfig that names every bad key.
+    A topic-level name, such as ``retention.ms``, sets the default of all topics and overrides
+    the broker-level names of the setting. Raises one InvalidConfig that names every bad key.
     """
     topic_level = {name: text for name, text in properties.items() if name in _TOPIC_ONLY}
     others = {name: text for name, text in properties.items() if name not in _TOPIC_ONLY}
@@ -65,10 +64,9 @@ def broker_config(properties: Mapping[str, str]) -> BrokerConfig:
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings among environment variables, under Kafka's names.
+    """Return the settings among environment variables, by Kafka's names.
 
-    Each variable that begins with the prefix is taken for a setting; whoever parses the result
-    tells of names that are none.
+    Every variable with the prefix is taken as a setting; parsing the result reports unknown names.
     """
     return {
         name.removeprefix(VARIABLE_PREFIX).lower().replace("_", "."): text
@@ -80,26 +78,26 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 def from_keywords(keywords: Mapping[str, object]) -> dict[str, str]:
     """Return keyword arguments as settings: ``retention_ms=5`` is ``retention.ms``.
 
-    True and False, and sequences of text, become what a file would hold.
+    Booleans and sequences of text are formatted as in a properties file.
     """
     return {name.replace("_", "."): _as_text(value) for name, value in keywords.items()}
 
 
 def is_dynamic(name: str) -> bool:
-    """Say whether a running process takes another value. Source: Kafka DynamicBrokerConfig.
+    """Return whether a setting can change at run time. Source: Kafka DynamicBrokerConfig.
 
-    Of several broker-level names of a topic's setting the first is dynamic.
+    Of several broker-level names of a topic setting, only the first is dynamic.
     """
     first = {known.synonyms[0].name for known in options_of(LogConfig) if known.synonyms}
     return name in _DYNAMIC_BROKER or name in first or name in _TOPIC_ONLY
 
 
 def check_dynamic(old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Raise one InvalidConfig that names every setting that differs and cannot change."""
+    """Raise one InvalidConfig that names every changed setting that is not dynamic."""
     changed = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
     fixed = sorted(name for name in changed if not is_dynamic(name))
     if fixed:
-        raise InvalidConfig(tuple(f"{name}: takes effect at the next start" for name in fixed))
+        raise InvalidConfig(tuple(f"{name}: takes effect only after a restart" for name in fixed))
 
 
 def _as_text(value: object) -> str:

@@ -1,1 +1,1 @@
-"""The only door to time, disk and threads. Must not know what a log is."""
+"""Clock, disk, locks, threads and signals, behind interfaces that tests can replace."""

@@ -1,7 +1,4 @@
-"""What time it is, as a value that is passed in.
-
-Owns the ``Clock`` protocol and the machine's own clock. Must not know who asks. Kafka: ``Time``.
-"""
+"""The time, from a clock that is passed in so that tests can control it. Kafka: ``Time``."""
 
 from __future__ import annotations
 
@@ -10,24 +7,24 @@ from typing import Final, Protocol
 
 
 class Clock(Protocol):
-    """The time of day, and a time that never goes back. Source: Kafka Time."""
+    """The wall clock, and a clock that never goes back. Source: Kafka Time."""
 
     def now_ms(self) -> int:
-        """Return milliseconds since the Unix epoch; may jump when the machine's clock is set."""
+        """Return milliseconds since the Unix epoch; may jump when the system clock is set."""
 
     def monotonic_ns(self) -> int:
-        """Return nanoseconds since some fixed moment; for durations only."""
+        """Return nanoseconds since an arbitrary moment; for durations only."""
 
 
 class SystemClock:
-    """The machine's clock."""
+    """The system clock."""
 
     def now_ms(self) -> int:
         """Return milliseconds since the Unix epoch."""
         return time.time_ns() // 1_000_000
 
     def monotonic_ns(self) -> int:
-        """Return nanoseconds since some fixed moment."""
+        """Return nanoseconds since an arbitrary moment."""
         return time.monotonic_ns()
 
 

@@ -1,7 +1,4 @@
-"""How many files the process may have open.
-
-Owns the process's limit. Must not know who opens files.
-"""
+"""The limit of files that the process may have open."""
 
 from __future__ import annotations
 
@@ -15,14 +12,14 @@ if sys.platform != "win32":
 _log = logging.getLogger(__name__)
 
 _MOST: Final = 1 << 20
-"""As many as any system takes; macOS refuses what it calls unlimited."""
+"""Below the maximum of every supported system; macOS refuses its own "unlimited"."""
 _MOST_DARWIN: Final = 10_240
 
 
 def raise_descriptor_limit() -> int:
-    """Raise the soft limit of open files as far as the hard one allows; return what it is now.
+    """Raise the soft limit of open files up to the hard limit; return the limit now in force.
 
-    A shell's usual limit, 1024 on Linux and 256 on macOS, is less than a thousand logs need.
+    The usual limit of a shell, 1024 on Linux and 256 on macOS, is too low for a thousand logs.
     """
     if sys.platform == "win32":
         return _MOST

@@ -1,8 +1,8 @@
-"""What tidelog asks of a disk: the protocols of files, locks and file systems.
+"""The interfaces to the disk: protocols for files, locks and file systems.
 
-Owns the promises; ``system_files.py`` keeps them on a real disk and ``tidelog.testing`` in memory,
-and one conformance suite runs against both. Must not know any implementation. Paths are absolute
-``str``; errors are plain ``OSError`` unless a method says otherwise.
+``system_files.py`` implements them on a real disk and ``tidelog.testing`` in memory; both pass the
+same conformance suite. Paths are absolute ``str``; errors are plain ``OSError`` unless a method
+documents another.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OpenMode = Literal["r", "w", "x"]
 
 
 class FileStat(NamedTuple):
-    """What a directory knows about an entry."""
+    """The metadata of a directory entry."""
 
     size_bytes: int
     mtime_ms: int
@@ -27,152 +27,152 @@ class FileStat(NamedTuple):
 
 
 class NativeReads(NamedTuple):
-    """What compiled code reads a file with: the address of C's ``pread``, and the descriptor."""
+    """What compiled code needs to read a file: the address of C's ``pread``, and the descriptor."""
 
     pread: int
     descriptor: int
 
 
 class OpenFile(Protocol):
-    """An open file, shared by its holders; the descriptor closes with the last of them.
+    """An open file with a reference count; the last holder's ``close`` closes the descriptor.
 
-    Every read and write names its position, so holders on several threads never disturb each
-    other. A file stays readable for its holders after it was renamed or deleted. Any use after the
-    last ``close`` is an ``OSError``.
+    Every read and write takes a position, so holders on several threads never disturb each other. A
+    file stays readable for its holders after it was renamed or deleted. Any use after the last
+    ``close`` raises OSError.
     """
 
     @property
     def path(self) -> str:
-        """The path as opened; a later rename does not change it."""
+        """The path the file was opened with; a later rename does not change it."""
 
     def hold(self) -> Self:
-        """Add one holder and return the file itself."""
+        """Add a reference and return the file itself."""
 
     def close(self) -> None:
-        """Take one holder away; the last one closes the descriptor."""
+        """Drop a reference; the last one closes the descriptor."""
 
     def fileno(self) -> int:
-        """Return the descriptor, for ``sendfile``; valid only while it is held."""
+        """Return the descriptor, for ``sendfile``; valid only while the file is held."""
 
     def native_reads(self) -> NativeReads | None:
-        """Return what compiled code may read with while it holds the file; None: only Python can.
+        """Return what compiled code needs to read the file while it holds it; None: not supported.
 
-        Bytes read so are those that ``pread`` gives. Of an error only the fact is known: the
-        caller asks ``pread`` for it.
+        Such reads return the same bytes as ``pread``. They report only that an error occurred; the
+        caller repeats the read with ``pread`` to get the error itself.
         """
 
     def size(self) -> int:
-        """Return the present size in bytes."""
+        """Return the current size in bytes."""
 
     def pread(self, size: int, position: int) -> bytes:
-        """Return ``size`` bytes from byte ``position`` on; fewer only at the end of the file."""
+        """Return ``size`` bytes at byte ``position``; fewer only at the end of the file."""
 
     def pread_into(self, buffer: Buffer, position: int) -> int:
-        """Fill ``buffer`` from byte ``position`` on; return the bytes read, all the file has."""
+        """Fill ``buffer`` from byte ``position``; return the bytes read, fewer only at the end."""
 
     def pwrite(self, data: Buffer, position: int) -> None:
         """Write all of ``data`` at byte ``position``.
 
         Raises:
-            OSError: not all was written; part of it may be in the file. ENOSPC: the disk is full.
+            OSError: not all was written; part of it may be in the file. ENOSPC if the disk is full.
         """
 
     def truncate(self, size: int) -> None:
-        """Cut the file to ``size`` bytes, or extend it to that with zeros."""
+        """Truncate the file to ``size`` bytes, or extend it to that size with zeros."""
 
     def sync(self) -> None:
-        """Make the bytes durable. After an error nothing written before may be taken as so.
+        """Make the bytes durable. After an error, no earlier unsynced write can be assumed durable.
 
-        Any failure is EIO, that of a full disk too.
+        Every failure is reported as EIO, even a full disk.
         """
 
     def map(self) -> memoryview:
-        """Return a read-only map of the bytes present now; it outlives ``close``.
+        """Return a read-only map of the current bytes; it outlives ``close``.
 
-        The file must not shrink while it is mapped: a touch beyond its end kills the process.
+        The file must not shrink while it is mapped: an access beyond its end kills the process.
         """
 
 
 class FileLock(Protocol):
-    """A lock held by this process."""
+    """A file lock held by this process."""
 
     def release(self) -> None:
-        """Give the lock up; a second call does nothing. The file stays."""
+        """Release the lock; a second call does nothing. The file is not deleted."""
 
 
 class FileSystem(Protocol):
-    """Files by path. Names become durable by ``sync_directory``, bytes by ``OpenFile.sync``."""
+    """Files by path. ``OpenFile.sync`` makes bytes durable, ``sync_directory`` names."""
 
     def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
         """Open a file, with the caller as its first holder.
 
         Args:
             path: the file.
-            mode: "r" an existing file, read-only; "w" read and write, created if missing; "x" read
-                and write, FileExistsError if it exists.
+            mode: "r" opens an existing file read-only; "w" for reading and writing, created if
+                missing; "x" for reading and writing, FileExistsError if it exists.
         """
 
     def read(self, path: str) -> bytes:
         """Return all bytes of a file."""
 
     def write(self, path: str, data: Buffer) -> None:
-        """Create the file or replace its bytes; neither atomic nor durable."""
+        """Create the file or replace its content; neither atomic nor durable."""
 
     def rename(self, source: str, target: str) -> None:
-        """Give ``source`` the name ``target`` in one step, replacing a file of that name."""
+        """Rename ``source`` to ``target`` atomically, replacing a file of that name."""
 
     def link(self, source: str, target: str) -> None:
-        """Give the file a second name; FileExistsError if that is taken."""
+        """Give the file a second name; FileExistsError if the name is taken."""
 
     def delete(self, path: str) -> None:
-        """Delete a file; FileNotFoundError if there is none."""
+        """Delete a file; FileNotFoundError if it does not exist."""
 
     def delete_directory(self, path: str) -> None:
         """Delete an empty directory."""
 
     def list(self, path: str) -> list[str]:
-        """Return the names in a directory, in no order."""
+        """Return the names in a directory, in no particular order."""
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and those above it; nothing if it exists."""
+        """Create a directory and its parents; does nothing if it exists."""
 
     def stat(self, path: str) -> FileStat:
-        """Return size, time and kind; FileNotFoundError if there is no such entry."""
+        """Return size, time of modification and kind; FileNotFoundError if there is no entry."""
 
     def exists(self, path: str) -> bool:
-        """Say whether there is a file or directory of this name."""
+        """Return whether a file or directory of this name exists."""
 
     def is_link(self, path: str) -> bool:
-        """Say whether this is the name of a symbolic link; every other method follows one.
+        """Return whether this path is a symbolic link; all other methods follow links.
 
-        ``delete`` and ``rename`` do not: they act on the link itself.
+        The exceptions are ``delete`` and ``rename``, which act on the link itself.
         """
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
-        """Set the time of last change, in milliseconds since the Unix epoch."""
+        """Set the time of modification, in milliseconds since the Unix epoch."""
 
     def lock(self, path: str) -> FileLock:
         """Create the file if missing and lock it for this process, without waiting.
 
-        A lock file must not be opened in any other way while it is locked.
+        While it is locked, the file must not be opened in any other way.
 
         Raises:
-            DirectoryLocked: another process holds it, or this one already does.
+            DirectoryLocked: another process holds the lock, or this one already does.
         """
 
     def free_bytes(self, path: str) -> int:
-        """Return the bytes this user may still write on the disk of ``path``."""
+        """Return the free bytes available to this user on the disk of ``path``."""
 
     def sync_directory(self, path: str) -> None:
-        """Make creations, renames and deletions in this directory durable; EIO if that fails."""
+        """Make creations, renames and deletions in this directory durable; EIO on failure."""
 
 
 class WholeFiles(ABC):
-    """What a file system can do with whole files once it can open them."""
+    """Whole-file operations for a file system that can open files."""
 
     @abstractmethod
     def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
-        """Open a file; as ``FileSystem``."""
+        """Open a file; see ``FileSystem.open``."""
 
     def read(self, path: str) -> bytes:
         """Return all bytes of a file."""
@@ -180,7 +180,7 @@ class WholeFiles(ABC):
             return file.pread(file.size(), 0)
 
     def write(self, path: str, data: Buffer) -> None:
-        """Create the file or replace its bytes; neither atomic nor durable."""
+        """Create the file or replace its content; neither atomic nor durable."""
         with closing(self.open(path, "w")) as file:
             file.truncate(0)
             file.pwrite(data, 0)

@@ -1,9 +1,8 @@
-"""The lock that keeps a data directory to one writing process.
+"""The lock that restricts a data directory to one writing process.
 
-Owns the process's registry of locks: POSIX drops a lock as soon as its process closes *any*
-descriptor of the file, so a locked file is opened once and never again. Must not know what the
-lock protects. Kafka: ``FileLock`` (Java's lock is a POSIX record lock too, so the two exclude each
-other).
+POSIX drops a lock as soon as its process closes *any* descriptor of the file. A registry of the
+process's locks therefore keeps every descriptor of a locked file open. Java's lock is a POSIX
+record lock too, so Kafka and tidelog exclude each other. Kafka: ``FileLock``.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ _ATTEMPTS: Final = 8
 
 _registry_lock = threading.Lock()
 _registry: dict[_FileId, list[int]] = {}
-"""Each file that is locked, with further descriptors of it that must stay open till it is not."""
+"""Each locked file, with other descriptors of it that must stay open until it is unlocked."""
 
 
 class ProcessLock:
-    """An exclusive lock on the whole of one file, held by this process until ``release``.
+    """An exclusive lock on one whole file, held by this process until ``release``.
 
     Raises:
-        DirectoryLocked: another process holds it (its pid, 0 if it cannot be told), or this one.
+        DirectoryLocked: the lock is held by another process (pid 0 if unknown), or by this one.
     """
 
     def __init__(self, path: str) -> None:
@@ -48,7 +47,7 @@ class ProcessLock:
         self._file_id, self._descriptor = _acquire(path)
 
     def release(self) -> None:
-        """Give the lock up; a second call, or one in a forked child, does nothing."""
+        """Release the lock; a second call, or one in a forked child, does nothing."""
         with _registry_lock:
             descriptor, self._descriptor = self._descriptor, -1
             if descriptor >= 0 and self._pid == os.getpid():
@@ -58,9 +57,9 @@ class ProcessLock:
 
 
 def keep_if_locked(descriptor: int, found: os.stat_result) -> bool:
-    """Say whether ``descriptor``, just opened, is of a file that this process has locked.
+    """Return whether ``descriptor``, just opened, refers to a file that this process has locked.
 
-    It is then kept open as long as the lock: to close it would drop the lock.
+    If so, it is kept open until the lock is released, because closing it would drop the lock.
     """
     kept = _registry.get(_file_id(found))
     if kept is None:
@@ -87,7 +86,7 @@ def _acquire(path: str) -> tuple[_FileId, int]:
             os.close(descriptor)
             if pid > 0:
                 raise DirectoryLocked(path, pid)
-            # The holder went away, or deleted the file it had locked: look again.
+            # The holder has just exited, or deleted the file it had locked: try again.
     raise DirectoryLocked(path)
 
 
@@ -98,7 +97,7 @@ def _refuse_own(path: str) -> None:
 
 
 def _try_lock(descriptor: int) -> int:
-    """Return 0 if the lock was taken, the holder's pid if not, -1 if the holder has just gone."""
+    """Return 0 if the lock was acquired, else the holder's pid, or -1 if it has just exited."""
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -109,7 +108,7 @@ def _try_lock(descriptor: int) -> int:
 
 
 def _holder(descriptor: int) -> int:
-    """Return the pid of the process whose lock is in the way, 0 if there is none."""
+    """Return the pid of the process that holds a conflicting lock, 0 if there is none."""
     order = (0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
     question = order if _IS_DARWIN else (fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     answer = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, _FLOCK.pack(*question)))
@@ -129,7 +128,7 @@ def _id_at(path: str) -> _FileId | None:
 
 
 def _forget_in_child() -> None:
-    """Locks do not pass to a forked child; nor may its registry say that they do."""
+    """Clear the registry in a forked child, which does not inherit the locks."""
     global _registry_lock  # noqa: PLW0603 - another thread of the parent may have held it
     _registry_lock = threading.Lock()
     _registry.clear()

@@ -1,8 +1,7 @@
-"""A file system over another one that is only read: what is changed here stays in memory.
+"""A file system that keeps changes in memory, on top of one that it only reads.
 
-Owns what a program would find after its changes, and the list of them. Must not know what the
-files hold. It lets the very code that repairs or deletes say beforehand what it would do. Kafka has
-no such thing.
+It makes dry runs possible: the code that repairs or deletes runs unchanged, and the list of its
+changes shows what it would do. Kafka has no counterpart.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ _COMPARED_BYTES: Final = 1 << 20
 
 
 class FileChange(NamedTuple):
-    """One file that is not as it was: sizes in bytes, None where there is no such file.
+    """A change to one file: sizes in bytes, None where the file does not exist.
 
-    ``moved_from`` is the name the file had, if it was renamed.
+    ``moved_from`` is the file's previous name, if it was renamed.
     """
 
     path: str
@@ -42,8 +41,8 @@ class FileChange(NamedTuple):
 class _Node:
     """A file or directory of the overlay.
 
-    The first ``below_bytes`` of a file are those of ``below_path``, then comes ``tail``, then zeros
-    up to ``size``.
+    Its content is the first ``below_bytes`` of ``below_path``, then ``tail``, then zeros up to
+    ``size``.
     """
 
     mtime_ms: int
@@ -61,7 +60,7 @@ class _Node:
         self.size = size
 
     def write(self, data: bytes, position: int, old: bytes) -> None:
-        """Put ``data`` at ``position``; ``old`` are the bytes from there to ``below_bytes``."""
+        """Write ``data`` at ``position``; ``old`` is the content from there to ``below_bytes``."""
         self.is_written = True
         if position < self.below_bytes:
             self.tail[:0] = old
@@ -74,7 +73,7 @@ class _Node:
 
 
 class OverlayFile:
-    """An open file of an overlay; ``_below`` is the file that its untouched bytes come from."""
+    """An open file of an overlay; ``_below`` is the file that unchanged bytes are read from."""
 
     def __init__(
         self, node: _Node, path: str, below: OpenFile | None, lock: RLock, *, is_writable: bool
@@ -87,14 +86,14 @@ class OverlayFile:
         self._holders = 1
 
     def hold(self) -> Self:
-        """Add one holder and return the file itself."""
+        """Add a reference and return the file itself."""
         with self._lock:
             self._check()
             self._holders += 1
         return self
 
     def close(self) -> None:
-        """Take one holder away; the last one closes the file below."""
+        """Drop a reference; the last one closes the file below."""
         with self._lock:
             self._check()
             self._holders -= 1
@@ -104,24 +103,24 @@ class OverlayFile:
 
     def fileno(self) -> int:
         """Raise: there is no descriptor."""
-        raise io.UnsupportedOperation(f"{self.path} lies in memory")
+        raise io.UnsupportedOperation(f"{self.path} is in memory and has no descriptor")
 
     def native_reads(self) -> None:
         """Return None: there is no descriptor."""
 
     def size(self) -> int:
-        """Return the present size in bytes."""
+        """Return the current size in bytes."""
         self._check()
         return self._node.size
 
     def pread(self, size: int, position: int) -> bytes:
-        """Return ``size`` bytes from byte ``position`` on; fewer only at the end of the file."""
+        """Return ``size`` bytes at byte ``position``; fewer only at the end of the file."""
         data = bytearray(max(min(size, self.size() - position), 0))
         self.pread_into(data, position)
         return bytes(data)
 
     def pread_into(self, buffer: Buffer, position: int) -> int:
-        """Fill ``buffer`` from byte ``position`` on; return the bytes read."""
+        """Fill ``buffer`` from byte ``position``; return the bytes read."""
         view = memoryview(buffer).cast("B")
         with self._lock:
             self._check()
@@ -146,17 +145,17 @@ class OverlayFile:
             self._node.write(bytes(data), position, old)
 
     def truncate(self, size: int) -> None:
-        """Cut the file to ``size`` bytes, or extend it to that with zeros."""
+        """Truncate the file to ``size`` bytes, or extend it to that size with zeros."""
         with self._lock:
             self._check(changes=True)
             self._node.truncate(size)
 
     def sync(self) -> None:
-        """Do nothing: what lies in memory cannot be made durable."""
+        """Do nothing: changes in memory cannot be made durable."""
         self._check()
 
     def map(self) -> memoryview:
-        """Return the bytes present now."""
+        """Return the current bytes."""
         return memoryview(self.pread(self.size(), 0))
 
     def _check(self, *, changes: bool = False) -> None:
@@ -165,24 +164,24 @@ class OverlayFile:
 
 
 class OverlayLock:
-    """A lock within one overlay; whoever holds the file below does not matter."""
+    """A lock within one overlay; locks on the file below are ignored."""
 
     def __init__(self, locked: set[str], path: str) -> None:
         self._locked = locked
         self._path: str | None = path
 
     def release(self) -> None:
-        """Give the lock up; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         if self._path is not None:
             self._locked.discard(self._path)
             self._path = None
 
 
 class OverlayFiles(WholeFiles):
-    """Reads ``below`` and keeps every change in memory; ``_lock`` guards all of it.
+    """A file system that reads ``below`` and keeps every change in memory.
 
-    A file counts as it was when it was first opened here. Locks hold within this object only, so a
-    directory can be looked at while its writer is at work.
+    The content of a file is that of its first open here. Locks apply within this object only, so a
+    directory can be examined while its writer is running. ``_lock`` guards all state.
     """
 
     def __init__(self, below: FileSystem) -> None:
@@ -192,7 +191,7 @@ class OverlayFiles(WholeFiles):
         self._lock = RLock()
 
     def changes(self) -> list[FileChange]:
-        """Return the files that differ from those below, by path; directories are left out."""
+        """Return the files that differ from those below, by path; directories are not included."""
         with self._lock:
             found = [self._change(path, node) for path, node in sorted(self._nodes.items())]
         changed = [change for change in found if change is not None]
@@ -216,7 +215,7 @@ class OverlayFiles(WholeFiles):
             return OverlayFile(node, path, below, self._lock, is_writable=mode != "r")
 
     def rename(self, source: str, target: str) -> None:
-        """Give ``source`` the name ``target`` in one step, replacing a file of that name."""
+        """Rename ``source`` to ``target`` atomically, replacing a file of that name."""
         with self._lock:
             node, replaced = self._existing(source), self._find(target)
             self._check_parent(target)
@@ -248,7 +247,7 @@ class OverlayFiles(WholeFiles):
             self._nodes[path] = None
 
     def list(self, path: str) -> list[str]:
-        """Return the names in a directory, in no order."""
+        """Return the names in a directory, in no particular order."""
         with self._lock:
             node = self._existing(path)
             if not node.is_directory:
@@ -261,7 +260,7 @@ class OverlayFiles(WholeFiles):
             return list(names)
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and those above it; nothing if it exists."""
+        """Create a directory and its parents; does nothing if it exists."""
         with self._lock:
             node = self._find(path)
             if node is not None and node.is_directory:
@@ -273,25 +272,25 @@ class OverlayFiles(WholeFiles):
             self._nodes[path] = _Node(self._find_time(parent), is_directory=True)
 
     def stat(self, path: str) -> FileStat:
-        """Return size, time and kind."""
+        """Return size, time of modification and kind."""
         with self._lock:
             node = self._existing(path)
             return FileStat(node.size, node.mtime_ms, node.is_directory)
 
     def exists(self, path: str) -> bool:
-        """Say whether there is a file or directory of this name."""
+        """Return whether a file or directory of this name exists."""
         with self._lock:
             return self._find(path) is not None
 
     def is_link(self, path: str) -> bool:
-        """Say whether this is the name of a symbolic link."""
+        """Return whether this path is a symbolic link."""
         with self._lock:
             node = self._find(path)
             below = None if node is None else node.below_path
             return below is not None and self._below.is_link(below)
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
-        """Set the time of last change, in milliseconds since the Unix epoch."""
+        """Set the time of modification, in milliseconds since the Unix epoch."""
         with self._lock:
             node = self._existing(path)
             node.mtime_ms = mtime_ms
@@ -309,7 +308,7 @@ class OverlayFiles(WholeFiles):
             return OverlayLock(self._locked, path)
 
     def free_bytes(self, path: str) -> int:
-        """Return the bytes this user may still write on the disk of ``path``."""
+        """Return the free bytes available to this user on the disk of ``path``."""
         with self._lock:
             self._existing(path)
         while not self._below.exists(path):
@@ -317,19 +316,19 @@ class OverlayFiles(WholeFiles):
         return self._below.free_bytes(path)
 
     def sync_directory(self, path: str) -> None:
-        """Do nothing: what lies in memory cannot be made durable."""
+        """Do nothing: changes in memory cannot be made durable."""
         with self._lock:
             self._existing(path)
 
-    # Inside; the caller holds the lock
+    # Lookups and changes; the caller holds the lock
 
     def _find(self, path: str) -> _Node | None:
-        """Return what has this name; a node for a file below is not kept yet."""
+        """Return the node with this name; a node for a file below is not stored yet."""
         if path in self._nodes:
             return self._nodes[path]
         parent = os.path.dirname(path)
         if parent != path:
-            # A directory that was made or taken away here says nothing of what lies below.
+            # A directory created or deleted here hides whatever is below it.
             above = self._find(parent)
             if above is None or above.below_path is None:
                 return None
@@ -358,7 +357,7 @@ class OverlayFiles(WholeFiles):
         return _Node(self._find_time(os.path.dirname(path)), is_written=True)
 
     def _find_time(self, path: str) -> int:
-        """Return a time for what is made in directory ``path``: no clock is at hand here."""
+        """Return a modification time for an entry created in ``path``: there is no clock here."""
         return self._existing(path).mtime_ms
 
     def _check_parent(self, path: str) -> None:

@@ -1,7 +1,7 @@
-"""Work that runs later or beside the caller.
+"""Background and delayed tasks.
 
-Owns every background thread of the storage engine: they start here and nowhere else. Must not know
-what a task does. Kafka: ``Scheduler``, ``KafkaScheduler``.
+Every background thread of the storage engine is started here. Kafka: ``Scheduler`` and
+``KafkaScheduler``.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ T = TypeVar("T")
 _LOGGER: Final = logging.getLogger(__name__)
 _NS_PER_MS: Final = 1_000_000
 _FEW: Final = 16
-"""So many tasks may be kept, cancelled or not, before it pays to look for cancelled ones."""
+"""Queue length, cancelled tasks included, below which it does not pay to remove those."""
 
 
 class Handle(Protocol):
     """A scheduled task."""
 
     def cancel(self) -> None:
-        """Let it not run again; a run that has begun goes on. Calling twice does nothing more."""
+        """Prevent further runs; a run in progress completes. Calling it twice has no effect."""
 
 
 class Scheduler(Protocol):
-    """Runs tasks later. Source: Kafka Scheduler."""
+    """Runs tasks in the background. Source: Kafka Scheduler."""
 
     def schedule(
         self,
@@ -46,35 +46,35 @@ class Scheduler(Protocol):
         delay_ms: int = 0,
         period_ms: int | None = None,
     ) -> Handle:
-        """Run ``task`` once after ``delay_ms``, then every ``period_ms`` if that is given.
+        """Run ``task`` once after ``delay_ms``, then every ``period_ms`` if it is given.
 
-        Runs of one task never overlap.
+        Runs of the same task never overlap.
         """
 
     def run_all(self, name: str, tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
         """Run all tasks on at most ``threads`` threads and return their results in order.
 
         Raises:
-            BaseException: the error of the first task in order that raised one; all have ended.
+            BaseException: the error of the first failed task in order, after all tasks have ended.
         """
 
     def run_ahead(
         self, name: str, tasks: Iterable[Callable[[], T]], threads: int
     ) -> Generator[T, None, None]:
-        """Run tasks on at most ``threads`` threads while their results are taken, in order.
+        """Run tasks on at most ``threads`` threads and yield their results in order.
 
-        A task is asked for only when one may soon run: at most ``threads + 1`` are on their way
-        between ``tasks`` and whoever takes results. Closing the iterator waits for those that run
-        and takes no more; the caller has to close it.
+        Tasks are taken from ``tasks`` only when they can soon run: at most ``threads + 1`` are
+        between ``tasks`` and the consumer of the results. Closing the iterator waits for running
+        tasks and takes no more; the caller must close it.
 
         Raises:
-            BaseException: the error of a task, in the place of its result; no more follow.
+            BaseException: the error of a task, in place of its result; no results follow it.
         """
 
 
 @dataclass(order=True, slots=True)
 class _Task:
-    """One entry of a queue, ordered by time and then by scheduling."""
+    """A queue entry, ordered by time and then by order of scheduling."""
 
     due_ns: int
     number: int
@@ -84,37 +84,37 @@ class _Task:
     cancelled: bool = field(default=False, compare=False)
 
     def cancel(self) -> None:
-        """Let the task not run again."""
+        """Prevent further runs."""
         self.cancelled = True
 
     def run(self) -> None:
-        """Run once. An error is logged and ends here, so that it stops no other task."""
+        """Run once. An error is logged and not raised, so that other tasks continue."""
         try:
             self.task()
         except Exception:
             _LOGGER.exception("task-failed name=%s", self.name)
 
 
-def _outcome(task: Callable[[], T]) -> tuple[T | None, BaseException | None]:
+def _result_or_error(task: Callable[[], T]) -> tuple[T | None, BaseException | None]:
     try:
         return task(), None
     except BaseException as error:  # noqa: BLE001 - raised again by run_all once all have ended
         return None, error
 
 
-def _results(outcomes: Sequence[tuple[Any, BaseException | None]]) -> list[Any]:
-    for _, error in outcomes:
+def _results(ended: Sequence[tuple[Any, BaseException | None]]) -> list[Any]:
+    for _, error in ended:
         if error is not None:
             raise error
-    return [result for result, _ in outcomes]
+    return [result for result, _ in ended]
 
 
 class ThreadScheduler:
-    """Runs tasks on daemon threads of its own. Source: Kafka KafkaScheduler.
+    """Runs tasks on its own daemon threads. Source: Kafka KafkaScheduler.
 
-    ``_wake`` guards the queue and the flags. A periodic task keeps its rate: a run that took longer
-    than the period skips the moments it missed. Cancelled tasks are dropped each time there are
-    twice as many as were left the last time, so that they do not pile up while no thread is free.
+    A periodic task keeps its rate: if a run takes longer than the period, the missed runs are
+    skipped. Cancelled tasks are removed whenever the queue has doubled since the last removal, so
+    that they do not pile up while all threads are busy. ``_wake`` guards the queue and the flags.
     """
 
     def __init__(self, threads: int, name: str = "tidelog-scheduler") -> None:
@@ -128,7 +128,7 @@ class ThreadScheduler:
         self._stopped = False
 
     def start(self) -> None:
-        """Start the threads; tasks scheduled before have waited for this."""
+        """Start the threads; tasks scheduled earlier have waited for this."""
         with self._wake:
             if self._threads or self._stopped:
                 return
@@ -139,7 +139,7 @@ class ThreadScheduler:
             thread.start()
 
     def shutdown(self) -> None:
-        """Drop delayed and periodic tasks, run one-time tasks that are due, and wait for all."""
+        """Drop delayed and periodic tasks, run one-time tasks that are due and join the threads."""
         with self._wake:
             self._stopped = True
             now_ns = time.monotonic_ns()
@@ -158,7 +158,7 @@ class ThreadScheduler:
         delay_ms: int = 0,
         period_ms: int | None = None,
     ) -> Handle:
-        """Run ``task`` on one of the threads; after ``shutdown`` it is ignored, with a log line."""
+        """Run ``task`` on one of the threads; after ``shutdown`` it is logged and ignored."""
         due_ns = time.monotonic_ns() + delay_ms * _NS_PER_MS
         period_ns = None if period_ms is None else max(period_ms, 1) * _NS_PER_MS
         entry = _Task(due_ns, next(self._numbers), name, task, period_ns)
@@ -172,8 +172,8 @@ class ThreadScheduler:
     def _push(self, entry: _Task) -> None:
         """Queue a task, and wake a thread if it is due before all others.
 
-        One idle thread at least waits for the first task of the queue, whoever takes that wakes
-        the next one: so a task that is due later need not wake anybody now.
+        At least one idle thread waits for the first task in the queue, and the thread that takes it
+        wakes the next one. A task that is due later therefore need not wake a thread now.
         """
         if len(self._queue) >= self._full_at:
             self._queue = [task for task in self._queue if not task.cancelled]
@@ -184,17 +184,17 @@ class ThreadScheduler:
             self._wake.notify()
 
     def run_all(self, name: str, tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
-        """Run all tasks on a pool that lives as long as this call; one thread is the caller's."""
+        """Run all tasks on a pool that exists for this call; a single task runs on this thread."""
         workers = min(threads, len(tasks))
         if workers <= 1:
-            return _results([_outcome(task) for task in tasks])
+            return _results([_result_or_error(task) for task in tasks])
         with ThreadPoolExecutor(workers, thread_name_prefix=name) as pool:
-            return _results(list(pool.map(_outcome, tasks)))
+            return _results(list(pool.map(_result_or_error, tasks)))
 
     def run_ahead(
         self, name: str, tasks: Iterable[Callable[[], T]], threads: int
     ) -> Generator[T, None, None]:
-        """Run tasks on a pool that lives as long as the iterator."""
+        """Run tasks on a pool that exists as long as the iterator."""
         pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         running: deque[Future[T]] = deque()
         try:
@@ -214,7 +214,7 @@ class ThreadScheduler:
                 self._put_back(entry, entry.period_ns)
 
     def _take(self) -> _Task | None:
-        """Wait for a task to be due and take it; None once there will be no more."""
+        """Wait for a task to become due and take it; None once there will be no more."""
         with self._wake:
             while True:
                 while self._queue and self._queue[0].cancelled:
@@ -228,7 +228,7 @@ class ThreadScheduler:
                 if self._stopped:
                     return None
                 wait_ns = self._queue[0].due_ns - now_ns if self._queue else None
-                # Python refuses to wait longer than TIMEOUT_MAX; an earlier look does no harm.
+                # Python waits at most TIMEOUT_MAX; waking up early does no harm.
                 wait_s = None if wait_ns is None else min(wait_ns / 1e9, threading.TIMEOUT_MAX)
                 self._wake.wait(wait_s)
 
@@ -242,10 +242,10 @@ class ThreadScheduler:
 
 
 class InlineScheduler:
-    """Runs tasks on the calling thread, for a process that writes and ends.
+    """Runs tasks on the calling thread, for short-lived processes.
 
-    What is due at once runs inside ``schedule``. What has a delay waits for ``run_pending``, which
-    does not wait for the time to come. Periodic tasks never run: there is no next period.
+    Tasks without a delay run inside ``schedule``. Delayed tasks run in ``run_pending``, which does
+    not wait until they are due. Periodic tasks never run.
     """
 
     def __init__(self) -> None:
@@ -261,7 +261,7 @@ class InlineScheduler:
         delay_ms: int = 0,
         period_ms: int | None = None,
     ) -> Handle:
-        """Run ``task`` now if it has no delay and no period; errors are logged, as on a thread."""
+        """Run ``task`` now if it has no delay and no period; errors are logged, not raised."""
         entry = _Task(delay_ms * _NS_PER_MS, next(self._numbers), name, task, None)
         if period_ms is None and delay_ms <= 0:
             entry.run()
@@ -271,19 +271,19 @@ class InlineScheduler:
         return entry
 
     def run_all(self, name: str, tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
-        """Run all tasks one after the other on the calling thread."""
+        """Run all tasks one after another on the calling thread."""
         del name, threads
-        return _results([_outcome(task) for task in tasks])
+        return _results([_result_or_error(task) for task in tasks])
 
     def run_ahead(
         self, name: str, tasks: Iterable[Callable[[], T]], threads: int
     ) -> Generator[T, None, None]:
-        """Run each task when its result is taken, on the calling thread."""
+        """Run each task on the calling thread when its result is requested."""
         del name, threads
         yield from (task() for task in tasks)
 
     def run_pending(self) -> int:
-        """Run all delayed tasks now, shortest delay first; return how many ran."""
+        """Run all delayed tasks now, shortest delay first; return the number of tasks run."""
         ran = 0
         while (entry := self._take()) is not None:
             entry.run()

@@ -1,7 +1,4 @@
-"""What the operating system tells a service: to end, or to read its settings again.
-
-Owns signal handlers while a service runs. Must not know what the service does then.
-"""
+"""Signals to a running service: stop, or reload its settings."""
 
 from __future__ import annotations
 
@@ -19,10 +16,10 @@ RELOAD: Final = frozenset({signal.SIGHUP}) if hasattr(signal, "SIGHUP") else fro
 
 
 class Signals:
-    """Keeps the signals to stop and to reload, until ``wait`` gives them out; a context manager.
+    """Catches stop and reload signals and returns them from ``wait``; a context manager.
 
-    Made and used on the main thread, as Python's signal handlers are. A signal that comes before
-    ``wait`` is not lost.
+    It is created and used on the main thread, as Python's signal handlers require. A signal that
+    arrives before ``wait`` is not lost.
     """
 
     def __init__(self) -> None:
@@ -46,7 +43,7 @@ class Signals:
         os.close(self._writer)
 
     def wait(self) -> bool:
-        """Wait for a signal; return whether it says to go on, with settings read again."""
+        """Wait for a signal; return True for a reload of the settings, False for a stop."""
         while True:
             select.select([self._reader], [], [])
             for number in os.read(self._reader, 64):
@@ -56,9 +53,9 @@ class Signals:
                     return True
 
     def stop(self) -> None:
-        """Let ``wait`` return as if told to stop; from any thread."""
+        """Make ``wait`` return as for a stop signal; callable from any thread."""
         os.write(self._writer, bytes([signal.SIGTERM]))
 
 
 def _ignore(number: int, frame: FrameType | None) -> None:
-    """Take the signal; the interpreter has written its number to the pipe before."""
+    """Do nothing: the interpreter has already written the signal number to the pipe."""

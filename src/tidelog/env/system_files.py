@@ -1,7 +1,7 @@
-"""The machine's own disk.
+"""The operating system's file system; every file call of tidelog is made here.
 
-Owns every file call of tidelog. Must not know what is in the files. On a platform without POSIX
-locks, fsync and rename (Windows) reading works and everything else raises ``UnsupportedPlatform``.
+Platforms without POSIX locks, fsync and rename (Windows) are read-only: everything else raises
+``UnsupportedPlatform``.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _FLAGS: Final = {
     "w": os.O_RDWR | os.O_CREAT | _BINARY,
     "x": os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY,
 }
-# What F_FULLFSYNC says on a disk that does not know it.
+# Errors of F_FULLFSYNC on a disk that does not support it.
 _NO_FULL_SYNC: Final = (errno.ENOTSUP, errno.ENOTTY, errno.EINVAL)
 
 
 class SystemFile:
-    """An open file of the machine. ``_lock`` guards the count of holders."""
+    """An open file of the operating system. ``_lock`` guards the number of holders."""
 
     def __init__(self, path: str, descriptor: int) -> None:
         self.path: Final = path
@@ -53,14 +53,14 @@ class SystemFile:
         self._lock = threading.Lock()
 
     def hold(self) -> Self:
-        """Add one holder and return the file itself."""
+        """Add a reference and return the file itself."""
         with self._lock:
             self._check_open()
             self._holders += 1
         return self
 
     def close(self) -> None:
-        """Take one holder away; the last one closes the descriptor."""
+        """Drop a reference; the last one closes the descriptor."""
         with self._lock:
             self._check_open()
             self._holders -= 1
@@ -83,16 +83,16 @@ class SystemFile:
         return self._descriptor
 
     def native_reads(self) -> NativeReads | None:
-        """Return what compiled code may read with while it holds the file; None if it cannot."""
+        """Return what compiled code needs to read the file while it holds it; None: unsupported."""
         pread = _address_of_pread()
         return NativeReads(pread, self.fileno()) if pread else None
 
     def size(self) -> int:
-        """Return the present size in bytes."""
+        """Return the current size in bytes."""
         return os.fstat(self._descriptor).st_size
 
     def pread(self, size: int, position: int) -> bytes:
-        """Return ``size`` bytes from byte ``position`` on; fewer only at the end of the file."""
+        """Return ``size`` bytes at byte ``position``; fewer only at the end of the file."""
         data = self._read_at(size, position)
         if len(data) == size or not data:
             return data
@@ -104,7 +104,7 @@ class SystemFile:
         return b"".join(pieces)
 
     def pread_into(self, buffer: Buffer, position: int) -> int:
-        """Fill ``buffer`` from byte ``position`` on; return the bytes read."""
+        """Fill ``buffer`` from byte ``position``; return the bytes read."""
         view = memoryview(buffer).cast("B")
         done = 0
         while done < len(view):
@@ -115,7 +115,7 @@ class SystemFile:
         return done
 
     def pwrite(self, data: Buffer, position: int) -> None:
-        """Write all of ``data`` at byte ``position``; ENOSPC if the disk takes no more."""
+        """Write all of ``data`` at byte ``position``; ENOSPC if the disk is full."""
         left = memoryview(data).cast("B")
         while left:
             count = os.pwrite(self._descriptor, left, position)
@@ -126,15 +126,15 @@ class SystemFile:
             left, position = left[count:], position + count
 
     def truncate(self, size: int) -> None:
-        """Cut the file to ``size`` bytes, or extend it to that with zeros."""
+        """Truncate the file to ``size`` bytes, or extend it to that size with zeros."""
         os.ftruncate(self.fileno(), size)
 
     def sync(self) -> None:
-        """Make the bytes durable; on macOS also past the disk's own cache."""
+        """Make the bytes durable; on macOS this flushes the disk's own cache too."""
         _sync(self.fileno())
 
     def map(self) -> memoryview:
-        """Return a read-only map of the bytes present now; it outlives ``close``."""
+        """Return a read-only map of the current bytes; it outlives ``close``."""
         size = self.size()
         if size == 0:
             return memoryview(b"")
@@ -145,7 +145,7 @@ class SystemFile:
             raise OSError(errno.EBADF, "file is closed", self.path)
 
     def _check_still(self, descriptor: int) -> None:
-        """Raise EBADF if the file was closed meanwhile: its number may be another file's by now."""
+        """Raise EBADF if the file was closed meanwhile: its descriptor may have been reused."""
         if self._descriptor != descriptor:
             self._check_open()
 
@@ -167,14 +167,14 @@ class SystemFile:
 
 
 class SeekingFile(SystemFile):
-    """A file on a platform that cannot read at a position: ``_seek_lock`` makes two calls one."""
+    """A file on a platform without ``pread``: ``_seek_lock`` makes seek and read atomic."""
 
     def __init__(self, path: str, descriptor: int) -> None:
         super().__init__(path, descriptor)
         self._seek_lock = threading.Lock()
 
     def native_reads(self) -> None:
-        """Return None: reading moves the file's one position."""
+        """Return None: reads move the file's only position."""
 
     def _read_at(self, size: int, position: int) -> bytes:
         with self._seek_lock:
@@ -192,9 +192,9 @@ class SeekingFile(SystemFile):
 
 
 class SystemFiles(WholeFiles):
-    """The machine's file system.
+    """The operating system's file system.
 
-    ``has_posix`` False gives what Windows gets: reading, and ``UnsupportedPlatform`` for the rest.
+    With ``has_posix`` False it behaves as on Windows: reads only, else ``UnsupportedPlatform``.
     """
 
     def __init__(self, *, has_posix: bool) -> None:
@@ -215,7 +215,7 @@ class SystemFiles(WholeFiles):
         return self._file(path, descriptor)
 
     def rename(self, source: str, target: str) -> None:
-        """Give ``source`` the name ``target`` in one step, replacing a file of that name."""
+        """Rename ``source`` to ``target`` atomically, replacing a file of that name."""
         self._need_posix("renaming a file")
         os.rename(source, target)
 
@@ -235,30 +235,30 @@ class SystemFiles(WholeFiles):
         os.rmdir(path)
 
     def list(self, path: str) -> list[str]:
-        """Return the names in a directory, in no order."""
+        """Return the names in a directory, in no particular order."""
         return os.listdir(path)
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and those above it; nothing if it exists."""
+        """Create a directory and its parents; does nothing if it exists."""
         self._need_posix("making a directory")
         os.makedirs(path, exist_ok=True)
 
     def stat(self, path: str) -> FileStat:
-        """Return size, time and kind."""
+        """Return size, time of modification and kind."""
         found = os.stat(path)
         mtime_ms = found.st_mtime_ns // 1_000_000
         return FileStat(found.st_size, mtime_ms, stat.S_ISDIR(found.st_mode))
 
     def exists(self, path: str) -> bool:
-        """Say whether there is a file or directory of this name."""
+        """Return whether a file or directory of this name exists."""
         return os.path.exists(path)
 
     def is_link(self, path: str) -> bool:
-        """Say whether this is the name of a symbolic link."""
+        """Return whether this path is a symbolic link."""
         return os.path.islink(path)
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
-        """Set the time of last change, in milliseconds since the Unix epoch."""
+        """Set the time of modification, in milliseconds since the Unix epoch."""
         self._need_posix("changing a file")
         os.utime(path, ns=(mtime_ms * 1_000_000, mtime_ms * 1_000_000))
 
@@ -268,7 +268,7 @@ class SystemFiles(WholeFiles):
         return ProcessLock(path)
 
     def free_bytes(self, path: str) -> int:
-        """Return the bytes this user may still write on the disk of ``path``."""
+        """Return the free bytes available to this user on the disk of ``path``."""
         return shutil.disk_usage(path).free
 
     def sync_directory(self, path: str) -> None:
@@ -282,12 +282,12 @@ class SystemFiles(WholeFiles):
 
     def _need_posix(self, what: str) -> None:
         if not self._has_posix:
-            raise UnsupportedPlatform(f"{what} needs Linux or macOS; here tidelog only reads")
+            raise UnsupportedPlatform(f"{what} needs Linux or macOS; tidelog is read-only here")
 
 
 @cache
 def _address_of_pread() -> int:
-    """Return the address of C's ``pread`` with a position of 64 bits; 0 if there is none."""
+    """Return the address of C's ``pread`` with a 64-bit position; 0 if there is none."""
     if not _HAVE_PREAD or sys.maxsize < 1 << 32:
         return 0
     pread = getattr(ctypes.CDLL(None), "pread", None)
@@ -295,7 +295,7 @@ def _address_of_pread() -> int:
 
 
 def _sync(descriptor: int) -> None:
-    """Sync; any error is raised as EIO: even of a full disk nobody knows what it then holds."""
+    """Sync; raise any error as EIO, since after a failed sync the disk's content is unknown."""
     try:
         _sync_fully(descriptor)
     except OSError as error:

@@ -1,8 +1,4 @@
-"""Waiting on one thread for something that happens on another.
-
-Owns the wait. Must not know what is waited for. Kafka: ``DelayedOperation``, of which this is the
-part that a single process needs.
-"""
+"""Waiting on one thread for an event on another. Kafka: ``DelayedOperation``, for one process."""
 
 from __future__ import annotations
 
@@ -15,21 +11,21 @@ _MS_PER_S: Final = 1000
 
 
 class Bell(Protocol):
-    """Something that rings; whoever waits looks at what it waits for again."""
+    """Wakes waiting threads, each of which then checks its own condition again."""
 
     @property
     def rings(self) -> int:
-        """How often it has rung: to be read before looking at what is waited for."""
+        """Number of rings so far; read it before checking the condition that is waited for."""
 
     def ring(self) -> None:
-        """Wake all who wait."""
+        """Wake all waiting threads."""
 
     def wait(self, seen: int, timeout_ms: int) -> bool:
-        """Wait for a ring after the first ``seen``; return whether there was one."""
+        """Wait for a ring after the first ``seen`` ones; return whether there was one."""
 
 
 class ThreadBell:
-    """A ``Bell`` for threads. ``_condition`` guards the count."""
+    """A ``Bell`` for threads. ``_condition`` guards the number of rings."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -37,17 +33,17 @@ class ThreadBell:
 
     @property
     def rings(self) -> int:
-        """How often it has rung."""
+        """Number of rings so far."""
         return self._rings
 
     def ring(self) -> None:
-        """Wake all who wait."""
+        """Wake all waiting threads."""
         with self._condition:
             self._rings += 1
             self._condition.notify_all()
 
     def wait(self, seen: int, timeout_ms: int) -> bool:
-        """Wait for a ring after the first ``seen``, at most ``timeout_ms``."""
+        """Wait at most ``timeout_ms`` for a ring after the first ``seen`` ones."""
         with self._condition:
             return self._condition.wait_for(
                 lambda: self._rings != seen, timeout=timeout_ms / _MS_PER_S
@@ -55,14 +51,14 @@ class ThreadBell:
 
 
 def sleep_ms(ms: int) -> None:
-    """Wait; only where no bell rings, as for a rate to be kept."""
+    """Sleep; only where nothing rings a bell, as when throttling to a rate."""
     time.sleep(ms / _MS_PER_S)
 
 
 def wait_readable(file_number: int, timeout_ms: int) -> bool:
-    """Wait until there is something to read, or the end; return whether there is.
+    """Wait for input or its end; return whether there is any.
 
-    Where this cannot be waited for, as for a file that is no pipe on Windows, the answer is yes.
+    Returns True where waiting is not possible, as on Windows for anything but a pipe.
     """
     try:
         return bool(select.select([file_number], [], [], timeout_ms / _MS_PER_S)[0])

@@ -1,1 +1,1 @@
-"""Bulk batches that wait to be committed to logs. Must not know who holds the directory."""
+"""Batches of records that are staged in files until they are committed to logs."""

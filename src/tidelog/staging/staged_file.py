@@ -1,8 +1,7 @@
-"""Staged files: batches that wait, without offsets, to be committed to one topic partition.
+"""Staged files: batches, without offsets, that wait to be committed to one topic partition.
 
-Owns the names of staged files, how one is written and how its content is checked. Must not know
-logs, locks or who commits. A staged file is a plain file of a data directory, which Kafka ignores;
-each is written by one attempt of one task only.
+A staged file is a plain file in a data directory, which Kafka ignores. Each is written by a single
+attempt of a single task.
 """
 
 from __future__ import annotations
@@ -31,26 +30,26 @@ _NAME: Final = re.compile(r"tidelog\.[0-9a-f]{32}\.[0-9a-f]{32}\.staged")
 
 
 def transaction_hash(txn: str) -> str:
-    """Return the part of a file name that says to which transaction a staged file belongs."""
+    """Return the part of a staged file's name that identifies its transaction."""
     return hashlib.blake2b(txn.encode(), digest_size=16).hexdigest()
 
 
 def staged_name(txn: str, rng: Random) -> str:
-    """Return a new name for a staged file of ``txn``; 128 random bits keep attempts apart."""
+    """Return a new name for a staged file of ``txn``; 128 random bits make it unique."""
     return f"tidelog.{transaction_hash(txn)}.{rng.getrandbits(128):032x}{STAGED_SUFFIX}"
 
 
 def is_staged_name(name: str) -> bool:
-    """Say whether a file name is one of a staged file."""
+    """Return whether a file name is that of a staged file."""
     return _NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """What a manifest says of one staged file.
+    """The manifest entry of one staged file.
 
-    ``digest`` is BLAKE2b (128 bits, hex) of the file as staged: base offsets counted from 0 and
-    leader epochs -1, so that it does not depend on where the batches end up.
+    ``digest`` is BLAKE2b (128 bits, hex) of the file as staged, with base offsets counted from 0
+    and leader epochs of -1, so it does not depend on the offsets assigned at commit.
     """
 
     name: str
@@ -67,10 +66,10 @@ class StagedFile:
 
 
 class StagedWriter:
-    """Writes one staged file; nothing counts until ``finish`` returned its manifest entry.
+    """Writes one staged file, which counts only once ``finish`` has returned its manifest entry.
 
-    Used by one thread of one task attempt. ``abandon`` removes the file; a writer that dies leaves
-    a file that no manifest names.
+    Used by one thread of one task attempt. ``abandon`` removes the file; after a crash the file
+    remains, but no manifest names it.
     """
 
     def __init__(
@@ -95,7 +94,7 @@ class StagedWriter:
         self.size_bytes = 0
 
     def append(self, batches: Buffer, *, records: int, max_timestamp: int) -> None:
-        """Add whole batches: ``records`` in number, ``max_timestamp`` in ms (-1 none)."""
+        """Append whole batches with ``records`` records; ``max_timestamp`` in ms, -1 if none."""
         view = byte_view(batches)
         self._file.pwrite(view, self.size_bytes)
         self._digest.update(view)
@@ -125,10 +124,10 @@ class StagedWriter:
 
 
 class StagedReader:
-    """The content of one staged file, checked against its manifest entry before it is used.
+    """The content of one staged file, verified against its manifest entry before use.
 
     Raises:
-        KafkaStorageError: there is no such file.
+        KafkaStorageError: the file does not exist.
     """
 
     def __init__(self, fs: FileSystem, data_dir: str, staged: StagedFile) -> None:
@@ -137,7 +136,7 @@ class StagedReader:
         try:
             self._file = fs.open(self._path)
         except FileNotFoundError as error:
-            raise KafkaStorageError(f"the staged file {self._path} is gone") from error
+            raise KafkaStorageError(f"staged file {self._path} does not exist") from error
 
     def __enter__(self) -> Self:
         return self
@@ -146,10 +145,10 @@ class StagedReader:
         self._file.close()
 
     def check(self, max_batch_bytes: int) -> None:
-        """Compare the file with its manifest entry, and its batches with the topic's limit.
+        """Verify the file against its manifest entry, and its batches against the topic's limit.
 
         Raises:
-            KafkaStorageError: the file is not what its writer finished.
+            KafkaStorageError: the file differs from its manifest entry.
             MessageTooLarge: a batch is larger than ``max_batch_bytes``.
         """
         digest = hashlib.blake2b(digest_size=16)
@@ -162,26 +161,26 @@ class StagedReader:
         found = content.next_position, content.end, records, digest.hexdigest()
         staged = self._staged
         if found != (staged.size_bytes, staged.size_bytes, staged.records, staged.digest):
-            raise KafkaStorageError(f"{self._path} is not the staged file its writer finished")
+            raise KafkaStorageError(f"staged file {self._path} does not match its manifest")
         if largest > max_batch_bytes:
             raise MessageTooLarge("a staged batch", largest, max_batch_bytes)
 
     def whole_batches(self, piece_bytes: int) -> Iterator[bytearray]:
-        """Yield all batches, some whole ones at a time, to keep; for use after ``check``.
+        """Yield all batches in pieces of whole batches, which the caller may keep; after ``check``.
 
-        No more than ``piece_bytes`` at a time, unless a single batch is larger.
+        A piece is at most ``piece_bytes`` long, unless a single batch is larger.
         """
         for piece in FileRecords(self._file).pieces(min(piece_bytes, PIECE_BYTES)):
             yield bytearray(piece.data[: _size_of(piece)])
 
 
 def _size_of(piece: Piece) -> int:
-    """Return the bytes that the batches of a piece take; they begin at its first byte."""
+    """Return the size in bytes of a piece's batches, which start at its first byte."""
     return int(piece.batches_in_data.end[-1])
 
 
 def list_staged(fs: FileSystem, data_dir: str, txn: str | None = None) -> list[str]:
-    """Return the names of the staged files of ``txn``, or of all transactions, in order."""
+    """Return the sorted names of the staged files of ``txn``, or of all transactions."""
     prefix = "tidelog." if txn is None else f"tidelog.{transaction_hash(txn)}."
     return sorted(
         name for name in fs.list(data_dir) if name.startswith(prefix) and is_staged_name(name)
