@@ -56,7 +56,7 @@ SENTENCES: Final = {
     "offset-gap": "{directory}: no segment holds the offsets from {start_offset:,} to"
     " {end_offset:,}",
     "orphaned-index-deleted": "{path} had no .log file and was deleted",
-    "segment-cut": "{path}: truncated at byte {position:,}: {reason}",
+    "segment-truncated": "{path}: truncated at byte {position:,}: {reason}",
     "segment-split": "{path} held offsets too far apart and was split: {reason}",
     "snapshot-dropped": "{path} cannot be read and was deleted: {reason}",
     "topic-adopted": "{topic} is not in tidelog.topics.json: {unknown} unknown, so nothing of it is"

@@ -1,1 +1,1 @@
-"""One .log file with its indexes. Must not know other segments."""
+"""One .log file with its indexes."""

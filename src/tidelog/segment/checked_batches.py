@@ -1,13 +1,10 @@
-"""All batches of a .log file with their CRCs checked, by one thread or by several at once.
+"""All batches of a .log file with verified CRCs, checked by one or several threads.
 
-Owns how the bytes of one file are divided among threads. Must not know indexes or what batches
-mean. Kafka checks a segment on one thread.
-
-Nothing in the file says where batches begin, and recovery has no index to ask. So each thread but
-the first looks for a batch that begins in its part and has the right CRC. A record may itself
-hold the bytes of a batch; therefore what a thread found counts only if the thread before it,
-walking from batch to batch, ends just there. Else one thread checks the rest, from where that one
-ended.
+Nothing in the file marks where batches begin, and recovery has no index to consult. Each thread but
+the first therefore searches its part for a batch with a valid CRC. Because a record may itself
+contain the bytes of a batch, the result of a thread counts only if the thread before it, walking
+from batch to batch, ends exactly where that result begins. Otherwise a single thread checks the
+rest, from where the previous thread ended. Kafka checks a segment on one thread.
 """
 
 from __future__ import annotations
@@ -37,24 +34,24 @@ if TYPE_CHECKING:
     from tidelog.records.file_records import Piece
 
 PIECE_BYTES: Final = (1 << 20) + (1 << 16)
-"""Bytes read and walked at a time: as many as stay in a processor's cache, and most batches."""
+"""Bytes to read and check at a time: enough for most batches, and small enough for the cache."""
 
 PART_BYTES: Final = 16 << 20
-"""Bytes whose batches are handed on together, at first: the headers of as many batches as may fit
-are held in memory. Where batches are large, it becomes up to ``_MOST_PARTS`` times that, for each
-part costs its reader some Python; such a part ends early if it holds more of them all the same."""
+"""Initial size of a part, whose batches are passed on together, so that the headers of all batches
+that fit in it are held in memory. Each part costs its reader some Python time, so with large
+batches it grows, up to ``_MOST_PARTS`` times that; a part with too many headers ends early."""
 
 _MOST_PARTS: Final = 16
 _HELD_BATCHES: Final = 1 << 15
 _SHARES: Final = 2
-"""A part is at most this part of a thread's share of what is left, so that none works alone for
-long at the end."""
+"""A part is at most this fraction of a thread's share of the remaining bytes, so that no thread
+works alone for long at the end."""
 
 LEAST_PART_BYTES: Final = 4 << 20
-"""Below that a second thread does not pay."""
+"""Below this size a second thread does not pay."""
 
 _LARGE_BATCH_BYTES: Final = 4 << 20
-"""A buffer grows to some batches of up to that; larger ones are read one by one."""
+"""A buffer grows up to a few batches of this size; larger ones are read one by one."""
 _BATCHES_A_PIECE: Final = 4
 
 _SEARCH_BYTES: Final = 64 << 10
@@ -64,17 +61,17 @@ _LAST_PIECE_BYTES: Final = 64 << 10
 
 
 class Helpers(NamedTuple):
-    """Who runs the work of several threads, and how many there may be."""
+    """The scheduler that runs the threads, and the maximum number of threads."""
 
     scheduler: Scheduler
     threads: int
 
 
 class CheckedBatches(NamedTuple):
-    """Some good batches of the file, in order.
+    """Valid batches of the file, in order.
 
-    ``batches`` has positions in the file. ``data`` holds the control batches among them and no
-    others: ``in_data`` has the positions of those in it, and of the others any.
+    ``batches`` has positions in the file. ``data`` contains only the control batches among them;
+    ``in_data`` has their positions in ``data``, and arbitrary ones for all other batches.
     """
 
     batches: BatchColumns
@@ -83,17 +80,17 @@ class CheckedBatches(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """Some good batches, and the bytes of the control batches among them."""
+    """Valid batches, and the bytes of the control batches among them."""
 
     batches: BatchColumns
     controls: list[Bytes]
 
 
 class _Part(NamedTuple):
-    """What one thread found: good batches from ``start`` on, without a hole.
+    """The result of one thread: contiguous valid batches from byte ``start``.
 
-    ``next_position`` is behind the last; ``error`` is what is wrong there. ``is_last``: no whole
-    batch follows in the file.
+    ``next_position`` is the byte after the last one; ``error`` is the problem there. ``is_last``
+    means that no whole batch follows in the file.
     """
 
     start: int
@@ -104,10 +101,10 @@ class _Part(NamedTuple):
 
 
 class BatchChecker:
-    """The good batches in bytes ``[0, end)`` of a file, up to the first bad or torn one.
+    """The valid batches in bytes ``[0, end)`` of a file, up to the first invalid or torn one.
 
-    ``base_offset`` is the segment's. After ``pieces`` ran to its end, ``error`` says what stopped
-    it, if not the end of the bytes.
+    ``base_offset`` is the segment's. Once ``pieces`` is exhausted, ``error`` is the problem that
+    stopped it; None if it reached the end.
     """
 
     def __init__(
@@ -130,11 +127,11 @@ class BatchChecker:
         self._buffers = [piece_buffer(min(PIECE_BYTES, end))]
 
     def pieces(self) -> Generator[CheckedBatches, None, None]:
-        """Yield the batches, some at a time; to be closed by the caller. Raises OSError."""
+        """Yield the batches in pieces; the caller must close the generator. Raises OSError."""
         position = yield from self._checked_by_threads()
         while self.error is None and position < self._end:
             part = self._check_part(0, position, min(position + self._part_bytes, self._end))
-            self._take_note(part, position)
+            self._record_part(part, position)
             if len(part.found.batches):
                 yield part.found
             position = part.next_position
@@ -142,7 +139,7 @@ class BatchChecker:
                 return
 
     def _checked_by_threads(self) -> Generator[CheckedBatches, None, int]:
-        """Yield batches as long as parts that threads checked join up; return the byte behind."""
+        """Yield batches while the parts of the threads join up; return the byte after the last."""
         helpers, position = self._helpers, 0
         if helpers is None or self._end < helpers.threads * self._least_bytes:
             return position
@@ -153,7 +150,7 @@ class BatchChecker:
             for part in parts:
                 if part.start != position:
                     break
-                self._take_note(part, position)
+                self._record_part(part, position)
                 if len(part.found.batches):
                     yield part.found
                 position = part.next_position
@@ -162,7 +159,7 @@ class BatchChecker:
         return position
 
     def _tasks(self, threads: int) -> Iterator[Callable[[], _Part]]:
-        """Cut the file into parts, each when somebody is free to check it."""
+        """Divide the file into parts, each one when a thread is free to check it."""
         position = 0
         for number in count():
             left = self._end - position
@@ -173,10 +170,10 @@ class BatchChecker:
             yield partial(self._check_part, number, position, position + size)
             position += size
 
-    def _take_note(self, part: _Part, position: int) -> None:
-        """Keep what is wrong behind a part, and let the next be of a size that suits.
+    def _record_part(self, part: _Part, position: int) -> None:
+        """Keep the error found after a part, and adapt the size of the next part.
 
-        Their headers should be neither too few for the reader nor too many for memory.
+        The number of headers in a part should suit both its reader and the memory.
         """
         self.error = part.error
         number = max(len(part.found.batches), 1)
@@ -184,10 +181,11 @@ class BatchChecker:
         self._part_bytes = min(max(wanted, self._first_bytes), _MOST_PARTS * self._first_bytes)
 
     def _check_part(self, number: int, start: int, stop: int) -> _Part:
-        """Check the batches that begin in ``[start, stop)``; part 0 begins with a batch.
+        """Check the batches that start in ``[start, stop)``; part 0 starts with a batch.
 
-        The last of them may end in the next part. A part whose beginning was only found takes that
-        one if it is of usual size: what is found may be no batch of this file.
+        The last batch may end in the next part. A part whose first batch was found by searching
+        includes that last batch only if it is of ordinary size: what was found may not be a real
+        batch.
         """
         slot = number % len(self._buffers)
         limit = self._end
@@ -212,11 +210,11 @@ class BatchChecker:
     def _check_bytes(
         self, start: int, stop: int, limit: int, slot: int
     ) -> tuple[list[_Kept], int, CorruptMessage | None]:
-        """Return good batches from ``start`` on, the byte behind them, and what is wrong there.
+        """Return valid batches from ``start``, the byte after them, and the problem there.
 
-        All that lie in ``[start, stop)`` are found, unless their headers take too much memory, and
-        perhaps the one that ends behind it, below ``limit``. What makes compiled code stop is
-        looked at by plain code.
+        They are all batches in ``[start, stop)``, unless their headers need too much memory, and
+        possibly the one that crosses ``stop`` but ends at or before ``limit``. Where compiled code
+        stops, plain Python determines the problem.
         """
         found: list[_Kept] = []
         position, room = start, self._most_batches
@@ -241,17 +239,17 @@ class BatchChecker:
         return found, position, None
 
     def _make_room(self, slot: int, batch_bytes: int) -> None:
-        """Let compiled code take the next batch that is as large as this one."""
+        """Enlarge the buffer so that compiled code can read a batch of this size."""
         is_too_small = len(self._buffers[slot]) < batch_bytes + SLACK_BYTES
         if is_too_small and PIECE_BYTES < batch_bytes <= _LARGE_BATCH_BYTES:
             self._buffers[slot] = piece_buffer(_BATCHES_A_PIECE * batch_bytes)
 
     def _find_batch(self, start: int, stop: int, limit: int, buffer: Bytes) -> int:
-        """Return the first byte in ``[start, stop)`` at which a good batch begins; -1 for none.
+        """Return the first byte in ``[start, stop)`` where a valid batch starts; -1 if none does.
 
-        That batch ends at or before ``limit``. The search also gives up when it has read as much as
-        the part has for what was no batch: bytes in a record may look like the beginnings of any
-        number of large ones.
+        That batch ends at or before ``limit``. The search gives up once it has read as many bytes
+        in vain as the part has, since the bytes of a record may look like the starts of any number
+        of large batches.
         """
         view = byte_view(buffer)
         left = limit - start
@@ -269,26 +267,26 @@ class BatchChecker:
         return -1
 
     def _candidates(self, data: Bytes) -> Iterator[tuple[int, int]]:
-        """Yield place and size of what may be a batch of magic 2, by offset, length and magic."""
+        """Yield position and size of possible batches of magic 2, by offset, length and magic."""
         count = max(len(data) - BATCH_HEADER.size + 1, 0)
-        places = np.flatnonzero(data[_MAGIC_AT : _MAGIC_AT + count] == 2)
-        # The last offset fits the segment, so the high half of the first can hardly be another.
-        high = _int32_at(data, places) - (self._base_offset >> 32)
-        places = places[(high == 0) | (high == 1)]
-        sizes = _int32_at(data, places + _LENGTH_AT) + LOG_OVERHEAD
+        positions = np.flatnonzero(data[_MAGIC_AT : _MAGIC_AT + count] == 2)
+        # Offsets fit the segment, so the first one nearly always has the high half of its base.
+        high = _int32_at(data, positions) - (self._base_offset >> 32)
+        positions = positions[(high == 0) | (high == 1)]
+        sizes = _int32_at(data, positions + _LENGTH_AT) + LOG_OVERHEAD
         fits = (sizes >= BATCH_HEADER.size) & (sizes <= INT32_MAX)
-        yield from zip(places[fits].tolist(), sizes[fits].tolist(), strict=True)
+        yield from zip(positions[fits].tolist(), sizes[fits].tolist(), strict=True)
 
 
-def _int32_at(data: Bytes, places: Ints) -> Ints:
-    """Return the big-endian numbers of four bytes that stand at ``places``, unsigned."""
-    four = data[places[:, np.newaxis] + np.arange(4)].astype(np.int64)
+def _int32_at(data: Bytes, positions: Ints) -> Ints:
+    """Return the big-endian 4-byte integers at ``positions``, unsigned."""
+    four = data[positions[:, np.newaxis] + np.arange(4)].astype(np.int64)
     found: Ints = four @ np.array([1 << 24, 1 << 16, 1 << 8, 1])
     return found
 
 
 def _without_data(piece: Piece) -> _Kept:
-    """Keep of a piece's bytes, which the next one overwrites, those of the control batches."""
+    """Keep only the control batches of a piece, whose buffer the next piece overwrites."""
     is_control = piece.batches.is_control
     if not is_control.any():
         return _Kept(piece.batches, [])
@@ -299,7 +297,7 @@ def _without_data(piece: Piece) -> _Kept:
 
 
 def _of_part(found: list[_Kept]) -> CheckedBatches:
-    """Put what was kept of the pieces of a part behind each other."""
+    """Concatenate what was kept of the pieces of a part."""
     batches = BatchColumns.joined([kept.batches for kept in found])
     data = [part for kept in found for part in kept.controls]
     if not data:

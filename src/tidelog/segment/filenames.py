@@ -1,7 +1,6 @@
-"""Names of segment files and of partition directories, made and parsed.
+"""Names of segment files and partition directories: building, parsing and limits.
 
-Owns every name that Kafka gives in a data directory, and the limits on them. Must not know whether
-such a file exists. Kafka: ``LogFileUtils`` and ``LocalLog``'s static methods.
+Kafka: ``LogFileUtils`` and the static methods of ``LocalLog``.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ TXN_INDEX_SUFFIX: Final = ".txnindex"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 
 DELETED_SUFFIX: Final = ".deleted"
-"""Appended to a file that waits to be deleted."""
+"""Suffix of a file that is scheduled for deletion."""
 CLEANED_SUFFIX: Final = ".cleaned"
-"""Appended to the files of a segment that the cleaner or a split is still building."""
+"""Suffix of the files of a segment that the cleaner or a split is still writing."""
 SWAP_SUFFIX: Final = ".swap"
-"""Appended to the files of a complete segment that is taking the place of others."""
+"""Suffix of the files of a complete segment that is replacing others."""
 TMP_SUFFIX: Final = ".tmp"
-"""Appended to a checkpoint or metadata file that is being written."""
+"""Suffix of a checkpoint or metadata file that is being written."""
 RAFT_DELETED_SUFFIX: Final = ".checkpoint.deleted"
-"""How a KRaft snapshot waits to be deleted; the loader leaves it alone."""
+"""Suffix of a KRaft snapshot that is scheduled for deletion; the loader ignores it."""
 
 DELETE_DIRECTORY_SUFFIX: Final = "-delete"
 FUTURE_DIRECTORY_SUFFIX: Final = "-future"
 STRAY_DIRECTORY_SUFFIX: Final = "-stray"
 
 REMOTE_INDEX_CACHE: Final = "remote-log-index-cache"
-"""The one directory in a data directory that Kafka's log manager passes over."""
+"""The one directory in a data directory that Kafka's log manager ignores."""
 
 MAX_TOPIC_LENGTH: Final = 249
 MAX_NAME_LENGTH: Final = 255
@@ -61,12 +60,12 @@ class TopicPartition(NamedTuple):
 
 
 def filename_prefix_from_offset(offset: int) -> str:
-    """Return a base offset as it begins a file name: at least 20 digits."""
+    """Return a base offset as the start of a file name: at least 20 digits."""
     return f"{offset:0{_OFFSET_DIGITS}d}"
 
 
 def log_file(directory: str, base_offset: int, suffix: str = "") -> str:
-    """Return the path of the records of the segment that starts at ``base_offset``."""
+    """Return the path of the .log file of the segment with this base offset."""
     return _segment_file(directory, base_offset, LOG_SUFFIX + suffix)
 
 
@@ -81,12 +80,12 @@ def time_index_file(directory: str, base_offset: int, suffix: str = "") -> str:
 
 
 def transaction_index_file(directory: str, base_offset: int, suffix: str = "") -> str:
-    """Return the path of a segment's index of aborted transactions."""
+    """Return the path of a segment's transaction index."""
     return _segment_file(directory, base_offset, TXN_INDEX_SUFFIX + suffix)
 
 
 def producer_snapshot_file(directory: str, offset: int) -> str:
-    """Return the path of the producer state as it was before ``offset``."""
+    """Return the path of the snapshot of the producer state before ``offset``."""
     return _segment_file(directory, offset, SNAPSHOT_SUFFIX)
 
 
@@ -99,44 +98,44 @@ def offset_from_file_name(name: str) -> int:
 
 
 def offset_from_file(path: str) -> int:
-    """Return the offset that a file's name begins with."""
+    """Return the offset at the start of a file's name."""
     return offset_from_file_name(path.rpartition("/")[2])
 
 
 def is_index_file(path: str) -> bool:
-    """Whether this is an offset, time or transaction index without a further suffix."""
+    """Return whether this is an offset, time or transaction index without a further suffix."""
     return path.endswith(_INDEX_SUFFIXES)
 
 
 def is_log_file(path: str) -> bool:
-    """Whether this holds the records of a segment, without a further suffix."""
+    """Return whether this is a .log file without a further suffix."""
     return path.endswith(LOG_SUFFIX)
 
 
 def replace_suffix(path: str, old: str, new: str) -> str:
-    """Return ``path`` with ``new`` in place of ``old``; InvalidArgument unless it ends in it."""
+    """Replace the suffix ``old`` by ``new``; InvalidArgument if ``path`` lacks ``old``."""
     if not path.endswith(old):
         raise InvalidArgument(f"{path} does not end in {old!r}")
     return path.removesuffix(old) + new
 
 
 def check_topic_name(topic: str) -> None:
-    """Raise InvalidTopic unless Kafka allows the name. Source: Kafka Topic.validate."""
+    """Raise InvalidTopic if the name is not valid in Kafka. Source: Kafka Topic.validate."""
     if topic in {"", ".", ".."}:
-        raise InvalidTopic(f"topic name {topic!r} is not allowed")
+        raise InvalidTopic(f"topic name {topic!r} is reserved")
     if len(topic) > MAX_TOPIC_LENGTH:
-        raise InvalidTopic(f"topic name of {len(topic)} characters is over {MAX_TOPIC_LENGTH}")
+        raise InvalidTopic(f"topic name has {len(topic)} characters, more than {MAX_TOPIC_LENGTH}")
     if _TOPIC.fullmatch(topic) is None:
-        raise InvalidTopic(f"topic name {topic!r} holds more than letters, digits, '.', '_', '-'")
+        raise InvalidTopic(f"topic name {topic!r} may only contain letters, digits, '.', '_', '-'")
 
 
 def log_directory_name(topic: str, partition: int) -> str:
-    """Return the directory name of a live partition."""
+    """Return the directory name of a partition."""
     return f"{topic}-{partition}"
 
 
 def log_delete_directory_name(topic: str, partition: int, unique_id: str) -> str:
-    """Return the name of a partition that waits for deletion; the topic is cut to fit 255.
+    """Return the name of a partition scheduled for deletion; the topic is cut to fit 255.
 
     ``unique_id`` is a random UUID as 32 hex digits, here and below.
     """
@@ -144,46 +143,46 @@ def log_delete_directory_name(topic: str, partition: int, unique_id: str) -> str
 
 
 def log_stray_directory_name(topic: str, partition: int, unique_id: str) -> str:
-    """Return the name of a partition that belongs to no topic; the topic is cut to fit 255."""
+    """Return the name of a stray partition; the topic is cut to fit 255."""
     return _capped_name(topic, f"-{partition}.{unique_id}{STRAY_DIRECTORY_SUFFIX}")
 
 
 def log_future_directory_name(topic: str, partition: int, unique_id: str) -> str:
-    """Return the name of a copy that will replace a partition; InvalidTopic beyond 255."""
+    """Return the name of a partition's future copy; InvalidTopic beyond 255 characters."""
     name = f"{topic}-{partition}.{unique_id}{FUTURE_DIRECTORY_SUFFIX}"
     if len(name) > MAX_NAME_LENGTH:
-        raise InvalidTopic(f"future directory name of {len(name)} characters is over 255: {name}")
+        raise InvalidTopic(f"future directory name exceeds 255 characters: {name}")
     return name
 
 
 def is_future_directory(name: str) -> bool:
-    """Whether the directory is a copy that will replace a partition."""
+    """Return whether the directory is a copy that will replace a partition."""
     return name.endswith(FUTURE_DIRECTORY_SUFFIX)
 
 
 def is_delete_directory(name: str) -> bool:
-    """Whether the directory waits for deletion."""
+    """Return whether the directory is scheduled for deletion."""
     return name.endswith(DELETE_DIRECTORY_SUFFIX)
 
 
 def is_stray_directory(name: str) -> bool:
-    """Whether the directory belongs to no topic that is known."""
+    """Return whether the directory is stray: it belongs to no known topic."""
     return name.endswith(STRAY_DIRECTORY_SUFFIX)
 
 
 def current_directory_of_future(path: str) -> str | None:
-    """Return the directory a future copy takes the place of; None if ``path`` is no such copy."""
+    """Return the directory that a future copy will replace; None if it is not a future copy."""
     found = _SUFFIXED[FUTURE_DIRECTORY_SUFFIX].fullmatch(path)
     return None if found is None else f"{found[1]}-{found[2]}"
 
 
 def parse_topic_partition(name: str) -> TopicPartition:
-    """Read the name of a partition directory, suffixed or not.
+    """Parse the name of a partition directory, with or without a suffix.
 
     The topic of a ``-delete`` or ``-stray`` directory may have been cut, see above.
 
     Raises:
-        InvalidTopic: the name is not one of a partition.
+        InvalidTopic: the name is not that of a partition.
 
     Source: Kafka UnifiedLog.parseTopicPartitionName.
     """
@@ -203,7 +202,7 @@ def _without_unique_id(name: str) -> str:
 
 
 def _not_a_partition(name: str) -> InvalidTopic:
-    return InvalidTopic(f"directory {name!r} is not named topic-partition, as each one must be")
+    return InvalidTopic(f"directory name {name!r} does not have the form topic-partition")
 
 
 def _capped_name(topic: str, rest: str) -> str:

@@ -1,7 +1,7 @@
-"""Looking for a batch by reading headers only.
+"""Searching for a batch by reading only headers.
 
-Owns the short walk from an index entry to a batch, which must not read the bodies of large batches,
-and the long one where the index says nothing. Must not know indexes. Kafka:
+From an index entry to the batch is a short walk that must not read the bodies of large batches;
+without an index entry nearby it may be a long one. Kafka:
 ``FileRecords.searchForOffsetFromPosition``.
 """
 
@@ -24,9 +24,9 @@ _SHORT_WALK_BYTES: Final = 256 << 10
 
 
 class BatchPosition(NamedTuple):
-    """Where a batch lies: its offsets (both inclusive), position and size in bytes.
+    """The location of a batch: its offsets (both inclusive), position and size in bytes.
 
-    For magic 0 and 1 ``base_offset`` equals ``last_offset`` until ``with_base_offset``.
+    For magic 0 and 1, ``base_offset`` equals ``last_offset`` until ``with_base_offset`` is called.
     """
 
     base_offset: int
@@ -36,7 +36,7 @@ class BatchPosition(NamedTuple):
     magic: int
 
     def with_base_offset(self, file: OpenFile) -> BatchPosition:
-        """Return this with its first offset, for which an old batch has to be read."""
+        """Return a copy with the first offset; an old batch has to be read for it."""
         if self.magic >= 2:
             return self
         data = memoryview(file.pread(self.size_bytes, self.position))
@@ -44,9 +44,9 @@ class BatchPosition(NamedTuple):
 
 
 def find_batch(file: OpenFile, start: int, end: int, offset: int) -> BatchPosition | None:
-    """Return the first batch in bytes ``[start, end)`` whose last offset is ``offset`` or more.
+    """Return the first batch in bytes ``[start, end)`` whose last offset is at least ``offset``.
 
-    Raises CorruptMessage if bytes before it are no batch. ``start`` is where a batch starts.
+    ``start`` is the start of a batch. Raises CorruptMessage if the bytes before it are invalid.
     """
     position = start
     for batch in read_headers(file, start, min(end, start + _SHORT_WALK_BYTES), end):
@@ -63,8 +63,8 @@ def read_headers(
 ) -> Iterator[BatchPosition]:
     """Yield the batches that start in bytes ``[start, stop)`` and end by ``end``.
 
-    Few bytes are read at a time, so that of a large batch only the header is. Raises
-    CorruptMessage where bytes are no batch.
+    Only a few bytes are read at a time, so that the bodies of large batches are skipped. Raises
+    CorruptMessage where the bytes are not a batch.
     """
     limit = stop if end is None else end
     chunk, chunk_start = b"", start
@@ -88,14 +88,14 @@ def _batch_at(chunk: bytes, at: int, position: int, limit: int, path: str) -> Ba
     prefix = BATCH_PREFIX.unpack(chunk, at)
     size = prefix.length + LOG_OVERHEAD
     if prefix.length < MIN_RECORD_LENGTH:
-        raise CorruptMessage(f"a batch states {prefix.length} bytes", position, path)
+        raise CorruptMessage(f"batch declares a length of {prefix.length} bytes", position, path)
     if position + size > limit:
         return None
     if prefix.magic in {0, 1}:
         return BatchPosition(prefix.offset, prefix.offset, position, size, prefix.magic)
-    # A magic above 2 is taken for 2 here, as in Kafka: one flipped bit must not hide what follows.
+    # As in Kafka, a magic above 2 is read as 2, so that one flipped bit does not hide what follows.
     if prefix.magic < 0 or size < BATCH_HEADER.size or len(chunk) - at < BATCH_HEADER.size:
-        raise CorruptMessage("a batch header is damaged", position, path)
+        raise CorruptMessage("batch header is damaged", position, path)
     last_offset = prefix.offset + BATCH_HEADER.unpack(chunk, at).last_offset_delta
     return BatchPosition(prefix.offset, last_offset, position, size, prefix.magic)
 

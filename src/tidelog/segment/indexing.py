@@ -1,7 +1,7 @@
-"""Which batches get an index entry, and what it says.
+"""Which batches get an index entry, and its content.
 
-Owns the rule, the same for appends and for recovery, so that a rebuilt index equals the first one.
-Must not know files. Kafka: ``LogSegment.append`` and ``LogSegment.recover``.
+Appends and recovery share the rule, so that a rebuilt index equals the original. Kafka:
+``LogSegment.append`` and ``LogSegment.recover``.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class IndexState(NamedTuple):
-    """What is carried from batch to batch.
+    """The state carried from batch to batch.
 
-    ``bytes_since_last_entry`` counts the batches since the one that got an entry, itself included;
+    ``bytes_since_last_entry`` counts the bytes from the last batch with an entry, inclusive;
     ``offset_of_max_timestamp`` is the last offset of the first batch that has ``max_timestamp``.
     """
 
@@ -37,7 +37,7 @@ class IndexState(NamedTuple):
 
 
 class PlannedEntry(NamedTuple):
-    """The entry that one batch gets: its last offset, its position, the greatest timestamp."""
+    """The entry for one batch: its last offset, its position, the maximum timestamp so far."""
 
     offset: int
     position: int
@@ -45,7 +45,7 @@ class PlannedEntry(NamedTuple):
     timestamp_offset: int
 
     def append_to(self, offset_index: OffsetIndex, time_index: TimeIndex) -> None:
-        """Write the entry, as far as the indexes have room: an index may always be sparser."""
+        """Write the entry if the indexes have room; missing entries only make an index sparser."""
         if not offset_index.is_full:
             offset_index.append(self.offset, self.position)
         if not time_index.is_full:
@@ -53,7 +53,7 @@ class PlannedEntry(NamedTuple):
 
 
 class PlannedEntries(NamedTuple):
-    """The entries of some batches, one row each, and the state behind them."""
+    """The entries for some batches, one row each, and the state after them."""
 
     offsets: NDArray[np.int64]
     positions: NDArray[np.int64]
@@ -63,14 +63,14 @@ class PlannedEntries(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[PlannedEntries]) -> PlannedEntries:
-        """Put the entries of neighbouring batches behind each other; there is at least one part."""
+        """Concatenate the entries of neighbouring batches; ``parts`` is not empty."""
         offsets, positions, timestamps, timestamp_offsets = (
             np.concatenate(column) for column in zip(*(part[:4] for part in parts), strict=True)
         )
         return cls(offsets, positions, timestamps, timestamp_offsets, parts[-1].after)
 
     def append_to(self, offset_index: OffsetIndex, time_index: TimeIndex) -> None:
-        """Write the entries, as far as the indexes have room: an index may always be sparser."""
+        """Write the entries that fit; missing entries only make an index sparser."""
         offset_index.append_all(self.offsets, self.positions)
         time_index.maybe_append_all(self.timestamps, self.timestamp_offsets)
 
@@ -78,7 +78,7 @@ class PlannedEntries(NamedTuple):
 def plan_one(
     state: IndexState, batch: Sequence[int], position: int, interval_bytes: int
 ) -> tuple[PlannedEntry | None, IndexState]:
-    """Do what ``plan_entries`` does for one batch, given by its 14 fields."""
+    """Plan the entry for one batch, given by its 14 fields; as ``plan_entries``."""
     passed, greatest, offset_of_greatest = state
     offset, timestamp = batch[rows.LAST_OFFSET], batch[rows.MAX_TIMESTAMP]
     if timestamp > greatest:
@@ -96,10 +96,10 @@ def plan_entries(
     """Choose the batches that get entries.
 
     Args:
-        state: as the batch before the first left it.
-        batches: one behind the other; where their positions count from does not matter.
+        state: the state after the previous batch.
+        batches: contiguous batches; the base of their positions does not matter.
         position: byte of the .log file at which the first of them starts.
-        interval_bytes: a batch gets an entry once more than this many bytes have passed.
+        interval_bytes: a batch gets an entry when more than this many bytes have passed.
     """
     array = np.ascontiguousarray(batches.array)
     if not use_kernels(array.shape[1] * BATCH_HEADER.size):
@@ -115,7 +115,7 @@ def plan_entries(
 def _plan_plain(
     state: IndexState, array: NDArray[np.int64], position: int, interval_bytes: int
 ) -> PlannedEntries:
-    """Do what the kernel does."""
+    """The kernel's rule in plain Python."""
     entries: list[PlannedEntry] = []
     for batch in array.T.tolist():
         entry, state = plan_one(state, batch, position, interval_bytes)

@@ -1,6 +1,6 @@
-"""The offset index: from an offset to the byte position of its batch (``.index``).
+"""The offset index (``.index``): maps an offset to the byte position of its batch.
 
-Owns the format and its rules. Must not know batches. Kafka: ``OffsetIndex``.
+Kafka: ``OffsetIndex``.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _INT64_MIN: Final = -(2**63)
 
 
 class OffsetPosition(NamedTuple):
-    """An offset and the byte position in the .log file of the batch that holds it."""
+    """An offset and the byte position in the .log file of the batch that contains it."""
 
     offset: int
     position: int
 
 
 class OffsetIndex(IndexFile):
-    """Sparse, ascending entries (offset, position): the last offset of the batch at a position.
+    """Sparse, ascending entries: the last offset of a batch, and the batch's position.
 
-    Files written before Kafka 4.1 name the last offset of the whole append that starts there; both
-    kinds are right for ``lookup``, which only promises a place at or before the offset.
+    Files written before Kafka 4.1 store the last offset of the whole append that starts there. Both
+    kinds suit ``lookup``, which only promises a position at or before the offset.
 
     Source: Kafka OffsetIndex.
     """
@@ -51,15 +51,15 @@ class OffsetIndex(IndexFile):
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last entry; the base offset when there is none."""
+        """Offset of the last entry; the base offset if there is none."""
         last = self.last()
         return self.base_offset if last is None else self.base_offset + last[0]
 
     def entry(self, number: int) -> OffsetPosition:
-        """Return entry ``number``, from 0; InvalidArgument beyond the last."""
+        """Return entry ``number``, counted from 0; InvalidArgument beyond the last."""
         entries = self.entries()
         if not 0 <= number < entries.filled:
-            raise InvalidArgument(f"entry {number} of {entries.filled} in {self.path}")
+            raise InvalidArgument(f"{self.path} has no entry {number}, only {entries.filled}")
         return OffsetPosition(
             self.base_offset + int(entries.keys[number]), int(entries.values[number])
         )
@@ -68,18 +68,18 @@ class OffsetIndex(IndexFile):
         """Return the last entry at or below ``offset``; (base offset, 0) if there is none."""
         entries = self.entries()
         relative = offset - self.base_offset
-        # Looked at first, as Kafka does: it also saves a file that holds garbage from misleading.
+        # Tested first, as in Kafka; this also protects against a file of garbage.
         if entries.filled == 0 or entries.keys[0] > relative:
             return OffsetPosition(self.base_offset, 0)
         at = _search(entries.filled_keys, relative, "right") - 1
         if at < 0:
             return OffsetPosition(self.base_offset, 0)
-        # No byte has a negative number: that is garbage, and the search begins at the start.
+        # A negative position is garbage; the search then starts at the beginning.
         position = max(int(entries.values[at]), 0)
         return OffsetPosition(self.base_offset + int(entries.keys[at]), position)
 
     def fetch_upper_bound(self, position: int, size_bytes: int) -> OffsetPosition | None:
-        """Return the first entry at or behind the end of a fetch; None if there is none."""
+        """Return the first entry at or after the end of a fetch; None if there is none."""
         entries = self.entries()
         at = _search(entries.filled_values, position + size_bytes, "left")
         if at == entries.filled:
@@ -87,7 +87,7 @@ class OffsetIndex(IndexFile):
         return OffsetPosition(self.base_offset + int(entries.keys[at]), int(entries.values[at]))
 
     def append(self, offset: int, position: int) -> None:
-        """Append one entry; InvalidArgument if the file is full, other errors as append_all."""
+        """Append one entry; InvalidArgument if the file is full, else errors as ``append_all``."""
         self.create()
         if self.is_full:
             raise InvalidArgument(f"{self.path} is full with {self.entry_count} entries")
@@ -99,11 +99,12 @@ class OffsetIndex(IndexFile):
         self._append_one(relative, position)
 
     def append_all(self, offsets: NDArray[np.int64], positions: NDArray[np.int64]) -> None:
-        """Append as many of these entries as there is room for, with one write.
+        """Append the entries that there is room for, with one write.
 
         Raises:
             OffsetsOutOfOrder: the offsets do not increase; nothing was appended.
-            SegmentOffsetOverflow: one is below the base offset, or too far above it; likewise.
+            SegmentOffsetOverflow: one is below the base offset, or too far above it; nothing was
+                appended.
         """
         if len(offsets) == 0:
             return
@@ -117,20 +118,22 @@ class OffsetIndex(IndexFile):
             self._append(relative[:added], positions[:added])
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries at or above ``offset``."""
+        """Remove the entries at or above ``offset``."""
         entries = self.entries()
         self.keep(_search(entries.filled_keys, offset - self.base_offset, "left"))
 
     def truncate(self) -> None:
-        """Drop all entries."""
+        """Remove all entries."""
         self.keep(0)
 
     def sanity_check(self) -> None:
-        """Raise CorruptIndex if the file contradicts itself at its ends."""
+        """Raise CorruptIndex if the last entry or the length of the file is not valid."""
         if self.entry_count and self.last_offset < self.base_offset:
             raise CorruptIndex(f"{self.path} ends below the base offset {self.base_offset}")
         if self.has_odd_size():
-            raise CorruptIndex(f"{self.path} is no whole number of {OFFSET_INDEX_ENTRY.itemsize}")
+            raise CorruptIndex(
+                f"size of {self.path} is not a multiple of {OFFSET_INDEX_ENTRY.itemsize} bytes"
+            )
 
     def _check_order(self, relative: NDArray[np.int64]) -> None:
         last = self.last()
@@ -141,20 +144,18 @@ class OffsetIndex(IndexFile):
         raise self._out_of_order(self.base_offset + int(relative[behind.argmax()]))
 
     def _out_of_order(self, offset: int) -> OffsetsOutOfOrder:
-        return OffsetsOutOfOrder(
-            f"offset {offset} does not come after the one before it in {self.path}"
-        )
+        return OffsetsOutOfOrder(f"offset {offset} is not above the one before it in {self.path}")
 
 
 def check_relative(base_offset: int, relative: NDArray[np.int64]) -> None:
-    """Raise SegmentOffsetOverflow at the first relative offset that is no positive int32."""
+    """Raise SegmentOffsetOverflow for the first relative offset not in 0 to 2**31 - 1."""
     outside = (relative < 0) | (relative > INT32_MAX)
     if outside.any():
         raise SegmentOffsetOverflow(base_offset, base_offset + int(relative[outside.argmax()]))
 
 
 def _search(values: NDArray[Any], target: int, side: str) -> int:
-    """Find ``target`` in an int32 array; NumPy would copy the array for a target of 64 bits."""
+    """Find ``target`` in an int32 array; a 64-bit target would make NumPy copy the array."""
     if target < 0:
         return 0
     if target > INT32_MAX:

@@ -1,7 +1,4 @@
-"""An offset together with where it lies: segment and byte position.
-
-Owns the comparisons of such places. Must not know files. Kafka: ``LogOffsetMetadata``.
-"""
+"""An offset with its location: segment and byte position. Kafka: ``LogOffsetMetadata``."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ UNKNOWN_POSITION: Final = -1
 
 
 class LogOffsetMetadata(NamedTuple):
-    """An offset, the base offset of its segment and its byte position there (-1: not known).
+    """An offset, the base offset of its segment and its byte position in it (-1: unknown).
 
     Source: Kafka LogOffsetMetadata.
     """
@@ -29,19 +26,19 @@ class LogOffsetMetadata(NamedTuple):
         return self.segment_base_offset == UNKNOWN_OFFSET and self.position == UNKNOWN_POSITION
 
     def is_on_older_segment(self, that: LogOffsetMetadata) -> bool:
-        """Whether this lies in an earlier segment; False when either place is unknown."""
+        """Whether this is in an earlier segment; False if either segment is unknown."""
         known = not self.is_offset_only and not that.is_offset_only
         return known and self.segment_base_offset < that.segment_base_offset
 
     def is_on_same_segment(self, that: LogOffsetMetadata) -> bool:
-        """Whether both lie in one segment; False when either place is unknown."""
+        """Whether both are in the same segment; False if either segment is unknown."""
         known = not self.is_offset_only and not that.is_offset_only
         return known and self.segment_base_offset == that.segment_base_offset
 
     def position_diff(self, that: LogOffsetMetadata) -> int:
-        """Bytes from ``that`` to this; InvalidArgument unless both lie in one segment."""
+        """Bytes from ``that`` to this; InvalidArgument unless both are in the same segment."""
         if not self.is_on_same_segment(that):
-            raise InvalidArgument(f"{self} and {that} do not lie in the same segment")
+            raise InvalidArgument(f"{self} and {that} are not in the same segment")
         return self.position - that.position
 
 

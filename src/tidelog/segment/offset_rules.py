@@ -1,8 +1,8 @@
-"""Which offsets a batch may state, given the segment that it lies in and the batch before it.
+"""Which offsets a batch may have, given its segment and the batch before it.
 
-A batch's CRC does not cover its base offset, so a flipped bit there is found by nothing else. Owns
-the rules alone. Must not know files. Kafka has no such rules: a log that breaks one makes its start
-fail, loses a segment whole, or is deleted whole; or nothing is noticed at all.
+A batch's CRC does not cover its base offset, so nothing else detects a flipped bit there. Kafka has
+no such rules: depending on the bit, the broker does not start, or drops the segment or the whole
+log, or does not notice.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from tidelog.records.memory import BatchColumns
 
 GREATEST_OFFSET: Final = INT64_MAX - 1
-"""The last record of a log may have it: the log end behind it is the last number there is."""
+"""The greatest offset of a record: the log end offset after it must still fit in 64 bits."""
 
 
 def are_usual(batches: BatchColumns, base_offset: int, before: int) -> bool:
-    """Say, in few passes, whether all offsets are as they should be: possible, and not too far.
+    """Return whether all offsets are possible and fit the segment; a fast check.
 
     Args:
-        batches: some of a segment, in the order of the file.
+        batches: batches of one segment, in file order.
         base_offset: of the segment.
-        before: last offset of the batch before them; below ``base_offset`` if there is none.
+        before: last offset of the preceding batch; below ``base_offset`` if there is none.
     """
     if not len(batches):
         return True
@@ -38,10 +38,10 @@ def are_usual(batches: BatchColumns, base_offset: int, before: int) -> bool:
 
 
 def first_impossible(batches: BatchColumns, base_offset: int, before: int) -> int | None:
-    """Return the index of the first batch whose offsets cannot be; arguments as ``are_usual``.
+    """Return the index of the first batch with impossible offsets; arguments as ``are_usual``.
 
-    They are negative, or run backwards, end below the segment's base offset, do not end behind
-    the batch before, or end so high that no number is left for the log's end.
+    Offsets are impossible if they are negative, decrease within the batch, end below the
+    segment's base offset, do not end after the preceding batch, or leave no room for a log end.
     """
     first, last = batches.base_offset, batches.last_offset
     is_bad = (first < 0) | (last < first) | (last < base_offset) | (last > GREATEST_OFFSET)
@@ -50,14 +50,14 @@ def first_impossible(batches: BatchColumns, base_offset: int, before: int) -> in
 
 
 def first_too_far(batches: BatchColumns, base_offset: int) -> int | None:
-    """Return the index of the first batch whose last offset is no int32 above ``base_offset``."""
+    """Return the index of the first batch whose relative last offset is not an int32."""
     is_far = batches.last_offset > min(base_offset + INT32_MAX, INT64_MAX)
     return int(is_far.argmax()) if is_far.any() else None
 
 
 def reason_of(batches: BatchColumns, index: int, base_offset: int | None = None) -> str:
-    """Say what is wrong with the offsets of one batch, in a segment if that is known."""
+    """Describe the problem with one batch's offsets, and name its segment if that is known."""
     stated = f"{int(batches.base_offset[index])} to {int(batches.last_offset[index])}"
     within = "" if base_offset is None else f" in the segment that starts at {base_offset}"
-    behind = f", behind {int(batches.last_offset[index - 1])}" if index else ""
-    return f"a batch states offsets {stated}{within}{behind}"
+    after = f", after {int(batches.last_offset[index - 1])}" if index else ""
+    return f"batch has impossible offsets {stated}{within}{after}"

@@ -1,8 +1,4 @@
-"""When a segment has to be closed and the next one begun.
-
-Owns the rule, as a pure function of values. Must not know files or the clock. Kafka:
-``LogSegment.shouldRoll``, ``RollParams``.
-"""
+"""When to roll a new segment, as a pure function. Kafka: ``LogSegment.shouldRoll``."""
 
 from __future__ import annotations
 
@@ -15,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class RollParams(NamedTuple):
-    """What is about to be appended, and when. Source: Kafka RollParams.
+    """The append that is about to be made. Source: Kafka RollParams.
 
-    ``size_bytes`` of all batches, ``last_offset`` inclusive, ``max_timestamp`` in ms or -1, and
-    the time of day ``now_ms``.
+    ``size_bytes`` is that of all batches, ``last_offset`` is inclusive, ``max_timestamp`` is in ms
+    or -1, and ``now_ms`` is the time of day.
     """
 
     size_bytes: int
@@ -28,10 +24,10 @@ class RollParams(NamedTuple):
 
 
 class SegmentState(NamedTuple):
-    """What the rule needs of the active segment.
+    """The state of the active segment that matters for rolling.
 
-    ``first_timestamp`` is the first batch's greatest timestamp in ms, -1 if it has none;
-    ``is_indexable`` says whether both indexes have room.
+    ``first_timestamp`` is the first batch's maximum timestamp in ms, -1 if it has none;
+    ``is_indexable`` means that both indexes have room.
     """
 
     base_offset: int
@@ -42,18 +38,18 @@ class SegmentState(NamedTuple):
     is_indexable: bool
 
     def waited_ms(self, incoming: RollParams) -> int:
-        """Milliseconds from the first batch to ``incoming``: record time where there is any."""
+        """Milliseconds from the first batch to ``incoming``, by record timestamps if possible."""
         if self.first_timestamp >= 0:
             return incoming.max_timestamp - self.first_timestamp
         return incoming.now_ms - self.created_ms
 
 
 def should_roll(state: SegmentState, incoming: RollParams, config: LogConfig) -> bool:
-    """Say whether the active segment must be closed before ``incoming`` is appended.
+    """Return whether a new segment must be rolled before ``incoming`` is appended.
 
     Args:
         state: of the active segment.
-        incoming: what is to be appended.
+        incoming: the append.
         config: ``segment.bytes`` in bytes; ``segment.ms`` (or ``max.compaction.lag.ms``) in ms.
 
     Source: Kafka LogSegment.shouldRoll and LogSegment.timeWaitedForRoll.
@@ -61,6 +57,6 @@ def should_roll(state: SegmentState, incoming: RollParams, config: LogConfig) ->
     too_big = state.size_bytes > config.segment_size_bytes - incoming.size_bytes
     max_age_ms = config.max_segment_ms - state.jitter_ms
     too_old = state.size_bytes > 0 and state.waited_ms(incoming) > max_age_ms
-    # An index entry keeps the relative offset in an int32.
+    # An index entry stores the relative offset in an int32.
     fits = 0 <= incoming.last_offset - state.base_offset <= INT32_MAX
     return too_big or too_old or not state.is_indexable or not fits

@@ -1,7 +1,6 @@
-"""One .log file with its indexes: append, and everything that changes it.
+"""One .log file with its indexes: appends and everything else that changes it.
 
-Owns what a segment knows in memory of its files. Must not know other segments, which offsets
-readers may see, or producers. Kafka: ``LogSegment``.
+Kafka: ``LogSegment``.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from tidelog.segment.txn_index import AbortedTxn, TransactionIndex
 
 NO_FIRST_TIMESTAMP: Final = 2**63 - 1
-"""``first_batch_timestamp`` of a segment whose first batch has none."""
+"""``first_batch_timestamp`` of a segment whose first batch has no timestamp."""
 
 _log = logging.getLogger(__name__)
 
@@ -51,11 +50,12 @@ _log = logging.getLogger(__name__)
 class LogSegment(SegmentReader):
     """A segment; ``base_offset`` is at or below the offset of its first record.
 
-    One writer at a time, under its log's lock: ``append`` and whatever else changes files. Readers
-    (``read``, ``translate_offset``, the lookups) need no lock: what they see is published after it
-    is written. ``_lock`` guards the greatest timestamp, which a reader may be the first to load.
-    ``_files_lock`` keeps ``flush``, which may run on any thread, apart from changes of the indexes
-    and from ``close`` and ``delete``; the .log file itself is synced without it.
+    There is one writer at a time, under the lock of the log: ``append`` and everything else that
+    changes files. Readers (``read``, ``translate_offset``, the lookups) need no lock: what they see
+    is published after it is written. ``_lock`` guards the maximum timestamp, which a reader may be
+    the first to load. ``_files_lock`` keeps ``flush``, which may run on any thread, apart from
+    changes of the indexes and from ``close`` and ``delete``; the .log file itself is synced
+    without it.
 
     Source: Kafka LogSegment.
     """
@@ -96,19 +96,19 @@ class LogSegment(SegmentReader):
         preallocate: bool = False,
         names: Collection[str] | None = None,
     ) -> LogSegment:
-        """Open the segment that starts at ``base_offset``; its .log file is made if missing.
+        """Open the segment with this base offset; its .log file is created if missing.
 
         Args:
             directory: of the partition.
             base_offset: of the segment.
-            config: sizes and interval of the indexes are taken from it for the segment's life.
-            fs: where the directory lies.
-            clock: tells when the segment was made.
+            config: sizes and interval of the indexes are fixed by it for the segment's lifetime.
+            fs: the file system of the directory.
+            clock: gives the creation time of the segment.
             rng: draws the jitter of time-based rolls.
-            suffix: behind the usual names of the files.
-            preallocate: give a new .log file its full size at once.
-            names: what the directory holds, if that is known: files that are there are then
-                opened only when they are needed.
+            suffix: appended to the usual names of the files.
+            preallocate: allocate a new .log file in full.
+            names: the names in the directory, if known: existing files are then opened only when
+                they are needed.
 
         Raises KafkaStorageError for a .log file of 2 GiB or more.
         """
@@ -126,7 +126,7 @@ class LogSegment(SegmentReader):
     def __repr__(self) -> str:
         return f"LogSegment({self.path!r}, size_bytes={self._size_bytes})"
 
-    # What it is
+    # Properties
 
     @property
     def size_bytes(self) -> int:
@@ -135,27 +135,27 @@ class LogSegment(SegmentReader):
 
     @property
     def path(self) -> str:
-        """The .log file."""
+        """The path of the .log file."""
         return self._files.log_path
 
     @property
     def offset_index(self) -> OffsetIndex:
-        """From offsets to positions."""
+        """The index from offsets to positions."""
         return self._files.offset_index
 
     @property
     def time_index(self) -> TimeIndex:
-        """From timestamps to offsets."""
+        """The index from timestamps to offsets."""
         return self._files.time_index
 
     @property
     def txn_index(self) -> TransactionIndex:
-        """Aborted transactions."""
+        """The index of aborted transactions."""
         return self._files.txn_index
 
     @property
     def max_timestamp(self) -> int:
-        """Greatest timestamp of the segment in ms, -1 if it has none."""
+        """Maximum timestamp of the segment in ms, -1 if it has none."""
         return self.largest_so_far().timestamp
 
     @property
@@ -165,20 +165,20 @@ class LogSegment(SegmentReader):
 
     @property
     def is_open(self) -> bool:
-        """Whether the .log file holds a descriptor: it does once it was read or written."""
+        """Whether the .log file has a descriptor, as it does once it was read or written."""
         return self._files.is_open
 
     @property
     def modified_ms(self) -> int:
-        """When the .log file was last changed, in ms since the epoch."""
+        """Time of modification of the .log file, in ms since the epoch."""
         return self._files.modified_ms
 
     def set_modified_ms(self, modified_ms: int) -> None:
-        """Set that time, as a cleaner does for the segment it has made."""
+        """Set the time of modification, as the cleaner does for the segment it has written."""
         self._files.set_modified_ms(modified_ms)
 
     def largest_so_far(self) -> TimestampOffset:
-        """Return the greatest timestamp with its offset; at first from the time index."""
+        """Return the maximum timestamp with its offset; at first from the time index."""
         known = self._largest
         if known is not None:
             return known
@@ -188,22 +188,22 @@ class LogSegment(SegmentReader):
             return self._largest
 
     def largest_timestamp(self) -> int:
-        """Return the greatest timestamp in ms, the file's time of change if there is none."""
+        """Return the maximum timestamp in ms; the file's modification time if there is none."""
         timestamp = self.max_timestamp
         return timestamp if timestamp >= 0 else self.modified_ms
 
     def largest_record_timestamp(self) -> int | None:
-        """Return the greatest timestamp in ms, None if there is none."""
+        """Return the maximum timestamp in ms; None if there is none."""
         timestamp = self.max_timestamp
         return timestamp if timestamp >= 0 else None
 
     def first_batch_timestamp(self) -> int:
-        """Return the first batch's greatest timestamp in ms, ``NO_FIRST_TIMESTAMP`` if none."""
+        """Return the first batch's maximum timestamp in ms; ``NO_FIRST_TIMESTAMP`` if none."""
         timestamp = self._load_first_timestamp()
         return timestamp if timestamp >= 0 else NO_FIRST_TIMESTAMP
 
     def view(self) -> SegmentView:
-        """Return what is there to be read now."""
+        """Return the part of the segment that can be read now."""
         return SegmentView(
             self.base_offset, self._files.log, self._size_bytes, self.offset_index, self.time_index
         )
@@ -214,7 +214,7 @@ class LogSegment(SegmentReader):
         return next_offset > self.base_offset and not self._fits(next_offset - 1)
 
     def should_roll(self, incoming: RollParams, config: LogConfig | None = None) -> bool:
-        """Say whether a new segment must be begun for ``incoming``; ``config``: the log's now."""
+        """Return whether to roll before ``incoming``; ``config``: the log's current settings."""
         indexable = not self.offset_index.is_full and not self.time_index.is_full
         state = roll.SegmentState(
             self.base_offset,
@@ -229,20 +229,20 @@ class LogSegment(SegmentReader):
     # Writing
 
     def append(self, largest_offset: int, data: Buffer, batches: BatchColumns) -> None:
-        """Write batches at the end, with an entry in the indexes wherever one is due.
+        """Write batches at the end, and index entries where they are due.
 
-        Nothing changes if it fails: what was written is cut off again.
+        On failure nothing changes: what was written is truncated again.
 
         Args:
             largest_offset: last offset of the last batch.
-            data: the batches, nothing before, between or behind them.
+            data: contiguous batches and nothing else.
             batches: their headers.
 
         Raises:
             SegmentOffsetOverflow: ``largest_offset`` does not fit the segment; roll first.
-            InvalidArgument: the file would pass 2 GiB, ``batches`` do not make up ``data``, or no
-                offset is left for the next record.
-            OSError: the disk; ENOSPC leaves the segment as it was.
+            InvalidArgument: the file would exceed 2 GiB, ``batches`` do not cover ``data``, or no
+                offset would be left for the next record.
+            OSError: from the disk; ENOSPC leaves the segment unchanged.
         """
         if not len(batches):
             return
@@ -267,7 +267,7 @@ class LogSegment(SegmentReader):
         self._size_bytes = position + size
 
     def update_txn_index(self, aborted: Sequence[AbortedTxn]) -> None:
-        """Add transactions whose abort markers lie in this segment."""
+        """Add transactions whose abort markers are in this segment."""
         with self._files_lock:
             self.txn_index.append_all(aborted)
 
@@ -277,10 +277,10 @@ class LogSegment(SegmentReader):
         on_cut: Callable[[segment_recovery.Cut], None] | None = None,
         helpers: Helpers | None = None,
     ) -> int:
-        """Check every batch, cut at the first bad one, rebuild the indexes; return bytes cut.
+        """Check every batch, truncate at the first bad one and rebuild the indexes.
 
-        ``on_cut`` is told before bytes are cut off. What the observer raises leaves all files as
-        they were. ``helpers``: threads that check the bytes together.
+        Returns the number of bytes truncated. ``on_cut`` is called before the truncation. If the
+        observer raises, all files stay unchanged. ``helpers`` are threads that share the checks.
 
         Raises:
             SegmentOffsetOverflow: a batch's last offset does not fit; split the segment.
@@ -305,9 +305,9 @@ class LogSegment(SegmentReader):
         return before - found.valid_bytes
 
     def truncate_to(self, offset: int) -> int:
-        """Drop all batches that reach ``offset`` or lie above it; return the bytes cut.
+        """Remove all batches with offsets at or above ``offset``; return the bytes truncated.
 
-        A batch that straddles ``offset`` goes whole. The indexes get their full size again.
+        A batch that straddles ``offset`` is removed whole. The indexes regain their full size.
         """
         found = self.translate_offset(offset)
         with self._files_lock:
@@ -327,7 +327,7 @@ class LogSegment(SegmentReader):
         return bytes_cut
 
     def resize_indexes(self) -> None:
-        """Give the indexes their full size, as the active segment needs it."""
+        """Extend the indexes to their full size, as the active segment needs."""
         with self._files_lock:
             self.offset_index.resize()
             self.time_index.resize()
@@ -340,7 +340,7 @@ class LogSegment(SegmentReader):
             self.time_index.grow()
 
     def become_inactive(self) -> None:
-        """Note the greatest timestamp and trim all files: no more is appended."""
+        """Index the maximum timestamp and trim all files: there will be no more appends."""
         with self._files_lock:
             self._append_last_time_entry()
             self.offset_index.seal()
@@ -348,10 +348,10 @@ class LogSegment(SegmentReader):
             self._files.cut_log(self._size_bytes)
 
     def sanity_check(self, names: Collection[str] | None = None) -> None:
-        """Check what nothing else does: CorruptIndex if the transaction index is damaged.
+        """Raise CorruptIndex if the transaction index is damaged; nothing else checks it.
 
-        A missing time index is made, empty, and not refilled, as in Kafka. ``names``: what is in
-        the directory, if that is known.
+        As in Kafka, a missing time index is created empty and not rebuilt. ``names``: the names in
+        the directory, if known.
         """
         if not self._files.is_there(self.time_index.path, names):
             self.time_index.create()
@@ -359,18 +359,18 @@ class LogSegment(SegmentReader):
         self.txn_index.sanity_check()
 
     def has_offset_index(self, names: Collection[str] | None = None) -> bool:
-        """Whether the offset index is there as a file; without it the segment is recovered.
+        """Return whether the offset index exists; without it the segment is recovered.
 
-        ``names``: what is in the directory, if that is known.
+        ``names``: the names in the directory, if known.
         """
         return self._files.is_there(self.offset_index.path, names)
 
     # Files
 
     def flush(self) -> None:
-        """Make all appended batches durable, and the indexes with them.
+        """Make all appended batches and the indexes durable.
 
-        May run on any thread; OSError if the segment is closed or deleted meanwhile.
+        May run on any thread; raises OSError if the segment is closed or deleted meanwhile.
         """
         self.flush_records()
         with self._files_lock:
@@ -378,13 +378,13 @@ class LogSegment(SegmentReader):
                 self._files.sync_indexes()
 
     def flush_records(self) -> None:
-        """Make the batches durable that are appended by now, but not the indexes; as ``flush``."""
+        """Make the appended batches durable, but not the indexes; otherwise as ``flush``."""
         self._files.log.sync()
 
     def close(self) -> None:
-        """Note the greatest timestamp, trim all files, make them durable and let go of them.
+        """Index the maximum timestamp, trim all files, make them durable and close them.
 
-        A second call does nothing. All files are tried, then the first error is raised.
+        A second call does nothing. All files are tried before the first error is raised.
         """
         with self._files_lock:
             if self._is_closed:
@@ -398,7 +398,7 @@ class LogSegment(SegmentReader):
             self._files.close(self._size_bytes)
 
     def close_handlers(self) -> None:
-        """Let go of all files without writing anything, as after the disk has failed."""
+        """Close all files without writing anything, as after a disk failure."""
         with self._files_lock:
             self._files.close_handlers()
             if not self._is_closed:
@@ -406,13 +406,13 @@ class LogSegment(SegmentReader):
                 self._files.close_log()
 
     def delete(self) -> None:
-        """Let go of the files and delete them; absent ones are fine. Slices stay readable."""
+        """Close and delete the files; missing ones are ignored. Slices stay readable."""
         with self._files_lock:
             self.close_handlers()
             self._files.delete()
 
     def has_suffix(self, suffix: str) -> bool:
-        """Whether the names of the files end in ``suffix``."""
+        """Return whether the names of the files end in ``suffix``."""
         return self.path.endswith(suffix)
 
     def change_suffix(self, old: str, new: str) -> None:
@@ -421,13 +421,13 @@ class LogSegment(SegmentReader):
             self._files.change_suffix(old, new)
 
     def moved_to(self, directory: str) -> None:
-        """Take note that the partition's directory has another name."""
+        """Record that the partition's directory was renamed."""
         self._files.moved_to(directory)
 
     # Inside
 
     def _write(self, data: Buffer, plan: PlannedEntries | PlannedEntry | None) -> None:
-        """Write batches and entries, or neither."""
+        """Write batches and entries, or on failure neither."""
         offset_index, time_index = self.offset_index, self.time_index
         log = self._files.writable_log()
         offset_index.create()
@@ -447,11 +447,11 @@ class LogSegment(SegmentReader):
         if not self._fits(largest_offset):
             raise SegmentOffsetOverflow(self.base_offset, largest_offset)
         if largest_offset >= INT64_MAX:
-            raise InvalidArgument(f"behind offset {largest_offset} no log can go on")
+            raise InvalidArgument(f"offset {largest_offset} leaves no offset for the next record")
         if size != total:
-            raise InvalidArgument(f"{count} batches do not make up {size} bytes")
+            raise InvalidArgument(f"{count} batches do not cover {size} bytes")
         if self._size_bytes + size > INT32_MAX:
-            raise InvalidArgument(f"{size} more bytes would take {self.path} beyond 2 GiB")
+            raise InvalidArgument(f"{self.path} cannot grow by {size} bytes: it would exceed 2 GiB")
 
     def _fits(self, offset: int) -> bool:
         return 0 <= offset - self.base_offset <= INT32_MAX

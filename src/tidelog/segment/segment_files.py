@@ -1,6 +1,5 @@
-"""The files of one segment: opened, named, made durable, let go of and deleted together.
+"""The files of one segment: opened, renamed, synced, closed and deleted together.
 
-Owns the .log file's descriptor and the three indexes. Must not know what is appended or when.
 Kafka: the file handling of ``LogSegment`` and ``FileRecords``.
 """
 
@@ -35,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class _NamedFile(Protocol):
-    """What the three indexes have in common."""
+    """The interface that the three indexes share."""
 
     path: str
 
@@ -46,10 +45,10 @@ class _NamedFile(Protocol):
 
 
 class SegmentFiles:
-    """A .log file with its indexes, each opened where it is first needed, and kept open.
+    """A .log file with its indexes, each opened on first use and kept open.
 
-    Renaming closes nothing: slices of the .log file go on reading. ``_lock`` guards the opening.
-    ``names``: what is in the directory, if that is known; otherwise each file is looked for.
+    Renaming closes nothing, so slices of the .log file stay readable. ``names`` are the names in
+    the directory, if known; otherwise each file is looked up. ``_lock`` guards the opening.
     """
 
     def __init__(
@@ -91,11 +90,11 @@ class SegmentFiles:
         preallocated_bytes: int,
         names: Collection[str] | None = None,
     ) -> SegmentFiles:
-        """Open the .log file; a new one is made ``preallocated_bytes`` long at once.
+        """Open the .log file; a new one is created with ``preallocated_bytes``.
 
-        ``size_at_open`` is the number of bytes that are taken for records: all of an existing
-        file, none of a new one. A file that ``names`` says is there is only looked at, and opened
-        by the first who needs it. Raises KafkaStorageError for a file of 2 GiB or more.
+        ``size_at_open`` is the number of bytes that count as records: all of an existing file, none
+        of a new one. A file listed in ``names`` is only checked, and opened on first use. Raises
+        KafkaStorageError for a file of 2 GiB or more.
         """
         files = cls(fs, directory, base_offset, suffix=suffix, index_bytes=index_bytes, names=names)
         if names is not None and _name_of(files.log_path) in names:
@@ -119,7 +118,7 @@ class SegmentFiles:
 
     @property
     def log(self) -> OpenFile:
-        """The .log file, to be read; opened now if it was not yet."""
+        """The .log file for reading; it is opened on first use."""
         return self._log or self._read_only or self._opened()
 
     def _opened(self) -> OpenFile:
@@ -131,9 +130,9 @@ class SegmentFiles:
             return known
 
     def writable_log(self) -> OpenFile:
-        """Return the .log file, to be written; a missing one is made.
+        """Return the .log file for writing; it is created if missing.
 
-        One opened to be read stays open till the end: readers may be about to use it.
+        A file opened for reading stays open until ``close``, since readers may be about to use it.
         """
         if self._log is not None:
             return self._log
@@ -145,7 +144,7 @@ class SegmentFiles:
 
     @property
     def is_open(self) -> bool:
-        """Whether the .log file is held open."""
+        """Whether the .log file is open."""
         return not self._is_closed and (self._log or self._read_only) is not None
 
     def _check_open(self) -> None:
@@ -154,7 +153,7 @@ class SegmentFiles:
 
     def _check_size(self) -> None:
         if self.size_at_open > INT32_MAX:
-            raise KafkaStorageError(f"{self.log_path} is larger than a segment: {INT32_MAX} bytes")
+            raise KafkaStorageError(f"{self.log_path} is larger than {INT32_MAX} bytes")
 
     @property
     def _indexes(self) -> tuple[_NamedFile, ...]:
@@ -162,34 +161,34 @@ class SegmentFiles:
 
     @property
     def modified_ms(self) -> int:
-        """When the .log file was last changed, in ms since the epoch."""
+        """Time of modification of the .log file, in ms since the epoch."""
         return self._fs.stat(self.log_path).mtime_ms
 
     def set_modified_ms(self, modified_ms: int) -> None:
-        """Set that time for the .log file and its offset and time index."""
+        """Set the time of modification of the .log file and its offset and time index."""
         for path in (self.log_path, self.offset_index.path, self.time_index.path):
             if self._fs.exists(path):
                 self._fs.set_mtime_ms(path, modified_ms)
 
     def is_there(self, path: str, names: Collection[str] | None) -> bool:
-        """Whether there is such a file; ``names``: what is in its directory, if that is known."""
+        """Return whether the file exists; ``names``: the names in its directory, if known."""
         return self._fs.exists(path) if names is None else _name_of(path) in names
 
     def cut_log(self, size_bytes: int) -> None:
-        """Cut the .log file behind ``size_bytes``, unless it ends there: that changes its time."""
+        """Truncate the .log file; if it has this size already, its modification time is kept."""
         if self.log.size() > size_bytes:
             self.writable_log().truncate(size_bytes)
 
     def sync_indexes(self) -> None:
-        """Make the indexes durable; the records that they point at were made so before."""
+        """Make the indexes durable; the records that they point to are durable already."""
         self.offset_index.sync()
         self.time_index.sync()
         self.txn_index.sync()
 
     def close(self, size_bytes: int) -> None:
-        """Trim all files, make them durable and let go of them.
+        """Trim all files, make them durable and close them.
 
-        All four are tried; then the first error is raised.
+        All four are tried before the first error is raised.
         """
         _try_all(
             self.offset_index.close,
@@ -207,7 +206,7 @@ class SegmentFiles:
             self.close_log()
 
     def close_log(self) -> None:
-        """Let go of the .log file without writing anything; nothing if it was never opened."""
+        """Close the .log file without writing anything; a no-op if it was never opened."""
         with self._lock:
             if self._is_closed:
                 return
@@ -217,12 +216,12 @@ class SegmentFiles:
                     file.close()
 
     def close_handlers(self) -> None:
-        """Let go of the indexes' files without writing anything."""
+        """Close the index files without writing anything."""
         for index in self._indexes:
             index.close_handlers()
 
     def delete(self) -> None:
-        """Delete the files; absent ones are fine. All are tried, then the first error is raised."""
+        """Delete the files that exist. All are tried before the first error is raised."""
         _try_all(
             self._delete_log,
             lambda: self._delete_index(self.offset_index),
@@ -241,7 +240,7 @@ class SegmentFiles:
             self._delete_moved(index.path)
 
     def _delete_moved(self, path: str) -> None:
-        """Delete the file where it went when a future copy took its partition's place meanwhile."""
+        """Delete the file in the directory of the partition that its future copy has replaced."""
         directory, _, name = path.rpartition("/")
         current = current_directory_of_future(directory)
         if current is None or not name.endswith(DELETED_SUFFIX):
@@ -249,13 +248,13 @@ class SegmentFiles:
         try:
             self._fs.delete(f"{current}/{name}")
         except FileNotFoundError:
-            _log.info("file-already-gone path=%s", path)
+            _log.info("file-already-deleted path=%s", path)
 
     def change_suffix(self, old: str, new: str) -> None:
         """Rename all files so that they end in ``new`` instead of ``old``.
 
-        If one cannot be renamed, the others get their old names back and the error is raised.
-        Raises InvalidArgument, before any rename, if they do not end in ``old``.
+        If one cannot be renamed, the others are renamed back and the error is raised. Raises
+        InvalidArgument, before any rename, if they do not end in ``old``.
         """
         files: tuple[tuple[Callable[[str], None], str], ...] = (
             (self._rename_log, self.log_path),
@@ -275,7 +274,7 @@ class SegmentFiles:
         self.log_path = path
 
     def moved_to(self, directory: str) -> None:
-        """Take note that the directory of the files has another name."""
+        """Record that the directory of the files was renamed."""
         self.log_path = _in_directory(directory, self.log_path)
         for index in self._indexes:
             index.moved_to(_in_directory(directory, index.path))

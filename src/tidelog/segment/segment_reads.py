@@ -1,7 +1,6 @@
-"""What readers ask of one segment: where an offset or a timestamp is, and a slice from there.
+"""Reading one segment: lookups by offset and by timestamp, and slices of batches.
 
-Owns the lookups. Must not know writers: every lookup takes a ``SegmentView`` once, which no append
-changes. Kafka: ``LogSegment``.
+Every lookup takes a ``SegmentView`` once, which no append changes. Kafka: ``LogSegment``.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ if TYPE_CHECKING:
     from tidelog.segment.txn_index import TransactionIndex, TxnIndexSearchResult
 
 _NEAR_BYTES: Final = 16 << 10
-"""Bytes read first by a lookup: an index entry is seldom further away."""
+"""Bytes that a lookup reads first; an index entry is seldom further away than that."""
 
 
 class SegmentView(NamedTuple):
-    """A segment as one reader sees it: bytes beyond ``size_bytes`` are not there yet."""
+    """A segment as one reader sees it: bytes from ``size_bytes`` on do not exist for it."""
 
     base_offset: int
     file: OpenFile
@@ -47,10 +46,10 @@ class SegmentView(NamedTuple):
 
 
 class SegmentRead(NamedTuple):
-    """What a read of a segment gives; ``slice`` has to be closed.
+    """The result of a read; the caller must close ``slice``.
 
-    ``first_offset_metadata`` is the first batch's base offset, which may be below the offset asked
-    for, and its place. ``first_entry_incomplete`` says that the first batch was cut by max_bytes.
+    ``first_offset_metadata`` is the base offset and location of the first batch; the base offset
+    may be below the requested one. ``first_entry_incomplete``: max_bytes cut the first batch.
     """
 
     slice: FileSlice
@@ -59,14 +58,14 @@ class SegmentRead(NamedTuple):
 
 
 class BadEnd(NamedTuple):
-    """Where the good batches of a file end: ``next_offset`` is the one after their last."""
+    """The end of a file's valid batches; ``next_offset`` is the one after the last of them."""
 
     position: int
     next_offset: int
 
 
 class TimestampAndOffset(NamedTuple):
-    """A record's timestamp in ms, its offset and its leader epoch, None if it has none."""
+    """A record's timestamp in ms, its offset and its leader epoch (None if it has none)."""
 
     timestamp: int
     offset: int
@@ -74,7 +73,7 @@ class TimestampAndOffset(NamedTuple):
 
 
 class SegmentReader(ABC):
-    """Every question that readers ask of a segment; none of them needs a lock.
+    """The read operations of a segment; none of them needs a lock.
 
     Source: Kafka LogSegment.
     """
@@ -83,26 +82,26 @@ class SegmentReader(ABC):
 
     @abstractmethod
     def view(self) -> SegmentView:
-        """Return what is there to be read now."""
+        """Return the part of the segment that can be read now."""
 
     @property
     @abstractmethod
     def txn_index(self) -> TransactionIndex:
-        """Aborted transactions."""
+        """The index of aborted transactions."""
 
     @abstractmethod
     def largest_so_far(self) -> TimestampOffset:
-        """Return the greatest timestamp with its offset, (-1, base offset) if there is none."""
+        """Return the maximum timestamp with its offset; (-1, base offset) if there is none."""
 
     def file_records(self, start: int = 0, end: int | None = None) -> FileRecords:
-        """Return the batches in bytes ``[start, end)``; up to all that is there now."""
+        """Return the batches in bytes ``[start, end)``, by default up to the current end."""
         view = self.view()
         return FileRecords(view.file, start, view.size_bytes if end is None else end)
 
     def translate_offset(self, offset: int, start_position: int = 0) -> BatchPosition | None:
-        """Return the first batch whose last offset is ``offset`` or more; None if there is none.
+        """Return the first batch whose last offset is at least ``offset``; None if there is none.
 
-        ``start_position`` is where a batch starts that is known to lie at or before it. Raises
+        ``start_position`` is the start of a batch known to be at or before it. Raises
         CorruptMessage.
         """
         return _translate(self.view(), offset, start_position)
@@ -115,20 +114,20 @@ class SegmentReader(ABC):
         *,
         min_one_batch: bool = False,
     ) -> SegmentRead | None:
-        """Return the batches from the one that holds ``start_offset``, or the next one, on.
+        """Return a slice that starts with the batch of ``start_offset``, or the next one.
 
         Args:
             start_offset: first offset wanted.
-            max_bytes: greatest size of the slice, which may end inside a batch.
-            max_position: byte of the file at which the slice must end; None, or one at or below
-                the batch found: the slice is empty.
-            min_one_batch: give the first batch whole, however large it is.
+            max_bytes: maximum size of the slice, which may end inside a batch.
+            max_position: byte of the file at which the slice must end. The slice is empty if this
+                is None, or at or below the batch found.
+            min_one_batch: return the first batch whole, even if it exceeds ``max_bytes``.
 
         Returns:
             None if all offsets of the segment are below ``start_offset``.
         """
         if max_bytes < 0:
-            raise InvalidArgument(f"max_bytes is {max_bytes}")
+            raise InvalidArgument(f"max_bytes is {max_bytes}; it must not be negative")
         view = self.view()
         found = _translate(view, start_offset)
         if found is None:
@@ -141,7 +140,7 @@ class SegmentReader(ABC):
         return SegmentRead(taken, place, limit < found.size_bytes)
 
     def read_next_offset(self) -> int:
-        """Return the offset after the last whole batch, the base offset if there is none.
+        """Return the offset after the last whole batch; the base offset if there is none.
 
         Walks from the last index entry to the end. Raises CorruptMessage.
         """
@@ -155,10 +154,10 @@ class SegmentReader(ABC):
         return last_offset + 1
 
     def bad_end(self, start: int | None = None) -> BadEnd | None:
-        """Return where bytes begin that are no whole, valid batch; None if there are none.
+        """Return where the valid batches end, None if all bytes are valid.
 
-        Looks from byte ``start`` on, or from the last index entry. A batch of offsets that cannot
-        be in this segment is not valid.
+        The check starts at byte ``start``, by default at the last index entry. A batch whose
+        offsets are impossible in this segment is not valid.
         """
         view = self.view()
         if start is None:
@@ -177,12 +176,12 @@ class SegmentReader(ABC):
         return BadEnd(records.next_position, last + 1) if records.trailing_bytes else None
 
     def fetch_upper_bound_offset(self, place: LogOffsetMetadata, size_bytes: int) -> int | None:
-        """Return an indexed offset behind ``size_bytes`` read from ``place``; None if unknown."""
+        """Return an indexed offset at or after the end of a fetch; None if unknown."""
         bound = self.view().offset_index.fetch_upper_bound(place.position, size_bytes)
         return None if bound is None else bound.offset
 
     def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> TxnIndexSearchResult:
-        """Return the aborted transactions of this segment that touch ``[fetch, upper bound)``."""
+        """Return the aborted transactions of this segment that overlap ``[fetch, upper bound)``."""
         return self.txn_index.collect_aborted(fetch_offset, upper_bound_offset)
 
     def find_offset_by_timestamp(
@@ -190,7 +189,7 @@ class SegmentReader(ABC):
     ) -> TimestampAndOffset | None:
         """Return the first record at or above both ``timestamp`` (ms) and ``starting_offset``.
 
-        Control records count: they have timestamps too. Raises CorruptMessage, InvalidRecord.
+        Control records count, since they have timestamps too. Raises CorruptMessage, InvalidRecord.
         """
         view = self.view()
         start = view.base_offset if starting_offset is None else starting_offset
@@ -198,9 +197,9 @@ class SegmentReader(ABC):
         return _first_record(view, max(known.offset, start), timestamp, start)
 
     def find_max_timestamp(self) -> TimestampAndOffset | None:
-        """Return the first record that has the greatest timestamp of the segment, perhaps -1.
+        """Return the first record with the maximum timestamp of the segment, possibly -1.
 
-        None when the first batch of that time has magic 0, or compaction has removed the record.
+        None if the first batch with it has magic 0, or if compaction has removed the record.
         Source: Kafka UnifiedLog.fetchOffsetByTimestamp for MAX_TIMESTAMP.
         """
         largest, view = self.largest_so_far(), self.view()
@@ -222,16 +221,16 @@ def _translate(view: SegmentView, offset: int, start_position: int = 0) -> Batch
 
 
 def first_batch_timestamp(view: SegmentView) -> int:
-    """Return the greatest timestamp of the first batch in ms, -1 if there is none."""
+    """Return the maximum timestamp of the first batch in ms, -1 if there is none."""
     for piece in FileRecords(view.file, 0, view.size_bytes).pieces(_NEAR_BYTES):
         return int(piece.batches.max_timestamp[0])
     return NO_TIMESTAMP
 
 
 def largest_timestamp_after(view: SegmentView, position: int) -> TimestampOffset:
-    """Return the greatest timestamp of the batches from ``position`` on, with its last offset.
+    """Return the maximum timestamp of the batches from ``position``, with its last offset.
 
-    (-1, -1) if there is none; the earliest of equals. Source: Kafka FileRecords.
+    The first of equal timestamps counts; (-1, -1) if there is none. Source: Kafka FileRecords.
     """
     largest = TimestampOffset(NO_TIMESTAMP, NO_TIMESTAMP)
     for piece in FileRecords(view.file, position, view.size_bytes).pieces():
@@ -245,7 +244,7 @@ def largest_timestamp_after(view: SegmentView, position: int) -> TimestampOffset
 def _first_record(
     view: SegmentView, known_offset: int, timestamp: int, starting_offset: int
 ) -> TimestampAndOffset | None:
-    """Search from the last place that is indexed at or below ``known_offset``."""
+    """Search from the last indexed position at or below ``known_offset``."""
     position = view.offset_index.lookup(known_offset).position
     records = FileRecords(view.file, position, view.size_bytes)
     for piece in _near_then_far(records):
@@ -277,7 +276,7 @@ def _first_in(
 
 
 def first_with(data: Bytes, batch: BatchColumns, timestamp: int) -> TimestampAndOffset | None:
-    """Return the first record of one batch that has just this timestamp; magic 0 has none."""
+    """Return the first record of one batch with exactly this timestamp; None for magic 0."""
     if batch.magic[0] == 0:
         return None
     found = (

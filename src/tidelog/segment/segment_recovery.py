@@ -1,7 +1,6 @@
 """Rebuilding a segment's indexes from its .log file, up to the first bad batch.
 
-Owns the one pass over the file. Must not know how the segment is opened, or what the observer
-keeps. Kafka: ``LogSegment.recover``.
+Kafka: ``LogSegment.recover``.
 """
 
 from __future__ import annotations
@@ -32,31 +31,31 @@ _log = logging.getLogger(__name__)
 
 
 class RecoveryObserver(Protocol):
-    """Who else wants to see each batch that recovery keeps: producer state, leader epochs."""
+    """Receives each batch that recovery keeps, for producer state or leader epochs."""
 
     def observe(
         self, batches: BatchColumns, data: Bytes, aborted: Callable[[AbortedTxn], object]
     ) -> None:
-        """Take note of whole, valid batches, in the order of the file.
+        """Process valid batches, in file order.
 
         Args:
-            batches: of magic 0 and 1 too; control batches have positions in ``data``, those of
-                others mean nothing.
+            batches: their headers, also of magic 0 and 1; control batches have positions in
+                ``data``, the positions of all others have no meaning.
             data: the control batches among them.
-            aborted: to be told of each transaction that a marker among them aborts, in order.
+            aborted: called for each transaction that a marker among them aborts, in order.
 
         Raises:
-            CorruptMessage: a control batch does not read; ``position`` is its place in ``data``.
-                Recovery keeps it, as Kafka does, and cuts what follows.
+            CorruptMessage: a control batch cannot be read; ``position`` is where it starts in
+                ``data``. Recovery keeps it, as Kafka does, and truncates after it.
             InvalidRecord: likewise.
         """
 
 
 class Recovered(NamedTuple):
-    """How many bytes hold valid batches, and what is to be written of them.
+    """The valid part of a file, and what its indexes should contain.
 
-    ``state`` is what the next batch has to know. ``reason`` says what is wrong behind the valid
-    bytes; empty where the file just ends.
+    ``state`` is that of the index rule after the last batch. ``reason`` describes the problem
+    after the valid bytes; it is empty if the file just ends.
     """
 
     valid_bytes: int
@@ -66,14 +65,14 @@ class Recovered(NamedTuple):
     reason: str = ""
 
     def write_to(self, view: SegmentView, txn_index: TransactionIndex) -> None:
-        """Fill the indexes, which the caller has reset."""
+        """Write the indexes, which the caller has reset."""
         if self.entries:
             PlannedEntries.joined(self.entries).append_to(view.offset_index, view.time_index)
         txn_index.append_all(self.aborted)
 
 
 class Cut(NamedTuple):
-    """Bytes ``[position, end)`` of a .log file that recovery is about to cut off."""
+    """Bytes ``[position, end)`` of a .log file that recovery is about to truncate."""
 
     file: OpenFile
     position: int
@@ -87,15 +86,15 @@ def check(
     observer: RecoveryObserver | None,
     helpers: Helpers | None = None,
 ) -> Recovered:
-    """Read the bytes of ``view`` and say what its indexes have to hold; changes no file.
+    """Read the bytes of ``view`` and return what its indexes should contain; changes no file.
 
-    So a log that its observer refuses stays as it is. With ``helpers`` several threads check the
-    bytes; the observer is called on this one. A batch that states offsets which cannot be is as bad
-    as one with a wrong CRC.
+    A log that its observer rejects therefore stays unchanged. With ``helpers``, several threads
+    check the bytes; the observer is called on this thread. A batch with impossible offsets counts
+    as corrupt, like one with a wrong CRC.
 
     Raises:
-        SegmentOffsetOverflow: a batch's last offset does not fit the segment, and those behind it
-            rise: so old versions of Kafka left segments.
+        SegmentOffsetOverflow: a batch's last offset does not fit the segment, and the offsets
+            after it increase: old versions of Kafka wrote such segments.
     """
     state = IndexState(offset_of_max_timestamp=view.base_offset)
     checker = BatchChecker(view.file, view.size_bytes, view.base_offset, helpers)
@@ -118,7 +117,7 @@ def check(
     reason = reason or checker.error
     if reason is not None:
         cut = view.file.path, valid_bytes
-        _log.warning("segment-cut path=%s position=%d reason=%s", *cut, reason.reason)
+        _log.warning("segment-truncated path=%s position=%d reason=%s", *cut, reason.reason)
     why = "" if reason is None else reason.reason
     return Recovered(valid_bytes, state, entries, aborted, why)
 
@@ -126,7 +125,7 @@ def check(
 def _possible(
     piece: CheckedBatches, view: SegmentView, last_offset: int
 ) -> tuple[CheckedBatches, CorruptMessage | None]:
-    """Return the batches before the first one whose offsets cannot be, and what those are."""
+    """Return the batches before the first one with impossible offsets, and the reason."""
     batches, base_offset = piece.batches, view.base_offset
     if are_usual(batches, base_offset, last_offset):
         return piece, None
@@ -145,7 +144,7 @@ def _possible(
 
 
 def _rises(view: SegmentView, position: int) -> bool:
-    """Say whether all offsets from the batch at ``position`` on are possible and go up."""
+    """Return whether all offsets from the batch at ``position`` are possible and increase."""
     last_offset = view.base_offset - 1
     for piece in FileRecords(view.file, position, view.size_bytes).pieces(check_crc=True):
         if first_impossible(piece.batches, view.base_offset, last_offset) is not None:
@@ -157,7 +156,7 @@ def _rises(view: SegmentView, position: int) -> bool:
 def _observe(
     piece: CheckedBatches, observer: RecoveryObserver | None, aborted: list[AbortedTxn]
 ) -> tuple[BatchColumns, CorruptMessage | InvalidRecord | None]:
-    """Show a piece to the observer; return the batches to keep, and what the observer refused."""
+    """Pass a piece to the observer; return the batches to keep, and the observer's error."""
     if observer is None:
         return piece.batches, None
     try:

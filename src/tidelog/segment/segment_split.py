@@ -1,7 +1,7 @@
-"""Splitting a segment whose offsets do not fit its base offset, as old versions of Kafka left them.
+"""Splitting a segment with offsets that do not fit its base offset.
 
-Owns the copying. Must not know the log's set of segments, in which the caller puts the new ones in
-the place of the old. Kafka: ``LocalLog.splitOverflowedSegment``.
+Old versions of Kafka wrote such segments. The caller replaces the old segment by the new ones.
+Kafka: ``LocalLog.splitOverflowedSegment``.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ def split_overflowed(
     """Copy the batches of ``segment`` into new segments in which all offsets fit.
 
     Args:
-        segment: has an overflow, see ``LogSegment.has_overflow``; stays as it is.
-        open_cleaned: makes an empty segment with this base offset, named ``.cleaned``.
+        segment: one with an overflow, see ``LogSegment.has_overflow``; it is not changed.
+        open_cleaned: creates an empty ``.cleaned`` segment with this base offset.
 
     Returns:
-        The new segments, inactive and durable, with the file time of ``segment``, ascending.
+        The new segments in ascending order, inactive and durable, with the modification time of
+        ``segment``.
 
     Raises:
-        InvalidArgument: the segment is not a live one, or all its offsets fit.
+        InvalidArgument: the segment's files have a suffix, or all its offsets fit.
         CorruptMessage: a batch is damaged. After any error the new files are deleted.
     """
     if not is_log_file(segment.path) or not segment.has_overflow():
-        raise InvalidArgument(f"{segment.path} has no offset that does not fit")
+        raise InvalidArgument(f"all offsets of {segment.path} fit; there is nothing to split")
     new: list[LogSegment] = []
     try:
         _copy(segment, open_cleaned, new)
@@ -57,7 +58,7 @@ def split_overflowed(
 def _check_total(segment: LogSegment, new: list[LogSegment]) -> None:
     copied = sum(made.size_bytes for made in new)
     if copied != segment.size_bytes:
-        raise InvariantError(f"{copied} bytes came of {segment.size_bytes} in {segment.path}")
+        raise InvariantError(f"{segment.path} has {segment.size_bytes} bytes, {copied} were copied")
 
 
 def _copy(
@@ -72,7 +73,7 @@ def _copy(
                 base_offset = _base_offset(piece, start)
                 if new and base_offset <= new[-1].base_offset:
                     position = int(piece.batches.position[start])
-                    raise CorruptMessage("offsets go back", position, segment.path)
+                    raise CorruptMessage("offsets decrease", position, segment.path)
                 new.append(open_cleaned(base_offset))
                 fitting = _count_fitting(piece, start, new[-1].base_offset)
             _append(piece, start, start + fitting, new[-1])
@@ -82,7 +83,7 @@ def _copy(
 
 
 def _count_fitting(piece: Piece, start: int, base_offset: int) -> int:
-    """Return how many batches from ``start`` on have offsets that fit ``base_offset``."""
+    """Return the number of batches from ``start`` on whose offsets fit ``base_offset``."""
     relative = piece.batches.last_offset[start:] - base_offset
     unfit = (relative < 0) | (relative > INT32_MAX)
     return int(unfit.argmax()) if unfit.any() else len(relative)

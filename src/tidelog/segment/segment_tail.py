@@ -1,7 +1,7 @@
-"""The end of a segment that was closed in order, looked at with one read.
+"""The end of a segment after a clean shutdown, checked with one read.
 
-Owns the quick answer for the usual end: a few whole batches behind the last index entry. Must not
-know what to do about any other. Kafka only reads the headers there: ``LogSegment.readNextOffset``.
+This is the fast path for the usual case: a few whole batches after the last index entry. Kafka
+reads only the headers there: ``LogSegment.readNextOffset``.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _MOST_BYTES: Final = 256 << 10
 
 
 def tail_end(view: SegmentView) -> int | None:
-    """Return the offset behind the last batch; None if the end needs a closer look.
+    """Return the offset after the last batch; None if the end needs a closer check.
 
-    The batches from the last index entry on are checked whole. They have to end with the file, with
-    offsets that rise and fit the segment; an empty segment ends at its base offset.
+    The batches from the last index entry on are verified in full. They must reach the end of the
+    file, with increasing offsets that fit the segment; an empty segment ends at its base offset.
     """
     last_entry = view.offset_index.last()
     start = 0 if last_entry is None else last_entry[1]
@@ -39,7 +39,7 @@ def tail_end(view: SegmentView) -> int | None:
 
 
 def _last_offset(data: memoryview, base_offset: int) -> int | None:
-    """Return the last offset of whole batches, one below ``base_offset`` if there are none."""
+    """Return the last offset of whole batches; one below ``base_offset`` if there are none."""
     at, last = 0, base_offset - 1
     reach = min(base_offset + INT32_MAX, GREATEST_OFFSET)
     while at < len(data):

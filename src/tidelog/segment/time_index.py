@@ -1,6 +1,6 @@
-"""The time index: from a timestamp to the offset behind which greater ones lie (``.timeindex``).
+"""The time index (``.timeindex``): maps a timestamp to an offset; later ones come after it.
 
-Owns the format and its rules. Must not know batches. Kafka: ``TimeIndex``.
+Kafka: ``TimeIndex``.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ assert TIME_INDEX_ENTRY.itemsize == 12
 
 
 class TimestampOffset(NamedTuple):
-    """A timestamp in ms, and the last offset of the earliest batch that has it as its maximum."""
+    """A timestamp in ms, and the last offset of the first batch that has it as its maximum."""
 
     timestamp: int
     offset: int
 
 
 class TimeIndex(IndexFile):
-    """Sparse entries (timestamp, offset): all greater timestamps lie behind that offset.
+    """Sparse entries (timestamp, offset): all greater timestamps are after that offset.
 
-    Timestamps increase, offsets do not decrease. One slot is kept back for the entry that closing
-    or rolling a segment forces.
+    Timestamps increase, offsets do not decrease. One slot is reserved for the entry that closing or
+    rolling a segment writes.
 
     Source: Kafka TimeIndex.
     """
@@ -53,17 +53,17 @@ class TimeIndex(IndexFile):
 
     @property
     def last_entry(self) -> TimestampOffset:
-        """The last entry; (-1, base offset) when there is none."""
+        """The last entry; (-1, base offset) if there is none."""
         last = self.last()
         if last is None:
             return TimestampOffset(NO_TIMESTAMP, self.base_offset)
         return TimestampOffset(last[0], self.base_offset + last[1])
 
     def entry(self, number: int) -> TimestampOffset:
-        """Return entry ``number``, from 0; InvalidArgument beyond the last."""
+        """Return entry ``number``, counted from 0; InvalidArgument beyond the last."""
         entries = self.entries()
         if not 0 <= number < entries.filled:
-            raise InvalidArgument(f"entry {number} of {entries.filled} in {self.path}")
+            raise InvalidArgument(f"{self.path} has no entry {number}, only {entries.filled}")
         return TimestampOffset(
             int(entries.keys[number]), self.base_offset + int(entries.values[number])
         )
@@ -77,10 +77,10 @@ class TimeIndex(IndexFile):
         return TimestampOffset(int(entries.keys[at]), self.base_offset + int(entries.values[at]))
 
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> bool:
-        """Append one entry if its timestamp is greater than the last; return whether it was.
+        """Append one entry if its timestamp is above the last one; return whether it was appended.
 
-        ``skip_full_check`` takes the slot kept back. InvalidArgument if the file is full without
-        it; other errors as ``maybe_append_all``.
+        ``skip_full_check`` uses the reserved slot. InvalidArgument if the file is full without it;
+        other errors as for ``maybe_append_all``.
         """
         if not skip_full_check:
             self.create()
@@ -99,9 +99,9 @@ class TimeIndex(IndexFile):
         return True
 
     def maybe_append_all(self, timestamps: NDArray[np.int64], offsets: NDArray[np.int64]) -> None:
-        """Append the entries with a timestamp greater than the one before, as room allows.
+        """Append the entries whose timestamp is above the one before, while there is room.
 
-        All are written with one write. Nothing was appended when it raises:
+        They are written with one write. If it raises, nothing was appended.
 
         Raises:
             InvariantError: a timestamp is below the one before.
@@ -119,17 +119,17 @@ class TimeIndex(IndexFile):
             self._append(keys[:added], values[:added])
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries whose offset is at or above ``offset``."""
+        """Remove the entries whose offset is at or above ``offset``."""
         relative = self.entries().filled_values
         wanted = min(max(offset - self.base_offset, 0), np.iinfo(np.int64).max)
         self.keep(int(relative.searchsorted(wanted, "left")))
 
     def truncate(self) -> None:
-        """Drop all entries."""
+        """Remove all entries."""
         self.keep(0)
 
     def sanity_check(self) -> None:
-        """Raise CorruptIndex if the file contradicts itself at its ends."""
+        """Raise CorruptIndex if the last entry or the length of the file is not valid."""
         if self.entry_count:
             last = self.last_entry
             if last.timestamp < self.entry(0).timestamp:
@@ -137,12 +137,14 @@ class TimeIndex(IndexFile):
             if last.offset < self.base_offset:
                 raise CorruptIndex(f"{self.path} ends below the base offset {self.base_offset}")
         if self.has_odd_size():
-            raise CorruptIndex(f"{self.path} is no whole number of {TIME_INDEX_ENTRY.itemsize}")
+            raise CorruptIndex(
+                f"size of {self.path} is not a multiple of {TIME_INDEX_ENTRY.itemsize} bytes"
+            )
 
     def _greater_ones(
         self, timestamps: NDArray[np.int64], offsets: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return timestamps and relative offsets of those entries that say something new."""
+        """Return timestamps and relative offsets of the entries with a new timestamp."""
         relative, last = offsets - self.base_offset, self.last()
         if self._are_rising(timestamps, relative, last):
             return timestamps, relative
@@ -162,7 +164,7 @@ class TimeIndex(IndexFile):
     def _are_rising(
         timestamps: NDArray[np.int64], relative: NDArray[np.int64], last: tuple[int, int] | None
     ) -> bool:
-        """Say whether all entries say something new and may follow the ``last`` one."""
+        """Return whether every entry has a new timestamp and may follow the ``last`` one."""
         timestamp, least = (NO_TIMESTAMP, 0) if last is None else last
         if timestamps.item(0) <= timestamp or relative.item(0) < max(least, 0):
             return False

@@ -1,7 +1,4 @@
-"""The verdict on bytes that are no batch: an unfinished end, or damage.
-
-Owns what may follow the end of a log file. Must not know what is done about it.
-"""
+"""Whether invalid bytes are an unfinished end of the file or damage."""
 
 from __future__ import annotations
 
@@ -16,10 +13,10 @@ _ZERO_BLOCK: Final = 1 << 20
 
 
 def ends_here(file: OpenFile, position: int) -> bool:
-    """Say whether the bad bytes at ``position`` are an unfinished end rather than damage.
+    """Return whether the invalid bytes at ``position`` are an unfinished end.
 
-    They are if nothing, or only zeros, follow the end that the batch there declares: a batch that
-    is being written, was torn by a crash, or the unused part of a preallocated file.
+    They are if nothing, or only zeros, follows the declared end of the batch there: it is being
+    written, was torn by a crash, or is the unused part of a preallocated file.
     """
     prefix = file.pread(BATCH_PREFIX.size, position)
     if len(prefix) < BATCH_PREFIX.size:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tidelog.explain.plans.lost_records import LostBytes
     from tidelog.explain.plans.operations import RecoveredLog
 
-_PRINTED_EVENTS: Final = frozenset({"log-cut", "segment-cut"})
+_PRINTED_EVENTS: Final = frozenset({"log-cut", "segment-truncated"})
 """Events that the output reports as losses."""
 
 
