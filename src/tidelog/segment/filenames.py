@@ -122,7 +122,7 @@ def replace_suffix(path: str, old: str, new: str) -> str:
 def check_topic_name(topic: str) -> None:
     """Raise InvalidTopic if the name is not valid in Kafka. Source: Kafka Topic.validate."""
     if topic in {"", ".", ".."}:
-        raise InvalidTopic(f"topic name {topic!r} is reserved")
+        raise InvalidTopic(f"topic name {topic!r} is not valid")
     if len(topic) > MAX_TOPIC_LENGTH:
         raise InvalidTopic(f"topic name has {len(topic)} characters, more than {MAX_TOPIC_LENGTH}")
     if _TOPIC.fullmatch(topic) is None:

@@ -17,7 +17,7 @@ from tidelog.errors import (
 )
 from tidelog.records.array_rows import increases
 from tidelog.records.batch import INT32_MAX
-from tidelog.segment.index_file import IndexFile
+from tidelog.segment.abstract_index import AbstractIndex
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,7 +37,7 @@ class OffsetPosition(NamedTuple):
     position: int
 
 
-class OffsetIndex(IndexFile):
+class OffsetIndex(AbstractIndex):
     """Sparse, ascending entries: the last offset of a batch, and the batch's position.
 
     Files written before Kafka 4.1 store the last offset of the whole append that starts there. Both

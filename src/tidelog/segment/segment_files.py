@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import logging
 from threading import Lock
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import KafkaStorageError
 from tidelog.records.batch import INT32_MAX
@@ -29,19 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from tidelog.env.files import FileSystem, OpenFile
+    from tidelog.segment.index_file import IndexFile
 
 _log = logging.getLogger(__name__)
-
-
-class _NamedFile(Protocol):
-    """The interface that the three indexes share."""
-
-    path: str
-
-    def rename(self, path: str) -> None: ...
-    def moved_to(self, path: str) -> None: ...
-    def close_handlers(self) -> None: ...
-    def delete_if_exists(self) -> bool: ...
 
 
 class SegmentFiles:
@@ -156,7 +146,7 @@ class SegmentFiles:
             raise KafkaStorageError(f"{self.log_path} is larger than {INT32_MAX} bytes")
 
     @property
-    def _indexes(self) -> tuple[_NamedFile, ...]:
+    def _indexes(self) -> tuple[IndexFile, ...]:
         return self.offset_index, self.time_index, self.txn_index
 
     @property
@@ -235,7 +225,7 @@ class SegmentFiles:
         except FileNotFoundError:
             self._delete_moved(self.log_path)
 
-    def _delete_index(self, index: _NamedFile) -> None:
+    def _delete_index(self, index: IndexFile) -> None:
         if not index.delete_if_exists():
             self._delete_moved(index.path)
 

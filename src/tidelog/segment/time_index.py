@@ -18,7 +18,7 @@ from tidelog.errors import (
 )
 from tidelog.records.array_rows import every, increases
 from tidelog.records.batch import INT32_MAX, NO_TIMESTAMP
-from tidelog.segment.index_file import IndexFile
+from tidelog.segment.abstract_index import AbstractIndex
 from tidelog.segment.offset_index import check_relative
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class TimestampOffset(NamedTuple):
     offset: int
 
 
-class TimeIndex(IndexFile):
+class TimeIndex(AbstractIndex):
     """Sparse entries (timestamp, offset): all greater timestamps are after that offset.
 
     Timestamps increase, offsets do not decrease. One slot is reserved for the entry that closing or
@@ -46,7 +46,7 @@ class TimeIndex(IndexFile):
     Source: Kafka TimeIndex.
     """
 
-    kept_back: ClassVar[int] = 1
+    reserved_entries: ClassVar[int] = 1
 
     def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int) -> None:
         super().__init__(fs, path, base_offset, max_bytes, TIME_INDEX_ENTRY)

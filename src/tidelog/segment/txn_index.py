@@ -1,18 +1,18 @@
 """The index of aborted transactions (``.txnindex``).
 
-Owns the format and its rules. Must not know producers. Kafka: ``TransactionIndex``, ``AbortedTxn``.
+Kafka: ``TransactionIndex``, ``AbortedTxn``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import numpy as np
 
 from tidelog.codec.layout import Layout, Wire
 from tidelog.errors import CorruptIndex, InvalidArgument
+from tidelog.segment.index_file import IndexFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ class AbortedTxn(NamedTuple):
     producer_id: Annotated[int, Wire("q", "Producer whose transaction was aborted.")]
     first_offset: Annotated[int, Wire("q", "First offset of the transaction.")]
     last_offset: Annotated[int, Wire("q", "Offset of the abort marker.")]
-    last_stable_offset: Annotated[int, Wire("q", "Last stable offset once it is done.")]
+    last_stable_offset: Annotated[int, Wire("q", "Last stable offset after the abort.")]
 
 
 ABORTED_TXN: Final = Layout(AbortedTxn)
@@ -45,19 +45,19 @@ assert _ENTRY.itemsize == ABORTED_TXN.size
 
 
 class TxnIndexSearchResult(NamedTuple):
-    """Aborted transactions of a range; ``is_complete``: no later segment needs to be asked."""
+    """Aborted transactions of a range; ``is_complete``: later segments need not be searched."""
 
     aborted: tuple[AbortedTxn, ...]
     is_complete: bool
 
 
-class TransactionIndex:
+class TransactionIndex(IndexFile):
     """Aborted transactions in the order of their markers; not thread safe for writers.
 
-    The file is made by the first entry, and is not preallocated. An entry lies in the segment that
-    holds the marker, though the transaction may have begun before it. Readers take the published
-    entries and never lock; ``_lock`` guards loading and the path. The descriptor is held only
-    between a write and the next ``sync``. ``exists`` says whether the file is there, where known.
+    The first entry creates the file; it is not preallocated. An entry is stored in the segment of
+    the abort marker, even if the transaction began in an earlier one. Readers take the published
+    entries without a lock. The descriptor is held only between a write and the next ``sync``.
+    ``exists`` is whether the file exists, if that is known.
 
     Source: Kafka TransactionIndex.
     """
@@ -65,26 +65,21 @@ class TransactionIndex:
     def __init__(
         self, fs: FileSystem, path: str, base_offset: int, *, exists: bool | None = None
     ) -> None:
-        self.path = path
-        self.base_offset: Final = base_offset
-        self._fs: Final = fs
-        self._exists = fs.exists(path) if exists is None else exists
+        super().__init__(
+            fs, path, base_offset, exists=fs.exists(path) if exists is None else exists
+        )
         self._published: _Published | None = None if self._exists else _NOTHING
-        self._file: OpenFile | None = None
         self._last_offset: int | None = None
-        self._is_unsynced = self._exists
-        self._lock: Final = Lock()
-
-    def __repr__(self) -> str:
-        return f"TransactionIndex({self.path!r})"
+        self._is_unsynced = bool(self._exists)
+        self._is_sealed = True
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no entry."""
+        """Whether there are no entries."""
         return self._load().count == 0
 
     def all_aborted(self) -> list[AbortedTxn]:
-        """Return every entry; CorruptIndex if one has a format that is not known."""
+        """Return all entries; CorruptIndex if one has an unknown format."""
         return _as_entries(self._load().filled)
 
     def append(self, aborted: AbortedTxn) -> None:
@@ -92,17 +87,17 @@ class TransactionIndex:
         self.append_all([aborted])
 
     def append_all(self, aborted: Sequence[AbortedTxn]) -> None:
-        """Append entries with one write, or none.
+        """Append all entries with one write, or none on an error.
 
         Raises:
             InvalidArgument: a last offset is not above the one appended before it. As in Kafka,
-                entries that were in the file when it was opened do not count.
+                entries that were in the file when it was opened are not compared.
         """
         last = self._last_offset
         for txn in aborted:
             if last is not None and txn.last_offset <= last:
                 raise InvalidArgument(
-                    f"last offset {txn.last_offset} does not come after {last} in {self.path}"
+                    f"last offset {txn.last_offset} is not above {last} in {self.path}"
                 )
             last = txn.last_offset
         if not aborted:
@@ -114,10 +109,10 @@ class TransactionIndex:
         self._last_offset = last
 
     def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> TxnIndexSearchResult:
-        """Return the transactions that touch offsets from ``fetch_offset`` (inclusive) on.
+        """Return the transactions that overlap offsets from ``fetch_offset`` (inclusive) on.
 
-        ``upper_bound_offset`` is exclusive. The result is complete once an entry says that below
-        the bound nothing was open any more.
+        ``upper_bound_offset`` is exclusive. The result is complete if the last stable offset of an
+        entry shows that no transaction was open below the bound.
         """
         entries = self._load().filled
         decided = np.flatnonzero(entries["last_stable_offset"] >= upper_bound_offset)
@@ -128,7 +123,7 @@ class TransactionIndex:
         return TxnIndexSearchResult(tuple(_as_entries(entries[touched])), len(decided) > 0)
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the first entry whose marker is at or above ``offset``, and all behind it."""
+        """Remove the first entry whose marker is at or above ``offset``, and all after it."""
         last_offsets = self._load().filled["last_offset"]
         dropped = np.flatnonzero(last_offsets >= offset)
         if len(dropped):
@@ -137,59 +132,18 @@ class TransactionIndex:
             self._last_offset = int(last_offsets[count - 1]) if count else None
 
     def reset(self) -> None:
-        """Drop all entries, whatever they are."""
+        """Remove all entries, readable or not."""
         self._published = _NOTHING
         if self._exists:
             self._keep(0)
         self._last_offset = None
 
     def sanity_check(self) -> None:
-        """Raise CorruptIndex if an entry is of an unknown format or below the base offset."""
+        """Raise CorruptIndex if an entry has an unknown format or is below the base offset."""
         last_offsets = self._load().filled["last_offset"]
         below = last_offsets[last_offsets < self.base_offset]
         if len(below):
-            raise CorruptIndex(f"marker {below[0]} is below the first offset of {self.path}")
-
-    def sync(self) -> None:
-        """Make the entries durable; nothing if there is no file."""
-        if self._is_unsynced:
-            file = self._file = self._file or self._fs.open(self.path)
-            file.sync()
-            self._is_unsynced = False
-        self.close_handlers()
-
-    def close(self) -> None:
-        """Make the entries written here durable and let go of the file."""
-        if self._file is not None:
-            self.sync()
-
-    def close_handlers(self) -> None:
-        """Let go of the file without writing anything."""
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()
-
-    def delete_if_exists(self) -> bool:
-        """Let go of the file and delete it; return whether it was there."""
-        self.close_handlers()
-        try:
-            self._fs.delete(self.path)
-        except FileNotFoundError:
-            return False
-        self._exists = False
-        return True
-
-    def rename(self, path: str) -> None:
-        """Give the file another name; a file that was never made just gets it for later."""
-        with self._lock:
-            if self._exists:
-                self._fs.rename(self.path, path)
-            self.path = path
-
-    def moved_to(self, path: str) -> None:
-        """Take note that the directory around the file has another name."""
-        with self._lock:
-            self.path = path
+            raise CorruptIndex(f"marker {below[0]} is below the base offset of {self.path}")
 
     def _load(self) -> _Published:
         published = self._published
@@ -199,7 +153,7 @@ class TransactionIndex:
             if self._published is None:
                 data = self._fs.read(self.path)
                 raw = np.frombuffer(data, _ENTRY, len(data) // _ENTRY.itemsize)
-                # Kafka looks at the first byte of the version only.
+                # Kafka reads only the first byte of the version.
                 if ((raw["version"] >> 8) > TXN_INDEX_VERSION).any():
                     raise CorruptIndex(f"{self.path} has an entry of an unknown version")
                 self._published = _Published(raw.astype(_NATIVE), len(raw))
@@ -220,7 +174,7 @@ class TransactionIndex:
 
 @dataclass(frozen=True, slots=True)
 class _Published:
-    """Native entries, of which the first ``count`` are filled and never change."""
+    """Native entries; the first ``count`` of them are valid and never change."""
 
     entries: NDArray[Any]
     count: int
