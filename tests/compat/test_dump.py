@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.cli.main import main
-from tidelog.testing.kafka_words import contents, index_lines, log_lines, snapshot_lines
+from tidelog.testing.kafka_dump import contents, index_lines, log_lines, snapshot_lines
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.main import main
-from tidelog.testing.kafka_words import contents, index_lines, log_lines, snapshot_lines
+from tidelog.testing.kafka_dump import contents, index_lines, log_lines, snapshot_lines
 
 if TYPE_CHECKING:
     import pytest

@@ -1,6 +1,6 @@
-"""Records as Arrow tables and back. Must not know Spark, or where a log lies.
+"""Records as Arrow tables, and Arrow tables as record batches.
 
-Public door: ``ArrowDecoder`` and ``TopicEncoder`` with what they take. Names load on first use.
+The public names are loaded on first use: ``ArrowDecoder``, ``TopicEncoder`` and their arguments.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Arrow arrays out of positions and sizes in a byte buffer.
+"""Arrow arrays gathered from positions and sizes in a byte buffer.
 
-Owns how bytes that lie scattered become one Arrow array. Must not know records or batches. New
-memory comes from Arrow's pool, which keeps its pages: arrays of NumPy's own would be mapped and
-zeroed anew for every table. A kernel copies where kernels are loaded; NumPy does it elsewhere.
+New memory comes from Arrow's pool, which reuses its pages; arrays allocated by NumPy would be
+mapped and zeroed anew for every table. A kernel does the copying if kernels are loaded, else NumPy.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 SLACK: Final = 64
-"""Bytes behind a data buffer, so that the copying kernel may move whole words to the end."""
+"""Extra bytes after a data buffer, so that the copying kernel can move whole words at its end."""
 
 MAX_DATA: Final = 2**31 - 1
-"""Most bytes one array may hold: its offsets are int32."""
+"""Maximum size in bytes of one array, whose offsets are int32."""
 
 
 class Gathered(NamedTuple):
@@ -54,14 +53,14 @@ def new_array(length: int, dtype: type[np.generic]) -> tuple[pa.Buffer, NDArray[
 
 
 def gather(data: Bytes, at: Ints, size: Ints) -> Gathered:
-    """Copy the slices ``data[at : at + size]`` behind each other; a size of -1 is null.
+    """Concatenate copies of the slices ``data[at : at + size]``; a size of -1 is null.
 
     Raises:
-        InvalidArgument: the slices come to more than an Arrow array takes.
+        InvalidArgument: the slices exceed the maximum size of an Arrow array.
     """
     total = int(np.maximum(size, 0).sum())
     if total > MAX_DATA:
-        raise InvalidArgument(f"{total} bytes are more than one Arrow array takes; cut the rows")
+        raise InvalidArgument(f"{total} bytes exceed the limit of {MAX_DATA} of one Arrow array")
     offsets_buffer, offsets = new_array(len(at) + 1, np.int32)
     data_buffer, copied = new_array(total + SLACK, np.uint8)
     out = Slots(offsets, copied, np.empty(len(at), np.uint8))
@@ -72,7 +71,7 @@ def gather(data: Bytes, at: Ints, size: Ints) -> Gathered:
 
 
 class Slots(NamedTuple):
-    """Where ``gather`` puts ends, bytes, and 1 for each slice that is not null."""
+    """Output of ``gather``: ends, bytes, and 1 for each slice that is not null."""
 
     offsets: NDArray[np.int32]
     data: Bytes
@@ -80,14 +79,14 @@ class Slots(NamedTuple):
 
 
 def gather_plain(data: Bytes, at: Ints, size: Ints, out: Slots) -> int:
-    """Fill the slots; return the number of nulls. Reference of the kernel ``gather``."""
+    """Fill the slots; return the number of nulls. Reference for the kernel ``gather``."""
     lengths = np.maximum(size, 0)
     ends = np.cumsum(lengths)
     out.offsets[0] = 0
     out.offsets[1:] = ends
     np.greater_equal(size, 0, out=out.valid, casting="unsafe")
     total = int(ends[-1]) if len(ends) else 0
-    # Byte i of the output lies at at[k] + (i - start of slice k) of the input.
+    # Byte i of the output is byte at[k] + (i - start of slice k) of the input.
     out.data[:total] = data[np.arange(total) + np.repeat(at - (ends - lengths), lengths)]
     return len(at) - int(np.count_nonzero(out.valid))
 
@@ -102,12 +101,12 @@ def _gather_by_kernel(data: Bytes, at: Ints, size: Ints, out: Slots) -> int:
 
 
 def bitmap(valid: NDArray[Any]) -> pa.Buffer:
-    """Return Arrow's bitmap of an array that is not 0 where a value is present."""
+    """Return Arrow's validity bitmap of an array that is nonzero where a value is present."""
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
 def fixed(kind: pa.DataType, values: NDArray[Any]) -> pa.Array:
-    """Return an Arrow array of a copy of ``values``, which has no nulls and the right width."""
+    """Return an Arrow array with a copy of ``values``, which have no nulls and the right width."""
     buffer, out = new_array(len(values), values.dtype.type)
     out[:] = values
     return pa.Array.from_buffers(kind, len(values), [None, buffer], 0)

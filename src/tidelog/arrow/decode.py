@@ -1,7 +1,6 @@
-"""Records as Arrow record batches, only the wanted columns, without a loop over records.
+"""Records as Arrow record batches with selected columns, without a loop over records.
 
-Owns how decoded records become a table. Must not know files, logs or Spark. All batches of one
-``ArrowDecoder`` share one schema object, since Spark checks the first one only.
+All batches of one ``ArrowDecoder`` share one schema object, because Spark checks only the first.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ if TYPE_CHECKING:
     from tidelog.records.memory import BatchColumns
 
 MAX_ROWS: Final = 1 << 16
-"""Rows of one table: more gain nothing in Spark."""
+"""Maximum number of rows of a table; larger tables gain nothing in Spark."""
 
 DIRECT_ROWS: Final = 1 << 17
-"""Rows of one table of plain batches, about: those that a piece of a log has, if not very small."""
+"""Approximate rows of a table of plain batches: the records of one piece of a typical log."""
 
 MAX_BYTES: Final = 4 << 20
-"""Bytes of keys, values and headers of one table, where a record is not larger."""
+"""Maximum bytes of keys, values and headers in a table, unless a single record is larger."""
 
 _FIXED_BYTES: Final = 40
-"""Bytes a row takes besides its key and value."""
+"""Bytes of a row besides its key and value."""
 
 _MICROS: Final = 1000
 _MAX_TIMESTAMP: Final = (2**63 - 1) // _MICROS
@@ -51,12 +50,12 @@ _NO_HEADERS: Final = pa.scalar(None, HEADERS_TYPE)
 
 
 class ArrowDecoder:
-    """Makes tables of one topic partition's records; used by one thread.
+    """Converts records of one topic partition to tables; used by one thread.
 
     Args:
         schema: the columns to build, from ``tidelog.arrow.schema.select``.
-        topic: what stands in the column ``topic``.
-        partition: what stands in the column ``partition``.
+        topic: the value of the column ``topic``.
+        partition: the value of the column ``partition``.
     """
 
     def __init__(self, schema: pa.Schema, topic: str, partition: int) -> None:
@@ -81,7 +80,7 @@ class ArrowDecoder:
         """Decode ``batches``, whose positions are bytes in ``data``; yield as ``tables`` does.
 
         Raises:
-            InvalidTimestamp: a timestamp does not fit into microseconds.
+            InvalidTimestamp: a timestamp does not fit in microseconds.
             InvalidRecord, CorruptMessage, UnsupportedCompressionType, MessageTooLarge: as
                 ``decode_bounded``.
         """
@@ -102,10 +101,10 @@ class ArrowDecoder:
     def tables(
         self, columns: RecordColumns, start_offset: int = 0, end_offset: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the records with offsets ``[start_offset, end_offset)``, control records left out.
+        """Yield the records with offsets ``[start_offset, end_offset)``, without control records.
 
         Raises:
-            InvalidTimestamp: a timestamp does not fit into microseconds.
+            InvalidTimestamp: a timestamp does not fit in microseconds.
         """
         rows = _visible(columns, start_offset, end_offset)
         for part in self._cut(rows):
@@ -113,7 +112,7 @@ class ArrowDecoder:
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _cut(self, rows: RecordColumns) -> Iterator[RecordColumns]:
-        """Cut into parts of about equal bytes, each within ``MAX_ROWS`` and ``MAX_BYTES``."""
+        """Split into parts of about equal bytes, each within ``MAX_ROWS`` and ``MAX_BYTES``."""
         if not len(rows):
             return
         if len(rows) <= MAX_ROWS and rows.data.nbytes <= MAX_BYTES:
@@ -121,9 +120,9 @@ class ArrowDecoder:
             return
         ends = np.cumsum(self._sizes(rows))
         parts = max(-(-len(rows) // MAX_ROWS), -(-int(ends[-1]) // MAX_BYTES))
-        marks = np.searchsorted(ends, np.arange(1, parts) * (int(ends[-1]) // parts), "right")
+        splits = np.searchsorted(ends, np.arange(1, parts) * (int(ends[-1]) // parts), "right")
         start = 0
-        for end in [*marks.tolist(), len(rows)]:
+        for end in [*splits.tolist(), len(rows)]:
             if end > start:
                 yield _slice(rows, start, end)
                 start = end
@@ -151,7 +150,7 @@ class ArrowDecoder:
 
 
 class _Constants:
-    """Arrays of one value repeated, made once and cut to the length needed."""
+    """Arrays of one repeated value, created once and sliced to the required length."""
 
     def __init__(self, topic: str, partition: int) -> None:
         self._topic = pa.scalar(topic, pa.string())
@@ -179,15 +178,15 @@ class _Constants:
     def _repeated(self, name: str, value: pa.Scalar, length: int) -> pa.Array:
         made = self._arrays.get(name)
         if made is None or len(made) < length:
-            made = pa.repeat(value, length + length // 8)  # pieces differ a little
+            made = pa.repeat(value, length + length // 8)  # lengths vary a little
             self._arrays[name] = made
         return made[:length]
 
 
 def _parts(batches: BatchColumns) -> Iterator[BatchColumns]:
-    """Cut batches, in order, into such of about ``DIRECT_ROWS`` records.
+    """Split batches, in order, into groups of about ``DIRECT_ROWS`` records.
 
-    A count below 0 is none: that of an old wrapper is not known.
+    A negative count, that of an old wrapper, is unknown and counts as 0.
     """
     parts = np.cumsum(np.maximum(batches.records_count, 0)) // DIRECT_ROWS
     start = 0
@@ -197,7 +196,7 @@ def _parts(batches: BatchColumns) -> Iterator[BatchColumns]:
 
 
 def _visible(columns: RecordColumns, start_offset: int, end_offset: int | None) -> RecordColumns:
-    """Leave out control records and offsets outside the range; a copy only if there are any."""
+    """Drop control records and offsets outside the range; copies only if there are any."""
     if not len(columns):
         return columns
     is_control = columns.batches.is_control
@@ -220,23 +219,23 @@ def _slice(rows: RecordColumns, start: int, end: int) -> RecordColumns:
 def _timestamps(rows: RecordColumns) -> pa.Array:
     millis = rows.timestamp
     if max(int(millis.max()), -int(millis.min())) > _MAX_TIMESTAMP:
-        place = int(rows.offset[int(np.abs(millis.astype(np.float64)).argmax())])
-        raise InvalidTimestamp(f"the timestamp of offset {place} does not fit into microseconds")
+        offset = int(rows.offset[int(np.abs(millis.astype(np.float64)).argmax())])
+        raise InvalidTimestamp(f"the timestamp of offset {offset} does not fit in microseconds")
     buffer, micros = new_array(len(millis), np.int64)
     np.multiply(millis, _MICROS, out=micros)
     return pa.Array.from_buffers(TIMESTAMP_TYPE, len(millis), [None, buffer], 0)
 
 
 def headers_array(rows: RecordColumns) -> pa.Array:
-    """Return the headers of each record as a list of name and value; null where there are none."""
+    """Return each record's headers as a list of name and value; null if it has none."""
     counts = rows.headers_count
     offsets_buffer, offsets = new_array(len(counts) + 1, np.int32)
     total = int(counts.sum())
-    places = np.empty((4, total), np.int64)
+    positions = np.empty((4, total), np.int64)
     find = _find_by_kernel if use_kernels(total * 32) else find_headers_plain
-    find(rows.data, rows.headers_at, counts, offsets, places)
-    names = _names(rows, gather(rows.data, places[0], places[1]))
-    values = gather(rows.data, places[2], places[3]).array(pa.binary())
+    find(rows.data, rows.headers_at, counts, offsets, positions)
+    names = _names(rows, gather(rows.data, positions[0], positions[1]))
+    values = gather(rows.data, positions[2], positions[3]).array(pa.binary())
     pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADER_TYPE))
     has_any = counts > 0
     nulls = len(counts) - int(np.count_nonzero(has_any))
@@ -246,11 +245,11 @@ def headers_array(rows: RecordColumns) -> pa.Array:
 
 
 def find_headers_plain(
-    data: Bytes, headers_at: Ints, counts: Ints, offsets: NDArray[np.int32], places: Ints
+    data: Bytes, headers_at: Ints, counts: Ints, offsets: NDArray[np.int32], positions: Ints
 ) -> None:
-    """Fill ``offsets`` and, a column per header, name position and size, value position and size.
+    """Fill ``offsets``, and per header a column of ``positions``: name at, size, value at, size.
 
-    Reference of the kernel ``header_positions``. The decoder has checked the bytes.
+    Reference for the kernel ``header_positions``. The decoder has checked the bytes.
     """
     view = byte_view(data)
     offsets[0] = 0
@@ -261,29 +260,29 @@ def find_headers_plain(
         for _ in range(count):
             name_size, name_at = read_varint(view, position)
             value_size, value_at = read_varint(view, name_at + name_size)
-            places[:, column] = name_at, name_size, value_at, max(value_size, -1)
+            positions[:, column] = name_at, name_size, value_at, max(value_size, -1)
             position = value_at + max(value_size, 0)
             column += 1
 
 
 def _find_by_kernel(
-    data: Bytes, headers_at: Ints, counts: Ints, offsets: NDArray[np.int32], places: Ints
+    data: Bytes, headers_at: Ints, counts: Ints, offsets: NDArray[np.int32], positions: Ints
 ) -> None:
     from tidelog.kernels.gather import header_positions  # noqa: PLC0415 - compiles when imported
 
-    found = header_positions(data, headers_at, counts, offsets, places)
+    found = header_positions(data, headers_at, counts, offsets, positions)
     if found < 0:
         raise InvariantError(f"headers: {STATUS_TEXT[found]}")
 
 
 def _names(rows: RecordColumns, gathered: Gathered) -> pa.Array:
-    """Return header names as text; bytes that are no UTF-8 are replaced by U+FFFD, as in Java."""
+    """Return header names as text; bytes that are not UTF-8 become U+FFFD, as in Java."""
     names = gathered.array(pa.string())
     try:
         names.validate(full=True)
     except pa.ArrowInvalid:
         view = byte_view(rows.data)
-        places = zip(rows.headers_at.tolist(), rows.headers_count.tolist(), strict=True)
-        texts = [name for at, count in places for name, _ in read_headers(view, at, count)]
+        lists = zip(rows.headers_at.tolist(), rows.headers_count.tolist(), strict=True)
+        texts = [name for at, count in lists for name, _ in read_headers(view, at, count)]
         return pa.array(texts, pa.string())
     return names

@@ -1,7 +1,6 @@
-"""Arrow columns of plain batches in one walk over their records.
+"""Arrow columns of plain batches in a single pass over their records.
 
-Owns when that can be done, and the buffers for it. Must not know files, or how other batches become
-tables (``decode``). What it makes is what ``decode`` makes, in half the time.
+The result is the same as that of ``decode``, in half the time.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ _NUMBERS: Final = {"offset": pa.int64(), "timestamp": TIMESTAMP_TYPE}
 _NONE: Final = np.empty(0, np.int64)
 
 _MOST_BYTES: Final = 16 << 20
-"""Bytes of records that one table is made of."""
+"""Maximum bytes of records per table."""
 
 MOST_ROWS: Final = 1 << 18
-"""Rows of one table: each takes room for the topic's name, of up to 249 bytes, too."""
+"""Maximum rows of a table: each also needs room for the topic's name, of up to 249 bytes."""
 
 
 class Wanted(NamedTuple):
-    """Which columns, of the records with offsets ``[start_offset, end_offset)``."""
+    """The selected columns, and the range ``[start_offset, end_offset)`` of records."""
 
     names: Collection[str]
     start_offset: int
@@ -51,12 +50,12 @@ class Wanted(NamedTuple):
 def direct_columns(
     data: Bytes, batches: BatchColumns, wanted: Wanted
 ) -> tuple[int, dict[str, pa.Array]] | None:
-    """Return the number of records of ``batches`` and the columns that differ from row to row.
+    """Return the number of records of ``batches`` and those columns that vary from row to row.
 
-    These are offset, timestamp, key and value, as far as ``wanted``. The others are the same in
-    all rows: create time, and no headers. Returns None where records are compressed, of an old
-    format or control records, where some are not wanted, where kernels are not to be loaded, for
-    more than a table takes, and for whatever is malformed: ``decode`` takes these, and tells.
+    These are offset, timestamp, key and value, if ``wanted``. The others are constant: create time,
+    and no headers. Returns None, so that ``decode`` takes over and reports any error, if records
+    are compressed, of an old format, control records, outside the range, too many for one table
+    or malformed, or if kernels are not to be loaded.
     """
     if not len(batches) or not _are_usual(batches, wanted):
         return None
@@ -71,7 +70,7 @@ def direct_columns(
 
 
 def _are_usual(batches: BatchColumns, wanted: Wanted) -> bool:
-    """Say whether all batches are wanted whole, and their records lie plain behind the header."""
+    """Return whether all batches are wanted whole and their records are not compressed."""
     unusual = _NOT_PLAIN | (_APPEND_TIME if "timestampType" in wanted.names else 0)
     return (
         int(batches.base_offset[0]) >= wanted.start_offset
@@ -82,17 +81,17 @@ def _are_usual(batches: BatchColumns, wanted: Wanted) -> bool:
 
 
 class _Pieces:
-    """Room for keys or values; none if they are not wanted."""
+    """Buffers for keys or values; empty if they are not wanted."""
 
     def __init__(self, count: int, size: int, *, is_wanted: bool) -> None:
         self.is_wanted = is_wanted
-        places = count + 1 if is_wanted else 0
-        self._ends, ends = new_array(places, np.int32)
+        slot_count = count + 1 if is_wanted else 0
+        self._ends, ends = new_array(slot_count, np.int32)
         self._data, data = new_array(size + SLACK if is_wanted else 0, np.uint8)
-        self.slots = Slots(ends, data, np.empty(places, np.uint8))
+        self.slots = Slots(ends, data, np.empty(slot_count, np.uint8))
 
     def array(self, count: int) -> pa.Array:
-        """Return the array over what has been filled."""
+        """Return the array of the first ``count`` values."""
         valid = self.slots.valid[:count]
         nulls = count - int(np.count_nonzero(valid))
         validity = bitmap(valid) if nulls else None
@@ -101,7 +100,7 @@ class _Pieces:
 
 
 class _Columns:
-    """Room for the columns of ``count`` records that lie in ``size`` bytes."""
+    """Buffers for the columns of ``count`` records with ``size`` bytes in total."""
 
     def __init__(self, names: Collection[str], count: int, size: int) -> None:
         self._count = count
@@ -111,7 +110,7 @@ class _Columns:
         }
 
     def fill(self, data: Bytes, areas: Ints, wanted: Wanted) -> int:
-        """Let the kernel fill them; return how many records it took, below 0 if not all."""
+        """Run the kernel; return the number of records converted, negative if not all were."""
         from tidelog.kernels.extract import extract  # noqa: PLC0415 - compiles when imported
 
         offsets, micros = (
@@ -131,7 +130,7 @@ class _Columns:
         )
 
     def arrays(self) -> dict[str, pa.Array]:
-        """Return the wanted ones, when all are filled."""
+        """Return the wanted arrays, once all are filled."""
         made = {
             name: pa.Array.from_buffers(_NUMBERS[name], self._count, [None, buffer], 0)
             for name, (buffer, _) in self._numbers.items()

@@ -1,7 +1,6 @@
-"""Arrow tables as record batches, a run of batches for each partition.
+"""Arrow tables as record batches, grouped by partition.
 
-Owns the way from rows to bytes. Must not know where the batches go. Kafka: the producer's
-``RecordAccumulator`` and ``MemoryRecordsBuilder``.
+Kafka: the producer's ``RecordAccumulator`` and ``MemoryRecordsBuilder``.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ DEFAULT_BATCH_BYTES: Final = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class BatchForm:
-    """How batches are made: codec, its level, and most bytes of a batch before compression."""
+    """How batches are built: codec, level, and maximum size of a batch before compression."""
 
     codec: Codec = Codec.NONE
     level: int | None = None
@@ -44,7 +43,7 @@ class BatchForm:
 
 
 class Encoded(NamedTuple):
-    """Whole batches of one partition: ``records`` in number, ``max_timestamp`` in ms (-1 none)."""
+    """Whole batches of one partition; ``max_timestamp`` in ms, -1 if no record has one."""
 
     partition: int
     data: Bytes
@@ -54,16 +53,16 @@ class Encoded(NamedTuple):
 
 
 class TopicEncoder:
-    """Turns tables of one topic into batches; used by one thread.
+    """Converts tables of one topic to batches; used by one thread.
 
-    Each partition's batches have base offsets that count from 0 and leader epoch -1: who appends
-    them to a log gives them their places.
+    Base offsets start at 0 in each partition, and leader epochs are -1; appending the batches to a
+    log sets both.
 
     Args:
-        partitions: how many the topic has.
-        form: how batches are made.
-        first: the partition with which rows without a key begin.
-        policy: what the topic asks of records; nothing if None.
+        partitions: number of partitions of the topic.
+        form: how batches are built.
+        first: the partition at which rows without a key start.
+        policy: the topic's rules for records; None for no checks.
     """
 
     def __init__(
@@ -79,15 +78,15 @@ class TopicEncoder:
         self._next_offsets = [0] * partitions
 
     def encode(self, table: pa.RecordBatch, now_ms: int) -> Iterator[Encoded]:
-        """Yield the batches of each partition that gets rows, in order of partitions.
+        """Yield the batches of each partition that has rows, in order of partitions.
 
         Args:
-            table: the columns key, value, headers, timestamp and partition, as far as there are.
+            table: some or all of the columns key, value, headers, timestamp and partition.
             now_ms: the timestamp of rows without one.
 
         Raises:
-            InvalidArgument, InvalidRecord, InvalidTimestamp, UnknownTopicOrPartition: a row makes
-                no record, or one that the topic does not take; nothing of the table is yielded.
+            InvalidArgument, InvalidRecord, InvalidTimestamp, UnknownTopicOrPartition: a row is not
+                a valid record, or not valid for the topic; nothing of the table is yielded.
         """
         form = self._form
         records = record_source(table, now_ms)
@@ -110,18 +109,18 @@ class TopicEncoder:
 
 
 def check_rows(records: RecordSource, policy: LeaderPolicy, now_ms: int) -> None:
-    """Check keys and times as a leader does when it appends.
+    """Check keys and timestamps as a leader does on append.
 
     Raises:
         InvalidRecord: a row has no key and the topic is compacted.
-        InvalidTimestamp: a row's time is outside the topic's limits.
+        InvalidTimestamp: a row's timestamp is outside the topic's limits.
     """
     if policy.needs_keys:
         without_key = np.flatnonzero(records.table[rows.KEY_SIZE] < 0)
         if len(without_key):
             raise InvalidRecord(
-                f"row {without_key[0]} has no key, and the topic is compacted or its cleanup.policy"
-                " unknown"
+                f"row {without_key[0]} has no key, but the topic is compacted or its cleanup.policy"
+                " is unknown"
             )
     if policy.timestamp_type is TimestampType.CREATE_TIME:
         times = records.table[rows.TIMESTAMP]
@@ -131,5 +130,5 @@ def check_rows(records: RecordSource, policy: LeaderPolicy, now_ms: int) -> None
         outside = np.flatnonzero(((times < least) | (times > greatest)) & (times != NO_TIMESTAMP))
         if len(outside):
             row = int(outside[0])
-            limits = f"the topic takes {least} to {greatest}"
-            raise InvalidTimestamp(f"row {row} has the timestamp {times[row]}; {limits}")
+            limits = f"[{least}, {greatest}], the topic's limits"
+            raise InvalidTimestamp(f"timestamp {times[row]} of row {row} is outside {limits}")

@@ -1,7 +1,6 @@
-"""Arrow columns as the tables that record kernels take.
+"""Arrow columns as the tables that the record kernels read: offsets, nulls and slices.
 
-Owns the reading of Arrow's buffers: offsets, nulls, slices. Must not know partitions or batches.
-Nothing is copied but numbers: keys, values and header parts stay where Arrow has them.
+Only numbers are copied; keys, values and headers stay in Arrow's buffers.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ NO_BYTES: Final = np.empty(0, np.uint8)
 
 
 class Slices(NamedTuple):
-    """Slices of a buffer: a size of -1 is null."""
+    """Slices of a buffer; a size of -1 is null."""
 
     data: Bytes
     at: Ints
@@ -39,13 +38,13 @@ def record_source(batch: pa.RecordBatch, now_ms: int) -> RecordSource:
     """Return the records of a table with the columns key, value, headers and timestamp.
 
     Args:
-        batch: an absent column is all null; ``value`` and ``key`` may be text.
-        now_ms: the timestamp of records that have none.
+        batch: a missing column counts as all null; ``value`` and ``key`` may be text.
+        now_ms: the timestamp of records without one.
 
     Raises:
-        InvalidArgument: a column has a type that no record can hold.
+        InvalidArgument: a column's type is not valid for records.
         InvalidRecord: a header has no name.
-        InvalidTimestamp: a time is before 1970.
+        InvalidTimestamp: a timestamp is before 1970.
     """
     keys = slices(column(batch, "key"))
     values = slices(column(batch, "value"))
@@ -58,13 +57,13 @@ def record_source(batch: pa.RecordBatch, now_ms: int) -> RecordSource:
 
 
 def column(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """Return a column; nulls where the table does not have it."""
+    """Return a column; all nulls if the table does not have it."""
     index = batch.schema.get_field_index(name)
     return pa.nulls(batch.num_rows) if index < 0 else batch.column(index)
 
 
 def slices(array: pa.Array) -> Slices:
-    """Return where each value of a binary or text array lies; raise InvalidArgument for others."""
+    """Return the slice of each value of a binary or text array; else raise InvalidArgument."""
     kind = array.type
     if pa.types.is_null(kind):
         nothing = np.zeros(len(array), np.int64)
@@ -72,7 +71,7 @@ def slices(array: pa.Array) -> Slices:
     if pa.types.is_large_binary(kind) or pa.types.is_large_string(kind):
         array = array.cast(pa.binary())
     elif not (pa.types.is_binary(kind) or pa.types.is_string(kind)):
-        raise InvalidArgument(f"keys and values are text or bytes, not {kind}: cast them before")
+        raise InvalidArgument(f"keys and values must be text or binary, not {kind}; cast them")
     ends = _offsets(array).astype(np.int64)
     sizes = np.diff(ends)
     if array.null_count:
@@ -81,11 +80,11 @@ def slices(array: pa.Array) -> Slices:
 
 
 def timestamps(array: pa.Array, now_ms: int) -> Ints:
-    """Return times in ms, ``now_ms`` for null; -1 stays what it means: none."""
+    """Return timestamps in ms, ``now_ms`` for null; -1 still means no timestamp."""
     if array.null_count == len(array):
         return np.full(len(array), now_ms, np.int64)
     if array.type != TIMESTAMP_TYPE:
-        raise InvalidArgument(f"timestamps are {TIMESTAMP_TYPE}, not {array.type}")
+        raise InvalidArgument(f"timestamps must be {TIMESTAMP_TYPE}, not {array.type}")
     buffer = array.buffers()[1]
     micros = np.frombuffer(buffer, np.int64, len(array), array.offset * 8)
     millis = micros // _MICROS
@@ -93,12 +92,12 @@ def timestamps(array: pa.Array, now_ms: int) -> Ints:
         millis[~_is_valid(array)] = now_ms
     if len(millis) and int(millis.min()) < -1:
         row = int(np.argmax(millis < -1))
-        raise InvalidTimestamp(f"row {row} has a time before 1970, {millis[row]} ms")
+        raise InvalidTimestamp(f"row {row} has a timestamp before 1970: {millis[row]} ms")
     return millis
 
 
 def _encode_headers(array: pa.Array, table: Ints) -> Bytes:
-    """Fill in the table's headers; return the bytes they lie in."""
+    """Write the table's headers; return the buffer with their bytes."""
     if array.null_count == len(array):
         return NO_BYTES
     _check_headers(array)
@@ -130,7 +129,7 @@ def _encode_headers(array: pa.Array, table: Ints) -> Bytes:
 
 
 def encode_headers_plain(lists: pa.Array, table: Ints) -> Bytes:
-    """Do what ``kernels.record_headers.encode_headers`` does, one header at a time."""
+    """Encode headers one at a time; reference for ``kernels.record_headers.encode_headers``."""
     out = bytearray()
     for record, pairs in enumerate(lists.to_pylist()):
         table[rows.HEADERS_AT, record] = len(out)
@@ -147,13 +146,13 @@ def _check_headers(array: pa.Array) -> None:
     is_list = pa.types.is_list(kind) and pa.types.is_struct(kind.value_type)
     parts = [part.type for part in kind.value_type.fields] if is_list else []
     if parts != [part.type for part in HEADER_TYPE.fields]:
-        raise InvalidArgument(f"headers are list<{HEADER_TYPE}>, not {kind}")
+        raise InvalidArgument(f"headers must be list<{HEADER_TYPE}>, not {kind}")
     if array.values.null_count or array.values.field(0).null_count:
         raise InvalidRecord("a header has no name")
 
 
 def _offsets(array: pa.Array) -> NDArray[np.int32]:
-    """Return a copy of where each value begins, and the last one ends, in the array's data."""
+    """Return a copy of the offsets at which the values start, and the last one ends."""
     buffer = array.buffers()[1]
     if buffer is None or not buffer.size:
         return np.zeros(len(array) + 1, np.int32)

@@ -1,7 +1,6 @@
-"""Which partition each row of a table goes to, as Kafka's producers decide it.
+"""The partition of each row of a table, chosen as Kafka's producers do.
 
-Owns the choice for whole columns at once. Must not know batches or files. Kafka:
-``DefaultPartitioner``, ``BuiltInPartitioner``.
+Kafka: ``DefaultPartitioner``, ``BuiltInPartitioner``.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ if TYPE_CHECKING:
     Partitions = NDArray[np.int32]
 
 _RECORD_OVERHEAD: Final = 9
-"""Bytes that a small record takes besides its value."""
+"""Bytes of a small record besides its value."""
 
 
 class Partitioner:
-    """Assigns rows to the partitions of one topic; keeps its place among rows without a key.
+    """Assigns rows to partitions of one topic; remembers the current one for rows without a key.
 
-    A row goes to the partition its column ``partition`` names; else by murmur2 of its key; else,
-    without a key, to one partition until ``batch_bytes`` have gone there, then to the next.
+    A row goes to the partition in its column ``partition``; else to the murmur2 hash of its key;
+    else, without a key, to one partition until it has received ``batch_bytes``, then to the next.
 
     Args:
-        partitions: how many the topic has.
-        batch_bytes: after how many bytes rows without a key move on.
-        first: the partition with which they begin.
+        partitions: number of partitions of the topic.
+        batch_bytes: bytes after which rows without a key move on to the next partition.
+        first: the partition at which they start.
     """
 
     def __init__(self, partitions: int, batch_bytes: int, first: int = 0) -> None:
@@ -47,13 +46,13 @@ class Partitioner:
         self._sticky = first
         self._filled = 0
 
-    def assign(self, records: RecordSource, wished: pa.Array) -> Partitions:
-        """Return the partition of each row; ``wished`` has null where the row names none.
+    def assign(self, records: RecordSource, requested: pa.Array) -> Partitions:
+        """Return the partition of each row; ``requested`` is null where the row names none.
 
         Raises:
             UnknownTopicOrPartition: a row names a partition that the topic does not have.
         """
-        chosen = self._wishes(wished)
+        chosen = self._requested(requested)
         open_rows = np.flatnonzero(chosen < 0)
         if len(open_rows):
             by_key = self._by_key(records)
@@ -61,14 +60,14 @@ class Partitioner:
             self._spread(records, chosen)
         return chosen
 
-    def _wishes(self, wished: pa.Array) -> Partitions:
-        if wished.null_count == len(wished):
-            return np.full(len(wished), -1, np.int32)
-        if not pa.types.is_integer(wished.type):
-            raise InvalidArgument(f"partitions are int, not {wished.type}")
-        numbers = wished.cast(pa.int64()).fill_null(-1).to_numpy()
+    def _requested(self, requested: pa.Array) -> Partitions:
+        if requested.null_count == len(requested):
+            return np.full(len(requested), -1, np.int32)
+        if not pa.types.is_integer(requested.type):
+            raise InvalidArgument(f"partitions must be integers, not {requested.type}")
+        numbers = requested.cast(pa.int64()).fill_null(-1).to_numpy()
         is_absent = (numbers >= self._partitions) | (numbers < -1)
-        is_absent |= (numbers == -1) & wished.is_valid().to_numpy(zero_copy_only=False)
+        is_absent |= (numbers == -1) & requested.is_valid().to_numpy(zero_copy_only=False)
         if is_absent.any():
             number = int(numbers[int(np.argmax(is_absent))])
             text = f"a row names partition {number}; the topic has {self._partitions}"
@@ -84,7 +83,7 @@ class Partitioner:
             from tidelog.kernels.hashing.murmur import partition_keys  # noqa: PLC0415 - compiles when imported
 
             if partition_keys(records.keys, at, size, self._partitions, out) < 0:
-                raise InvariantError("a key does not lie in its buffer")
+                raise InvariantError("a key is outside its buffer")
             return out
         view = byte_view(records.keys)
         for row, (start, length) in enumerate(zip(at.tolist(), size.tolist(), strict=True)):
@@ -94,7 +93,7 @@ class Partitioner:
         return out
 
     def _spread(self, records: RecordSource, chosen: Partitions) -> None:
-        """Give rows that have no partition yet one after the other, by bytes."""
+        """Assign rows without a partition to one partition after another, by bytes."""
         keyless = np.flatnonzero(chosen < 0)
         if not len(keyless):
             return
@@ -107,7 +106,7 @@ class Partitioner:
 
 
 def rows_by_partition(chosen: Partitions, partitions: int) -> list[Ints]:
-    """Return, for each partition, the numbers of its rows, in their order."""
+    """Return, for each partition, the indices of its rows, in their order."""
     order = np.argsort(chosen, kind="stable")
     ends = np.searchsorted(chosen[order], np.arange(partitions), side="right")
     return np.split(order, ends[:-1])

@@ -1,8 +1,7 @@
-"""The columns in which records appear as a table: those of Spark's own Kafka source.
+"""The columns of records in a table: those of Spark's Kafka source.
 
-Owns the names, types and order of the columns. Must not know how they are filled. The types are
-the ones that Spark takes from a Python data source: nothing large, no view, no dictionary.
-Spark: ``KafkaRecordToRowConverter``.
+Their types are the ones that Spark accepts from a Python data source, which excludes large types,
+views and dictionaries. Spark: ``KafkaRecordToRowConverter``.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 HEADER_TYPE: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
-"""One header: a name and bytes that may be null."""
+"""One header: a name and a nullable binary value."""
 
 HEADERS_TYPE: Final = pa.list_(pa.field("element", HEADER_TYPE))
 TIMESTAMP_TYPE: Final = pa.timestamp("us", tz="UTC")
@@ -34,10 +33,10 @@ SCHEMA_WITH_HEADERS: Final = pa.schema(
         pa.field("headers", HEADERS_TYPE),
     ]
 )
-"""All columns; a record without headers has null in ``headers``."""
+"""All columns; ``headers`` is null for a record without headers."""
 
 SCHEMA: Final = SCHEMA_WITH_HEADERS.remove(SCHEMA_WITH_HEADERS.get_field_index("headers"))
-"""The columns one gets without asking for headers."""
+"""The default columns, without headers."""
 
 COLUMNS: Final = tuple(SCHEMA_WITH_HEADERS.names)
 
@@ -46,11 +45,11 @@ def select(names: Iterable[str]) -> pa.Schema:
     """Return the schema of the columns ``names``, in that order.
 
     Raises:
-        InvalidArgument: a name is no column, or stands there twice.
+        InvalidArgument: a name is not that of a column, or occurs twice.
     """
     wanted = list(names)
     unknown = [name for name in wanted if name not in COLUMNS]
     if unknown or len(set(wanted)) < len(wanted):
-        what = f"no column {unknown[0]!r}" if unknown else "a column is named twice"
-        raise InvalidArgument(f"{what}: a record's columns are {', '.join(COLUMNS)}")
+        problem = f"no column {unknown[0]!r}" if unknown else "a column is named twice"
+        raise InvalidArgument(f"{problem}; the columns of a record are {', '.join(COLUMNS)}")
     return pa.schema([SCHEMA_WITH_HEADERS.field(name) for name in wanted])

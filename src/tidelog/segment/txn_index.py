@@ -65,12 +65,11 @@ class TransactionIndex(IndexFile):
     def __init__(
         self, fs: FileSystem, path: str, base_offset: int, *, exists: bool | None = None
     ) -> None:
-        super().__init__(
-            fs, path, base_offset, exists=fs.exists(path) if exists is None else exists
-        )
-        self._published: _Published | None = None if self._exists else _NOTHING
+        is_there = fs.exists(path) if exists is None else exists
+        super().__init__(fs, path, base_offset, exists=is_there)
+        self._published: _Published | None = None if is_there else _NOTHING
         self._last_offset: int | None = None
-        self._is_unsynced = bool(self._exists)
+        self._is_unsynced = is_there
         self._is_sealed = True
 
     @property

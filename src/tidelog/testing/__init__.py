@@ -1,6 +1,6 @@
-"""What tests of programs that use tidelog need: time, disk and data that do as they are told.
+"""Test support for programs that use tidelog: a controllable clock, disk and data.
 
-Must not be imported by the rest of tidelog. Names load when first asked for; only the strategies
+The rest of tidelog must not import it. Names are loaded on first use; only the strategies
 (``batches``, ``records``, ``stored_batches``, ``seeds``) need the ``hypothesis`` package.
 """
 

@@ -1,7 +1,4 @@
-"""A compacted log on a fake disk, with producers and transactions in a word each.
-
-Owns the set-up that every test of the cleaner needs. Must not know what is tested.
-"""
+"""A compacted log on a fake disk, with short calls for producers and transactions."""
 
 from __future__ import annotations
 
@@ -41,13 +38,13 @@ PRODUCERS: Final = ProducerStateConfig(
 
 
 class CleanerHome(LogHome):
-    """A log to be compacted; ``settings`` change those of ``SMALL``."""
+    """A log to be compacted; ``settings`` override those of ``SMALL``."""
 
     def __init__(self, seed: int = 0, **settings: Any) -> None:  # noqa: ANN401 - LogConfig checks them
         super().__init__(seed, **{**SMALL, **settings})
 
     def open(self, *, clean: bool = True, **how: Any) -> Log:  # noqa: ANN401 - Log.open checks them
-        """Open the log, all of which readers may see; producers never expire."""
+        """Open the log and make all of it visible to readers; producers never expire."""
         log = super().open(clean=clean, **{"producer_config": PRODUCERS, **how})
         log.update_high_watermark(log.log_end_offset)
         return log
@@ -84,10 +81,10 @@ class CleanerHome(LogHome):
         check: Callable[[], None] = lambda: None,
         scheduler: Scheduler | None = None,
     ) -> Cleaner:
-        """Return a cleaner whose map has room for 900 keys.
+        """Return a cleaner whose offset map has room for 900 keys.
 
-        Without a ``scheduler`` it takes the home's, which runs nothing while the cleaning does:
-        so whatever may be written later is written as late as it can be.
+        By default it uses the home's scheduler, which runs nothing during a cleaning, so that
+        everything written in the background is written as late as possible.
         """
         settings = CleanerSettings(map_bytes, load_factor)
         io = CleanerIo(512, check)
@@ -107,13 +104,13 @@ class CleanerHome(LogHome):
         end: int | None = None,
         **settings: Any,  # noqa: ANN401 - of ``cleaner``
     ) -> CleaningResult:
-        """Clean up to ``end``, the active segment if None, at the clock's time."""
+        """Clean up to ``end``, by default the active segment, at the clock's time."""
         stop = log.segments.active.base_offset if end is None else end
         cleanable = OffsetsToClean(first_dirty, stop)
         return self.cleaner(**settings).clean(log, cleanable, self.clock.now_ms())
 
     def producer(self, log: Log, producer_id: int, *, epoch: int = 0) -> Producer:
-        """Return a producer that numbers its batches."""
+        """Return a producer that assigns sequence numbers to its batches."""
         return Producer(self, log, producer_id, epoch)
 
 
@@ -155,7 +152,7 @@ def _append(log: Log, batch: bytes, origin: AppendOrigin) -> int:
 
 
 def to_bytes(value: object) -> bytes | None:
-    """Return what a key or value written as text, number or None is in a record."""
+    """Return the bytes of a key or value given as text, number or None."""
     return value if value is None or isinstance(value, bytes) else str(value).encode()
 
 
@@ -174,7 +171,7 @@ def _text(value: bytes | None) -> str | None:
 
 
 def last_values(log: Log) -> dict[bytes, bytes]:
-    """Return what a reader of committed records ends up with: the last value of each key."""
+    """Return the last value of each key, as a read_committed reader sees them."""
     values: dict[bytes, bytes] = {}
     for record in all_records(log, FetchIsolation.TXN_COMMITTED):
         if record.key is None:

@@ -1,8 +1,4 @@
-"""A file system in memory whose power can fail at any moment.
-
-Owns the ``FileSystem`` protocol over ``disk.py`` and ``faults.py``. Must not know what is in the
-files.
-"""
+"""An in-memory file system whose power can fail at any moment."""
 
 from __future__ import annotations
 
@@ -39,20 +35,20 @@ class CrashLock:
         held[node] = self
 
     def release(self) -> None:
-        """Give the lock up; a second call, or one after a restart, does nothing."""
+        """Release the lock; a second call, or one after a restart, does nothing."""
         if self._held.get(self._node) is self:
             del self._held[self._node]
 
 
 class CrashFileSystem:
-    """A ``FileSystem`` that loses on ``power_cut`` what was not synced, as ``seed`` has it.
+    """A ``FileSystem`` whose ``power_cut`` loses unsynced changes, chosen by ``seed``.
 
     Bytes are durable after ``OpenFile.sync``, names after ``sync_directory`` of their directory (a
-    move between two directories after both). ``clock`` gives files their times. ``operations``
-    lists what changed the disk, so a test can cut the power after each one: run once, then again
-    with ``crash_after(n)`` for every ``n`` below ``len(operations)``.
+    move between two directories after both). ``clock`` supplies modification times. ``operations``
+    lists all changes of the disk, so that a test can cut the power after each one: run once, then
+    again with ``crash_after(n)`` for every ``n`` below ``len(operations)``.
 
-    ``_lock`` guards everything.
+    ``_lock`` guards all state.
     """
 
     def __init__(self, seed: int = 0, *, clock: Clock | None = None) -> None:
@@ -70,11 +66,11 @@ class CrashFileSystem:
     def __repr__(self) -> str:
         return f"CrashFileSystem(seed={self.seed})"
 
-    # What a test does to it.
+    # For tests
 
     @property
     def operations(self) -> list[Operation]:
-        """Every operation since the beginning that changed the disk or made changes durable."""
+        """All operations so far that changed the disk or made changes durable."""
         return self._faults.operations
 
     def fail(
@@ -86,30 +82,29 @@ class CrashFileSystem:
         *,
         skipped: int = 0,
     ) -> None:
-        """Let ``count`` operations on a path with this end raise ``error``, after ``skipped`` more.
+        """Make ``count`` operations on paths with this suffix raise ``error``, after ``skipped``.
 
-        ``operation`` is the name of a method of ``FileSystem`` or ``OpenFile``; ``pread`` also
-        stands for ``pread_into``. A ``sync`` that fails loses the bytes it was to make durable:
-        programs still see them, but no later sync saves them.
+        ``operation`` is the name of a method of ``FileSystem`` or ``OpenFile``; ``pread`` includes
+        ``pread_into``. A ``sync`` that fails loses the bytes it should have made durable: programs
+        still see them, but no later sync saves them.
         """
         with self._lock:
             self._faults.fail(operation, path_suffix, error, count, skipped)
 
     def crash_after(self, operations: int) -> None:
-        """Let so many further ``operations`` take place; the next raises ``PowerCut``.
+        """Let ``operations`` more operations succeed; the next one raises ``PowerCut``.
 
-        After that everything raises ``PowerCut`` until ``power_cut`` is called.
+        From then on everything raises ``PowerCut`` until ``power_cut`` is called.
         """
         with self._lock:
             self._faults.crash_after(operations)
 
     def power_cut(self, kept: Kept | None = None) -> None:
-        """Lose what was not synced, or a part of it, and start again.
+        """Lose some or all unsynced changes, and restart.
 
-        ``kept`` says how much is left: "all", as when only the process ends, "none", the
-        operations before some moment ("prefix"), or "any" of them; None lets the seed choose that,
-        for each file anew. Files opened before raise OSError, locks are free, planned faults are
-        forgotten.
+        ``kept`` is what survives: "all", as when only the process ends, "none", the operations
+        before some moment ("prefix"), or "any" of them; None lets the seed choose for each file.
+        Files opened earlier raise OSError, locks are released, and planned faults are dropped.
         """
         with self._lock:
             self.kill()
@@ -117,7 +112,7 @@ class CrashFileSystem:
             self._faults.reset()
 
     def kill(self) -> None:
-        """End the process that uses this file system: its files close, its locks are free.
+        """End the process that uses this file system: its files close, its locks are released.
 
         The disk keeps everything, synced or not.
         """
@@ -126,12 +121,12 @@ class CrashFileSystem:
             self._locked.clear()
 
     def set_free_bytes(self, free_bytes: int | None) -> None:
-        """Let files grow by so many bytes in all, then ENOSPC; None: without end."""
+        """Let files grow by this many bytes in total, then raise ENOSPC; None: no limit."""
         with self._lock:
             used = self._disk.used_bytes()
             self._capacity = None if free_bytes is None else used + free_bytes
 
-    # What a program does with it.
+    # For programs
 
     def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
         """Open a file, with the caller as its first holder."""
@@ -154,14 +149,14 @@ class CrashFileSystem:
             return bytes(self._file(path).content)
 
     def write(self, path: str, data: Buffer) -> None:
-        """Create the file or replace its bytes; neither atomic nor durable."""
+        """Create the file or replace its content; neither atomic nor durable."""
         with self._change("write", path):
             node = self._file(path) if self._look_up(path) is not None else self._create(path)
             node.truncate(0)
             self.put(node, path, bytes(data), 0)
 
     def rename(self, source: str, target: str) -> None:
-        """Give ``source`` the name ``target`` in one step, replacing a file of that name."""
+        """Rename ``source`` to ``target`` atomically, replacing a file of that name."""
         with self._change("rename", source, target):
             node = self._existing(source)
             self._check_replaceable(node, target)
@@ -170,7 +165,7 @@ class CrashFileSystem:
                 self._disk.rename({old: None, new: node})
 
     def link(self, source: str, target: str) -> None:
-        """Give the file a second name; FileExistsError if that is taken."""
+        """Give the file a second name; FileExistsError if the name is taken."""
         with self._change("link", source, target):
             node = self._file(source)
             if self._look_up(target) is not None:
@@ -178,7 +173,7 @@ class CrashFileSystem:
             self._disk.rename({self._entry(target): node})
 
     def delete(self, path: str) -> None:
-        """Delete a file; FileNotFoundError if there is none."""
+        """Delete a file; FileNotFoundError if it does not exist."""
         with self._change("delete", path):
             self._file(path)
             self._disk.rename({self._entry(path): None})
@@ -199,7 +194,7 @@ class CrashFileSystem:
             return names
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and those above it; nothing if it exists."""
+        """Create a directory and its parents; does nothing if it exists."""
         above = posixpath.dirname(path.rstrip("/"))
         with self._lock:
             if isinstance(self._look_up(path), DirectoryNode):
@@ -214,7 +209,7 @@ class CrashFileSystem:
                 self._disk.rename({self._entry(path): node})
 
     def stat(self, path: str) -> FileStat:
-        """Return size, time and kind; FileNotFoundError if there is no such entry."""
+        """Return size, time of modification and kind; FileNotFoundError if there is no entry."""
         with self._lock:
             self._faults.check("stat", path)
             node = self._existing(path)
@@ -223,7 +218,7 @@ class CrashFileSystem:
             return FileStat(len(node.content), node.mtime_ms, is_directory=False)
 
     def exists(self, path: str) -> bool:
-        """Say whether there is a file or directory of this name."""
+        """Return whether a file or directory of this name exists."""
         with self._lock:
             self._faults.check("exists", path)
             try:
@@ -232,13 +227,13 @@ class CrashFileSystem:
                 return False
 
     def is_link(self, path: str) -> bool:
-        """Say no: there are no symbolic links here."""
+        """Return False: there are no symbolic links here."""
         with self._lock:
             self._faults.check("is_link", path)
             return False
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
-        """Set the time of last change, in milliseconds since the Unix epoch."""
+        """Set the time of modification, in milliseconds since the Unix epoch."""
         with self._change("set_mtime_ms", path):
             self._existing(path).mtime_ms = mtime_ms
 
@@ -255,7 +250,7 @@ class CrashFileSystem:
             return CrashLock(self._locked, node)
 
     def free_bytes(self, path: str) -> int:
-        """Return the bytes that may still be written."""
+        """Return the number of bytes that can still be written."""
         with self._lock:
             self._faults.check("free_bytes", path)
             self._existing(path)
@@ -271,16 +266,16 @@ class CrashFileSystem:
         except OSError as error:
             raise OSError(errno.EIO, error.strerror, path) from error
 
-    # What its open files use.
+    # For open files
 
     @property
     def boot(self) -> int:
-        """How often the program or the machine was started again."""
+        """Number of restarts of the program or the machine."""
         return self._boot
 
     @contextmanager
     def use(self, operation: str, path: str, *, changes: bool) -> Iterator[None]:
-        """Hold the lock during an operation of an open file, and let it fail as planned."""
+        """Hold the lock during an operation of an open file, and raise any planned fault."""
         with self._lock:
             if changes:
                 with self._faults.change(operation, path):
@@ -300,7 +295,7 @@ class CrashFileSystem:
             raise os_error(errno.ENOSPC, path)
 
     def resize(self, node: FileNode, path: str, size: int) -> None:
-        """Truncate or extend a file, if there is space."""
+        """Truncate or extend a file; ENOSPC if there is no space."""
         if size - len(node.content) > self._free_bytes():
             raise os_error(errno.ENOSPC, path)
         node.truncate(size)
@@ -322,7 +317,7 @@ class CrashFileSystem:
         return node
 
     def _check_replaceable(self, node: Node, target: str) -> None:
-        """Raise what rename raises if the target is something else than the source."""
+        """Raise the error of a rename whose target is of another kind than the source."""
         present = self._look_up(target)
         if isinstance(node, DirectoryNode):
             if isinstance(present, FileNode):

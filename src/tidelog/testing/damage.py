@@ -1,7 +1,6 @@
-"""Damage to the files of a log, as disks, crashes and people do it, chosen by a seed.
+"""Damage to the files of a log, as caused by disks, crashes and people, chosen by a seed.
 
-Owns the kinds of damage. Works on the files of one directory in memory. Must not know what a log
-makes of them.
+It works on the files of one directory in memory.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     Files = dict[str, bytes]
     Damage = Callable[[Random, Files], str]
-    """Changes some of the files; says what it did, or nothing if it did nothing."""
+    """Changes some of the files; returns a description, empty if nothing was changed."""
 
 _ENTRY_SIZES: Final = {".index": 8, ".timeindex": 12, ".txnindex": 34, ".snapshot": 46}
 _EPOCHS: Final = "leader-epoch-checkpoint"
@@ -38,7 +37,7 @@ def bases(files: Files) -> list[int]:
 
 
 def batch_positions(data: bytes) -> list[int]:
-    """Return where batches begin, and where the last whole one ends."""
+    """Return the positions of all whole batches, and where the last one ends."""
     found, position = [0], 0
     while position + 17 <= len(data):
         length = int.from_bytes(data[position + 8 : position + 12], "big", signed=True)
@@ -50,7 +49,7 @@ def batch_positions(data: bytes) -> list[int]:
 
 
 def _any_file(rng: Random, files: Files, *suffixes: str) -> str:
-    """Choose a file that is not empty, the last ones rather than others; '' for none."""
+    """Choose a file that is not empty, preferably one of the last; '' if there is none."""
     names = sorted(n for n in files if files[n] and (not suffixes or n.endswith(suffixes)))
     if not names:
         return ""
@@ -58,7 +57,7 @@ def _any_file(rng: Random, files: Files, *suffixes: str) -> str:
 
 
 def _place(rng: Random, name: str, data: bytes) -> int:
-    """Choose a byte: anywhere, or where a batch or an entry begins, or just behind that."""
+    """Choose a byte: anywhere, at the start of a batch or entry, or just after that."""
     if rng.random() < 0.4:
         return rng.randrange(len(data))
     if name.endswith(".log"):
@@ -71,7 +70,7 @@ def _place(rng: Random, name: str, data: bytes) -> int:
 
 
 def truncate(rng: Random, files: Files) -> str:
-    """Cut a file."""
+    """Truncate a file."""
     name = _any_file(rng, files)
     if not name:
         return ""
@@ -81,7 +80,7 @@ def truncate(rng: Random, files: Files) -> str:
 
 
 def tear(rng: Random, files: Files) -> str:
-    """Cut the last segment."""
+    """Truncate the last segment."""
     found = bases(files)
     if not found:
         return ""
@@ -92,7 +91,7 @@ def tear(rng: Random, files: Files) -> str:
 
 
 def flip(rng: Random, files: Files) -> str:
-    """Flip a bit, or all of a byte."""
+    """Flip one bit, or all bits of a byte."""
     name = _any_file(rng, files, *rng.choice(((".log",), (".log",), ())))
     if not name:
         return ""
@@ -104,7 +103,7 @@ def flip(rng: Random, files: Files) -> str:
 
 
 def zero(rng: Random, files: Files) -> str:
-    """Zero a range, perhaps up to the end."""
+    """Zero a range, possibly up to the end."""
     name = _any_file(rng, files)
     if not name:
         return ""
@@ -116,7 +115,7 @@ def zero(rng: Random, files: Files) -> str:
 
 
 def extend(rng: Random, files: Files) -> str:
-    """Append garbage, zeros, or some of the file's own bytes again."""
+    """Append garbage, zeros, or a copy of some of the file's own bytes."""
     names = sorted(n for n in files if n.endswith((".log", ".index", ".timeindex", ".txnindex")))
     if not names:
         return ""
@@ -137,7 +136,7 @@ def extend(rng: Random, files: Files) -> str:
 
 
 def delete(rng: Random, files: Files) -> str:
-    """Delete a file, all of a segment's, or all of a kind."""
+    """Delete a file, all files of a segment, or all files of a kind."""
     if not files:
         return ""
     name = rng.choice(sorted(files))
@@ -153,7 +152,7 @@ def delete(rng: Random, files: Files) -> str:
 
 
 def empty(rng: Random, files: Files) -> str:
-    """Leave nothing of a file but its name."""
+    """Empty a file."""
     name = _any_file(rng, files)
     if name:
         files[name] = b""
@@ -161,7 +160,7 @@ def empty(rng: Random, files: Files) -> str:
 
 
 def swap_contents(rng: Random, files: Files) -> str:
-    """Let two files of a kind change places."""
+    """Swap the contents of two files of a kind."""
     suffix = rng.choice((".index", ".timeindex", ".log", ".snapshot", ".txnindex"))
     names = sorted(name for name in files if name.endswith(suffix))
     if len(names) < 2:
@@ -172,7 +171,7 @@ def swap_contents(rng: Random, files: Files) -> str:
 
 
 def copy_under_other_base(rng: Random, files: Files) -> str:
-    """Copy a file of a segment to a base offset in or beyond the log, or move it there."""
+    """Copy or move a file of a segment to a base offset within or beyond the log."""
     name = _any_file(rng, files, ".log", ".index", ".timeindex", ".snapshot", ".txnindex")
     if not name or not name[:20].isdigit():
         return ""
@@ -186,7 +185,7 @@ def copy_under_other_base(rng: Random, files: Files) -> str:
 
 
 def leave_over(rng: Random, files: Files) -> str:
-    """Leave files of a cleaning, a split or a deletion behind."""
+    """Leave files of an unfinished cleaning, split or deletion behind."""
     segments = sorted({name[:20] for name in files if name[:20].isdigit()})
     if not segments:
         return ""
@@ -229,14 +228,14 @@ _ODD_NAMES: Final = (
 
 
 def odd_name(rng: Random, files: Files) -> str:
-    """Put a file there that no log has."""
+    """Add a file with a name that does not occur in a log."""
     name = rng.choice(_ODD_NAMES)
     files[name] = b"" if rng.random() < 0.7 else rng.randbytes(100)
     return f"odd name {name}"
 
 
 def rewrite_batch(rng: Random, files: Files) -> str:
-    """Change a field of a batch's header, and make the checksum right again."""
+    """Change a field of a batch's header, and correct the checksum."""
     name = _any_file(rng, files, ".log")
     positions = batch_positions(files[name]) if name else []
     starts = [at for at in positions[:-1] if files[name][at + 16] == 2]
@@ -272,7 +271,7 @@ def rewrite_batch(rng: Random, files: Files) -> str:
 
 
 def move_batches(rng: Random, files: Files) -> str:
-    """Leave out a batch, or put it there twice, or let two change places."""
+    """Omit a batch, duplicate one, or swap two."""
     name = _any_file(rng, files, ".log")
     positions = batch_positions(files[name]) if name else []
     if len(positions) < 3:
@@ -292,7 +291,7 @@ def move_batches(rng: Random, files: Files) -> str:
 
 
 def spoil_snapshot(rng: Random, files: Files) -> str:
-    """Put a snapshot where none is, or another in a place: wrong version, wrong contents."""
+    """Add or replace a producer snapshot: wrong version, wrong content."""
     names = [name for name in sorted(files) if name.endswith(".snapshot")]
     found = bases(files) or [0]
     offset = rng.choice([*found, 0, found[-1] + 1, found[-1] + 3, found[-1] + 10_000])
@@ -327,7 +326,7 @@ def _with_crc(data: bytes) -> bytes:
 
 
 def spoil_epochs(rng: Random, files: Files) -> str:
-    """Change the lines of the leader epoch file."""
+    """Change the lines of the leader epoch checkpoint."""
     found = bases(files) or [0]
     end = found[-1]
     text = rng.choice(
@@ -408,8 +407,8 @@ KINDS: Final[dict[str, tuple[Damage, int]]] = {
 }
 
 
-def hurt(rng: Random, files: Files, most: int = 3) -> list[str]:
-    """Do one to ``most`` kinds of damage to the files; return what was done."""
+def apply_damage(rng: Random, files: Files, most: int = 3) -> list[str]:
+    """Apply one to ``most`` kinds of damage to the files; return their descriptions."""
     done: list[str] = []
     kinds = [kind for kind, _ in KINDS.values()]
     weights = [weight for _, weight in KINDS.values()]

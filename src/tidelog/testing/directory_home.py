@@ -1,7 +1,4 @@
-"""A data directory on a fake disk, with a clock that tests move.
-
-Owns the set-up that every test of a data directory needs. Must not know what is tested.
-"""
+"""A data directory on a fake disk, with a clock that tests control."""
 
 from __future__ import annotations
 
@@ -23,13 +20,13 @@ if TYPE_CHECKING:
 
 MARK: Final = ".kafka_cleanshutdown"
 SMALL_INDEXES: Final = LogConfig(segment_index_bytes=1200)
-"""Settings with which a log costs no megabytes of memory."""
+"""Settings that keep the memory of a log below a megabyte."""
 
 
 class DataHome:
-    """The place of one data directory, and the machine around it.
+    """One data directory on a fake machine.
 
-    What ``LogManager`` takes, such as ``overrides``, can be given to ``open``.
+    ``open`` accepts further arguments of ``LogManager``, such as ``overrides``.
     """
 
     path = "/data"
@@ -46,7 +43,7 @@ class DataHome:
         rng: Random | None = None,
         **how: Any,  # noqa: ANN401 - LogManager checks them
     ) -> Logs:
-        """Open the directory as a process does that writes and ends; logs load on first use."""
+        """Open the directory as a short-lived writer does; logs are loaded on first use."""
         machine = Machine(
             self.fs, self.clock, InlineScheduler(), rng or self._rng, self.clock.advance
         )
@@ -54,16 +51,16 @@ class DataHome:
         return Logs(LogManager(config, machine, loading=Loading.FIRST_USE, **how))
 
     def read_only(self, name: str) -> ReadOnlyLog:
-        """Open the partition directory ``name`` to be read only."""
+        """Open the partition directory ``name`` read-only."""
         return open_read_only(f"{self.path}/{name}", fs=self.fs)
 
     def values(self, name: str) -> list[bytes | None]:
-        """Return the values of all records that a read-only open of a partition gives."""
+        """Return the values of all records of a partition, read with a read-only log."""
         with self.read_only(name) as log:
             return [record.value for record in log.records()]
 
     def files(self, name: str = "") -> list[str]:
-        """Name what is in the data directory, or in the directory ``name`` in it."""
+        """Return the names in the data directory, or in its directory ``name``."""
         return sorted(self.fs.list(f"{self.path}/{name}"))
 
     def text(self, name: str) -> str:
@@ -71,7 +68,7 @@ class DataHome:
         return self.fs.read(f"{self.path}/{name}").decode()
 
     def write(self, name: str, content: str | bytes) -> None:
-        """Make a file in the data directory, durably, and the directory it lies in."""
+        """Write a file in the data directory durably; its directory is created if missing."""
         path = f"{self.path}/{name}"
         directory = path.rpartition("/")[0]
         self.fs.make_directory(directory)
@@ -95,5 +92,5 @@ class DataHome:
 
 
 def record(value: bytes, key: bytes | None = None) -> tuple[int, bytes | None, bytes, list[Any]]:
-    """Return a record for ``append_records``, without time or headers."""
+    """Return a record for ``append_records``, without timestamp or headers."""
     return (-1, key, value, [])

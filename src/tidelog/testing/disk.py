@@ -1,11 +1,10 @@
 """A disk in memory that knows which changes have reached it.
 
-Owns two states of everything: what a running program sees, and what a power cut leaves. Must not
-know paths, open files or faults.
+Everything has two states: what a running program sees, and what a power cut leaves.
 
-What a power cut may do is what real file systems were seen to do: any unsynced write may be kept,
-lost, cut short, or leave the file longer with zeros where bytes did not come; truncations of one
-file happen in order; a change of names happens whole or not at all, and independent ones in any
+A power cut does what real file systems were seen to do. Any unsynced write may be kept, lost or cut
+short, or may leave the file longer, with zeros in place of its bytes. Truncations of one file
+happen in order. A change of names happens as a whole or not at all, and independent ones in any
 order.
 """
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from random import Random
 
 Kept = Literal["none", "all", "prefix", "any"]
-"""How much of what was not synced outlives a power cut; "any" also tears it."""
+"""How many of the unsynced changes survive a power cut; "any" can also tear a write."""
 
 _STYLES: Final[tuple[Kept, ...]] = ("none", "all", "prefix", "any")
 
@@ -47,7 +46,7 @@ def _extend(content: bytearray, size: int) -> None:
 
 
 class FileNode:
-    """The bytes of one file: ``content`` as programs see it; the rest is for the power cut."""
+    """The bytes of one file: ``content`` is what programs see; the rest is for power cuts."""
 
     def __init__(self, now_ms: int) -> None:
         self.content = bytearray()
@@ -56,11 +55,11 @@ class FileNode:
         self._pending: list[_Write | _Truncation] = []
 
     def write(self, data: Buffer, position: int) -> None:
-        """Put ``data`` at ``position``; zeros fill a gap before it."""
+        """Write ``data`` at ``position``; zeros fill a gap before it."""
         self._change(_Write(position, bytes(data)))
 
     def truncate(self, size: int) -> None:
-        """Cut or extend to ``size`` bytes."""
+        """Truncate or extend to ``size`` bytes."""
         self._change(_Truncation(size))
 
     def sync(self) -> None:
@@ -70,11 +69,11 @@ class FileNode:
         self._pending.clear()
 
     def forget(self) -> None:
-        """Do what a failed sync does: programs see the changes, but no later sync saves them."""
+        """Act as a failed sync: programs see the changes, but no later sync saves them."""
         self._pending.clear()
 
     def cut(self, rng: Random, kept: Kept | None = None) -> None:
-        """Keep what a power cut leaves."""
+        """Apply a power cut: keep only the changes that survive it."""
         for change in _survivors(self._pending, rng, kept):
             change.apply(self._durable)
         self._pending.clear()
@@ -108,13 +107,13 @@ def _some(pending: list[_Write | _Truncation], rng: Random) -> Iterator[_Write |
         elif fate == "kept":
             yield change
         else:
-            return  # what followed a truncation that was lost is lost too
+            return  # changes after a lost truncation are lost too
 
 
 def _parts(write: _Write, fate: str, rng: Random) -> Iterator[_Write]:
-    """Yield what is left of a write.
+    """Yield the surviving parts of a write.
 
-    "zeros" and "piece": the file grew to its full size, but none or only some of the bytes came.
+    "zeros" and "piece": the file has grown to its full size, with none or some of the bytes.
     """
     position, data = write
     if fate in {"zeros", "piece"}:
@@ -144,7 +143,7 @@ Entry = tuple[DirectoryNode, str]
 
 @dataclass(eq=False, slots=True)
 class _Renaming:
-    """Entries that change together, and the directories whose sync they still wait for."""
+    """Entries that change together, and the directories not synced since."""
 
     entries: dict[Entry, Node | None]
     unsynced: set[DirectoryNode]
@@ -169,13 +168,13 @@ class Disk:
         self._pending: list[_Renaming] = []
 
     def rename(self, entries: dict[Entry, Node | None]) -> None:
-        """Let each entry (directory, name) stand for a node, or for nothing; all in one step."""
+        """Atomically set each entry (directory, name) to a node, or remove it for None."""
         for (directory, name), node in entries.items():
             _set(directory.entries, name, node)
         self._pending.append(_Renaming(entries, {directory for directory, _ in entries}))
 
     def sync(self, directory: DirectoryNode) -> None:
-        """Make durable what was changed in ``directory``, and what that builds on.
+        """Make the changes in ``directory`` durable, and those that they depend on.
 
         A change in two directories is durable once both were synced.
         """
@@ -194,7 +193,7 @@ class Disk:
         self._pending = left[::-1]
 
     def cut(self, rng: Random, kept: Kept | None = None) -> None:
-        """Keep what a power cut leaves: a part chosen by ``rng``, or by ``kept`` for all files."""
+        """Apply a power cut; ``rng`` chooses what survives, or ``kept`` does for all files."""
         for change in self._surviving_renamings(rng, kept):
             change.apply()
         self._pending.clear()
@@ -220,7 +219,7 @@ class Disk:
                 waiting.extend(names[name] for name in sorted(names, reverse=True))
 
     def used_bytes(self) -> int:
-        """Return the size of all files."""
+        """Return the total size of all files."""
         return sum(len(node.content) for node in self.nodes() if isinstance(node, FileNode))
 
     def _surviving_renamings(self, rng: Random, kept: Kept | None) -> Iterator[_Renaming]:
@@ -234,7 +233,7 @@ class Disk:
                 "prefix": number < end,
                 "any": rng.random() < 0.5,
             }[style]
-            # A later change of an entry builds on the earlier ones.
+            # A later change of an entry depends on the earlier ones.
             if is_kept and lost.isdisjoint(change.entries):
                 yield change
             else:

@@ -1,8 +1,4 @@
-"""What goes wrong on a disk, and when.
-
-Owns the plan of errors and of the power cut, and the list of operations that such a plan counts.
-Must not know how files are kept.
-"""
+"""Planned disk errors and power cuts, and the list of operations that a plan counts."""
 
 from __future__ import annotations
 
@@ -13,13 +9,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# A cut during a sync comes before it has an effect; during any other operation, after it: what it
-# did is not durable yet, so the power cut decides what is left of it.
+# A cut during a sync comes before the sync has an effect. A cut during any other operation comes
+# after it: its change is not durable yet, so the power cut decides what is left of it.
 _SYNCS: Final = frozenset({"sync", "sync_directory"})
 
 
 class PowerCut(BaseException):
-    """The power failed. No ``except Exception`` catches it, as no program outlives the moment."""
+    """The power failed. Not caught by ``except Exception``, since no program survives this."""
 
 
 class Operation(NamedTuple):
@@ -42,7 +38,7 @@ class _Failure:
 
 
 class Faults:
-    """Stands before every operation: counts it, and lets it fail as planned."""
+    """Counts every operation before it runs, and raises the planned fault."""
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []
@@ -53,21 +49,21 @@ class Faults:
     def fail(
         self, operation: str, path_suffix: str, error: OSError, count: int, skipped: int
     ) -> None:
-        """Let ``count`` operations of this name, on such a path, raise ``error``."""
+        """Make ``count`` operations with this name, on such a path, raise ``error``."""
         self._failures.append(_Failure(operation, path_suffix, error, count, skipped))
 
     def crash_after(self, operations: int) -> None:
-        """Let so many changing operations take place, and the power fail in the next one."""
+        """Let ``operations`` more changing operations succeed; the power fails in the next one."""
         self._left = operations
 
     def reset(self) -> None:
-        """Switch the power on again, with no fault planned."""
+        """Turn the power on again and drop all planned faults."""
         self._failures.clear()
         self._left = None
         self._is_off = False
 
     def check(self, name: str, *paths: str) -> None:
-        """Raise what is planned for an operation that changes nothing."""
+        """Raise any fault planned for an operation that changes nothing."""
         if self._is_off:
             raise PowerCut("the power is off")
         for failure in self._failures:
@@ -80,7 +76,7 @@ class Faults:
 
     @contextmanager
     def change(self, name: str, *paths: str) -> Iterator[None]:
-        """Raise what is planned for an operation that changes something, and count it."""
+        """Count an operation that changes something, and raise any fault planned for it."""
         self.check(name, *paths)
         self.operations.append(Operation(name, paths[0]))
         is_last = self._left == 0

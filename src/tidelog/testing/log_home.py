@@ -1,7 +1,4 @@
-"""A log on a fake disk, with a clock that tests move.
-
-Owns the set-up that every test of a log needs. Must not know what is tested.
-"""
+"""A log on a fake disk, with a clock that tests control."""
 
 from __future__ import annotations
 
@@ -20,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class LogHome:
-    """The directory of one log, and the machine around it.
+    """The directory of one log on a fake machine.
 
-    ``settings`` are fields of ``LogConfig``. ``failures`` lists what ``on_failure`` was told.
+    ``settings`` are fields of ``LogConfig``. ``failures`` lists what ``on_failure`` received.
     """
 
     data_directory = "/data"
@@ -39,7 +36,7 @@ class LogHome:
         self.fs.sync_directory("/")
 
     def open(self, *, clean: bool = True, **how: Any) -> Log:  # noqa: ANN401 - Log.open checks them
-        """Open the log as after a clean shutdown, or not; ``how`` as ``Log.open``."""
+        """Open the log as after a clean shutdown, or not; ``how`` as for ``Log.open``."""
         return Log.open(
             self.directory,
             fs=self.fs,
@@ -57,7 +54,7 @@ class LogHome:
         self._forget_tasks()
 
     def power_cut(self, kept: Kept | None = None) -> None:
-        """End the process and lose a part of what was not synced; see ``CrashFileSystem``."""
+        """End the process and lose some unsynced changes; see ``CrashFileSystem.power_cut``."""
         self.fs.power_cut(kept)
         self._forget_tasks()
 
@@ -66,7 +63,7 @@ class LogHome:
         self.scheduler = ManualScheduler(self.clock)
 
     def files(self, suffix: str = "") -> list[str]:
-        """Name the files in the log's directory that end in ``suffix``."""
+        """Return the names of the files in the log's directory that end in ``suffix``."""
         return sorted(name for name in self.fs.list(self.directory) if name.endswith(suffix))
 
     def read(self, name: str) -> bytes:

@@ -1,7 +1,4 @@
-"""Batches whose lengths take more bytes than they need, as no known client writes them.
-
-Owns one way to make them from ordinary ones. Must not know who reads them.
-"""
+"""Batches whose lengths are encoded in more bytes than necessary, as no known client does."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A log manager on a fake disk, with time that tests move.
-
-Owns the set-up that every test of a log manager needs. Must not know what is tested.
-"""
+"""A log manager on a fake disk, with a clock that tests control."""
 
 from __future__ import annotations
 
@@ -28,10 +25,10 @@ TOPIC_SETTINGS: Final[dict[str, Any]] = {
 
 
 class ManagerHome:
-    """One or several data directories, and the machine around them.
+    """One or more data directories on a fake machine.
 
-    ``topic_settings`` are fields of ``LogConfig`` that differ from small segments, kept for ten
-    minutes.
+    ``topic_settings`` are fields of ``LogConfig``; the defaults are small segments and a retention
+    of ten minutes.
     """
 
     def __init__(
@@ -49,22 +46,22 @@ class ManagerHome:
         self.halts = 0
 
     def config(self, **settings: Any) -> BrokerConfig:  # noqa: ANN401 - BrokerConfig checks them
-        """Return the broker's settings; the cleaner is off unless asked for."""
-        given = {"log_cleaner_enable": False, "log_defaults": self.defaults, **settings}
-        return BrokerConfig(log_dirs=self.paths, **given)
+        """Return the broker settings; the cleaner is off unless enabled."""
+        options = {"log_cleaner_enable": False, "log_defaults": self.defaults, **settings}
+        return BrokerConfig(log_dirs=self.paths, **options)
 
     def machine(self) -> Machine:
-        """Return the doors to this machine."""
+        """Return the clock, disk and scheduler of this machine."""
         return Machine(self.fs, self.clock, self.scheduler, self.rng, self.clock.advance)
 
     def make(self, *, how: Mapping[str, Any] | None = None, **settings: Any) -> LogManager:  # noqa: ANN401 - as config
-        """Lock the directories; ``how`` as LogManager."""
+        """Lock the directories; ``how`` as for LogManager."""
         return LogManager(
             self.config(**settings), self.machine(), on_halt=self._halt, **(how or {})
         )
 
     def open(self, *, how: Mapping[str, Any] | None = None, **settings: Any) -> LogManager:  # noqa: ANN401 - as config
-        """Lock the directories, load the logs, start the tasks."""
+        """Lock the directories, load the logs and start the tasks."""
         manager = self.make(how=how, **settings)
         manager.startup()
         return manager
@@ -75,20 +72,20 @@ class ManagerHome:
         self._forget_tasks()
 
     def power_cut(self) -> None:
-        """End the process and lose a seeded part of what was not synced."""
+        """End the process and lose some unsynced changes, chosen by the seed."""
         self.fs.power_cut()
         self._forget_tasks()
 
     def _forget_tasks(self) -> None:
-        # The clock itself goes on: files must not become younger.
+        # The clock keeps running: files must not become younger.
         self.scheduler.forget()
 
     def files(self, path: str = "/data") -> list[str]:
-        """Name what is in a directory."""
+        """Return the names in a directory."""
         return sorted(self.fs.list(path))
 
     def is_marked(self, path: str = "/data") -> bool:
-        """Say whether a directory has the mark of a clean shutdown."""
+        """Return whether a directory has the mark of a clean shutdown."""
         return self.fs.exists(f"{path}/{MARK}")
 
     def lines(self, name: str, path: str = "/data") -> list[str]:
@@ -102,7 +99,7 @@ class ManagerHome:
 def fill(
     manager: LogManager, topic: str, partition: int, count: int, key: bytes | None = b"k"
 ) -> None:
-    """Append so many records, each as a batch of its own, stamped with the time now."""
+    """Append ``count`` records, each in its own batch, with the current time."""
     target = manager.partition(topic, partition)
     for number in range(count):
         now_ms = manager.machine.clock.now_ms()

@@ -1,7 +1,6 @@
-"""Time that stands still until a test moves it.
+"""A clock that tests advance by hand, and a scheduler that follows it.
 
-Owns the test clock and the scheduler that follows it. Must not know what tasks do. Kafka:
-``MockTime``, ``MockScheduler``.
+Kafka: ``MockTime``, ``MockScheduler``.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ _START_MS: Final = 1_700_000_000_000
 
 
 class ManualClock:
-    """A clock that moves when told to, and runs what falls due on its way.
+    """A clock that moves only on request, and runs the tasks that become due.
 
-    ``start_ms`` is the time of day at the beginning, in milliseconds since the Unix epoch.
+    ``start_ms`` is the initial time of day, in milliseconds since the Unix epoch.
     """
 
     def __init__(self, start_ms: int = _START_MS) -> None:
@@ -45,13 +44,13 @@ class ManualClock:
         return self._elapsed_ms * _NS_PER_MS
 
     def advance(self, ms: int) -> None:
-        """Move on by ``ms``; tasks that fall due run at their moment, in order, on this thread.
+        """Advance by ``ms``; tasks run when they become due, in order, on this thread.
 
-        A task sees the time at which it was due. An error of a task ends the advance there; a
-        later one goes on with the rest.
+        A task sees the time at which it was due. An error of a task stops the clock there; the next
+        call runs the remaining tasks.
         """
         if ms < 0:
-            raise InvalidArgument("a clock is not advanced backwards; use set_time_of_day")
+            raise InvalidArgument("the clock cannot go back; use set_time_of_day")
         end_ms = self._elapsed_ms + ms
         while (task := self._next_due(end_ms)) is not None:
             self._move_to(task.due_ms)
@@ -59,11 +58,11 @@ class ManualClock:
         self._move_to(end_ms)
 
     def set_time_of_day(self, now_ms: int) -> None:
-        """Set the time of day, as an operator would; it may go back, and nothing falls due."""
+        """Set the time of day, as an operator would; it may go back, and no task becomes due."""
         self._wall_ms = now_ms
 
     def follow(self, scheduler: ManualScheduler) -> None:
-        """Let ``scheduler`` run its tasks as this clock advances."""
+        """Make ``scheduler`` run its tasks as this clock advances."""
         self._schedulers.append(scheduler)
 
     def elapsed_ms(self) -> int:
@@ -75,7 +74,7 @@ class ManualClock:
         return min((t for t in waiting if t is not None and t.due_ms <= end_ms), default=None)
 
     def _move_to(self, elapsed_ms: int) -> None:
-        # A task may itself have advanced the clock past the next one's moment.
+        # A task may itself have advanced the clock past the time of the next one.
         step = max(elapsed_ms - self._elapsed_ms, 0)
         self._elapsed_ms += step
         self._wall_ms += step
@@ -95,14 +94,14 @@ class _ManualTask:
         self.cancelled = True
 
 
-# Shared by all schedulers, so that "in order of scheduling" holds between two of one clock.
+# Shared by all schedulers, so that several schedulers of one clock have a common order.
 _NUMBERS: Final = itertools.count()
 
 
 class ManualScheduler:
     """Runs tasks as its clock advances, on the thread that advances it.
 
-    Errors of tasks reach whoever advances the clock; a periodic task goes on afterwards.
+    Errors of tasks are raised by ``advance``; a periodic task continues afterwards.
     """
 
     def __init__(self, clock: ManualClock) -> None:
@@ -118,14 +117,14 @@ class ManualScheduler:
         delay_ms: int = 0,
         period_ms: int | None = None,
     ) -> Handle:
-        """Put ``task`` in the queue; without a delay it runs in the next ``advance``, also by 0."""
+        """Queue ``task``; without a delay it runs in the next ``advance``, even by 0 ms."""
         due_ms = self._clock.elapsed_ms() + max(delay_ms, 0)
         entry = _ManualTask(due_ms, next(_NUMBERS), name, task, period_ms, self)
         heapq.heappush(self._queue, entry)
         return entry
 
     def run_all(self, name: str, tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
-        """Run all tasks one after the other on this thread, then raise the first error."""
+        """Run all tasks one after another on this thread, then raise the first error."""
         del name, threads
         results: list[T] = []
         first_error: BaseException | None = None
@@ -141,7 +140,7 @@ class ManualScheduler:
     def run_ahead(
         self, name: str, tasks: Iterable[Callable[[], T]], threads: int
     ) -> Generator[T, None, None]:
-        """Ask for tasks ahead, as many as threads would; run each when its result is due."""
+        """Take tasks as far ahead as threads would; run each when its result is requested."""
         del name
         waiting: deque[Callable[[], T]] = deque()
         for task in tasks:
@@ -151,7 +150,7 @@ class ManualScheduler:
         yield from (task() for task in waiting)
 
     def pending(self) -> list[str]:
-        """Return the names of the tasks that wait, in the order in which they will run."""
+        """Return the names of the waiting tasks, in the order in which they will run."""
         return [entry.name for entry in sorted(self._queue) if not entry.cancelled]
 
     def forget(self) -> None:
@@ -159,13 +158,13 @@ class ManualScheduler:
         self._queue.clear()
 
     def first(self) -> _ManualTask | None:
-        """Return the task that is due first, or None."""
+        """Return the task that is due first, None if there is none."""
         while self._queue and self._queue[0].cancelled:
             heapq.heappop(self._queue)
         return self._queue[0] if self._queue else None
 
     def run(self, entry: _ManualTask) -> None:
-        """Run the first task, and put it back if it is periodic."""
+        """Run the first task, and queue it again if it is periodic."""
         heapq.heappop(self._queue)
         if entry.period_ms is not None:
             entry.due_ms += max(entry.period_ms, 1)

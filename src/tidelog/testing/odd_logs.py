@@ -1,7 +1,7 @@
-"""Logs with a bit of everything in them, made from a seed, and held in memory.
+"""Logs with unusual but valid content, generated from a seed and kept in memory.
 
-Owns what may lie in the directory of a healthy log: codecs, producers, transactions, old formats,
-gaps, epochs, rolls. Must not damage anything (``damage``) nor compare.
+They contain whatever a healthy log may contain: codecs, producers, transactions, old formats, gaps,
+leader epochs, rolls. For damaged logs see ``damage``.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ FIRST_MS: Final = 1_700_000_000_000
 
 @dataclass(frozen=True)
 class StoredLog:
-    """The files of a partition directory by name, and what else is needed to open it.
+    """The files of a partition directory by name, and what is needed to open it.
 
-    ``settings`` are the topic's, by Kafka's names; ``now_ms`` the time at which it is opened.
+    ``settings`` are the topic's, by Kafka's names; ``now_ms`` is the time at which it is opened.
     """
 
     origin: str
@@ -44,7 +44,7 @@ class StoredLog:
 
 
 class _Writer:
-    """Appends batches of all kinds, as chance has it."""
+    """Appends random batches of all kinds."""
 
     def __init__(self, log: Log, rng: Random) -> None:
         self.log = log
@@ -68,7 +68,7 @@ class _Writer:
         return self.time_ms, key, value, headers
 
     def plain(self) -> None:
-        """A batch without a producer; some with no timestamps, some far in the future."""
+        """Append a batch without a producer; some without timestamps, some far in the future."""
         codec = self.rng.choice(list(Codec))
         records = self.records()
         if self.rng.random() < 0.1:
@@ -78,7 +78,7 @@ class _Writer:
         self._append(build_batch(records, codec=codec))
 
     def idempotent(self) -> None:
-        """A batch of one of some producers, now and then of a new epoch."""
+        """Append an idempotent producer's batch, sometimes with a new epoch."""
         producer_id = self.rng.choice((1000, 1001, 1002))
         if self.rng.random() < 0.1:
             self._epochs[producer_id] = self._epochs.get(producer_id, 0) + 1
@@ -96,7 +96,7 @@ class _Writer:
         self._append(batch)
 
     def transactional(self) -> None:
-        """A batch of an open or new transaction, or its end."""
+        """Append a batch of an open or new transaction, or end one."""
         producer_id = self.rng.choice((7, 8))
         epoch = self._epochs.setdefault(producer_id, 0)
         if producer_id in self._open and self.rng.random() < 0.5:
@@ -126,7 +126,7 @@ class _Writer:
         self._append(batch, AppendOrigin.REPLICATION)
 
     def old(self) -> None:
-        """Batches of magic 0 or 1, as a follower of an old leader got them."""
+        """Append batches of magic 0 or 1, as a follower of an old leader receives them."""
         magic = self.rng.choice((0, 1))
         first = self.log.log_end_offset
         records = [(time, key, value) for time, key, value, _ in self.records()]
@@ -135,7 +135,7 @@ class _Writer:
         self.log.append_as_follower(batch, self.epoch)
 
     def replicated(self) -> None:
-        """A batch from a leader behind a gap of offsets, as in a compacted log."""
+        """Append a leader's batch after a gap of offsets, as in a compacted log."""
         first = self.log.log_end_offset + self.rng.choice((0, 1, 7, 1000))
         records = self.records()
         extra = self.rng.choice((0, 0, 3))
@@ -150,12 +150,12 @@ class _Writer:
         self.log.append_as_follower(batch, self.epoch)
 
     def new_epoch(self) -> None:
-        """A new leader."""
+        """Start a new leader epoch."""
         self.epoch += self.rng.choice((1, 1, 2, 10))
         self.log.maybe_assign_epoch(self.epoch, self.log.log_end_offset)
 
     def roll(self) -> None:
-        """A new segment, perhaps an empty one at the end."""
+        """Roll a segment, which may leave an empty one at the end."""
         if self.log.segments.active.size_bytes:
             self.log.roll()
 
@@ -183,7 +183,7 @@ _KINDS: Final[dict[str, tuple[int, ...]]] = {
 
 
 def write_log(seed: int) -> StoredLog:
-    """Return a log made from a seed, closed cleanly or as a killed process leaves it."""
+    """Return a log generated from a seed, closed cleanly or left as by a killed process."""
     rng = Random(seed)
     kind = rng.choice(list(_KINDS))
     segment_bytes = rng.choice((1024, 3000, 8192, 1 << 20))
@@ -220,7 +220,7 @@ def write_log(seed: int) -> StoredLog:
     ]
     log.maybe_assign_epoch(0, 0)
     for _ in range(rng.choice((0, 1, 5, 30, 60))):
-        with suppress(KafkaError):  # what is refused leaves the log as it was
+        with suppress(KafkaError):  # rejected batches leave the log unchanged
             rng.choices(steps, _KINDS[kind])[0]()
     log.update_high_watermark(log.log_end_offset)
     if rng.random() < 0.2 and log.log_end_offset:

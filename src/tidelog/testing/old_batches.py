@@ -1,7 +1,6 @@
 """Batches of magic 0 and 1, which tidelog itself only reads.
 
-Owns the writing of old formats for tests. Must not be used elsewhere. Kafka: ``LegacyRecord.write``
-and ``MemoryRecordsBuilder`` for old magics.
+Kafka: ``LegacyRecord.write``, and ``MemoryRecordsBuilder`` for old magics.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def build_entry(
     codec: Codec = Codec.NONE,
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
 ) -> bytes:
-    """Return one record of magic 0 or 1 with its offset; ``codec`` says what its value is."""
+    """Return one record of magic 0 or 1 with its offset; ``codec`` is that of its value."""
     timestamp, key, value = record
     attributes = int(codec)
     if timestamp_type is TimestampType.LOG_APPEND_TIME:
@@ -44,7 +43,7 @@ def build_entry(
     layout_size = LEGACY_HEADER_V1.size if magic else LEGACY_HEADER_V0.size
     length = layout_size + len(body) - 12
     checksum = 0
-    for _ in range(2):  # once for the bytes that the CRC covers, once with it
+    for _ in range(2):  # first to get the bytes that the CRC covers, then with the CRC
         if magic:
             head = LEGACY_HEADER_V1.pack(
                 LegacyHeaderV1(offset, length, checksum, magic, attributes, timestamp)
@@ -71,11 +70,11 @@ def build_old(
     codec: Codec = Codec.NONE,
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
 ) -> bytes:
-    """Return records of magic 0 or 1 with consecutive offsets: one each, or one wrapper of all.
+    """Return records of magic 0 or 1 with consecutive offsets: plain, or in one wrapper.
 
-    A wrapper's timestamp is the greatest of its records.
+    A wrapper's timestamp is the maximum of its records.
     """
-    first = 0 if codec and magic else base_offset  # a wrapper of magic 1 holds relative offsets
+    first = 0 if codec and magic else base_offset  # a wrapper of magic 1 has relative offsets
     kind = timestamp_type if magic else TimestampType.CREATE_TIME
     entries = b"".join(
         build_entry(magic, first + index, record, timestamp_type=kind)

@@ -1,7 +1,4 @@
-"""An open file of a ``CrashFileSystem``.
-
-Owns the count of holders, and the end of all of them when the power fails. Must not know paths.
-"""
+"""An open file of a ``CrashFileSystem``."""
 
 from __future__ import annotations
 
@@ -19,20 +16,20 @@ if TYPE_CHECKING:
     from tidelog.testing.disk import FileNode
 
     class Owner(Protocol):
-        """What an open file needs of its file system."""
+        """The interface of the file system that an open file uses."""
 
         @property
         def boot(self) -> int:
-            """How often the program or the machine was started again."""
+            """Number of restarts of the program or the machine."""
 
         def use(self, operation: str, path: str, *, changes: bool) -> AbstractContextManager[None]:
-            """Hold the lock during an operation, and let it fail as planned."""
+            """Hold the lock during an operation, and raise any planned fault."""
 
         def put(self, node: FileNode, path: str, data: bytes, position: int) -> None:
             """Write to a file as far as there is space."""
 
         def resize(self, node: FileNode, path: str, size: int) -> None:
-            """Truncate or extend a file, if there is space."""
+            """Truncate or extend a file; ENOSPC if there is no space."""
 
 
 def os_error(code: int, path: str) -> OSError:
@@ -41,7 +38,7 @@ def os_error(code: int, path: str) -> OSError:
 
 
 class CrashFile:
-    """An ``OpenFile`` in memory; OSError on any use once the power failed."""
+    """An ``OpenFile`` in memory; any use after a power cut raises OSError."""
 
     def __init__(self, owner: Owner, node: FileNode, path: str, *, is_writable: bool) -> None:
         self.path: Final = path
@@ -55,13 +52,13 @@ class CrashFile:
         return f"CrashFile({self.path!r})"
 
     def hold(self) -> Self:
-        """Add one holder and return the file itself."""
+        """Add a reference and return the file itself."""
         with self._use("hold"):
             self._holders += 1
         return self
 
     def close(self) -> None:
-        """Take one holder away; nothing if a power cut closed the file."""
+        """Drop a reference; a no-op if a power cut closed the file."""
         if self._owner.boot != self._boot:
             return
         with self._use("close"):
@@ -69,23 +66,23 @@ class CrashFile:
 
     def fileno(self) -> int:
         """Raise: there is no descriptor."""
-        raise io.UnsupportedOperation(f"{self.path} lies in memory")
+        raise io.UnsupportedOperation(f"{self.path} is in memory and has no descriptor")
 
     def native_reads(self) -> None:
         """Return None: there is no descriptor."""
 
     def size(self) -> int:
-        """Return the present size in bytes."""
+        """Return the current size in bytes."""
         with self._use("size"):
             return len(self._node.content)
 
     def pread(self, size: int, position: int) -> bytes:
-        """Return ``size`` bytes from byte ``position`` on; fewer only at the end of the file."""
+        """Return ``size`` bytes at byte ``position``; fewer only at the end of the file."""
         with self._use("pread"):
             return bytes(self._node.content[position : position + size])
 
     def pread_into(self, buffer: Buffer, position: int) -> int:
-        """Fill ``buffer`` from byte ``position`` on; return the bytes read."""
+        """Fill ``buffer`` from byte ``position``; return the bytes read."""
         view = memoryview(buffer).cast("B")
         data = self.pread(len(view), position)
         view[: len(data)] = data
@@ -97,12 +94,12 @@ class CrashFile:
             self._owner.put(self._node, self.path, bytes(data), position)
 
     def truncate(self, size: int) -> None:
-        """Cut the file to ``size`` bytes, or extend it to that with zeros."""
+        """Truncate the file to ``size`` bytes, or extend it to that size with zeros."""
         with self._use("truncate", changes=True):
             self._owner.resize(self._node, self.path, size)
 
     def sync(self) -> None:
-        """Make the bytes durable; a planned error, raised as EIO, loses them."""
+        """Make the bytes durable; a planned fault loses them and is raised as EIO."""
         self._check_usable(changes=False)
         try:
             with self._owner.use("sync", self.path, changes=True):
@@ -112,7 +109,7 @@ class CrashFile:
             raise OSError(errno.EIO, error.strerror, self.path) from error
 
     def map(self) -> memoryview:
-        """Return the bytes present now."""
+        """Return the current bytes."""
         with self._use("map"):
             return memoryview(bytes(self._node.content))
 

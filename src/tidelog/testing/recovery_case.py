@@ -1,7 +1,4 @@
-"""Damaged logs to be opened, made from a seed: the files, and what the checkpoints say.
-
-Owns the choice of log, damage and checkpoints. Must not know what a log makes of them.
-"""
+"""Damaged logs generated from a seed: their files, and the values of the checkpoints."""
 
 from __future__ import annotations
 
@@ -11,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.records.builder import build_batch
 from tidelog.records.memory import BatchColumns, walk
-from tidelog.testing.damage import bases, hurt, name_of
+from tidelog.testing.damage import apply_damage, bases, name_of
 from tidelog.testing.odd_logs import StoredLog, write_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 CHANGED_S: Final = 1_690_000_000
-"""When the files were last changed, in seconds since the epoch: readers ask where no record has a
-timestamp."""
+"""Modification time of the files, in seconds since the epoch: it stands in for the timestamp of
+segments whose records have none."""
 
 _SPECIAL_TIMES: Final = (-1, -2, -3, -4, 0, CHANGED_S * 1000, CHANGED_S * 1000 + 1)
 
@@ -28,8 +25,8 @@ _SPECIAL_TIMES: Final = (-1, -2, -3, -4, 0, CHANGED_S * 1000, CHANGED_S * 1000 +
 class RecoveryCase:
     """One damaged log, and how it is opened and used.
 
-    ``done`` says what was damaged, ``times`` are looked up, ``append`` are batches of a client.
-    Without ``closes`` the process ends as if it was killed.
+    ``done`` describes the damage, ``times`` are looked up, ``append`` are batches of a client. If
+    ``closes`` is false, the process ends as if it was killed.
     """
 
     seed: int
@@ -53,7 +50,7 @@ class RecoveryCase:
 
     @property
     def has_odd_offsets(self) -> bool:
-        """Whether some file's batches state offsets that cannot lie there, in that order."""
+        """Whether the batches of some file have offsets that are impossible there."""
         logs = {
             (int(name[:20]), name): walk(data, in_memory=False).batches
             for name, data in self.files.items()
@@ -70,7 +67,7 @@ class RecoveryCase:
 
 
 def _was_closed(files: dict[str, bytes]) -> bool:
-    """Say whether the indexes were trimmed, so that a mark of a clean shutdown can be true."""
+    """Return whether the indexes were trimmed, so that a clean shutdown is plausible."""
     return not any(data.endswith(bytes(12)) for name, data in files.items() if "index" in name)
 
 
@@ -86,7 +83,7 @@ def _are_odd(batches: BatchColumns, base_offset: int) -> bool:
 
 
 def make_case(seed: int, stored: Sequence[StoredLog]) -> RecoveryCase:
-    """Return the case of a seed: one of the ``stored`` logs, or one that is written for it."""
+    """Return the case of a seed: one of the ``stored`` logs, or a generated one."""
     rng = Random(seed)
     log = rng.choice(stored) if stored and rng.random() < 0.5 else write_log(rng.randrange(100_000))
     files = dict(log.files)
@@ -94,7 +91,7 @@ def make_case(seed: int, stored: Sequence[StoredLog]) -> RecoveryCase:
     headers = {base: walk(files.get(name_of(base), b"")).batches for base in segments}
     last = headers[segments[-1]]
     end = int(last.last_offset[-1]) + 1 if len(last) else segments[-1]
-    done = hurt(rng, files) if rng.random() < 0.97 else []
+    done = apply_damage(rng, files) if rng.random() < 0.97 else []
     anywhere = rng.randrange(end + 1)
     return RecoveryCase(
         seed,
@@ -112,7 +109,7 @@ def make_case(seed: int, stored: Sequence[StoredLog]) -> RecoveryCase:
 
 
 def _times(rng: Random, segments: Sequence[BatchColumns]) -> list[int]:
-    """Choose times to look up: those of some batches, or beside them, and all that are special."""
+    """Choose timestamps to look up: those of some batches, their neighbours, and special values."""
     found = []
     for _ in range(6):
         batches = rng.choice(segments)
@@ -123,7 +120,7 @@ def _times(rng: Random, segments: Sequence[BatchColumns]) -> list[int]:
 
 
 def _new_batches(rng: Random, log: StoredLog) -> list[bytes]:
-    """Make batches to append; none where the log recompresses, which no two libraries do alike."""
+    """Build batches to append; none if the log recompresses, which no two libraries do alike."""
     if log.settings.get("compression.type", "producer") != "producer":
         return []
     return [

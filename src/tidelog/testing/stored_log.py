@@ -1,8 +1,4 @@
-"""One log of given bytes on a fake disk, for tests of those who read it.
-
-Owns six batches of one record each, and the ways to lay and to read them. Must not know what is
-tested.
-"""
+"""A small log with known bytes on a fake disk: six batches of one record each."""
 
 from __future__ import annotations
 
@@ -26,7 +22,7 @@ BATCHES: Final = [
     for offset, value in enumerate(VALUES)
 ]
 SIZE: Final = len(BATCHES[0])
-"""Bytes of each batch."""
+"""The bytes of each batch."""
 
 
 def name_of(base_offset: int, suffix: str = ".log") -> str:
@@ -37,9 +33,9 @@ def name_of(base_offset: int, suffix: str = ".log") -> str:
 def home_with(
     *segments: list[bytes], first: int = 0, watermark: int | None = None, tail: bytes = b""
 ) -> DataHome:
-    """Return a data directory whose t-0 has these segments of batches, and bytes behind the last.
+    """Return a data directory whose t-0 has these segments of batches, and bytes after the last.
 
-    Each batch holds one offset.
+    Each batch has one offset.
     """
     home = DataHome()
     base_offset = first
@@ -55,12 +51,12 @@ def home_with(
 
 
 def index(*entries: tuple[int, int]) -> bytes:
-    """Return the bytes of an offset index with entries (relative offset, position)."""
+    """Return the bytes of an offset index with these entries (relative offset, position)."""
     return np.array(list(entries), OFFSET_INDEX_ENTRY).tobytes()
 
 
 def flipped(batch: bytes, at: int = 70) -> bytes:
-    """Return the batch with one bit of its records changed, so that its CRC is wrong."""
+    """Return the batch with one bit of its records flipped, so that its CRC is wrong."""
     return batch[:at] + bytes([batch[at] ^ 1]) + batch[at + 1 :]
 
 

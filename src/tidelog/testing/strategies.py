@@ -1,7 +1,6 @@
-"""Records and batches for property tests.
+"""Hypothesis strategies for valid records and batches of magic 2.
 
-Owns hypothesis strategies of valid data of magic 2. Must not know what is tested. Needs the
-``hypothesis`` package, which nothing else of tidelog does.
+Only this module of tidelog needs the ``hypothesis`` package.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ def seeds() -> SearchStrategy[int]:
 
 
 def timestamps() -> SearchStrategy[int]:
-    """Times in milliseconds since the Unix epoch: none (-1), usual ones and the largest."""
+    """Timestamps in milliseconds since the Unix epoch: none (-1), usual ones and the largest."""
     usual = st.integers(1_600_000_000_000, 1_900_000_000_000)
-    # One less than the largest, so that the delta to -1 fits 64 bits.
+    # One less than the largest, so that the delta to -1 fits in 64 bits.
     return st.just(NO_TIMESTAMP) | usual | st.integers(0, _INT64_MAX - 1)
 
 
@@ -45,7 +44,7 @@ def payloads(max_size: int = 64) -> SearchStrategy[bytes | None]:
 
 
 def headers() -> SearchStrategy[list[tuple[str, bytes | None]]]:
-    """Headers of a record; a name may come twice, may be empty and hold any text."""
+    """Headers of a record; names can repeat, be empty and hold any text."""
     names = st.text(st.characters(codec="utf-8"), max_size=8)
     return st.lists(st.tuples(names, st.none() | st.binary(max_size=16)), max_size=3)
 
@@ -58,8 +57,8 @@ def records(
     """Records as ``build_batch`` takes them: (timestamp, key, value, headers).
 
     Args:
-        keys: other keys, such as ``st.binary(min_size=1)`` for a compacted topic.
-        times: other timestamps, such as some that a leader accepts now.
+        keys: a strategy for keys, such as ``st.binary(min_size=1)`` for a compacted topic.
+        times: a strategy for timestamps, such as ones that a leader accepts now.
     """
     return st.tuples(
         timestamps() if times is None else times,
@@ -70,7 +69,7 @@ def records(
 
 
 class BatchSample(NamedTuple):
-    """A batch and what went into it; ``offsets`` has the offset of each record."""
+    """A batch and its content; ``offsets`` has the offset of each record."""
 
     data: bytes
     spec: BatchSpec
@@ -79,19 +78,19 @@ class BatchSample(NamedTuple):
 
     @property
     def end_offset(self) -> int:
-        """The offset after the last one that the batch covers."""
+        """The offset after the last one of the batch."""
         return self.spec.base_offset + BATCH_HEADER.unpack(self.data).last_offset_delta + 1
 
 
 @st.composite
 def produced_specs(draw: DrawFn) -> BatchSpec:
-    """What a producer without idempotence says about a batch."""
+    """The header fields of a batch from a producer without idempotence."""
     return BatchSpec(codec=draw(st.sampled_from(Codec)))
 
 
 @st.composite
 def stored_specs(draw: DrawFn) -> BatchSpec:
-    """What a batch in a log may say: any codec, epoch, producer, time; no control batches."""
+    """The header fields of a batch in a log: any codec, epoch, producer, time; not control."""
     spec = BatchSpec(
         codec=draw(st.sampled_from(Codec)),
         leader_epoch=draw(st.integers(-1, 5) | st.integers(0, _INT32_MAX)),
@@ -125,12 +124,12 @@ def batch_samples(
     """Valid batches with their records.
 
     Args:
-        draw: given by hypothesis.
-        specs: what the batches say about themselves; ``stored_specs()`` if None.
+        draw: supplied by hypothesis.
+        specs: the header fields; ``stored_specs()`` if None.
         records: one record; ``records()`` if None.
         base_offset: first offset of the batch.
-        max_records: the largest number of records; the smallest is one.
-        with_gaps: whether offsets may be missing, as after compaction, also at the end.
+        max_records: maximum number of records; the minimum is one.
+        with_gaps: whether offsets may be missing, as after compaction, even at the end.
     """
     spec = replace(draw(stored_specs() if specs is None else specs), base_offset=base_offset)
     chosen = draw(st.lists(_default(records), min_size=1, max_size=max_records))
@@ -150,7 +149,7 @@ def batches(
     base_offset: int = 0,
     max_records: int = 8,
 ) -> SearchStrategy[bytes]:
-    """Valid batches as a producer sends them, without holes; arguments as ``batch_samples``."""
+    """Valid batches as a producer sends them, without gaps; arguments as ``batch_samples``."""
     chosen = produced_specs() if specs is None else specs
     samples = batch_samples(
         chosen, records, base_offset=base_offset, max_records=max_records, with_gaps=False
@@ -168,9 +167,9 @@ def stored_batches(
     max_batches: int = 6,
     max_records: int = 8,
 ) -> list[BatchSample]:
-    """Batches as they follow each other in a log: offsets rise, with and without holes.
+    """Consecutive batches of a log: offsets increase, with and without gaps.
 
-    Leader epochs do not fall. Arguments as ``batch_samples``; the list may be empty.
+    Leader epochs never decrease. Arguments as ``batch_samples``; the list may be empty.
     """
     found: list[BatchSample] = []
     next_offset, least_epoch = start_offset, -1
@@ -191,5 +190,5 @@ def stored_batches(
 
 
 def _default(chosen: SearchStrategy[NewRecord] | None) -> SearchStrategy[NewRecord]:
-    """Return ``records()`` for None; its name is also that of an argument here."""
+    """Return ``records()`` for None; here that name is shadowed by an argument."""
     return records() if chosen is None else chosen

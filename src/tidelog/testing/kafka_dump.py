@@ -1,6 +1,6 @@
-"""What ``tidelog dump`` says, in the words of Kafka's own dump tool, so that tests can compare.
+"""The output of ``tidelog dump`` in the format of Kafka's own dump tool, for comparison.
 
-Owns the form of those lines, release 4.3.1. Must not read files. Kafka: ``DumpLogSegments``.
+The format is that of release 4.3.1. Kafka: ``DumpLogSegments``.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _FIELDS_WITHOUT_BATCH: Final = 5
 
 
 def contents(printed: str) -> list[str]:
-    """Return what Kafka's tool printed of a file's contents, without its headlines."""
+    """Return the contents of a file as printed by Kafka's tool, without its headlines."""
     return [line for line in printed.split("\n")[:-1] if not _HEADLINES.fullmatch(line)]
 
 
 def log_lines(rows: Iterable[Row]) -> Iterator[str]:
-    """Yield the lines for the rows of a dump with ``--records --encoding base64``.
+    """Yield the lines for the rows of ``tidelog dump --records --encoding base64``.
 
-    A record is one line, or more where its text has line ends.
+    A record is one line, or several if its text has line ends.
     """
     batch: Row = {}
     for row in rows:
@@ -54,7 +54,7 @@ def index_lines(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def snapshot_lines(rows: Iterable[Row]) -> Iterator[str]:
-    """Yield the lines for the rows of a snapshot; a producer without a batch shows none."""
+    """Yield the lines for the rows of a snapshot; a producer without batches has no batch part."""
     for row in rows:
         shown = {**row, "currentTxnFirstOffset": _optional(row["currentTxnFirstOffset"])}
         count = _FIELDS_WITHOUT_BATCH if row["lastOffset"] < 0 else len(shown)
@@ -112,7 +112,7 @@ def _text(encoded: str) -> str:
     return text_as_java(base64.b64decode(encoded))
 
 
-def _java(value: bool) -> str:  # noqa: FBT001 - a value to be written
+def _java(value: bool) -> str:  # noqa: FBT001 - the value to format
     return str(value).lower()
 
 
