@@ -63,7 +63,7 @@ def test_what_spark_imports_to_find_the_format_never_fails_and_is_light() -> Non
     no_kernels = run_without(("numba", "llvmlite"), code + "; print(pyspark_tidelog.DefaultSource)")
 
     assert (absent.returncode, absent.stdout) == (0, "[]\n")
-    assert "Spark will not know the format tidelog" in absent.stderr
+    assert "format tidelog is not available in Spark" in absent.stderr
     assert (there.returncode, there.stdout, there.stderr) == (0, "[]\n", "")
     assert "LogSource" in no_kernels.stdout
 

@@ -34,7 +34,7 @@ SENTENCES: Final = {
     "directory-full": "{directory}: fewer than {reserve_bytes:,} bytes are free; appends are"
     " refused",
     "disk-full": "{directory}: the disk is full",
-    "duplicates-dropped": "a list contains duplicates: {given} is read as {kept}",
+    "duplicates-dropped": "a list contains duplicates: {value} is read as {kept}",
     "empty-segment-replaced": "the empty segment {base_offset:,} was recreated",
     "index-corrupt": "{path} is damaged and is rebuilt: {reason}",
     "last-time-entry-missing": "{path}: the last entry of the time index is missing: {reason}",

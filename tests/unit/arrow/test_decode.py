@@ -160,7 +160,7 @@ def test_only_the_wanted_columns_are_made() -> None:
 def test_a_column_that_no_record_has_is_refused() -> None:
     """Columns are chosen by the names of Spark's Kafka source, each at most once."""
     for names in (["offset", "colour"], ["key", "key"]):
-        with pytest.raises(InvalidArgument, match="columns are"):
+        with pytest.raises(InvalidArgument, match="columns of a record are"):
             select(names)
 
 

@@ -199,13 +199,13 @@ def test_a_table_without_rows_makes_nothing() -> None:
 @pytest.mark.parametrize(
     ("columns", "error", "words"),
     [
-        ({"value": pa.array([1])}, InvalidArgument, "text or bytes, not int64"),
+        ({"value": pa.array([1])}, InvalidArgument, "text or binary, not int64"),
         ({"partition": pa.array([3])}, UnknownTopicOrPartition, "partition 3; the topic has 3"),
         ({"partition": pa.array([-1])}, UnknownTopicOrPartition, "partition -1"),
-        ({"partition": pa.array(["a"])}, InvalidArgument, "partitions are int"),
-        ({"timestamp": pa.array([1])}, InvalidArgument, "timestamps are"),
+        ({"partition": pa.array(["a"])}, InvalidArgument, "partitions must be integers"),
+        ({"timestamp": pa.array([1])}, InvalidArgument, "timestamps must be"),
         ({"timestamp": pa.array([-2000], TIMESTAMP_TYPE)}, InvalidTimestamp, "before 1970"),
-        ({"headers": pa.array([["a"]])}, InvalidArgument, "headers are"),
+        ({"headers": pa.array([["a"]])}, InvalidArgument, "headers must be"),
         (
             {"headers": pa.array([[{"key": None, "value": b""}]], HEADERS_TYPE)},
             InvalidRecord,

@@ -1,4 +1,4 @@
-"""The text form of checkpoints, and the replacement of small files."""
+"""The text format of checkpoints, and the replacement of small files."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def holding(fs: CrashFileSystem, text: str) -> CrashFileSystem:
     return fs
 
 
-def test_offsets_are_written_a_line_each(fs: CrashFileSystem) -> None:
-    """Version, number of entries, then topic, partition and offset; the last line ends too."""
+def test_each_offset_is_one_line(fs: CrashFileSystem) -> None:
+    """Version, number of entries, topic, partition and offset; the last line has an end too."""
     write_checkpoint(fs, PATH, OFFSETS)
 
     assert fs.read(PATH) == TEXT.encode()
     assert read_checkpoint(fs, PATH) == OFFSETS
 
 
-def test_leader_epochs_are_written_in_their_order(fs: CrashFileSystem) -> None:
-    """An entry is an epoch and its start offset."""
+def test_leader_epochs_are_written_in_order(fs: CrashFileSystem) -> None:
+    """An entry is an epoch and its start offset, in the order given."""
     write_leader_epochs(fs, PATH, [(0, 5), (3, 2**40)])
 
     assert fs.read(PATH) == b"0\n2\n0 5\n3 1099511627776\n"
@@ -52,30 +52,30 @@ def test_leader_epochs_are_written_in_their_order(fs: CrashFileSystem) -> None:
 
 @pytest.mark.parametrize("text", ["", "0\n", "0", "0\n0\n", "0\n0"])
 def test_an_empty_file_has_no_entries(fs: CrashFileSystem, text: str) -> None:
-    """Kafka makes the file empty; a version alone is no damage either."""
+    """Kafka creates the file empty; a version line alone is not damage either."""
     assert read_checkpoint(holding(fs, text), PATH) == {}
     assert read_leader_epochs(fs, PATH) == []
 
 
 def test_a_missing_file_has_no_entries(fs: CrashFileSystem) -> None:
-    """Kafka would have made it empty."""
+    """A missing file reads as empty; Kafka would have created it empty."""
     assert read_checkpoint(fs, PATH) == {}
 
 
 @pytest.mark.parametrize("line", ["a 1 5", "a\t1  5", "a 1 5   ", "a +1 +5", "a 001 05"])
-def test_fields_are_parted_by_runs_of_white_space(fs: CrashFileSystem, line: str) -> None:
-    """White space at the end does no harm, and numbers are what Java takes for numbers."""
+def test_runs_of_white_space_separate_fields(fs: CrashFileSystem, line: str) -> None:
+    """White space at the end is ignored, and numbers are parsed as in Java."""
     assert read_checkpoint(holding(fs, f"0\n1\n{line}\n"), PATH) == {("a", 1): 5}
 
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
-def test_lines_end_as_on_any_platform(fs: CrashFileSystem, ends: str) -> None:
+def test_line_ends_of_any_platform_are_read(fs: CrashFileSystem, ends: str) -> None:
     """A file written on Windows reads the same."""
     assert read_checkpoint(holding(fs, TEXT.replace("\n", ends)), PATH) == OFFSETS
 
 
 def test_the_later_of_two_lines_wins(fs: CrashFileSystem) -> None:
-    """Both count as entries."""
+    """Both lines count as entries, but only the last value is kept."""
     assert read_checkpoint(holding(fs, "0\n2\na 0 1\na 0 2\n"), PATH) == {("a", 0): 2}
 
 
@@ -95,20 +95,20 @@ def test_the_later_of_two_lines_wins(fs: CrashFileSystem) -> None:
         ("0\n1\na 0 1 2\n", "line 3 is malformed"),
         ("0\n1\n a 0 1\n", "line 3 is malformed"),
         ("0\n1\na 0 1\n\n", "line 4 is malformed"),
-        ("0\n2\na 0 1\n", "declares 2 entries and has 1"),
-        ("0\n0\na 0 1\n", "declares 0 entries and has 1"),
-        ("0\n-1\n", "declares -1 entries and has 0"),
+        ("0\n2\na 0 1\n", "declares 2 entries but has 1"),
+        ("0\n0\na 0 1\n", "declares 0 entries but has 1"),
+        ("0\n-1\n", "declares -1 entries but has 0"),
         ("0\n2147483647\n", "has 0"),
     ],
 )
-def test_a_wrong_form_is_a_storage_error(fs: CrashFileSystem, text: str, reason: str) -> None:
+def test_a_malformed_file_is_a_storage_error(fs: CrashFileSystem, text: str, reason: str) -> None:
     """Kafka takes the directory offline; the error names the file and the line."""
     with pytest.raises(KafkaStorageError, match=f"{PATH}.*{reason}"):
         read_checkpoint(holding(fs, text), PATH)
 
 
-def test_bytes_that_are_no_utf8_are_a_storage_error(fs: CrashFileSystem) -> None:
-    """Java's reader refuses them too."""
+def test_bytes_that_are_not_utf8_are_a_storage_error(fs: CrashFileSystem) -> None:
+    """Java's reader rejects them too."""
     fs.write(PATH, b"0\n1\n\xff 0 1\n")
 
     with pytest.raises(KafkaStorageError, match="UTF-8"):
@@ -116,29 +116,29 @@ def test_bytes_that_are_no_utf8_are_a_storage_error(fs: CrashFileSystem) -> None
 
 
 @pytest.mark.parametrize("line", ["a x 1", "a 0 x", "a 0 1.5", "a 2147483648 1", f"a 0 {2**63}"])
-def test_a_field_that_is_no_integer_is_an_invalid_argument(fs: CrashFileSystem, line: str) -> None:
-    """The disk is not to blame: Kafka resets the checkpoint and goes on."""
+def test_a_field_must_be_an_integer(fs: CrashFileSystem, line: str) -> None:
+    """The disk is not at fault: Kafka resets the checkpoint and continues."""
     with pytest.raises(InvalidArgument, match=f"{PATH}, line 3: "):
         read_checkpoint(holding(fs, f"0\n1\n{line}\n"), PATH)
 
 
 @pytest.mark.parametrize("line", ["x 1", "0 x"])
-def test_an_epoch_that_is_no_integer_is_an_invalid_argument(fs: CrashFileSystem, line: str) -> None:
+def test_an_epoch_must_be_an_integer(fs: CrashFileSystem, line: str) -> None:
     """The same holds for leader epochs."""
     with pytest.raises(InvalidArgument, match="line 3"):
         read_leader_epochs(holding(fs, f"0\n1\n{line}\n"), PATH)
 
 
 @pytest.mark.parametrize("text", ["", "+", "--1", "1_0", " 1", "1 ", "\u0661", "0x1", "9" * 5000])
-def test_what_java_does_not_read_is_no_integer(text: str) -> None:
-    """No white space, no underscores, no digits of other scripts, nothing beyond the width."""
+def test_what_java_cannot_parse_is_not_an_integer(text: str) -> None:
+    """White space, underscores, digits of other scripts and overflow are rejected."""
     with pytest.raises(InvalidArgument):
         parse_java_integer(text, bits=64)
 
 
 @pytest.mark.parametrize("bits", [32, 64])
-def test_an_integer_has_the_width_asked_for(bits: int) -> None:
-    """Both ends of the range are in it, and leading zeros are no digits."""
+def test_an_integer_has_the_requested_width(bits: int) -> None:
+    """Both ends of the range are valid, and leading zeros do not count as digits."""
     for value in (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1):
         assert value == parse_java_integer(
             f"{'-' if value < 0 else '+'}{abs(value):0200}", bits=bits
@@ -148,7 +148,7 @@ def test_an_integer_has_the_width_asked_for(bits: int) -> None:
 
 
 def offset_after_power_cut(seed: int, step: int) -> tuple[bool, int]:
-    """Replace offset 1 by 2, cut the power after ``step`` operations; say what is on the disk."""
+    """Replace offset 1 by 2, cut the power after ``step`` operations; return what is left."""
     fs = CrashFileSystem(seed)
     fs.make_directory("/data")
     fs.sync_directory("/")
@@ -164,7 +164,7 @@ def offset_after_power_cut(seed: int, step: int) -> tuple[bool, int]:
 
 
 def test_a_power_cut_leaves_the_old_or_the_new_file() -> None:
-    """After a crash at any step the file has one whole content, and once done the new one."""
+    """A crash at any step leaves one complete file; after the last step it is the new one."""
     seen = {offset_after_power_cut(seed, step) for seed in range(10) for step in range(10)}
 
     assert seen == {(False, 1), (False, 2), (True, 2)}
@@ -172,7 +172,7 @@ def test_a_power_cut_leaves_the_old_or_the_new_file() -> None:
 
 @pytest.mark.parametrize("operation", ["open", "pwrite", "sync", "rename"])
 def test_a_failing_disk_leaves_the_old_file(fs: CrashFileSystem, operation: str) -> None:
-    """The error is the disk's own; the next attempt succeeds over what the first left behind."""
+    """The disk's own error is raised; the next attempt succeeds despite the leftovers."""
     replace_file(fs, PATH, b"old, and longer than the new one")
     fs.fail(operation, "", OSError(28, "no space"))
 
@@ -184,8 +184,8 @@ def test_a_failing_disk_leaves_the_old_file(fs: CrashFileSystem, operation: str)
     assert fs.read(PATH) == b"new"
 
 
-def test_leftovers_of_a_temporary_file_are_cut_off(fs: CrashFileSystem) -> None:
-    """A longer temporary file from an earlier crash leaves no tail."""
+def test_leftovers_of_a_temporary_file_are_overwritten(fs: CrashFileSystem) -> None:
+    """A longer temporary file from an earlier crash leaves no trailing bytes."""
     fs.write(PATH + ".tmp", b"x" * 100)
 
     replace_file(fs, PATH, b"new")
@@ -193,6 +193,6 @@ def test_leftovers_of_a_temporary_file_are_cut_off(fs: CrashFileSystem) -> None:
     assert (fs.read(PATH), fs.exists(PATH + ".tmp")) == (b"new", False)
 
 
-def test_no_lines_are_a_count_of_zero() -> None:
-    """A checkpoint without entries still has its two lines."""
+def test_a_checkpoint_without_entries_has_a_count_of_zero() -> None:
+    """It still has its two header lines."""
     assert format_lines([]) == "0\n0\n"

@@ -1,4 +1,4 @@
-"""What holds for every codec: round trips, bounds, damage, levels."""
+"""Properties of every codec: round trips, limits, damage, levels."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ WRITTEN_BY_KAFKA = [
 
 @pytest.fixture(scope="module")
 def compressed() -> list[tuple[Codec, bytes, bytes]]:
-    """Give small data of several kinds with its compressed form in each codec."""
+    """Small data of several kinds with its compressed form in each codec."""
     rng = random.Random(7)
     plains = [rng.randbytes(60), bytes(3000), TEXT * 4, rng.randbytes(20) + TEXT + bytes(40)]
     return [(codec, plain, compress(codec, plain)) for codec in REAL for plain in plains]
@@ -76,8 +76,8 @@ def compressed() -> list[tuple[Codec, bytes, bytes]]:
 
 @pytest.mark.parametrize("codec", list(Codec))
 @pytest.mark.parametrize("size", SIZES)
-def test_what_was_compressed_comes_back(codec: Codec, size: int) -> None:
-    """Every codec gives back text, noise and zeros of any size, for every batch format."""
+def test_data_survives_a_round_trip(codec: Codec, size: int) -> None:
+    """Text, noise and zeros of any size come back, for every batch format."""
     noise = random.Random(size).randbytes(min(size, 300_000))
     for plain in (noise, (TEXT * (size // len(TEXT) + 1))[:size], bytes(size)):
         for magic in (0, 2):
@@ -85,14 +85,14 @@ def test_what_was_compressed_comes_back(codec: Codec, size: int) -> None:
 
 
 @pytest.mark.parametrize(("codec", "magic", "area", "plain"), WRITTEN_BY_KAFKA)
-def test_what_kafka_wrote_is_read(codec: Codec, magic: int, area: str, plain: str) -> None:
-    """Record areas of batches that Kafka wrote give the records it put in."""
+def test_what_kafka_compressed_is_read(codec: Codec, magic: int, area: str, plain: str) -> None:
+    """Record areas of batches written by Kafka yield the original records."""
     assert plain == decompress(codec, bytes.fromhex(area), magic=magic).hex()
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_every_kind_of_buffer_is_taken(codec: Codec) -> None:
-    """Bytes, bytearrays, views and read-only arrays give the same."""
+def test_every_kind_of_buffer_is_accepted(codec: Codec) -> None:
+    """Bytes, bytearrays, views and read-only arrays give the same result."""
     area = compress(codec, TEXT)
     array = np.frombuffer(b"x" + area, np.uint8)[1:]
 
@@ -102,8 +102,8 @@ def test_every_kind_of_buffer_is_taken(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_exactly_the_limit_is_given_and_no_byte_more(codec: Codec) -> None:
-    """The bound counts decompressed bytes."""
+def test_exactly_the_limit_is_returned_and_no_byte_more(codec: Codec) -> None:
+    """The limit counts decompressed bytes."""
     area = compress(codec, TEXT * 1000)
     size = len(TEXT) * 1000
 
@@ -116,7 +116,7 @@ def test_exactly_the_limit_is_given_and_no_byte_more(codec: Codec) -> None:
 
 @pytest.mark.parametrize("codec", REAL)
 def test_a_bomb_is_stopped_at_the_limit(codec: Codec) -> None:
-    """A few kilobytes that stand for megabytes cost no more memory than a few times the limit."""
+    """A few kilobytes that expand to megabytes cost at most a few times the limit."""
     bomb = compress(codec, bytes(32 * 1024 * 1024))
     limit = 512 * 1024
 
@@ -130,10 +130,10 @@ def test_a_bomb_is_stopped_at_the_limit(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
-def test_a_stream_cut_short_anywhere_is_corrupt(
+def test_a_stream_truncated_anywhere_is_corrupt(
     codec: Codec, compressed: list[tuple[Codec, bytes, bytes]]
 ) -> None:
-    """These framings have an end; without it nothing is given. Nothing at all is no zstd frame."""
+    """These framings mark their end; without it nothing is returned. Only zstd accepts no data."""
     areas = [area for of, _, area in compressed if of == codec]
     for area in areas:
         for size in range(codec == Codec.ZSTD, len(area)):
@@ -144,7 +144,7 @@ def test_a_stream_cut_short_anywhere_is_corrupt(
 def test_a_flipped_bit_gives_an_error_or_bytes_within_the_limit(
     compressed: list[tuple[Codec, bytes, bytes]],
 ) -> None:
-    """Damage never shows as anything but one of Kafka's errors; some codecs do not see it."""
+    """Damage only ever raises Kafka's errors; some codecs do not notice it."""
     for codec, _, area in compressed:
         for bit in range(len(area) * 8):
             damaged = bytearray(area)
@@ -158,7 +158,7 @@ def test_a_flipped_bit_gives_an_error_or_bytes_within_the_limit(
 
 
 def test_noise_gives_an_error_or_bytes_within_the_limit() -> None:
-    """Bytes that nobody compressed never show as anything but one of Kafka's errors."""
+    """Bytes that are not compressed data only ever raise Kafka's errors."""
     rng = random.Random(11)
     starts = [b"", *(compress(codec, TEXT)[:20] for codec in REAL)]
     for _ in range(2000):
@@ -173,8 +173,8 @@ def test_noise_gives_an_error_or_bytes_within_the_limit() -> None:
 
 @pytest.mark.parametrize("codec", REAL)
 @pytest.mark.parametrize("piece_bytes", [1, 100, 4096, 65_536])
-def test_pieces_are_what_all_is_at_once(codec: Codec, piece_bytes: int) -> None:
-    """Whatever their size, they come to the same bytes; a piece is no larger than was asked for."""
+def test_pieces_add_up_to_the_whole(codec: Codec, piece_bytes: int) -> None:
+    """Whatever their size, they give the same bytes; none is larger than requested."""
     plain = TEXT * 40 + bytes(5000)
     packed = compress(codec, plain)
     twice = packed * 2 if codec in (Codec.GZIP, Codec.ZSTD) else packed
@@ -187,8 +187,8 @@ def test_pieces_are_what_all_is_at_once(codec: Codec, piece_bytes: int) -> None:
 
 @pytest.mark.parametrize("codec", REAL)
 @pytest.mark.parametrize("seed", range(40))
-def test_pieces_of_damaged_data_end_as_all_at_once_does(codec: Codec, seed: int) -> None:
-    """Cut short or with a bit flipped: the same bytes, or an error in both ways."""
+def test_pieces_of_damaged_data_end_as_the_whole_does(codec: Codec, seed: int) -> None:
+    """Truncated or with a flipped bit: the same bytes, or an error either way."""
     rng = random.Random(seed)
     packed = bytearray(compress(codec, rng.randbytes(300) + TEXT * rng.randrange(20)))
     packed[rng.randrange(len(packed))] ^= 1 << rng.randrange(8)
@@ -224,12 +224,12 @@ def test_levels_are_kafkas(codec: Codec, good: list[int], bad: list[int]) -> Non
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.SNAPPY])
 def test_codecs_without_levels_ignore_one(codec: Codec) -> None:
-    """A level set for the topic is not meant for them."""
+    """A level set for the topic does not concern them."""
     assert compress(codec, TEXT) == compress(codec, TEXT, level=99)
 
 
 def test_codecs_have_kafkas_numbers_and_names() -> None:
-    """The number stands in a batch's attributes, the name in settings."""
+    """The number is stored in a batch's attributes; the name is used in settings."""
     names = ["none", "gzip", "snappy", "lz4", "zstd"]
 
     assert names == [Codec.of_attributes(0x78 | number).kafka_name for number in range(5)]
@@ -238,13 +238,13 @@ def test_codecs_have_kafkas_numbers_and_names() -> None:
 
 @pytest.mark.parametrize("number", [5, 6, 7])
 def test_an_unknown_number_is_an_unsupported_compression_type(number: int) -> None:
-    """Three bits leave room for codecs that do not exist."""
+    """The three bits have values without a codec."""
     with pytest.raises(UnsupportedCompressionType, match=str(number)):
         Codec.of_attributes(number)
 
 
 @pytest.mark.parametrize("name", ["", "GZIP", "producer", "uncompressed"])
-def test_an_unknown_name_is_refused(name: str) -> None:
+def test_an_unknown_name_is_rejected(name: str) -> None:
     """Names are lower case; ``producer`` and ``uncompressed`` are settings, not codecs."""
     with pytest.raises(InvalidArgument):
         Codec.named(name)

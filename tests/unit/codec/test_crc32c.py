@@ -27,20 +27,20 @@ def test_the_checksum_is_castagnolis(data: bytes, checksum: int) -> None:
 
 
 def test_every_kind_of_buffer_gives_the_same_checksum() -> None:
-    """Bytes are summed where they lie, not copied; read-only arrays too."""
+    """Bytes are not copied, and read-only arrays are accepted."""
     data = b"123456789"
     array = np.frombuffer(data, np.uint8)
 
     assert {0xE3069283} == {crc32c(bytearray(data)), crc32c(memoryview(data)), crc32c(array)}
 
 
-def test_a_checksum_can_go_on_from_another() -> None:
+def test_a_checksum_can_continue_another() -> None:
     """Two parts give the checksum of the whole."""
     assert crc32c(b"56789", crc32c(b"1234")) == 0xE3069283
 
 
-def test_the_golden_batch_has_the_checksum_it_states() -> None:
-    """A batch's checksum covers everything from the attributes on."""
+def test_the_golden_batch_has_the_checksum_that_it_stores() -> None:
+    """The checksum covers everything from the attributes on."""
     batch = bytes.fromhex(
         "0000000000000000 00000046 00000000 02 d70a9a39 0000 00000001 00000000000003e8"
         "00000000000003ed ffffffffffffffff ffff ffffffff 00000002 10000000026b027600"
@@ -51,7 +51,7 @@ def test_the_golden_batch_has_the_checksum_it_states() -> None:
 
 
 def test_a_checksum_loads_the_compiled_module_alone() -> None:
-    """A short command sums one batch: it does not wait for a package's command line and version."""
+    """A short command that checks one batch must not wait for the whole package."""
     code = (
         "import sys; from tidelog.codec.crc32c import crc32c; print(crc32c(b'123456789'),"
         "[name for name in ('crc32c', 'importlib.metadata', 'argparse') if name in sys.modules])"

@@ -22,7 +22,7 @@ TEXT = b"flint vapor heron zephyr willow cedar larch ridge " * 40
 
 @pytest.fixture(params=["isal", "zlib"])
 def members(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Give the module as it is where isal is installed, and where it is not."""
+    """Provide the module as it is with isal installed, and without."""
     if request.param == "isal":
         return gzip_members
     monkeypatch.setitem(sys.modules, "isal", None)
@@ -36,7 +36,7 @@ def read(module: ModuleType, data: bytes, limit: int = LIMIT) -> bytes:
     return module.decompress(memoryview(data), limit, 2)
 
 
-def test_one_member_is_written_that_any_gzip_reads() -> None:
+def test_one_member_is_written_that_any_gzip_reader_accepts() -> None:
     """The default level is zlib's own, -1."""
     area = gzip_members.compress(memoryview(TEXT), None, 2)
 
@@ -45,7 +45,7 @@ def test_one_member_is_written_that_any_gzip_reads() -> None:
 
 
 def test_either_library_reads_what_the_other_wrote(members: ModuleType) -> None:
-    """Where isal has no wheel, zlib takes its place without a difference."""
+    """Where isal has no wheel, zlib replaces it without a difference."""
     assert read(members, zlib.compress(TEXT, 9, 31)) == TEXT
     with pytest.raises(CorruptMessage):
         read(members, b"\x1f\x8b\x08")
@@ -55,8 +55,8 @@ def test_either_library_reads_what_the_other_wrote(members: ModuleType) -> None:
         read(members, zlib.compress(TEXT, 9, 31), 10)
 
 
-def test_members_one_after_another_are_one_stream(members: ModuleType) -> None:
-    """Java's reader goes on with the next member, large ones and empty ones too."""
+def test_concatenated_members_are_one_stream(members: ModuleType) -> None:
+    """As Java's reader, it continues with the next member, large or empty."""
     parts = [TEXT, b"", bytes(3_000_000), b"end"]
     area = b"".join(zlib.compress(part, 6, 31) for part in parts)
 
@@ -64,7 +64,7 @@ def test_members_one_after_another_are_one_stream(members: ModuleType) -> None:
 
 
 def test_the_limit_counts_all_members(members: ModuleType) -> None:
-    """A bomb does not get round the bound by being cut into members."""
+    """A bomb cannot evade the limit by being split into members."""
     area = zlib.compress(bytes(100), 6, 31) * 3
 
     assert bytes(300) == read(members, area, 300)
@@ -75,22 +75,22 @@ def test_the_limit_counts_all_members(members: ModuleType) -> None:
 @pytest.mark.parametrize(
     "rest", [b"\x00", b"no member at all, but more than 26 bytes", b"\x1f\x8b"]
 )
-def test_what_is_no_member_is_left_alone(rest: bytes) -> None:
-    """Java's reader takes anything else that follows for padding."""
+def test_trailing_bytes_that_are_not_a_member_are_ignored(rest: bytes) -> None:
+    """Java's reader treats them as padding."""
     assert read(gzip_members, zlib.compress(TEXT, 6, 31) + rest) == TEXT
 
 
-def test_a_further_member_cut_short_is_corrupt(members: ModuleType) -> None:
-    """What begins like a member has to be one."""
+def test_a_further_truncated_member_is_corrupt(members: ModuleType) -> None:
+    """Bytes that start like a member must be a complete one."""
     member = zlib.compress(TEXT, 6, 31)
 
-    with pytest.raises(CorruptMessage, match="cut short"):
+    with pytest.raises(CorruptMessage, match="truncated"):
         read(members, member + member[:-1])
 
 
 @pytest.mark.parametrize("from_end", [1, 5, 8])
 def test_checksum_and_size_of_the_trailer_are_checked(members: ModuleType, from_end: int) -> None:
-    """A member whose trailer does not fit its content is corrupt."""
+    """A member whose trailer does not match its content is corrupt."""
     area = bytearray(zlib.compress(TEXT, 6, 31))
     area[-from_end] ^= 1
 
@@ -98,6 +98,6 @@ def test_checksum_and_size_of_the_trailer_are_checked(members: ModuleType, from_
         read(members, bytes(area))
 
 
-def test_a_flood_of_empty_members_is_read_in_bites() -> None:
+def test_a_flood_of_empty_members_is_read_in_small_chunks() -> None:
     """Twenty thousand members of twenty bytes do not copy the rest of the data each time."""
     assert read(gzip_members, zlib.compress(b"", 6, 31) * 20_000, 0) == b""

@@ -9,8 +9,8 @@ from tidelog.errors import InvalidArgument
 
 
 @pytest.mark.parametrize("line", ["a=b", "a:b", "a b", " a = b", "\ta\t:\tb", "a\f b", "a=b\r"])
-def test_key_and_value_are_parted_by_sign_or_space(line: str) -> None:
-    """The first ``=``, ``:`` or white space ends the key; space around it belongs to neither."""
+def test_a_sign_or_space_separates_key_and_value(line: str) -> None:
+    """The first ``=``, ``:`` or white space ends the key; the space around it is dropped."""
     assert parse_properties(line.encode()) == {"a": "b"}
 
 
@@ -30,39 +30,39 @@ def test_key_and_value_are_parted_by_sign_or_space(line: str) -> None:
         (r"a=C:\\dir", "a", "C:\\dir"),
     ],
 )
-def test_escapes_stand_for_signs(line: str, key: str, value: str) -> None:
-    """A backslash takes a sign's meaning away or gives it one; others vanish."""
+def test_escapes_stand_for_characters(line: str, key: str, value: str) -> None:
+    """A backslash removes a character's meaning or gives it one; other backslashes are dropped."""
     assert parse_properties(line.encode()) == {key: value}
 
 
-def test_a_line_that_ends_in_a_backslash_goes_on() -> None:
-    """Indentation of the next line is dropped; two backslashes at the end are one of the value."""
+def test_a_line_that_ends_in_a_backslash_continues() -> None:
+    """Indentation of the next line is dropped; two backslashes at the end are one in the value."""
     text = b"a=b\\\n   c\\\r\n d\nx=y\\\\\nz=\\\n"
 
     assert parse_properties(text) == {"a": "bcd", "x": "y\\", "z": ""}
 
 
 def test_comments_and_blank_lines_hold_no_property() -> None:
-    """A comment begins with either sign and cannot go on; a continued line is never one."""
+    """A comment starts with either sign and cannot continue; a continued line is not one."""
     text = b"#a=b\\\n  ! c=d\n\n \t\nk=v\\\n#w\n\\\n"
 
     assert parse_properties(text) == {"k": "v#w"}
     assert comments_of(b"#a=b\\\n  ! c=d\nk=v\n#\n") == ("#a=b\\", "  ! c=d", "#")
 
 
-def test_the_last_of_two_values_counts() -> None:
-    """As in a hash table that is filled in order."""
+def test_the_last_of_two_values_wins() -> None:
+    """This is what filling a hash table in order gives."""
     assert parse_properties(b"a=1\nb=2\na=3\n") == {"a": "3", "b": "2"}
 
 
 def test_bytes_are_latin_1() -> None:
-    """Java reads a stream of properties so, whatever the platform's encoding is."""
+    """Java reads property streams as Latin-1, whatever the platform's encoding is."""
     assert parse_properties(b"a=\xe9") == {"a": "\u00e9"}
 
 
 @pytest.mark.parametrize("line", [r"a=\u12", r"a=\u12g4", r"\uzzzz=b"])
-def test_a_malformed_unicode_escape_is_refused(line: str) -> None:
-    """Java refuses the whole text."""
+def test_a_malformed_unicode_escape_is_rejected(line: str) -> None:
+    """Java rejects the whole text."""
     with pytest.raises(InvalidArgument, match="escape"):
         parse_properties(line.encode())
 
@@ -77,14 +77,14 @@ def test_a_malformed_unicode_escape_is_refused(line: str) -> None:
         ("a", "\u00e9\U0001f30a", b"a=\\u00E9\\uD83C\\uDF0A\n"),
     ],
 )
-def test_signs_with_a_meaning_are_written_as_escapes(key: str, value: str, line: bytes) -> None:
-    """The lines are those that Java writes, and read back as they were."""
+def test_special_characters_are_escaped(key: str, value: str, line: bytes) -> None:
+    """The lines are those that Java writes, and read back unchanged."""
     assert line == format_properties({key: value})
     assert parse_properties(line) == {key: value}
 
 
 def test_comments_are_written_first() -> None:
-    """They come back as they were read."""
+    """They read back unchanged."""
     comments = ("#", "#Sat Nov 21 09:53:36 UTC 2026")
 
     text = format_properties({"a": "b"}, comments)

@@ -21,8 +21,8 @@ class Pair(NamedTuple):
 PAIR = Layout(Pair)
 
 
-def test_fields_lie_one_after_another_without_gaps() -> None:
-    """Sizes and positions come from the declaration alone, and there is no padding."""
+def test_fields_follow_each_other_without_padding() -> None:
+    """Sizes and positions come from the declaration alone."""
     assert (PAIR.size, PAIR.offsets, PAIR.name) == (10, {"first": 0, "second": 2}, "Pair")
 
 
@@ -32,7 +32,7 @@ def test_numbers_are_big_endian() -> None:
 
 
 def test_a_structure_is_read_and_written_at_any_position() -> None:
-    """What lies before and after stays as it is."""
+    """Bytes before and after the structure are not touched."""
     buffer = bytearray(b"\xaa" * 12)
 
     PAIR.pack_into(Pair(-1, 5), buffer, 1)
@@ -41,8 +41,8 @@ def test_a_structure_is_read_and_written_at_any_position() -> None:
     assert Pair(-1, 5) == PAIR.unpack(buffer, 1)
 
 
-def test_a_view_shows_any_buffer_as_bytes_in_place() -> None:
-    """Nothing is copied: what is written through the array is seen through the view."""
+def test_a_view_shows_any_buffer_as_bytes_without_a_copy() -> None:
+    """Bytes written through the array are visible in the view."""
     array = np.zeros(4, np.uint8)
     view = byte_view(array)
 
@@ -51,15 +51,15 @@ def test_a_view_shows_any_buffer_as_bytes_in_place() -> None:
     assert view.tolist() == [0, 0, 7, 0]
 
 
-def test_a_view_needs_bytes_without_gaps() -> None:
-    """Every second byte of an array is no place in memory that can be read as one."""
+def test_a_view_needs_contiguous_bytes() -> None:
+    """Every second byte of an array is not contiguous memory."""
     with pytest.raises(TypeError):
         byte_view(np.zeros(4, np.uint8)[::2])
 
 
-def test_a_number_larger_than_its_field_is_refused() -> None:
-    """However the bytes are written."""
-    with pytest.raises(InvalidArgument, match="a Pair does not fit"):
+def test_a_number_larger_than_its_field_is_rejected() -> None:
+    """``pack`` and ``pack_into`` both raise InvalidArgument."""
+    with pytest.raises(InvalidArgument, match="Pair has a value out of range"):
         PAIR.pack(Pair(2**15, 0))
-    with pytest.raises(InvalidArgument, match="a Pair does not fit"):
+    with pytest.raises(InvalidArgument, match="Pair has a value out of range"):
         PAIR.pack_into(Pair(0, 2**63), bytearray(10), 0)

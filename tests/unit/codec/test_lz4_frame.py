@@ -41,14 +41,14 @@ def test_the_header_is_kafkas() -> None:
 
 
 def test_for_magic_0_the_header_checksum_is_the_wrong_one() -> None:
-    """Old clients took it over the frame's magic too and check it so; nothing else differs."""
+    """Old clients include the frame's magic and verify it so; nothing else differs."""
     assert write(TEXT, magic=0)[:HEADER_BYTES].hex() == "04224d1860401a"
     assert write(TEXT)[HEADER_BYTES:] == write(TEXT, magic=0)[HEADER_BYTES:]
 
 
 @pytest.mark.parametrize("level", [9, 3])
-def test_blocks_hold_64_kib_and_stand_alone(level: int) -> None:
-    """Each block reads by itself, after the same header; noise is stored as it is."""
+def test_blocks_hold_64_kib_and_are_independent(level: int) -> None:
+    """Each block can be read on its own after the same header; noise is stored uncompressed."""
     plain = random.Random(1).randbytes(65_536) + bytes(65_536) + TEXT
     area = write(plain, level)
     at, blocks = HEADER_BYTES, []
@@ -61,7 +61,7 @@ def test_blocks_hold_64_kib_and_stand_alone(level: int) -> None:
     assert len(area) == at + len(END_MARK)
 
 
-def test_the_default_level_is_the_fast_compressor_and_others_are_denser() -> None:
+def test_the_default_level_is_the_fast_compressor_and_others_compress_better() -> None:
     """Kafka's level 9 is not lz4's level 9."""
     plain = bytes(random.Random(2).choices(b"abcdefgh", k=20_000))
 
@@ -81,7 +81,7 @@ def test_frames_with_other_options_are_read(block_size: int, flags: dict[str, bo
 
 
 def test_a_block_checksum_is_checked() -> None:
-    """A block whose checksum does not fit is corrupt."""
+    """A block with a wrong checksum is corrupt."""
     area = foreign(TEXT, block_checksum=True)
 
     with pytest.raises(CorruptMessage):
@@ -89,16 +89,16 @@ def test_a_block_checksum_is_checked() -> None:
 
 
 def test_a_content_checksum_is_read_but_not_checked() -> None:
-    """Kafka leaves it unchecked; but it must be there."""
+    """As in Kafka it is not verified, but it must be present."""
     area = foreign(TEXT, content_checksum=True)
 
     assert read(flipped(area, len(area) - 1)) == TEXT
-    with pytest.raises(CorruptMessage, match="cut short"):
+    with pytest.raises(CorruptMessage, match="truncated"):
         read(area[:-1])
 
 
 def test_a_content_size_is_skipped() -> None:
-    """Kafka does not compare it with what the blocks give."""
+    """As in Kafka it is not compared with the size of the blocks."""
     area = lz4.frame.compress(TEXT, block_linked=False, store_size=True)
     lying = area[:6] + (5).to_bytes(8, "little") + area[14:]
     checked = bytes([lz4_frame._header_checksum(lying[4:14])])
@@ -109,7 +109,7 @@ def test_a_content_size_is_skipped() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 7, 2**40, 2**64 - 1])
 def test_our_header_checksum_is_the_librarys(size: int) -> None:
-    """A header with a content size, ten bytes, is accepted by the library with our checksum."""
+    """The library accepts a ten-byte header, with a content size, that has our checksum."""
     descriptor = bytes([0x68, 0x40]) + size.to_bytes(8, "little")
     header = lz4_frame.FRAME_MAGIC + descriptor
     checksum = bytes([lz4_frame._header_checksum(descriptor)])
@@ -118,7 +118,7 @@ def test_our_header_checksum_is_the_librarys(size: int) -> None:
 
 
 def test_a_wrong_header_checksum_is_corrupt_but_for_magic_0() -> None:
-    """For magic 0 the byte is not looked at, since old writers got it wrong."""
+    """For magic 0 the byte is ignored, because old writers got it wrong."""
     area = flipped(write(TEXT), 6)
 
     assert read(area, magic=0) == TEXT
@@ -134,7 +134,7 @@ def test_a_wrong_header_checksum_is_corrupt_but_for_magic_0() -> None:
         *((0x60, bd) for bd in (0x30, 0xC0, 0x41, 0x48)),
     ],
 )
-def test_a_header_outside_kafkas_part_of_the_format_is_corrupt(flg: int, bd: int) -> None:
+def test_a_header_that_kafka_does_not_support_is_corrupt(flg: int, bd: int) -> None:
     """Version 1, independent blocks, reserved bits zero, block size codes 4 to 7."""
     descriptor = bytes([flg, bd])
     checksum = bytes([lz4_frame._header_checksum(descriptor)])
@@ -146,21 +146,21 @@ def test_a_header_outside_kafkas_part_of_the_format_is_corrupt(flg: int, bd: int
 
 
 def test_linked_blocks_are_corrupt() -> None:
-    """Frames of other programs often have them; Kafka refuses these."""
+    """Other programs often write them; Kafka rejects them."""
     with pytest.raises(CorruptMessage, match="unsupported"):
         read(lz4.frame.compress(TEXT * 100, block_linked=True))
 
 
 @pytest.mark.parametrize("data", [b"", b"\x04\x22\x4d\x18", bytes(20), b"\x50\x2a\x4d\x18" * 5])
-def test_what_is_no_frame_is_corrupt(data: bytes) -> None:
-    """A skippable frame is none either."""
+def test_what_is_not_a_frame_is_corrupt(data: bytes) -> None:
+    """A skippable frame is not accepted either."""
     with pytest.raises(CorruptMessage):
         read(data)
 
 
 @pytest.mark.parametrize("flags", [{}, {"content_checksum": True}])
 def test_reading_stops_at_the_first_end_mark(flags: dict[str, bool]) -> None:
-    """What follows is left alone, another frame too."""
+    """What follows is ignored, even another frame."""
     area = foreign(TEXT, **flags)
 
     assert read(area + area) == TEXT
@@ -168,7 +168,7 @@ def test_reading_stops_at_the_first_end_mark(flags: dict[str, bool]) -> None:
 
 
 def test_a_block_larger_than_the_frame_allows_is_corrupt() -> None:
-    """A block may neither be, nor give, more than 64 KiB."""
+    """No block may be, or expand to, more than 64 KiB."""
     stored = (70_000 | 0x80000000).to_bytes(4, "little") + bytes(70_000)
     grown = foreign(bytes(70_000), block_size=5)[HEADER_BYTES:-4]
 
@@ -178,7 +178,7 @@ def test_a_block_larger_than_the_frame_allows_is_corrupt() -> None:
 
 
 def test_large_frames_are_read_in_pieces() -> None:
-    """The bound holds beyond the first piece too."""
+    """The limit applies beyond the first piece too."""
     plain = random.Random(4).randbytes(3_000_000)
     area = write(plain)
 

@@ -1,4 +1,4 @@
-"""The small files that say what a directory is."""
+"""The small files that describe a directory."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def fs() -> CrashFileSystem:
     return fs
 
 
-def test_an_id_is_22_signs_of_url_safe_base64() -> None:
-    """Without padding; the padded form is read too."""
+def test_an_id_is_22_characters_of_url_safe_base64() -> None:
+    """It is written without padding; the padded form is accepted too."""
     assert format_uuid(ID) == ID_TEXT
     assert parse_uuid(ID_TEXT) == ID
     assert parse_uuid(ID_TEXT + "==") == ID
@@ -58,14 +58,14 @@ def test_an_id_is_22_signs_of_url_safe_base64() -> None:
     "text",
     ["", "g5S6UgNZQ02EQmjPLVErW", ID_TEXT + "=", ID_TEXT + "A", "+" * 22, f" {ID_TEXT}", str(ID)],
 )
-def test_other_text_is_no_id(text: str) -> None:
-    """Another length, alphabet or form."""
+def test_other_text_is_not_an_id(text: str) -> None:
+    """Another length, alphabet or form is rejected."""
     with pytest.raises(InvalidArgument):
         parse_uuid(text)
 
 
 def test_reserved_directory_ids_are_the_first_three_numbers() -> None:
-    """Kafka gives them a meaning in its protocol."""
+    """Kafka's protocol gives them a meaning."""
     assert [
         directory_id.int
         for directory_id in (DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, DIRECTORY_LOST)
@@ -73,7 +73,7 @@ def test_reserved_directory_ids_are_the_first_three_numbers() -> None:
     assert len(RESERVED_DIRECTORY_IDS) == 3
 
 
-def test_partition_metadata_is_two_lines_without_a_last_end(fs: CrashFileSystem) -> None:
+def test_partition_metadata_is_two_lines_without_a_final_line_end(fs: CrashFileSystem) -> None:
     """The bytes are Kafka's."""
     write_partition_metadata(fs, PATH, ID)
 
@@ -83,7 +83,7 @@ def test_partition_metadata_is_two_lines_without_a_last_end(fs: CrashFileSystem)
 
 @pytest.mark.parametrize("version", [0, 1, 2**31 - 1])
 def test_partition_metadata_of_a_later_version_is_read(fs: CrashFileSystem, version: int) -> None:
-    """A downgrade must not lose the topic's id; what follows the second line is not looked at."""
+    """A downgrade must not lose the topic's id; what follows the second line is ignored."""
     fs.write(PATH, f"version: {version}\ntopic_id: {ID_TEXT}\nmore: 1\n".encode())
 
     assert read_partition_metadata(fs, PATH) == ID
@@ -115,7 +115,7 @@ def test_malformed_partition_metadata_is_a_storage_error(fs: CrashFileSystem, te
 
 
 def test_the_zero_id_is_never_written(fs: CrashFileSystem) -> None:
-    """It means that there is no id."""
+    """It means that the topic has no id."""
     with pytest.raises(InvalidArgument):
         write_partition_metadata(fs, PATH, ZERO_ID)
 
@@ -123,7 +123,7 @@ def test_the_zero_id_is_never_written(fs: CrashFileSystem) -> None:
 
 
 def test_meta_properties_are_read_and_written_back_to_the_byte(fs: CrashFileSystem) -> None:
-    """Keys in the order of Kafka's file, comments kept."""
+    """Keys stay in the order of Kafka's file, and comments are kept."""
     fs.write(PATH, META_PROPERTIES)
 
     meta = read_meta_properties(fs, PATH)
@@ -146,7 +146,7 @@ def test_a_directory_id_is_added_and_nothing_else_changed() -> None:
 
 
 def test_meta_properties_before_kraft_call_the_node_a_broker() -> None:
-    """Version 0, the default, needs neither id."""
+    """Version 0, the default, requires neither id."""
     meta = MetaProperties.parse(b"broker.id=3\n")
 
     assert meta == MetaProperties(version=0, node_id=3)
@@ -177,7 +177,7 @@ def test_malformed_meta_properties_are_a_storage_error(fs: CrashFileSystem, text
 
 
 def test_missing_files_are_none(fs: CrashFileSystem) -> None:
-    """That a file is missing is for the owner to judge."""
+    """The caller decides what a missing file means."""
     read = (read_partition_metadata, read_meta_properties, read_clean_shutdown)
 
     assert [read_file(fs, PATH) for read_file in read] == [None] * 3
@@ -192,7 +192,7 @@ def test_the_clean_shutdown_mark_is_one_line_of_json(fs: CrashFileSystem) -> Non
 
 
 def test_unknown_keys_of_the_clean_shutdown_mark_are_ignored(fs: CrashFileSystem) -> None:
-    """A later version may say more."""
+    """A later version may add keys."""
     fs.write(PATH, b'{"version":7,"brokerEpoch":3,"more":[]}')
 
     assert CleanShutdown(broker_epoch=3) == read_clean_shutdown(fs, PATH)
@@ -212,8 +212,8 @@ def test_unknown_keys_of_the_clean_shutdown_mark_are_ignored(fs: CrashFileSystem
         b"[" * 100000,
     ],
 )
-def test_an_unreadable_clean_shutdown_mark_is_still_one(fs: CrashFileSystem, data: bytes) -> None:
-    """That the file exists is what counts; brokers before 3.7 left it empty."""
+def test_an_unreadable_clean_shutdown_mark_still_counts(fs: CrashFileSystem, data: bytes) -> None:
+    """Its existence is what counts; brokers before 3.7 left it empty."""
     fs.write(PATH, data)
 
     assert CleanShutdown(broker_epoch=-1) == read_clean_shutdown(fs, PATH)

@@ -1,4 +1,4 @@
-"""Variable-length integers as Kafka's ByteUtils has them."""
+"""Variable-length integers, as in Kafka's ByteUtils."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INT64 = (-(2**63), 2**63 - 1)
     ],
 )
 def test_a_varint_is_zigzag_in_groups_of_seven_bits(value: int, written: str) -> None:
-    """Small numbers of either sign take few bytes, the lowest seven bits first."""
+    """Small numbers of either sign take few bytes; the lowest seven bits come first."""
     out = bytearray()
 
     varint.write_varint(out, value)
@@ -40,7 +40,7 @@ def test_a_varint_is_zigzag_in_groups_of_seven_bits(value: int, written: str) ->
     [(INT64[1], "feffffffffffffffff01"), (INT64[0], "ffffffffffffffffff01"), (-1, "01")],
 )
 def test_a_varlong_takes_up_to_ten_bytes(value: int, written: str) -> None:
-    """The whole range of 64 bits fits ten bytes."""
+    """The whole 64-bit range fits in ten bytes."""
     out = bytearray()
 
     varint.write_varlong(out, value)
@@ -50,7 +50,7 @@ def test_a_varlong_takes_up_to_ten_bytes(value: int, written: str) -> None:
 
 
 def test_an_unsigned_varint_has_no_sign_bit() -> None:
-    """The unsigned forms go to the greatest value of their width."""
+    """The unsigned forms cover the whole range of their width."""
     narrow, wide = bytearray(), bytearray()
 
     varint.write_unsigned_varint(narrow, 2**32 - 1)
@@ -65,8 +65,8 @@ def test_an_unsigned_varint_has_no_sign_bit() -> None:
     ) == (5, 10)
 
 
-def test_reading_starts_anywhere_and_says_where_it_ends() -> None:
-    """The position after a number is where the next one begins."""
+def test_reading_starts_anywhere_and_returns_the_end() -> None:
+    """The position after a number is where the next one starts."""
     data = memoryview(bytes.fromhex("ffd80401ff"))
 
     assert varint.read_varint(data, 1) == (300, 3)
@@ -74,12 +74,12 @@ def test_reading_starts_anywhere_and_says_where_it_ends() -> None:
 
 
 def test_a_longer_form_than_needed_is_read() -> None:
-    """Kafka does not ask for the shortest form."""
+    """As in Kafka, the encoding need not be the shortest one."""
     assert varint.read_varint(bytes.fromhex("8080808000"), 0) == (0, 5)
 
 
 def test_bits_beyond_the_width_are_dropped() -> None:
-    """Kafka shifts the last byte's upper bits out of its integer and goes on."""
+    """As in Kafka, the last byte's upper bits are shifted out of the integer."""
     assert varint.read_varint(bytes.fromhex("ffffffff7f"), 0) == (-(2**31), 5)
     assert varint.read_unsigned_varint(bytes.fromhex("ffffffff7f"), 0) == (2**32 - 1, 5)
     assert varint.read_varlong(bytes.fromhex("ff" * 9 + "7f"), 0) == (-(2**63), 10)
@@ -95,16 +95,16 @@ def test_bits_beyond_the_width_are_dropped() -> None:
     ],
 )
 def test_a_number_with_too_many_bytes_is_invalid(read: object, most_bytes: int) -> None:
-    """A fifth byte (tenth for 64 bits) that promises another makes the record invalid."""
+    """A fifth byte (tenth for 64 bits) with the continuation bit makes the record invalid."""
     with pytest.raises(InvalidRecord, match=f"more than {most_bytes} bytes at byte 1"):
         read(b"\x00" + b"\x80" * most_bytes + b"\x00", 1)
 
 
 @pytest.mark.parametrize("read", [varint.read_varint, varint.read_varlong])
 @pytest.mark.parametrize("data", [b"", b"\x80", b"\x80\x80\x80\x80"])
-def test_a_number_cut_short_is_invalid(read: object, data: bytes) -> None:
-    """The end of the bytes inside a number makes the record invalid."""
-    with pytest.raises(InvalidRecord, match="end inside a number"):
+def test_a_truncated_number_is_invalid(read: object, data: bytes) -> None:
+    """Data that ends inside a number makes the record invalid."""
+    with pytest.raises(InvalidRecord, match="ends inside a varint"):
         read(data, 0)
 
 
@@ -119,7 +119,7 @@ def test_a_number_cut_short_is_invalid(read: object, data: bytes) -> None:
         (varint.write_unsigned_varlong, 2**64),
     ],
 )
-def test_a_value_that_does_not_fit_is_refused(write: object, value: int) -> None:
+def test_a_value_that_does_not_fit_is_rejected(write: object, value: int) -> None:
     """Nothing is written for a value beyond the width."""
     out = bytearray()
 

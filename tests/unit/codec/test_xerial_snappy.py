@@ -29,7 +29,7 @@ def read(data: bytes, limit: int = LIMIT) -> bytes:
 
 
 def test_a_header_and_blocks_of_32_kib_are_written() -> None:
-    """Kafka writes the header at once and a block whenever 32 KiB are full."""
+    """Kafka writes the header at once, and a block whenever 32 KiB are full."""
     plain = random.Random(3).randbytes(70_000)
 
     area = xerial_snappy.compress(memoryview(plain), None, 2)
@@ -38,48 +38,48 @@ def test_a_header_and_blocks_of_32_kib_are_written() -> None:
     assert HEADER + b"".join(block(cut) for cut in cuts) == area
 
 
-def test_nothing_is_a_header_alone() -> None:
-    """No bytes give no block."""
+def test_empty_input_is_a_header_alone() -> None:
+    """Without bytes there is no block."""
     assert xerial_snappy.compress(memoryview(b""), None, 2) == HEADER
     assert read(HEADER) == b""
 
 
 def test_blocks_larger_than_written_are_read() -> None:
-    """The reader knows no block size; any block is bounded by the limit alone."""
+    """The reader assumes no block size; only the limit bounds a block."""
     assert bytes(200_000) == read(HEADER + block(bytes(200_000)))
 
 
 @pytest.mark.parametrize("plain", [b"", b"short", TEXT])
-def test_without_the_magic_all_is_one_raw_block(plain: bytes) -> None:
-    """Fewer than 16 bytes, or another beginning, is what Snappy itself writes."""
+def test_without_the_magic_all_data_is_one_raw_block(plain: bytes) -> None:
+    """Fewer than 16 bytes, or another start, is what Snappy itself writes."""
     assert plain == read(raw(plain))
 
 
-def test_the_version_in_the_first_header_is_not_looked_at() -> None:
-    """Only the magic tells that there are blocks."""
+def test_the_version_in_the_first_header_is_not_checked() -> None:
+    """The magic alone shows that blocks follow."""
     assert read(HEADER[:8] + bytes(8) + block(TEXT)) == TEXT
 
 
-def test_streams_one_after_another_are_one() -> None:
-    """Where a size should stand, a header may stand instead."""
+def test_concatenated_streams_are_one() -> None:
+    """A header may occur in place of a block size."""
     assert read(HEADER + block(TEXT) + block(b"x") + HEADER + block(TEXT)) == TEXT + b"x" + TEXT
 
 
 @pytest.mark.parametrize("damaged", [HEADER[:15], HEADER[:6] + b"?" + HEADER[7:], HEADER[:8] * 2])
-def test_a_damaged_further_header_is_corrupt(damaged: bytes) -> None:
-    """What begins with the magic's first half has to be a header."""
+def test_a_damaged_header_between_blocks_is_corrupt(damaged: bytes) -> None:
+    """Bytes that start with the first half of the magic must be a header."""
     with pytest.raises(CorruptMessage, match="header"):
         read(HEADER + block(TEXT) + damaged)
 
 
 @pytest.mark.parametrize("rest", [b"\x00", b"\x00\x00", b"\x00\x00\x00"])
-def test_less_than_a_size_at_the_end_is_left_alone(rest: bytes) -> None:
-    """As xerial's reader, which takes it for the end."""
+def test_less_than_a_size_at_the_end_is_ignored(rest: bytes) -> None:
+    """Xerial's reader treats it as the end, too."""
     assert read(HEADER + block(TEXT) + rest) == TEXT
 
 
-def test_a_block_cut_short_is_corrupt() -> None:
-    """From its size on a block is there whole or the data is damaged."""
+def test_a_truncated_block_is_corrupt() -> None:
+    """After its size, a block must be complete."""
     area = HEADER + block(TEXT)
     for size in range(len(HEADER) + 4, len(area)):
         with pytest.raises(CorruptMessage):
@@ -87,29 +87,29 @@ def test_a_block_cut_short_is_corrupt() -> None:
 
 
 @pytest.mark.parametrize("size", ["ffffffff", "80000000", "7fffffff", "00000000"])
-def test_a_size_that_cannot_be_is_corrupt(size: str) -> None:
-    """A negative size, one beyond the data, and an empty block, which has no length in it."""
+def test_an_impossible_size_is_corrupt(size: str) -> None:
+    """A negative size, one beyond the data, and an empty block, which lacks its length."""
     with pytest.raises(CorruptMessage):
         read(HEADER + bytes.fromhex(size))
 
 
 def test_a_length_beyond_what_snappy_can_expand_to_is_corrupt() -> None:
-    """Four gigabytes claimed by a few bytes are refused before room for them is made."""
+    """Four gigabytes claimed by a few bytes are rejected before memory is allocated."""
     claim = bytes.fromhex("ffffffff0f") + bytes(20)
 
     with pytest.raises(CorruptMessage, match="claims 4294967295"):
         read(claim, 2**40)
 
 
-def test_a_block_at_the_greatest_expansion_is_read() -> None:
-    """The bound on expansion refuses no real block: zeros are the densest there are."""
+def test_a_block_at_the_maximum_expansion_is_read() -> None:
+    """The bound rejects no real block; zeros compress best of all."""
     plain = bytes(10_000_000)
 
     assert plain == read(raw(plain), len(plain))
 
 
-def test_a_block_beyond_the_limit_is_refused_before_it_is_read() -> None:
-    """The block's own length is enough to know."""
+def test_a_block_beyond_the_limit_is_rejected_before_it_is_read() -> None:
+    """The length stored in the block is enough to reject it."""
     with pytest.raises(MessageTooLarge) as caught:
         read(HEADER + block(TEXT) + block(TEXT), len(TEXT) + 1)
 

@@ -41,14 +41,14 @@ KAFKA = {
 
 
 def problems_of(properties: dict[str, str]) -> tuple[str, ...]:
-    """Return what is wrong with properties of a broker."""
+    """Return the problems with the properties of a broker."""
     with pytest.raises(InvalidConfig) as caught:
         BrokerConfig.parse(properties)
     return caught.value.problems
 
 
 def test_names_types_and_defaults_are_kafkas() -> None:
-    """Every broker setting that storage uses has Kafka's name; ours begin with ``tidelog.``."""
+    """Every broker setting that storage uses has Kafka's name; our own start with ``tidelog.``."""
     ours = {
         known.name: (
             known.kind.name,
@@ -61,13 +61,13 @@ def test_names_types_and_defaults_are_kafkas() -> None:
     assert ours == KAFKA
 
 
-def test_topics_have_kafkas_defaults_unless_told() -> None:
-    """Without broker-level names topics have their own defaults."""
+def test_topics_have_kafkas_defaults_by_default() -> None:
+    """Without broker-level names, topics have their own defaults."""
     assert BrokerConfig.parse({}).log_defaults == LogConfig()
 
 
-def test_log_dirs_count_before_log_dir() -> None:
-    """One directory may be named by log.dir, several by log.dirs, which is stronger."""
+def test_log_dirs_takes_precedence_over_log_dir() -> None:
+    """log.dir names one directory, log.dirs several."""
     one = BrokerConfig.parse({"log.dir": "/a"})
     two = BrokerConfig.parse({"log.dir": "/a", "log.dirs": "/b, /c"})
 
@@ -76,12 +76,12 @@ def test_log_dirs_count_before_log_dir() -> None:
 
 @pytest.mark.parametrize("name", ["log.dir", "log.dirs"])
 def test_there_is_a_data_directory(name: str) -> None:
-    """A broker has one data directory at least."""
+    """A broker needs at least one data directory."""
     assert problems_of({name: ""})[0].startswith(f"{name}: nothing must be")
 
 
-def test_the_strongest_synonym_counts() -> None:
-    """Of several names for a setting the one with the finest unit is taken."""
+def test_the_synonym_with_the_highest_precedence_counts() -> None:
+    """Of several names for a setting, the one with the finest unit is used."""
     hours = {"log.retention.hours": "2", "log.roll.hours": "1"}
     minutes = {**hours, "log.retention.minutes": "5"}
     ms = {**minutes, "log.retention.ms": "7"}
@@ -92,7 +92,7 @@ def test_the_strongest_synonym_counts() -> None:
     assert BrokerConfig.parse(ms).log_defaults.segment_ms == HOUR_MS
 
 
-def test_a_name_may_be_both_setting_and_synonym() -> None:
+def test_a_name_can_be_both_setting_and_synonym() -> None:
     """The flusher's interval is also the default of flush.ms."""
     config = BrokerConfig.parse({"log.flush.scheduler.interval.ms": "9"})
 
@@ -100,20 +100,20 @@ def test_a_name_may_be_both_setting_and_synonym() -> None:
 
 
 @pytest.mark.parametrize("name", ["log.retention.hours", "log.retention.minutes"])
-def test_any_negative_retention_means_never(name: str) -> None:
-    """On broker level a negative time, in any unit, keeps segments for ever."""
+def test_any_negative_retention_means_no_limit(name: str) -> None:
+    """At broker level a negative time, in any unit, keeps segments forever."""
     assert BrokerConfig.parse({name: "-7"}).log_defaults.retention_ms == -1
 
 
-def test_zero_retention_is_refused() -> None:
-    """On broker level a retention of nothing is taken for a mistake."""
+def test_zero_retention_is_rejected() -> None:
+    """At broker level a retention of zero is considered a mistake."""
     assert problems_of({"log.retention.minutes": "0"}) == (
         "log.retention.minutes: 0 would expire every segment at once",
     )
 
 
 def test_one_error_names_every_bad_key() -> None:
-    """Settings of the broker and defaults of topics are told together."""
+    """Settings of the broker and topic defaults are reported together."""
     problems = problems_of(
         {
             "log.roll.hours": "0",
@@ -135,8 +135,8 @@ def test_one_error_names_every_bad_key() -> None:
 
 
 @pytest.mark.parametrize("cordoned", ["*,/a", "/b"])
-def test_only_data_directories_are_cordoned(cordoned: str) -> None:
-    """Cordoned are some of the data directories, or all by a lone star."""
+def test_only_data_directories_can_be_cordoned(cordoned: str) -> None:
+    """Cordoned directories are some of the data directories, or all if it is only a star."""
     given = {"log.dirs": "/a,/c", "cordoned.log.dirs": cordoned}
 
     assert problems_of(given)[0].startswith("cordoned.log.dirs:")
@@ -145,17 +145,17 @@ def test_only_data_directories_are_cordoned(cordoned: str) -> None:
 
 
 def test_each_cleaner_thread_needs_a_mebibyte() -> None:
-    """Offset maps of less than that are refused."""
+    """Smaller offset maps are rejected."""
     given = {"log.cleaner.threads": "4", "log.cleaner.dedupe.buffer.size": f"{4 * 2**20}"}
 
     assert problems_of(given)[0].startswith("log.cleaner.dedupe.buffer.size:")
 
 
 @pytest.mark.parametrize("given", [{"log.cleaner.enable": "false"}, {"log.cleaner.threads": "0"}])
-def test_a_broker_without_cleaner_is_warned_of(
+def test_a_broker_without_cleaner_gets_a_warning(
     given: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Compacted topics grow without end when no cleaner runs."""
+    """Compacted topics grow without limit when no cleaner runs."""
     with caplog.at_level(logging.WARNING, "tidelog.config.broker_config"):
         BrokerConfig.parse(given)
 
@@ -163,7 +163,7 @@ def test_a_broker_without_cleaner_is_warned_of(
 
 
 def test_properties_are_read_back() -> None:
-    """Parsing what was written gives the same settings."""
+    """Parsing the formatted text gives the same settings."""
     config = BrokerConfig.parse({"log.dirs": "/a,/b", "log.cleaner.enable": "true"})
 
     assert config.to_properties() == {"log.dirs": "/a,/b"}

@@ -68,7 +68,7 @@ KAFKA = {
 
 
 def test_names_types_defaults_and_synonyms_are_kafkas() -> None:
-    """Every topic setting of Kafka is here, under its name, and nothing else is."""
+    """Every topic setting of Kafka exists under its name, and no other."""
     ours = {
         known.name: (
             known.kind.name,
@@ -120,7 +120,7 @@ def test_a_field_is_named_after_its_setting() -> None:
     ],
 )
 def test_limits_are_kafkas(name: str, good: str, bad: str) -> None:
-    """The last value that Kafka takes is taken, and the first that it refuses is refused."""
+    """The last value that Kafka accepts is accepted, and the first that it rejects is rejected."""
     assert LogConfig.parse({name: good}) is not None
 
     with pytest.raises(InvalidConfig) as caught:
@@ -139,19 +139,19 @@ def test_limits_are_kafkas(name: str, good: str, bad: str) -> None:
     ],
 )
 def test_other_names_are_unknown(name: str) -> None:
-    """Settings that Kafka 4 removed, broker-level names and field names are no topic settings."""
+    """Settings that Kafka 4 removed, broker-level names and field names are not topic settings."""
     with pytest.raises(InvalidConfig, match="unknown"):
         LogConfig.parse({name: "1"})
 
 
 def test_the_lags_of_compaction_must_not_cross() -> None:
-    """A record must not be kept from the cleaner longer than it may stay."""
+    """A record must not be withheld from the cleaner longer than it may stay uncleaned."""
     with pytest.raises(InvalidConfig, match=r"min\.compaction\.lag\.ms: 5 is more than"):
         LogConfig.parse({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"})
 
 
 def test_a_compacted_log_is_not_tiered() -> None:
-    """Tiering needs a log that is deleted, or kept for ever."""
+    """Tiering needs a log that is deleted, or kept forever."""
     with pytest.raises(InvalidConfig, match=r"remote\.storage\.enable"):
         LogConfig.parse({"remote.storage.enable": "true", "cleanup.policy": "compact"})
 
@@ -166,14 +166,14 @@ def test_a_compacted_log_is_not_tiered() -> None:
     ],
 )
 def test_policies_are_independent(policy: str, expected: tuple[bool, bool]) -> None:
-    """A log may be compacted, deleted, both, or kept for ever."""
+    """A log may be compacted, deleted, both, or kept forever."""
     config = LogConfig.parse({"cleanup.policy": policy})
 
     assert (config.is_compacted, config.is_deleted) == expected
 
 
-def test_the_internal_segment_size_wins() -> None:
-    """Tests may have segments smaller than a topic's."""
+def test_the_internal_segment_size_takes_precedence() -> None:
+    """Tests can use segments smaller than a topic's minimum."""
     config = LogConfig(segment_bytes=2**20, internal_segment_bytes=100)
 
     assert (LogConfig().segment_size_bytes, config.segment_size_bytes) == (2**30, 100)
@@ -189,8 +189,8 @@ def test_a_compacted_log_rolls_within_its_lag(policy: tuple[str, ...], expected:
     assert config.max_segment_ms == expected
 
 
-def test_overrides_leave_the_rest() -> None:
-    """A change of one setting keeps those made before."""
+def test_overrides_keep_the_other_settings() -> None:
+    """Changing one setting keeps those changed before."""
     config = LogConfig.parse({"retention.ms": "1", "flush.ms": "2"})
 
     changed = config.with_overrides({"flush.ms": "3"})

@@ -1,4 +1,4 @@
-"""How settings are declared, read and written, whatever they mean."""
+"""Declaring, parsing and formatting settings, whatever their meaning."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ class Sample:
 
 
 def problems_of(properties: dict[str, str]) -> tuple[str, ...]:
-    """Return what is wrong with properties of a Sample."""
+    """Return the problems with the properties of a Sample."""
     with pytest.raises(InvalidConfig) as caught:
         parse_options(Sample, properties)
     return caught.value.problems
 
 
-def test_what_is_not_given_has_its_default() -> None:
-    """No properties give the defaults."""
+def test_a_missing_setting_has_its_default() -> None:
+    """Without properties, every setting has its default."""
     assert parse_options(Sample, {}) == Sample()
 
 
 def test_each_kind_is_parsed() -> None:
-    """Text becomes the value of the field's own type; space around it does not count."""
+    """Text becomes a value of the field's type; surrounding space is ignored."""
     properties = {
         "flag": " TRUE ",
         "small": "+7",
@@ -72,81 +72,81 @@ def test_each_kind_is_parsed() -> None:
 
 
 @pytest.mark.parametrize("text", ["1", ".5", "1.", "0.5d", "0.5F", "5E-1", "+0.1"])
-def test_doubles_are_written_as_in_java(text: str) -> None:
-    """Digits with point, exponent and Java's suffixes are a double."""
+def test_doubles_are_parsed_as_in_java(text: str) -> None:
+    """A decimal point, an exponent and Java's suffixes are accepted."""
     assert 0 < parse_options(Sample, {"ratio": text}).ratio <= 1
 
 
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
-        ("flag", "yes", "flag: 'yes' is neither true nor false"),
+        ("flag", "yes", "flag: 'yes' is not true or false"),
         ("small", "", "small: '' is not a whole number"),
         ("small", "1_000", "small: '1_000' is not a whole number"),
         ("small", "1.0", "small: '1.0' is not a whole number"),
         ("small", "٣", "small: '٣' is not a whole number"),
-        ("small", "2147483648", "small: 2147483648 does not fit 32 bits"),
+        ("small", "2147483648", "small: 2147483648 does not fit in 32 bits"),
         ("small", "-1", "small: -1 must be at least 0"),
-        ("large", "9223372036854775808", "large: 9223372036854775808 does not fit 64 bits"),
+        ("large", "9223372036854775808", "large: 9223372036854775808 does not fit in 64 bits"),
         ("ratio", "inf", "ratio: 'inf' is not a number"),
         ("ratio", "1_0", "ratio: '1_0' is not a number"),
         ("ratio", "NaN", "ratio: nan must be 0 to 1 or -1"),
         ("ratio", "1.1", "ratio: 1.1 must be 0 to 1 or -1"),
         ("word", "X", "word: X must be one of x, y"),
-        ("words", "x,,y", "words: a list must not have an empty element"),
+        ("words", "x,,y", "words: a list must not contain an empty element"),
         ("words", "z", "words: z must be any of x, y"),
         ("wird", "x", "wird: unknown, did you mean word?"),
         ("42", "x", "42: unknown"),
     ],
 )
 def test_a_bad_value_is_named_with_its_reason(name: str, text: str, problem: str) -> None:
-    """Each value that Kafka refuses is refused, and the error says what is wrong."""
+    """Each value that Kafka rejects is rejected, and the error gives the reason."""
     assert problems_of({name: text}) == (problem,)
 
 
 def test_one_error_names_every_bad_key() -> None:
-    """Bad values, unknown names and conflicts are told all at once."""
+    """Bad values, unknown names and conflicts are reported all at once."""
     problems = problems_of({"small": "x", "none": "1", "word": "y", "large": "1"})
 
     assert [problem.split(":")[0] for problem in problems] == ["small", "none", "word"]
 
 
-def test_a_value_that_is_no_text_is_bad() -> None:
-    """Properties are text; a number is not guessed at."""
+def test_a_value_that_is_not_text_is_bad() -> None:
+    """Properties are text; a number is not converted."""
     assert problems_of({"small": 5}) == ("small: 5 is not text",)  # type: ignore[dict-item]  # on purpose
 
 
 def test_an_empty_list_is_a_value() -> None:
-    """Empty text is a list of nothing."""
+    """Empty text is an empty list."""
     assert parse_options(Sample, {"words": " "}).words == ()
 
 
 def test_duplicates_in_a_list_are_dropped_with_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The first of equal entries stays, and a warning tells of the others."""
+    """The first of equal entries is kept, and a warning names the list."""
     with caplog.at_level(logging.WARNING, "tidelog.config.option"):
         words = parse_options(Sample, {"words": "y,x,y"}).words
 
     assert words == ("y", "x")
-    assert "duplicates-dropped given=y,x,y kept=y,x" in caplog.text
+    assert "duplicates-dropped value=y,x,y kept=y,x" in caplog.text
 
 
-def test_a_value_given_in_code_is_checked_too() -> None:
-    """There is no way to hold a bad value."""
+def test_a_value_set_in_code_is_checked_too() -> None:
+    """It is impossible to construct a config with a bad value."""
     with pytest.raises(InvalidConfig, match="small: -1 must be at least 0"):
         Sample(small=-1)
 
 
-def test_a_base_keeps_what_is_not_given() -> None:
-    """Settings on top of others replace only what they name."""
+def test_a_base_supplies_missing_settings() -> None:
+    """Settings on top of others replace only those they name."""
     base = Sample(small=5, large=6)
 
     assert parse_options(Sample, {"large": "7"}, base) == Sample(small=5, large=7)
 
 
 def test_properties_are_what_differs_from_the_defaults() -> None:
-    """Defaults are left out; the rest is written as Kafka writes it."""
+    """Defaults are omitted; the rest is formatted as in Kafka."""
     config = Sample(flag=True, ratio=1.0, words=("x", "y"), unset=3)
 
     assert to_properties(config) == {"flag": "true", "unset": "3", "ratio": "1.0", "words": "x,y"}
@@ -164,12 +164,12 @@ def test_properties_are_what_differs_from_the_defaults() -> None:
     )
 )
 def test_properties_are_read_back(config: Sample) -> None:
-    """Parsing what was written gives the same settings."""
+    """Parsing the formatted text gives the same settings."""
     assert parse_options(Sample, to_properties(config)) == config
 
 
-def test_options_tell_all_about_a_setting() -> None:
-    """Tables of settings are made from the declarations."""
+def test_options_describe_a_setting_fully() -> None:
+    """Tables of settings are generated from the declarations."""
     small = options_of(Sample)[1]
 
     assert (small.name, small.field, small.kind.name, small.default) == ("small", "small", "int", 1)
@@ -178,14 +178,14 @@ def test_options_tell_all_about_a_setting() -> None:
 
 
 def test_kinds_follow_the_types_of_the_fields() -> None:
-    """Each field's type has Kafka's type of the same range."""
+    """Each field has Kafka's type of the same range."""
     kinds = [known.kind.name for known in options_of(Sample)]
 
     assert kinds == ["boolean", "int", "int", "long", "double", "string", "list"]
 
 
 def test_a_field_of_another_type_is_a_bug() -> None:
-    """A setting cannot have a type that Kafka has not."""
+    """A setting can only have types that Kafka has."""
 
     @dataclass
     class Wrong:

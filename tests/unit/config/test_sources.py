@@ -1,4 +1,4 @@
-"""Settings from several places, under broker-level and topic-level names."""
+"""Settings from several sources, under broker-level and topic-level names."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tidelog.errors import InvalidConfig
 
 
 def test_topic_names_set_the_defaults_of_all_topics() -> None:
-    """And are stronger than the broker's names for the same."""
+    """A topic-level name overrides the broker-level names of the same setting."""
     config = broker_config({"log.retention.hours": "1", "retention.ms": "5", "segment.ms": "6"})
 
     assert (config.log_defaults.retention_ms, config.log_defaults.segment_ms) == (5, 6)
 
 
 def test_one_error_names_every_bad_key() -> None:
-    """Of the broker, of topics, and unknown ones."""
+    """It names bad settings of the broker, of topics, and unknown ones."""
     given = {"log.cleaner.threads": "x", "retention.ms": "-2", "no.such": "1"}
     with pytest.raises(InvalidConfig) as caught:
         broker_config(given)
@@ -31,7 +31,7 @@ def test_one_error_names_every_bad_key() -> None:
 
 
 def test_variables_name_settings() -> None:
-    """With a prefix, in capitals, underscores for dots; others are not looked at."""
+    """The name has a prefix, capitals, and underscores for dots; other variables are ignored."""
     environment = {"TIDELOG_LOG_RETENTION_MS": "5", "HOME": "/tmp", "LOG_DIRS": "/x"}
 
     assert from_environment(environment) == {"log.retention.ms": "5"}
@@ -44,8 +44,8 @@ def test_keywords_name_settings() -> None:
     assert given == {"retention.ms": "5", "preallocate": "true", "log.dirs": "/a,/b"}
 
 
-def test_what_needs_a_restart_is_named() -> None:
-    """Everything else may change while the service runs."""
+def test_settings_that_need_a_restart_are_named() -> None:
+    """All other settings can change while the service runs."""
     old = {"log.dirs": "/a", "log.retention.ms": "1", "log.retention.check.interval.ms": "1"}
     new = {"log.dirs": "/a", "log.retention.ms": "2", "log.retention.check.interval.ms": "2"}
     check_dynamic(old, {**old, "log.retention.ms": "3", "log.cleaner.threads": "2"})
@@ -53,5 +53,5 @@ def test_what_needs_a_restart_is_named() -> None:
         check_dynamic(old, new)
 
     assert caught.value.problems == (
-        "log.retention.check.interval.ms: takes effect at the next start",
+        "log.retention.check.interval.ms: takes effect only after a restart",
     )

@@ -1,4 +1,4 @@
-"""The machine's clock."""
+"""The system clock."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ YEAR_2200_MS = 7_258_118_400_000
 
 
 def test_time_of_day_is_in_milliseconds_since_1970() -> None:
-    """The time of day has the unit and the origin that Kafka's timestamps have."""
+    """Unit and origin are those of Kafka's timestamps."""
     assert YEAR_2023_MS < SYSTEM_CLOCK.now_ms() < YEAR_2200_MS
 
 
 def test_monotonic_time_never_goes_back() -> None:
-    """Readings one after the other do not decrease."""
+    """Consecutive readings do not decrease."""
     readings = [SYSTEM_CLOCK.monotonic_ns() for _ in range(100)]
 
     assert readings == sorted(readings)

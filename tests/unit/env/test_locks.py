@@ -60,7 +60,7 @@ except DirectoryLocked as error:
 
 @contextmanager
 def holder(path: Path) -> Iterator[int]:
-    """Let another process hold the lock of ``path``; give its pid."""
+    """Let another process hold the lock of ``path``; yield its pid."""
     command = [sys.executable, "-S", "-c", HOLD, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
@@ -69,13 +69,13 @@ def holder(path: Path) -> Iterator[int]:
 
 
 def attempt(path: Path) -> str:
-    """Say whether another process can lock ``path`` now."""
+    """Return what happens when another process tries to lock ``path`` now."""
     command = [sys.executable, "-S", "-c", TRY, str(path)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_a_lock_of_another_process_is_respected(tmp_path: Path) -> None:
-    """While another process holds the lock ours is refused and names it; after that it is free."""
+    """While another process holds the lock, ours fails and names it; afterwards it is free."""
     path = tmp_path / ".lock"
     with holder(path) as pid, pytest.raises(DirectoryLocked) as caught:
         ProcessLock(str(path))
@@ -96,8 +96,8 @@ def test_our_lock_keeps_another_process_out(tmp_path: Path) -> None:
     assert (during, attempt(path)) == ("refused", "locked")
 
 
-def test_a_refused_second_lock_does_not_drop_the_first(tmp_path: Path) -> None:
-    """Asking again in the same process, under any spelling, leaves the lock as it is."""
+def test_a_failed_second_lock_does_not_drop_the_first(tmp_path: Path) -> None:
+    """A second attempt in the same process, under any spelling, keeps the lock."""
     path = tmp_path / ".lock"
     lock = ProcessLock(str(path))
     (tmp_path / "alias").symlink_to(path)
@@ -111,7 +111,7 @@ def test_a_refused_second_lock_does_not_drop_the_first(tmp_path: Path) -> None:
 
 
 def test_a_locked_file_is_not_opened_again(tmp_path: Path) -> None:
-    """Reading the lock file would drop the lock, so it is an error, and the lock stays."""
+    """Closing the lock file would drop the lock, so opening it is an error and the lock is kept."""
     path = tmp_path / ".lock"
     lock = ProcessLock(str(path))
 
@@ -123,7 +123,7 @@ def test_a_locked_file_is_not_opened_again(tmp_path: Path) -> None:
 
 
 def test_a_forked_child_holds_no_lock(tmp_path: Path) -> None:
-    """A child is refused like any process, and whatever it does the parent keeps its lock."""
+    """A child gets no lock, and whatever it does, the parent keeps its own."""
     command = [sys.executable, "-c", FORK, str(tmp_path / ".lock")]
     environment = {"PYTHONPATH": str(Path(tidelog.__file__).parents[1])}
 
@@ -133,8 +133,8 @@ def test_a_forked_child_holds_no_lock(tmp_path: Path) -> None:
     assert attempt(tmp_path / ".lock") == "locked"
 
 
-def test_other_files_open_while_a_lock_is_held(tmp_path: Path) -> None:
-    """A lock is in the way of its own file only."""
+def test_other_files_can_be_opened_while_a_lock_is_held(tmp_path: Path) -> None:
+    """A lock affects only its own file."""
     lock = ProcessLock(str(tmp_path / ".lock"))
 
     with closing(SYSTEM_FILES.open(str(tmp_path / "f"), "w")) as file:
@@ -144,6 +144,6 @@ def test_other_files_open_while_a_lock_is_held(tmp_path: Path) -> None:
 
 
 def test_a_lock_in_a_missing_directory_fails(tmp_path: Path) -> None:
-    """A directory that is not there cannot be locked, and leaves nothing behind."""
+    """A directory that does not exist cannot be locked, and nothing is left behind."""
     with pytest.raises(FileNotFoundError):
         ProcessLock(str(tmp_path / "none" / ".lock"))

@@ -1,4 +1,4 @@
-"""What an overlay adds to the promises of every file system: nothing below changes."""
+"""What an overlay adds to the file system contract: nothing below changes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def below() -> CrashFileSystem:
     return fs
 
 
-def test_a_write_shows_here_and_not_below(below: CrashFileSystem) -> None:
-    """Bytes written in the middle of a file below are seen in their place, here only."""
+def test_a_write_is_visible_here_and_not_below(below: CrashFileSystem) -> None:
+    """Bytes written in the middle of a file below are only seen through the overlay."""
     overlay = OverlayFiles(below)
     with closing(overlay.open(FILE, "w")) as file:
         file.pwrite(b"ab", 4)
@@ -30,8 +30,8 @@ def test_a_write_shows_here_and_not_below(below: CrashFileSystem) -> None:
     assert below.read(FILE) == b"0123456789"
 
 
-def test_a_cut_file_grows_with_zeros(below: CrashFileSystem) -> None:
-    """What was cut off does not come back when the file grows again."""
+def test_a_truncated_file_grows_with_zeros(below: CrashFileSystem) -> None:
+    """Truncated bytes do not come back when the file grows again."""
     overlay = OverlayFiles(below)
     with closing(overlay.open(FILE, "w")) as file:
         file.truncate(3)
@@ -42,7 +42,7 @@ def test_a_cut_file_grows_with_zeros(below: CrashFileSystem) -> None:
 
 
 def test_a_file_stays_as_it_was_when_first_opened(below: CrashFileSystem) -> None:
-    """A writer at work below does not make an open file longer."""
+    """A running writer below does not make an open file longer."""
     overlay = OverlayFiles(below)
     with closing(overlay.open(FILE)) as file, closing(below.open(FILE, "w")) as other:
         other.pwrite(b"more", 10)
@@ -51,7 +51,7 @@ def test_a_file_stays_as_it_was_when_first_opened(below: CrashFileSystem) -> Non
 
 
 def test_changes_name_each_file_that_differs(below: CrashFileSystem) -> None:
-    """Created, cut, renamed and deleted files are listed with their sizes before and after."""
+    """Created, truncated, renamed and deleted files are listed with sizes before and after."""
     below.write("/data/b", b"bb")
     below.write("/data/c", b"c")
     overlay = OverlayFiles(below)
@@ -68,8 +68,8 @@ def test_changes_name_each_file_that_differs(below: CrashFileSystem) -> None:
     ]
 
 
-def test_a_file_written_as_it_was_has_not_changed(below: CrashFileSystem) -> None:
-    """A rewrite with the same bytes, and a mere look, are no changes."""
+def test_a_file_rewritten_with_the_same_bytes_has_not_changed(below: CrashFileSystem) -> None:
+    """Neither rewriting the same bytes nor reading is a change."""
     overlay = OverlayFiles(below)
     overlay.write(FILE, b"0123456789")
     overlay.read(FILE)
@@ -78,7 +78,7 @@ def test_a_file_written_as_it_was_has_not_changed(below: CrashFileSystem) -> Non
 
 
 def test_a_lock_below_does_not_matter(below: CrashFileSystem) -> None:
-    """A directory that a writer holds can be looked at."""
+    """A directory that a writer has locked can be examined."""
     held = below.lock("/data/.lock")
 
     OverlayFiles(below).lock("/data/.lock").release()

@@ -22,7 +22,7 @@ MANY = 50
 
 @contextmanager
 def running(threads: int = 2) -> Iterator[ThreadScheduler]:
-    """Start a scheduler and shut it down in the end."""
+    """Start a scheduler and shut it down at the end."""
     scheduler = ThreadScheduler(threads)
     scheduler.start()
     try:
@@ -43,7 +43,7 @@ def constant(value: int) -> Callable[[], int]:
 
 @pytest.fixture(params=[ThreadScheduler, InlineScheduler])
 def scheduler(request: pytest.FixtureRequest) -> Scheduler:
-    """A scheduler of each kind; ``run_all`` works without ``start``."""
+    """Yield a scheduler of each kind; ``run_all`` works without ``start``."""
     return InlineScheduler() if request.param is InlineScheduler else ThreadScheduler(1)
 
 
@@ -53,14 +53,14 @@ def test_run_all_returns_results_in_order(scheduler: Scheduler, threads: int) ->
     assert scheduler.run_all("t", [constant(n) for n in range(5)], threads) == [0, 1, 2, 3, 4]
 
 
-def test_run_all_takes_no_tasks(scheduler: Scheduler) -> None:
-    """Nothing to do gives no results."""
+def test_run_all_accepts_no_tasks(scheduler: Scheduler) -> None:
+    """Without tasks there are no results."""
     assert scheduler.run_all("t", [], 4) == []
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_run_all_ends_every_task_before_it_raises(scheduler: Scheduler, threads: int) -> None:
-    """The first error in order is raised once all others have run too."""
+    """The first error in order is raised once all other tasks have run too."""
     ran: list[str] = []
 
     def fail_otherwise() -> None:
@@ -72,7 +72,7 @@ def test_run_all_ends_every_task_before_it_raises(scheduler: Scheduler, threads:
     assert ran == ["last"]
 
 
-def test_run_all_works_at_the_same_time() -> None:
+def test_run_all_runs_tasks_concurrently() -> None:
     """With two threads two tasks can wait for each other."""
     meeting = threading.Barrier(2, timeout=SOON_S)
 
@@ -80,7 +80,7 @@ def test_run_all_works_at_the_same_time() -> None:
 
 
 def test_run_all_names_its_threads() -> None:
-    """A thread of the pool carries the name given."""
+    """A thread of the pool has the given name."""
     meeting = threading.Barrier(2, timeout=SOON_S)
 
     def name() -> str:
@@ -93,7 +93,7 @@ def test_run_all_names_its_threads() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 9])
-def test_run_ahead_gives_results_in_order(scheduler: Scheduler, threads: int) -> None:
+def test_run_ahead_yields_results_in_order(scheduler: Scheduler, threads: int) -> None:
     """Results come in the order of the tasks, whichever ended first."""
     found = scheduler.run_ahead("t", (constant(n) for n in range(20)), threads)
 
@@ -102,8 +102,8 @@ def test_run_ahead_gives_results_in_order(scheduler: Scheduler, threads: int) ->
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_run_ahead_asks_for_few_tasks(scheduler: Scheduler, threads: int) -> None:
-    """At most one more than there are threads is on its way, so that tasks may follow results."""
+def test_run_ahead_takes_few_tasks(scheduler: Scheduler, threads: int) -> None:
+    """At most one task more than threads is under way, so tasks may depend on results."""
     asked: list[int] = []
 
     def tasks() -> Iterator[Callable[[], int]]:
@@ -117,7 +117,7 @@ def test_run_ahead_asks_for_few_tasks(scheduler: Scheduler, threads: int) -> Non
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_run_ahead_raises_an_error_in_its_place(scheduler: Scheduler, threads: int) -> None:
-    """Results before it are given first."""
+    """Results before it are yielded first."""
     found = scheduler.run_ahead("t", [constant(0), constant(1), fail, constant(3)], threads)
 
     assert [next(found), next(found)] == [0, 1]
@@ -126,7 +126,7 @@ def test_run_ahead_raises_an_error_in_its_place(scheduler: Scheduler, threads: i
     assert list(found) == []
 
 
-def test_run_ahead_works_at_the_same_time() -> None:
+def test_run_ahead_runs_tasks_concurrently() -> None:
     """With two threads two tasks can wait for each other."""
     meeting = threading.Barrier(2, timeout=SOON_S)
 
@@ -135,8 +135,8 @@ def test_run_ahead_works_at_the_same_time() -> None:
     assert sorted(found) == [0, 1]
 
 
-def test_run_ahead_ends_its_threads_when_it_is_closed() -> None:
-    """It waits for the tasks that run; those that wait never do."""
+def test_run_ahead_ends_its_threads_when_closed() -> None:
+    """It waits for the running tasks; waiting ones never run."""
     found = ThreadScheduler(1).run_ahead("left-early", (constant(n) for n in range(20)), 2)
     assert next(found) == 0
 
@@ -146,7 +146,7 @@ def test_run_ahead_ends_its_threads_when_it_is_closed() -> None:
 
 
 def test_a_task_runs_on_a_thread_of_the_scheduler() -> None:
-    """A task without delay runs soon, on a daemon thread."""
+    """A task without a delay runs soon, on a daemon thread."""
     ran = threading.Event()
     daemons: list[bool] = []
 
@@ -170,7 +170,7 @@ def test_a_delayed_task_runs() -> None:
 
 
 def test_an_earlier_task_overtakes_a_later_one() -> None:
-    """A thread that waits for a far task runs a near one scheduled after it."""
+    """A thread that waits for a distant task runs a nearer one scheduled after it."""
     ran = threading.Event()
 
     with running(threads=1) as scheduler:
@@ -180,8 +180,8 @@ def test_an_earlier_task_overtakes_a_later_one() -> None:
         assert ran.wait(SOON_S)
 
 
-def test_a_periodic_task_goes_on_after_an_error(caplog: pytest.LogCaptureFixture) -> None:
-    """An error of one run is logged with the task's name, and the next run comes."""
+def test_a_periodic_task_continues_after_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    """An error of one run is logged with the task's name, and the next run follows."""
     ran = threading.Event()
     runs: list[int] = []
 
@@ -219,7 +219,7 @@ def test_runs_of_one_task_do_not_overlap() -> None:
 
 
 def test_a_cancelled_task_does_not_run() -> None:
-    """A task cancelled before its time never runs."""
+    """A task cancelled before it is due never runs."""
     ran: list[str] = []
 
     with running(threads=1) as scheduler:
@@ -233,7 +233,7 @@ def test_a_cancelled_task_does_not_run() -> None:
 
 
 def test_cancelled_tasks_do_not_pile_up() -> None:
-    """While no thread is free to drop them, those that wait stay the larger part."""
+    """While no thread is free to remove them, they stay fewer than the waiting tasks."""
     ran: list[int] = []
     scheduler = ThreadScheduler(1)
     waiting = [scheduler.schedule("t", partial(ran.append, n)) for n in range(MANY)]
@@ -253,7 +253,7 @@ def test_cancelled_tasks_do_not_pile_up() -> None:
 
 
 def test_a_periodic_task_can_cancel_itself() -> None:
-    """Cancelled during a run, a periodic task has no next run."""
+    """If cancelled during a run, a periodic task has no next run."""
     known, ran = threading.Event(), threading.Event()
     handles: list[Handle] = []
     runs: list[int] = []
@@ -274,7 +274,7 @@ def test_a_periodic_task_can_cancel_itself() -> None:
 
 
 def test_shutdown_runs_what_is_due_and_drops_the_rest() -> None:
-    """At the end one-time tasks that are due run; delayed and periodic ones do not."""
+    """One-time tasks that are due run; delayed and periodic ones do not."""
     ran: list[str] = []
     scheduler = ThreadScheduler(1)
     scheduler.schedule("due", lambda: ran.append("due"))
@@ -288,7 +288,7 @@ def test_shutdown_runs_what_is_due_and_drops_the_rest() -> None:
 
 
 def test_shutdown_waits_for_a_running_task() -> None:
-    """A task that runs is over when shutdown returns."""
+    """When shutdown returns, a running task has ended."""
     started, go = threading.Event(), threading.Event()
     ran: list[str] = []
 
@@ -306,7 +306,7 @@ def test_shutdown_waits_for_a_running_task() -> None:
 
 
 def test_a_task_may_shut_its_scheduler_down() -> None:
-    """Shutdown from a task does not wait for that task."""
+    """Shutdown from within a task does not wait for that task."""
     ended = threading.Event()
     scheduler = ThreadScheduler(2)
     scheduler.start()
@@ -317,7 +317,7 @@ def test_a_task_may_shut_its_scheduler_down() -> None:
 
 
 def test_after_shutdown_tasks_are_ignored(caplog: pytest.LogCaptureFixture) -> None:
-    """A task scheduled too late does not run, and the log says so."""
+    """A task scheduled after shutdown does not run, and this is logged."""
     with running() as scheduler:
         pass
 
@@ -327,7 +327,7 @@ def test_after_shutdown_tasks_are_ignored(caplog: pytest.LogCaptureFixture) -> N
     assert "task-ignored name=late" in caplog.text
 
 
-def test_inline_runs_a_task_without_delay_at_once() -> None:
+def test_inline_runs_a_task_without_delay_immediately() -> None:
     """A task that is due has run when ``schedule`` returns."""
     ran: list[str] = []
 
@@ -337,7 +337,7 @@ def test_inline_runs_a_task_without_delay_at_once() -> None:
 
 
 def test_inline_logs_errors(caplog: pytest.LogCaptureFixture) -> None:
-    """An error of a task is logged and does not reach whoever scheduled it."""
+    """An error of a task is logged and not raised to the caller."""
     with caplog.at_level(logging.ERROR, "tidelog.env.scheduler"):
         InlineScheduler().schedule("shaky", fail)
 
@@ -345,7 +345,7 @@ def test_inline_logs_errors(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_inline_keeps_delayed_tasks_until_the_end() -> None:
-    """Delayed tasks run at ``close``, the shortest delay first, without waiting; each once."""
+    """Delayed tasks run in ``close``, shortest delay first, without waiting; each once."""
     ran: list[str] = []
     scheduler = InlineScheduler()
     scheduler.schedule("far", lambda: ran.append("far"), delay_ms=FAR_MS)
@@ -360,7 +360,7 @@ def test_inline_keeps_delayed_tasks_until_the_end() -> None:
 
 
 def test_inline_run_pending_runs_what_tasks_add() -> None:
-    """A task that a pending task schedules runs too, and is counted."""
+    """A task scheduled by a pending task runs too, and is counted."""
     scheduler = InlineScheduler()
     scheduler.schedule("a", lambda: scheduler.schedule("b", lambda: None, delay_ms=5), delay_ms=5)
 
@@ -368,7 +368,7 @@ def test_inline_run_pending_runs_what_tasks_add() -> None:
 
 
 def test_inline_never_runs_periodic_tasks() -> None:
-    """A process that writes and ends has no next period."""
+    """A short-lived process has no next period."""
     ran: list[str] = []
     scheduler = InlineScheduler()
 
@@ -378,8 +378,8 @@ def test_inline_never_runs_periodic_tasks() -> None:
     assert ran == []
 
 
-def test_a_task_behind_one_that_runs_long_finds_another_thread() -> None:
-    """Though its scheduling woke nobody, since another task was due before it."""
+def test_a_task_scheduled_behind_a_long_one_finds_another_thread() -> None:
+    """Scheduling it woke no thread, because another task was due before it."""
     second, outcome = threading.Event(), []
     done = threading.Event()
 

@@ -1,4 +1,4 @@
-"""What only the real disk can show; the rest is in tests/conformance."""
+"""Behaviour of the real disk only; the rest is in tests/conformance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ READER = SystemFiles(has_posix=False)
 
 
 def test_holders_close_on_many_threads(tmp_path: Path) -> None:
-    """Of many holders that come and go at once the last one closes the descriptor, once."""
+    """When many holders close at once, the last one closes the descriptor, exactly once."""
     file = SYSTEM_FILES.open(str(tmp_path / "f"), "w")
     descriptor = file.fileno()
     start = threading.Barrier(8)
@@ -47,8 +47,8 @@ def test_holders_close_on_many_threads(tmp_path: Path) -> None:
     assert caught.value.errno == errno.EBADF
 
 
-def test_a_forgotten_file_is_closed_with_a_warning(tmp_path: Path) -> None:
-    """A file that nobody closed gives its descriptor back, and says so in a warning."""
+def test_an_unclosed_file_is_closed_with_a_warning(tmp_path: Path) -> None:
+    """The descriptor is released, and a ResourceWarning is emitted."""
     with pytest.warns(ResourceWarning, match="unclosed file"):
         descriptor = SYSTEM_FILES.open(str(tmp_path / "f"), "w").fileno()
 
@@ -57,7 +57,7 @@ def test_a_forgotten_file_is_closed_with_a_warning(tmp_path: Path) -> None:
 
 
 def test_a_new_file_follows_the_umask(tmp_path: Path) -> None:
-    """A file is as readable to others as any file this user makes."""
+    """A file is as readable to others as any file this user creates."""
     SYSTEM_FILES.write(str(tmp_path / "f"), b"")
     (tmp_path / "g").write_bytes(b"")
 
@@ -66,7 +66,7 @@ def test_a_new_file_follows_the_umask(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
 def test_a_full_disk_is_enospc() -> None:
-    """A write that the disk does not take is ENOSPC, never a silent short write."""
+    """A write that the disk rejects is ENOSPC, never a silent short write."""
     with closing(SYSTEM_FILES.open("/dev/full", "w")) as file:
         with pytest.raises(OSError) as caught:
             file.pwrite(b"x", 0)
@@ -79,7 +79,7 @@ def test_a_full_disk_is_enospc() -> None:
 def test_a_file_closed_under_a_read_gives_no_other_files_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """Between the choice of the descriptor and the read another file may have got its number."""
+    """Between choosing the descriptor and reading it, its number may be reused."""
     (tmp_path / "f").write_bytes(b"mine")
     (tmp_path / "g").write_bytes(b"other")
     file = SYSTEM_FILES.open(str(tmp_path / "f"))
@@ -131,10 +131,10 @@ def test_reading_works_without_posix(tmp_path: Path) -> None:
         ("sync_directory", ()),
     ],
 )
-def test_writing_is_refused_without_posix(
+def test_writing_fails_without_posix(
     tmp_path: Path, call: str, arguments: tuple[object, ...]
 ) -> None:
-    """Where the promises cannot be kept nothing is written, and the error says why."""
+    """Where durability cannot be guaranteed nothing is written, and the error gives the reason."""
     with pytest.raises(UnsupportedPlatform, match="needs Linux or macOS"):
         getattr(READER, call)(str(tmp_path / "f"), *arguments)
 
@@ -142,7 +142,7 @@ def test_writing_is_refused_without_posix(
 
 
 def test_a_closed_file_gives_compiled_code_nothing_to_read_with(tmp_path: Path) -> None:
-    """Its descriptor may be another file's by now."""
+    """Its descriptor may have been reused for another file."""
     file = SYSTEM_FILES.open(str(tmp_path / "f"), "w")
     file.close()
 

@@ -1,4 +1,4 @@
-"""Waiting for a ring."""
+"""Waiting for a bell to ring."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidelog.env.waiting import ThreadBell, wait_readable
 
 
 def test_a_ring_before_the_wait_is_not_missed() -> None:
-    """Whoever read the count before it looked is woken at once."""
+    """A caller that read the count before it checked its condition is woken at once."""
     bell = ThreadBell()
     seen = bell.rings
     bell.ring()
@@ -17,14 +17,14 @@ def test_a_ring_before_the_wait_is_not_missed() -> None:
 
 
 def test_without_a_ring_the_wait_ends() -> None:
-    """It says that there was none."""
+    """It returns that there was none."""
     bell = ThreadBell()
 
     assert bell.wait(bell.rings, 1) is False
 
 
-def test_a_pipe_is_readable_when_something_lies_in_it() -> None:
-    """Or when it has ended; else not."""
+def test_a_pipe_is_readable_when_it_has_data() -> None:
+    """It is also readable at its end; otherwise it is not."""
     reading, writing = os.pipe()
     try:
         before = wait_readable(reading, 0)
@@ -35,6 +35,6 @@ def test_a_pipe_is_readable_when_something_lies_in_it() -> None:
         os.close(reading)
 
 
-def test_what_cannot_be_waited_for_is_readable() -> None:
-    """Reading it says what is wrong."""
+def test_what_cannot_be_waited_for_counts_as_readable() -> None:
+    """Reading it then raises any error."""
     assert wait_readable(-1, 60_000)

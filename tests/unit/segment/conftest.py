@@ -21,7 +21,7 @@ DIRECTORY = "/data/topic-0"
 
 
 class Room:
-    """One directory with its clock; segments of it are opened with a few settings changed."""
+    """One directory with its clock; its segments are opened with a few settings changed."""
 
     directory = DIRECTORY
 
@@ -35,13 +35,13 @@ class Room:
         return f"{DIRECTORY}/{name}"
 
     def names(self) -> list[str]:
-        """List the directory."""
+        """Return the names in the directory."""
         return sorted(self.fs.list(DIRECTORY))
 
     def segment(
         self, base_offset: int = 0, *, suffix: str = "", preallocate: bool = False, **config: int
     ) -> LogSegment:
-        """Open a segment with the default settings but for ``config``."""
+        """Open a segment with the default settings except for ``config``."""
         return LogSegment.open(
             DIRECTORY,
             base_offset,
@@ -56,13 +56,13 @@ class Room:
     def batch(
         self, offsets: Sequence[int], timestamps: Sequence[int] | None = None, **spec: object
     ) -> bytes:
-        """Build one batch whose records are 100 bytes long and have these offsets."""
+        """Build one batch with records of 100 bytes at these offsets."""
         times = [-1] * len(offsets) if timestamps is None else timestamps
         records = [(time, None, b"x" * 100, ()) for time in times]
         return build_batch(records, offsets=offsets, base_offset=offsets[0], **spec)
 
     def append_data(self, segment: LogSegment, data: bytes) -> None:
-        """Append batches that were built before."""
+        """Append batches that are already built."""
         batches = walk(data).batches
         segment.append(int(batches.last_offset[-1]), data, batches)
 
@@ -83,7 +83,7 @@ class Room:
         return legacy_entry(offset, timestamp, value)
 
     def legacy_set(self, offsets: Sequence[int], timestamp: int = -1) -> bytes:
-        """Build a compressed set of magic 1, whose inner offsets count from 0."""
+        """Build a compressed set of magic 1, whose inner offsets start at 0."""
         inner = b"".join(legacy_entry(o - offsets[0], timestamp, b"x") for o in offsets)
         packer = zlib.compressobj(wbits=31)
         packed = packer.compress(inner) + packer.flush()

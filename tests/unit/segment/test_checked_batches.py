@@ -1,4 +1,4 @@
-"""Batches of a file checked by several threads: the same as by one."""
+"""Batches of a file checked by several threads, with the same result as by one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def file_of(data: bytes) -> OpenFile:
 def file_with(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[Callable[[bytes], OpenFile]]:
-    """Make files that only Python reads, or such that compiled code reads by itself."""
+    """Create files that only Python reads, or that compiled code reads itself."""
     if request.param == "memory":
         yield file_of
         return
@@ -68,7 +68,7 @@ def file_with(
 def checked(
     data: bytes, threads: int, part_bytes: int, file: OpenFile | None = None
 ) -> tuple[list[CheckedBatches], str]:
-    """Return what was found, and the reason why the bytes behind it are bad."""
+    """Return the batches found, and the reason why the bytes after them are bad."""
     helpers = Helpers(ManualScheduler(ManualClock()), threads)
     file = file or file_of(data)
     checker = BatchChecker(file, len(data), FIRST_OFFSET, helpers, part_bytes=part_bytes)
@@ -87,7 +87,7 @@ def walked(data: bytes) -> tuple[list[list[int]], str]:
 
 
 def log_of(count: int, rng: Random, least: int = 1, most: int = 900) -> bytes:
-    """Make batches of random sizes; every fifth is a marker."""
+    """Build batches of random sizes; every fifth is a marker."""
     parts = []
     for offset in range(FIRST_OFFSET, FIRST_OFFSET + count):
         if offset % 5 == 4:
@@ -107,7 +107,7 @@ def log_of(count: int, rng: Random, least: int = 1, most: int = 900) -> bytes:
 
 
 class CountingFile:
-    """Counts the bytes that are read of a file."""
+    """Counts the bytes read from a file."""
 
     def __init__(self, file: OpenFile) -> None:
         self.file = file
@@ -135,10 +135,10 @@ DAMAGE: dict[str, Callable[[bytes, int], bytes]] = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_parts_hold_what_one_walk_over_all_finds(
+def test_parts_find_what_a_single_walk_finds(
     file_with: Callable[[bytes], OpenFile], damage: str, threads: int
 ) -> None:
-    """Wherever parts begin, on whatever thread, and whatever is wrong wherever."""
+    """This holds wherever parts start, on any thread, and for any damage."""
     rng = Random(f"{damage}{threads}")
     for _ in range(12):
         whole = log_of(60, rng)
@@ -151,10 +151,10 @@ def test_parts_hold_what_one_walk_over_all_finds(
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_the_bytes_of_control_batches_come_along(
+def test_the_bytes_of_control_batches_are_included(
     file_with: Callable[[bytes], OpenFile], threads: int
 ) -> None:
-    """Though the buffers are used again; of other batches no bytes are there."""
+    """They survive the reuse of buffers; bytes of other batches are not included."""
     data = log_of(50, Random(1))
 
     found, _ = checked(data, threads, 2_000, file_with(data))
@@ -169,8 +169,8 @@ def test_the_bytes_of_control_batches_come_along(
     assert markers == 10
 
 
-def test_a_batch_inside_a_record_is_not_taken_for_one_of_the_file() -> None:
-    """A log of copied logs: what looks like a batch must follow the one before it."""
+def test_a_batch_inside_a_record_is_not_a_batch_of_the_file() -> None:
+    """In a log of copied logs, what looks like a batch must follow the one before it."""
     inner = b"".join(batch(FIRST_OFFSET + n, b"inner" * 20) for n in range(40))
     parts = [batch(FIRST_OFFSET + n, inner) for n in range(6)]
     data = b"".join(parts)
@@ -182,7 +182,7 @@ def test_a_batch_inside_a_record_is_not_taken_for_one_of_the_file() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_batch_larger_than_a_part_is_read_whole(threads: int) -> None:
-    """One that covers all of a thread's part leaves that thread nothing to find."""
+    """If it covers all of a thread's part, that thread finds nothing."""
     data = batch(FIRST_OFFSET, bytes(9_000)) + batch(FIRST_OFFSET + 1, b"x") * 1
 
     found, reason = checked(data, threads, 1_000)
@@ -195,7 +195,7 @@ def test_a_batch_larger_than_a_part_is_read_whole(threads: int) -> None:
 def test_batches_larger_than_a_buffer_are_found_between_small_ones(
     file_with: Callable[[bytes], OpenFile], threads: int
 ) -> None:
-    """Also after the buffer grew to them, and where it never does."""
+    """This holds after the buffer grew to their size, and where it never does."""
     sizes = [10, 1_300_000, 1_600_000, 10, 1_200_000, 5_000_000, 10, 1_300_000]
     data = b"".join(batch(FIRST_OFFSET + n, bytes(size)) for n, size in enumerate(sizes))
 
@@ -204,7 +204,7 @@ def test_batches_larger_than_a_buffer_are_found_between_small_ones(
     assert walked(data) == (headers(found), reason)
 
 
-def test_a_small_file_is_left_to_one_thread() -> None:
+def test_a_small_file_is_checked_by_one_thread() -> None:
     """Threads would cost more than they save."""
 
     class Refusing(ManualScheduler):
@@ -220,8 +220,8 @@ def test_a_small_file_is_left_to_one_thread() -> None:
     assert len(data) > 20 * BATCH_HEADER.size
 
 
-def test_what_threads_cannot_cut_into_parts_is_checked_by_one() -> None:
-    """Batches of old formats are not looked for: the first part ends where one thread goes on."""
+def test_a_file_that_cannot_be_divided_is_checked_by_one_thread() -> None:
+    """Batches of old formats are not searched for: one thread continues after the first part."""
     old = build_old(1, [(0, b"k", b"v" * 50)] * 40, base_offset=FIRST_OFFSET + 1)
     data = batch(FIRST_OFFSET, b"x") + old
 
@@ -230,8 +230,8 @@ def test_what_threads_cannot_cut_into_parts_is_checked_by_one() -> None:
     assert walked(data) == (headers(found), reason)
 
 
-def test_threads_that_are_not_needed_any_more_are_let_go() -> None:
-    """Whoever stops at some batches leaves nobody behind who reads the file."""
+def test_threads_that_are_no_longer_needed_are_released() -> None:
+    """A caller that stops early leaves no thread behind that reads the file."""
     ended: list[str] = []
 
     class Watching(ManualScheduler):
@@ -254,10 +254,10 @@ def test_threads_that_are_not_needed_any_more_are_let_go() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_headers_stay_within_memory_where_batches_become_small(
+def test_headers_stay_within_memory_when_batches_become_small(
     file_with: Callable[[bytes], OpenFile], threads: int
 ) -> None:
-    """Parts grow while batches are large; what is held of one does not grow with that."""
+    """Parts grow while batches are large; the memory for headers does not grow with them."""
     offsets = iter(range(FIRST_OFFSET, FIRST_OFFSET + 40_000))
     large = [batch(next(offsets), bytes(8_000)) for _ in range(300)]
     data = b"".join([*large, *(batch(next(offsets), b"") for _ in range(30_000))])
@@ -272,7 +272,7 @@ def test_headers_stay_within_memory_where_batches_become_small(
 
 
 def test_bytes_that_look_like_many_batches_are_not_all_read() -> None:
-    """A client chooses a record's bytes: what is read stays a few times the file."""
+    """A client chooses a record's bytes: the bytes read stay a small multiple of the file."""
     false = bytearray(batch(FIRST_OFFSET, bytes(40_000))[: BATCH_HEADER.size])
     false[17] ^= 1
     data = b"".join(batch(FIRST_OFFSET + n, bytes(false) * 1_000) for n in range(10))

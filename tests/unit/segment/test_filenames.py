@@ -11,14 +11,14 @@ from tidelog.segment.filenames import TopicPartition, parse_topic_partition
 ID = "0123456789abcdef0123456789abcdef"
 
 
-def test_an_offset_has_twenty_digits_and_more_where_needed() -> None:
-    """File names begin with the offset in at least 20 digits, so they sort as numbers do."""
+def test_an_offset_has_at_least_twenty_digits() -> None:
+    """File names start with the offset in at least 20 digits, so that they sort as numbers."""
     assert filenames.filename_prefix_from_offset(10) == "00000000000000000010"
     assert filenames.filename_prefix_from_offset(2**63 - 1) == "09223372036854775807"
 
 
 def test_each_file_of_a_segment_has_its_suffix() -> None:
-    """The function goes before the state: .log.deleted, not .deleted.log."""
+    """The type comes before the state: .log.deleted, not .deleted.log."""
     assert filenames.log_file("/d", 10, ".suffix") == "/d/00000000000000000010.log.suffix"
     assert filenames.offset_index_file("/d", 1) == "/d/00000000000000000001.index"
     assert filenames.time_index_file("/d", 1) == "/d/00000000000000000001.timeindex"
@@ -29,7 +29,7 @@ def test_each_file_of_a_segment_has_its_suffix() -> None:
 @pytest.mark.parametrize(
     "name", ["00000000000000000010.log", "10.index.deleted", "00000000000000000010"]
 )
-def test_the_offset_is_what_stands_before_the_first_dot(name: str) -> None:
+def test_the_offset_is_the_part_before_the_first_dot(name: str) -> None:
     """Any suffixes may follow the offset.
 
     Scenario: UnifiedLogTest.testOffsetFromProducerSnapshotFile
@@ -39,13 +39,13 @@ def test_the_offset_is_what_stands_before_the_first_dot(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["leader-epoch-checkpoint", ".log", "1_0.log", "9" * 19 + ".log"])
-def test_a_name_without_an_offset_is_refused(name: str) -> None:
-    """What does not begin with a 64-bit number is no file of a segment."""
+def test_a_name_without_an_offset_is_rejected(name: str) -> None:
+    """A name that does not start with a 64-bit number is not that of a segment file."""
     with pytest.raises(InvalidArgument):
         filenames.offset_from_file_name(name)
 
 
-def test_snapshots_and_suffixed_files_are_no_index_files() -> None:
+def test_snapshots_and_suffixed_files_are_not_index_files() -> None:
     """Index files are the three that end in index; a log file ends in .log."""
     names = ["1.log", "1.index", "1.timeindex", "1.txnindex", "1.snapshot", "1.index.deleted"]
 
@@ -53,8 +53,8 @@ def test_snapshots_and_suffixed_files_are_no_index_files() -> None:
     assert list(map(filenames.is_log_file, names)) == [True] + [False] * 5
 
 
-def test_a_suffix_is_replaced_only_where_it_stands() -> None:
-    """Changing a suffix needs the old one to be there."""
+def test_a_suffix_is_replaced_only_if_present() -> None:
+    """Changing a suffix requires the old one."""
     assert filenames.replace_suffix("/d/1.log.cleaned", ".cleaned", ".swap") == "/d/1.log.swap"
     assert filenames.replace_suffix("/d/1.log", "", ".deleted") == "/d/1.log.deleted"
     with pytest.raises(InvalidArgument):
@@ -62,20 +62,20 @@ def test_a_suffix_is_replaced_only_where_it_stands() -> None:
 
 
 @pytest.mark.parametrize("topic", ["a", "A.b_c-9", "x" * 249])
-def test_allowed_topic_names(topic: str) -> None:
+def test_valid_topic_names(topic: str) -> None:
     """A topic has 1 to 249 letters, digits, dots, underscores and dashes."""
     filenames.check_topic_name(topic)
 
 
 @pytest.mark.parametrize("topic", ["", ".", "..", "a b", "a/b", "ä", "a\n", "x" * 250])
-def test_refused_topic_names(topic: str) -> None:
-    """Anything else is refused, as are the names that a file system gives a meaning."""
+def test_invalid_topic_names(topic: str) -> None:
+    """Other characters are rejected, and so are names with a meaning in file systems."""
     with pytest.raises(InvalidTopic):
         filenames.check_topic_name(topic)
 
 
 def test_a_deleted_directory_cuts_the_topic_to_fit() -> None:
-    """The name of a directory waiting for deletion has at most 255 characters."""
+    """The name of a directory scheduled for deletion has at most 255 characters."""
     name = filenames.log_delete_directory_name("t" * 249, 5, ID)
 
     assert len(name) == 255
@@ -83,8 +83,8 @@ def test_a_deleted_directory_cuts_the_topic_to_fit() -> None:
     assert filenames.log_stray_directory_name("t", 5, ID) == f"t-5.{ID}-stray"
 
 
-def test_a_future_directory_is_not_cut_but_refused() -> None:
-    """A future copy is found again by its name, so that a cut topic would be another topic."""
+def test_a_future_directory_is_rejected_rather_than_cut() -> None:
+    """A future copy is found by its name, so a cut topic would be another topic."""
     longest = "t" * (255 - len(f"-5.{ID}-future"))
 
     assert len(filenames.log_future_directory_name(longest, 5, ID)) == 255
@@ -104,7 +104,7 @@ def test_a_future_directory_is_not_cut_but_refused() -> None:
     ],
 )
 def test_partition_directories_parse(name: str, topic: str, partition: int) -> None:
-    """The last dash parts topic and partition; a suffix goes from the last dot on."""
+    """The last dash separates topic and partition; a suffix starts at the last dot."""
     assert parse_topic_partition(name) == TopicPartition(topic, partition)
 
 
@@ -123,14 +123,14 @@ def test_partition_directories_parse(name: str, topic: str, partition: int) -> N
         "lost+found",
     ],
 )
-def test_other_directories_are_refused(name: str) -> None:
-    """Every directory in a data directory must be one of a partition."""
+def test_other_directories_are_rejected(name: str) -> None:
+    """Every directory in a data directory must be that of a partition."""
     with pytest.raises(InvalidTopic):
         parse_topic_partition(name)
 
 
-def test_directory_kinds_go_by_the_suffix() -> None:
-    """A log is a future one, or waits for deletion, exactly if its directory's name says so."""
+def test_the_suffix_determines_the_kind_of_a_directory() -> None:
+    """Only its suffix makes a log a future copy, or schedules it for deletion."""
     names = ["a-0", "a-0.x-future", "a-0.x-delete", "a-0.x-stray"]
 
     assert list(map(filenames.is_future_directory, names)) == [False, True, False, False]
@@ -138,8 +138,8 @@ def test_directory_kinds_go_by_the_suffix() -> None:
     assert list(map(filenames.is_stray_directory, names)) == [False, False, False, True]
 
 
-def test_a_future_copy_knows_whose_place_it_takes() -> None:
-    """Without the id and the suffix the directory is that of the live partition."""
+def test_a_future_copy_knows_which_directory_it_replaces() -> None:
+    """Without the id and the suffix, its name is that of the live partition."""
     assert filenames.current_directory_of_future(f"/d/a-b-0.{ID}-future") == "/d/a-b-0"
     assert filenames.current_directory_of_future("/d/a-0") is None
     assert str(TopicPartition("a-b", 0)) == "a-b-0"

@@ -25,7 +25,7 @@ def found(room: Room, offset: int, *parts: bytes) -> BatchPosition | None:
 
 
 def test_the_first_batch_that_reaches_the_offset_is_found(room: Room) -> None:
-    """By its last offset, so one that begins above it counts when offsets are missing."""
+    """The last offset decides, so a batch that starts above counts if offsets are missing."""
     parts = [room.batch([50, 51]), room.batch([60, 61])]
     size = len(parts[0])
 
@@ -35,8 +35,8 @@ def test_the_first_batch_that_reaches_the_offset_is_found(room: Room) -> None:
     assert found(room, 62, *parts) is None
 
 
-def test_an_old_compressed_set_tells_its_first_offset(room: Room) -> None:
-    """It names only the last one; the first is inside."""
+def test_an_old_compressed_set_gives_its_first_offset(room: Room) -> None:
+    """The header has only the last one; the first is inside."""
     parts = [room.legacy(3), room.legacy_set([4, 5, 6]), room.batch([7])]
 
     assert found(room, 3, *parts) == BatchPosition(3, 3, 0, len(parts[0]), 1)
@@ -45,17 +45,17 @@ def test_an_old_compressed_set_tells_its_first_offset(room: Room) -> None:
 
 @pytest.mark.parametrize("tail", [b"", b"\0" * 17, b"torn header of x"])
 def test_bytes_too_few_for_a_batch_end_the_search(room: Room, tail: bytes) -> None:
-    """Up to 17 bytes say nothing, whatever they are."""
+    """Up to 17 bytes are not a header, whatever they are."""
     assert found(room, 9, room.batch([1, 2]), tail) is None
 
 
 def test_a_torn_batch_ends_the_search(room: Room) -> None:
-    """It states more bytes than are there."""
+    """It declares more bytes than there are."""
     assert found(room, 3, room.batch([1, 2]), room.batch([3])[:-1]) is None
 
 
 def test_zeros_are_damage(room: Room) -> None:
-    """As behind the end of a preallocated file; the error names byte and file."""
+    """They occur after the end of a preallocated file; the error names byte and file."""
     first = room.batch([1, 2])
 
     with pytest.raises(CorruptMessage) as caught:
@@ -65,7 +65,7 @@ def test_zeros_are_damage(room: Room) -> None:
 
 
 def test_a_negative_magic_is_damage(room: Room) -> None:
-    """No reader would know what follows."""
+    """No reader could know what follows."""
     bad = bytearray(room.batch([3]))
     bad[16] = 255
 
@@ -74,8 +74,8 @@ def test_a_negative_magic_is_damage(room: Room) -> None:
 
 
 @pytest.mark.parametrize("magic", [3, 127])
-def test_a_later_magic_is_passed_like_magic_2(room: Room, magic: int) -> None:
-    """As in Kafka, whose logs open with it; whoever reads the batch itself meets the damage."""
+def test_a_later_magic_is_skipped_like_magic_2(room: Room, magic: int) -> None:
+    """As in Kafka, whose logs open with it; reading the batch itself raises the error."""
     bad = bytearray(room.batch([3]))
     bad[16] = magic
 
@@ -85,8 +85,8 @@ def test_a_later_magic_is_passed_like_magic_2(room: Room, magic: int) -> None:
     assert position.base_offset == 4
 
 
-def test_damage_behind_the_batch_is_not_met(room: Room) -> None:
-    """The search reads no further than it has to."""
+def test_damage_after_the_batch_is_not_noticed(room: Room) -> None:
+    """The search reads no further than necessary."""
     assert found(room, 2, room.batch([1, 2]), b"\0" * 99) is not None
 
 
@@ -111,8 +111,8 @@ def test_bodies_of_large_batches_are_not_read(room: Room) -> None:
     assert sum(reads) < 40_000 < file.size()
 
 
-def test_a_far_batch_is_found_in_large_pieces(room: Room) -> None:
-    """Where the index says nothing the search goes through the whole file."""
+def test_a_distant_batch_is_found_in_large_pieces(room: Room) -> None:
+    """Without an index entry, the search covers the whole file."""
     count = 3_000
     parts = [room.batch([i]) for i in range(count)]
     size = len(parts[0])
@@ -125,7 +125,7 @@ def test_a_far_batch_is_found_in_large_pieces(room: Room) -> None:
 
 
 def test_damage_far_away_is_an_error_too(room: Room) -> None:
-    """It lies before any batch that could be the one."""
+    """It is before any batch that could be the result."""
     parts = [room.batch([i]) for i in range(3_000)]
 
     with pytest.raises(CorruptMessage):

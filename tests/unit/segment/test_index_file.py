@@ -1,4 +1,4 @@
-"""The life of an index file: created, preallocated, trimmed, resized, renamed, let go of."""
+"""The life of an index file: created, preallocated, trimmed, resized, renamed, closed."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def opened(room: Room) -> int:
     return sum(operation.name == "open" for operation in room.fs.operations)
 
 
-def test_a_new_file_is_zeros_up_to_the_greatest_size_rounded_down(room: Room) -> None:
-    """Preallocation takes whole entries only."""
+def test_a_new_file_is_zeros_up_to_the_maximum_size_rounded_down(room: Room) -> None:
+    """Preallocation only takes whole entries."""
     make(room).create()
 
     assert room.fs.read(room.path(NAME)) == bytes(96)
 
 
-def test_looking_at_a_missing_file_does_not_make_it(room: Room) -> None:
-    """Lookups, sizes and text forms leave the directory as it is."""
+def test_queries_do_not_create_a_missing_file(room: Room) -> None:
+    """Lookups, sizes and ``repr`` leave the directory unchanged."""
     index = make(room)
 
     answers = index.lookup(5), index.entry_count, index.is_full, index.max_entries, repr(index)
@@ -47,7 +47,7 @@ def test_looking_at_a_missing_file_does_not_make_it(room: Room) -> None:
 
 
 def test_closing_an_unused_index_does_nothing(room: Room) -> None:
-    """Neither is a missing file made nor an existing one touched."""
+    """A missing file is not created and an existing one not touched."""
     make(room).close()
     assert room.names() == []
 
@@ -57,8 +57,8 @@ def test_closing_an_unused_index_does_nothing(room: Room) -> None:
     assert size(room) == 17
 
 
-def test_zeros_at_the_end_of_a_file_are_no_entries(room: Room) -> None:
-    """A crash leaves them where the trimming of the file was lost; closing trims it then."""
+def test_trailing_zeros_are_not_entries(room: Room) -> None:
+    """A crash leaves them if trimming was lost; closing then trims the file."""
     make(room).append(5, 10)
     before = size(room)
 
@@ -70,8 +70,8 @@ def test_zeros_at_the_end_of_a_file_are_no_entries(room: Room) -> None:
     assert (before, size(room)) == (96, 8)
 
 
-def test_nothing_but_zeros_are_no_entries(room: Room) -> None:
-    """Unless there is room for one only: the first may be zero."""
+def test_zeros_alone_are_not_entries(room: Room) -> None:
+    """The exception is a file of one entry, since the first entry may be zero."""
     room.fs.write(room.path(NAME), bytes(24))
     assert (make(room).last(), make(room).entry_count) == (None, 0)
 
@@ -80,7 +80,7 @@ def test_nothing_but_zeros_are_no_entries(room: Room) -> None:
 
 
 def test_an_odd_end_is_ignored_and_trimmed_on_close(room: Room) -> None:
-    """Bytes behind the last whole entry are no entry."""
+    """Bytes after the last whole entry are not an entry."""
     room.fs.write(room.path(NAME), np.array([1, 7], ">i4").tobytes() + b"odd")
     index = make(room)
 
@@ -91,8 +91,8 @@ def test_an_odd_end_is_ignored_and_trimmed_on_close(room: Room) -> None:
     assert size(room) == 8
 
 
-def test_an_odd_end_is_trimmed_also_where_only_the_last_entry_was_asked_for(room: Room) -> None:
-    """Whatever is looked at is left as Kafka leaves it."""
+def test_an_odd_end_is_trimmed_even_if_only_the_last_entry_was_read(room: Room) -> None:
+    """On close, any use leaves the file as Kafka does."""
     room.fs.write(room.path(NAME), np.array([1, 7], ">i4").tobytes() + b"odd")
     index = make(room)
 
@@ -103,8 +103,8 @@ def test_an_odd_end_is_trimmed_also_where_only_the_last_entry_was_asked_for(room
     assert size(room) == 8
 
 
-def test_close_trims_to_the_entries_and_makes_that_durable(room: Room) -> None:
-    """After a power cut the closed file is as it was closed."""
+def test_close_trims_to_the_entries_durably(room: Room) -> None:
+    """After a power cut, the closed file is unchanged."""
     index = make(room)
     index.append(5, 10)
 
@@ -117,8 +117,8 @@ def test_close_trims_to_the_entries_and_makes_that_durable(room: Room) -> None:
     assert room.fs.read(room.path(NAME)) == np.array([5, 10], ">i4").tobytes()
 
 
-def test_resizing_makes_room_again_behind_the_entries(room: Room) -> None:
-    """A trimmed file of a segment that becomes active gets its full size, zeros at the end.
+def test_resizing_makes_room_after_the_entries(room: Room) -> None:
+    """The trimmed file of a segment that becomes active gets its full size, with zeros at the end.
 
     Scenario: TimeIndexTest.testResize
     """
@@ -135,8 +135,8 @@ def test_resizing_makes_room_again_behind_the_entries(room: Room) -> None:
     assert room.fs.read(room.path(NAME))[16:] == bytes(80)
 
 
-def test_resizing_clears_what_truncation_left(room: Room) -> None:
-    """Nobody who reads the file meets entries that were dropped."""
+def test_resizing_clears_truncated_entries(room: Room) -> None:
+    """Readers of the file never see entries that were removed."""
     index = make(room)
     index.append_all(np.array([1, 2, 3]), np.array([1, 2, 3]))
 
@@ -146,8 +146,8 @@ def test_resizing_clears_what_truncation_left(room: Room) -> None:
     assert room.fs.read(room.path(NAME)) == np.array([1, 1], ">i4").tobytes() + bytes(88)
 
 
-def test_reset_drops_entries_of_any_kind(room: Room) -> None:
-    """Recovery starts from an empty file, whatever was there, with room up to the full size."""
+def test_reset_removes_any_entries(room: Room) -> None:
+    """Recovery starts from an empty file, whatever its content, with room up to the full size."""
     room.fs.write(room.path(NAME), b"garbage that is no index")
     index = make(room)
 
@@ -159,7 +159,7 @@ def test_reset_drops_entries_of_any_kind(room: Room) -> None:
     assert room.fs.read(room.path(NAME)) == b""
 
 
-def test_a_file_that_was_rebuilt_as_it_was_is_not_touched(room: Room) -> None:
+def test_a_file_rebuilt_with_the_same_content_is_not_written(room: Room) -> None:
     """After a kill most indexes are right; a thousand logs are recovered without a write."""
     index = make(room)
     index.append(3, 0)
@@ -176,16 +176,16 @@ def test_a_file_that_was_rebuilt_as_it_was_is_not_touched(room: Room) -> None:
     assert again.entry_count == 1
 
 
-def test_a_greatest_size_below_one_entry_is_refused(room: Room) -> None:
-    """The smallest setting Kafka allows, 4 bytes, holds no entry; nothing is made."""
+def test_a_maximum_size_below_one_entry_is_rejected(room: Room) -> None:
+    """Kafka's minimum of 4 bytes is less than one entry; no file is created."""
     with pytest.raises(InvalidArgument):
         make(room, max_bytes=7).create()
 
     assert room.names() == []
 
 
-def test_entries_are_written_with_one_write(room: Room) -> None:
-    """However many there are."""
+def test_entries_are_appended_with_one_write(room: Room) -> None:
+    """This holds for any number of entries."""
     index = make(room)
     index.create()
     before = len(room.fs.operations)
@@ -195,8 +195,8 @@ def test_entries_are_written_with_one_write(room: Room) -> None:
     assert [operation.name for operation in room.fs.operations[before:]] == ["pwrite"]
 
 
-def test_a_failed_write_leaves_the_entries_as_they_were(room: Room) -> None:
-    """What is not in the file is not in memory."""
+def test_a_failed_write_leaves_the_entries_unchanged(room: Room) -> None:
+    """Entries that are not in the file are not in memory."""
     index = make(room)
     index.append(1, 1)
     room.fs.fail("pwrite", ".index", OSError(errno.ENOSPC, "full"))
@@ -210,7 +210,7 @@ def test_a_failed_write_leaves_the_entries_as_they_were(room: Room) -> None:
 
 
 def test_the_last_entry_is_known_without_loading_the_file(room: Room) -> None:
-    """Asking thousands of segments for their last entry reads a few bytes of each."""
+    """Reading the last entries of thousands of segments reads a few bytes of each."""
     index = make(room)
     index.append_all(np.arange(1, 9), np.arange(8))
     index.close()
@@ -220,7 +220,7 @@ def test_the_last_entry_is_known_without_loading_the_file(room: Room) -> None:
     assert again.last_offset == 8
 
 
-def test_memory_grows_with_the_entries_not_with_the_greatest_size(room: Room) -> None:
+def test_memory_grows_with_the_entries_not_with_the_maximum_size(room: Room) -> None:
     """A preallocated file of megabytes costs no memory while it is empty."""
     index = make(room, max_bytes=10 << 20)
 
@@ -230,8 +230,8 @@ def test_memory_grows_with_the_entries_not_with_the_greatest_size(room: Room) ->
     assert index.lookup(250) == (250, 249)
 
 
-def test_sync_makes_a_missing_file(room: Room) -> None:
-    """A flush of a segment leaves all its index files behind."""
+def test_sync_creates_a_missing_file(room: Room) -> None:
+    """After a flush of a segment all its index files exist."""
     index = make(room)
 
     index.sync()
@@ -239,8 +239,8 @@ def test_sync_makes_a_missing_file(room: Room) -> None:
     assert size(room) == 96
 
 
-def test_sync_lets_go_of_a_sealed_file(room: Room) -> None:
-    """An inactive segment's index holds no descriptor once it is durable, and stays readable."""
+def test_sync_closes_a_sealed_file(room: Room) -> None:
+    """An inactive segment's index has no descriptor once it is durable, and stays readable."""
     index = make(room)
     index.append(1, 5)
     index.seal()
@@ -256,7 +256,7 @@ def test_sync_lets_go_of_a_sealed_file(room: Room) -> None:
 
 
 def test_closing_the_handlers_writes_nothing(room: Room) -> None:
-    """After a disk failure the file stays as it is."""
+    """After a disk failure the file stays unchanged."""
     index = make(room)
     index.append(1, 5)
     before = len(room.fs.operations)
@@ -267,7 +267,7 @@ def test_closing_the_handlers_writes_nothing(room: Room) -> None:
     assert size(room) == 96
 
 
-def test_renaming_goes_on_with_the_same_file(room: Room) -> None:
+def test_renaming_continues_with_the_same_file(room: Room) -> None:
     """Entries written after a rename are in the renamed file."""
     index = make(room)
     index.append(1, 5)
@@ -284,8 +284,8 @@ def size_of_entries(room: Room, name: str) -> int:
     return room.fs.stat(room.path(name)).size_bytes // 8
 
 
-def test_renaming_an_index_that_has_no_file_makes_none(room: Room) -> None:
-    """The name is taken note of for later."""
+def test_renaming_an_index_without_a_file_creates_none(room: Room) -> None:
+    """The file will be created under the new name."""
     index = make(room)
 
     index.rename(room.path(NAME + ".deleted"))
@@ -295,8 +295,8 @@ def test_renaming_an_index_that_has_no_file_makes_none(room: Room) -> None:
     assert room.names() == [NAME + ".deleted"]
 
 
-def test_deleting_says_whether_there_was_a_file(room: Room) -> None:
-    """A missing file is no error."""
+def test_deletion_returns_whether_the_file_existed(room: Room) -> None:
+    """A missing file is not an error."""
     index = make(room)
     assert not index.delete_if_exists()
 

@@ -11,7 +11,7 @@ from tidelog.records.memory import BatchColumns
 from tidelog.segment.indexing import IndexState, PlannedEntries, plan_entries
 
 Batch = tuple[int, int]
-"""Size in bytes and greatest timestamp."""
+"""Size in bytes and maximum timestamp."""
 
 
 def columns(sizes_and_times: list[Batch], position: int = 0) -> BatchColumns:
@@ -27,7 +27,7 @@ def columns(sizes_and_times: list[Batch], position: int = 0) -> BatchColumns:
 def one_by_one(
     state: IndexState, batches: list[Batch], position: int, interval_bytes: int
 ) -> tuple[list[tuple[int, ...]], IndexState]:
-    """Do what the rule says, word by word."""
+    """Apply the rule in its literal form."""
     entries = []
     since, greatest, offset = state
     for number, (size, time) in enumerate(batches):
@@ -45,8 +45,8 @@ def listed(plan: PlannedEntries) -> tuple[list[tuple[int, ...]], IndexState]:
     return list(zip(*(column.tolist() for column in plan[:4]), strict=True)), plan.after
 
 
-def test_an_entry_is_due_once_more_than_the_interval_has_passed() -> None:
-    """The first batch of a segment never gets one, and passing means more, not as much."""
+def test_an_entry_is_due_when_more_than_the_interval_has_passed() -> None:
+    """The first batch of a segment never gets one; exactly the interval is not enough."""
     plan = plan_entries(IndexState(), columns([(100, -1)] * 5), 0, 200)
 
     assert plan.positions.tolist() == [300]
@@ -54,8 +54,8 @@ def test_an_entry_is_due_once_more_than_the_interval_has_passed() -> None:
     assert plan.after.bytes_since_last_entry == 200
 
 
-def test_every_batch_gets_an_entry_when_all_are_larger_than_the_interval() -> None:
-    """All but the first of the segment."""
+def test_every_batch_gets_an_entry_if_all_are_larger_than_the_interval() -> None:
+    """The first batch of the segment is the exception."""
     few = plan_entries(IndexState(), columns([(100, -1)] * 5), 0, 99)
     many = plan_entries(IndexState(), columns([(100, -1)] * 50), 0, 99)
 
@@ -63,8 +63,8 @@ def test_every_batch_gets_an_entry_when_all_are_larger_than_the_interval() -> No
     assert many.positions.tolist() == list(range(100, 5_000, 100))
 
 
-def test_the_time_entry_is_the_greatest_so_far_with_its_own_offset() -> None:
-    """The offset is the last one of the earliest batch with that timestamp."""
+def test_the_time_entry_is_the_maximum_so_far_with_its_offset() -> None:
+    """The offset is the last one of the first batch with that timestamp."""
     plan = plan_entries(IndexState(), columns([(10, 5), (10, 9), (10, 9), (10, 7)]), 0, 5)
 
     assert plan.timestamps.tolist() == [9, 9, 9]
@@ -80,10 +80,10 @@ def test_the_time_entry_is_the_greatest_so_far_with_its_own_offset() -> None:
     position=st.integers(200, 10_000),
     interval_bytes=st.integers(0, 120),
 )
-def test_whole_appends_are_planned_as_batch_by_batch(
+def test_whole_appends_are_planned_batch_by_batch(
     batches: list[Batch], since: int, greatest: int, position: int, interval_bytes: int
 ) -> None:
-    """However many batches come together, the entries are those of one batch after the other."""
+    """For any number of batches, the entries are those of one batch after another."""
     state = IndexState(since, greatest, 3)
 
     plan = plan_entries(state, columns(batches, 77), position, interval_bytes)

@@ -33,7 +33,7 @@ def filled(room: Room) -> OffsetIndex:
     return index
 
 
-def test_an_entry_is_relative_offset_and_position_big_endian(room: Room) -> None:
+def test_an_entry_is_relative_offset_and_position_in_big_endian(room: Room) -> None:
     """Eight bytes: offset minus base offset, then byte position.
 
     Scenario: OffsetIndexTest.testEntry
@@ -57,25 +57,25 @@ def test_an_entry_is_relative_offset_and_position_big_endian(room: Room) -> None
         (0, (45, 0)),
     ],
 )
-def test_lookup_gives_the_last_entry_at_or_below(
+def test_lookup_returns_the_last_entry_at_or_below(
     room: Room, offset: int, expected: tuple[int, int]
 ) -> None:
-    """Below all entries the answer is the start of the file.
+    """Below all entries, the result is the start of the file.
 
     Scenario: OffsetIndexTest.randomLookupTest
     """
     assert filled(room).lookup(offset) == expected
 
 
-def test_a_position_that_cannot_be_is_the_start_of_the_file(room: Room) -> None:
-    """Garbage in an index that nobody checks must not end in an error of the disk."""
+def test_an_impossible_position_is_read_as_the_start_of_the_file(room: Room) -> None:
+    """Garbage in an unchecked index must not cause a disk error."""
     room.fs.write(room.path(NAME), np.array([1, -7], ">i4").tobytes())
 
     assert make(room).lookup(BASE + 1) == (BASE + 1, 0)
 
 
-def test_an_empty_index_answers_with_the_start_of_the_file(room: Room) -> None:
-    """Without entries, and without a file, an offset may lie anywhere from the start on.
+def test_an_empty_index_returns_the_start_of_the_file(room: Room) -> None:
+    """Without entries, or without a file, an offset may be anywhere in the segment.
 
     Scenario: OffsetIndexTest.lookupExtremeCases
     """
@@ -88,7 +88,7 @@ def test_an_empty_index_answers_with_the_start_of_the_file(room: Room) -> None:
 
 
 def test_lookups_survive_reopening(room: Room) -> None:
-    """A closed index has only its entries, and reads back as it was.
+    """A closed index has only its entries, and reads back unchanged.
 
     Scenario: OffsetIndexTest.testReopen
     """
@@ -103,7 +103,7 @@ def test_lookups_survive_reopening(room: Room) -> None:
 
 
 def test_the_upper_bound_of_a_fetch_goes_by_position(room: Room) -> None:
-    """It is the first entry that lies at or behind the end of what was fetched.
+    """It is the first entry at or after the end of the bytes read.
 
     Scenario: OffsetIndexTest.testFetchUpperBoundOffset
     """
@@ -115,8 +115,8 @@ def test_the_upper_bound_of_a_fetch_goes_by_position(room: Room) -> None:
     assert index.fetch_upper_bound(2**30, 2**31 - 1) is None
 
 
-def test_a_full_index_takes_no_entry(room: Room) -> None:
-    """Room is the file's size in whole entries.
+def test_a_full_index_rejects_an_entry(room: Room) -> None:
+    """The room is the size of the file in whole entries.
 
     Scenario: OffsetIndexTest.appendTooMany
     """
@@ -130,8 +130,8 @@ def test_a_full_index_takes_no_entry(room: Room) -> None:
         index.append(49, 49)
 
 
-def test_many_entries_are_appended_as_far_as_there_is_room(room: Room) -> None:
-    """What does not fit is left out: an index may always be sparser."""
+def test_many_entries_are_appended_while_there_is_room(room: Room) -> None:
+    """The rest is left out: an index may always be sparser."""
     index = make(room, max_bytes=3 * 8)
 
     index.append_all(np.arange(46, 51), np.arange(5))
@@ -141,7 +141,7 @@ def test_many_entries_are_appended_as_far_as_there_is_room(room: Room) -> None:
 
 @pytest.mark.parametrize("offset", [60, 61])
 def test_offsets_must_increase(room: Room, offset: int) -> None:
-    """An offset at or below the last one is refused, and nothing is appended.
+    """An offset at or below the last one is rejected, and nothing is appended.
 
     Scenario: OffsetIndexTest.appendOutOfOrder
     """
@@ -169,7 +169,7 @@ def test_offsets_must_fit_four_bytes(room: Room, offset: int) -> None:
     assert index.entry_count == 0
 
 
-def test_the_greatest_relative_offset_is_kept(room: Room) -> None:
+def test_the_greatest_relative_offset_is_stored(room: Room) -> None:
     """The last entry that fits is found again."""
     index = make(room)
 
@@ -181,8 +181,8 @@ def test_the_greatest_relative_offset_is_kept(room: Room) -> None:
 @pytest.mark.parametrize(
     ("offset", "left"), [(0, 0), (46, 0), (47, 1), (60, 2), (61, 3), (62, 4), (2**40, 4)]
 )
-def test_truncation_drops_entries_at_or_above(room: Room, offset: int, left: int) -> None:
-    """What is kept can be looked up, and appending goes on behind it.
+def test_truncation_removes_entries_at_or_above(room: Room, offset: int, left: int) -> None:
+    """The remaining entries can be looked up, and appends continue after them.
 
     Scenario: OffsetIndexTest.truncate
     """
@@ -195,8 +195,8 @@ def test_truncation_drops_entries_at_or_above(room: Room, offset: int, left: int
     assert index.lookup(BASE + 499).offset == [45, 46, 48, 60, 61][left]
 
 
-def test_readers_keep_what_they_had_when_the_index_is_cut(room: Room) -> None:
-    """Entries taken by a reader do not change under its hands."""
+def test_readers_keep_their_entries_when_the_index_is_truncated(room: Room) -> None:
+    """Entries that a reader holds do not change."""
     index = filled(room)
     before = index.entries()
 
@@ -207,8 +207,8 @@ def test_readers_keep_what_they_had_when_the_index_is_cut(room: Room) -> None:
     assert before.filled_values.tolist() == [0, 100, 300, 400]
 
 
-def test_dropping_all_entries_keeps_the_file_at_its_size(room: Room) -> None:
-    """Truncation is about entries; only trimming makes the file shorter."""
+def test_removing_all_entries_keeps_the_size_of_the_file(room: Room) -> None:
+    """Truncation removes entries; only trimming shortens the file."""
     index = filled(room)
 
     index.truncate()
@@ -217,8 +217,8 @@ def test_dropping_all_entries_keeps_the_file_at_its_size(room: Room) -> None:
     assert room.fs.stat(room.path(NAME)).size_bytes == 240
 
 
-def test_a_sound_index_passes_its_check(room: Room) -> None:
-    """Also one that is empty, and one whose last offset is the base offset.
+def test_a_valid_index_passes_its_check(room: Room) -> None:
+    """So does an empty one, and one whose last offset is the base offset.
 
     Scenario: OffsetIndexTest.testSanityLastOffsetEqualToBaseOffset
     """
@@ -236,8 +236,8 @@ def test_a_sound_index_passes_its_check(room: Room) -> None:
         np.array([(1, 0)], OFFSET_INDEX_ENTRY).tobytes() + b"odd",
     ],
 )
-def test_an_index_that_contradicts_itself_is_corrupt(room: Room, data: bytes) -> None:
-    """A last offset below the base, or a length that is no number of entries."""
+def test_an_inconsistent_index_is_corrupt(room: Room, data: bytes) -> None:
+    """A last offset below the base, or a length that is not a multiple of the entry size."""
     room.fs.write(room.path(NAME), data)
 
     with pytest.raises(CorruptIndex):
@@ -246,7 +246,7 @@ def test_an_index_that_contradicts_itself_is_corrupt(room: Room, data: bytes) ->
 
 @pytest.mark.parametrize("number", [-1, 1])
 def test_the_number_of_an_entry_is_checked(room: Room, number: int) -> None:
-    """There is no entry before the first or behind the last.
+    """There is no entry before the first or after the last.
 
     Scenario: OffsetIndexTest.testEntryOverflow
     """

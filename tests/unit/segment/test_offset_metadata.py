@@ -1,4 +1,4 @@
-"""Places of offsets and how they compare."""
+"""Locations of offsets and their comparisons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LATE = LogOffsetMetadata(9, 0, 250)
 NEXT = LogOffsetMetadata(20, 20, 0)
 
 
-def test_places_compare_by_segment() -> None:
+def test_locations_compare_by_segment() -> None:
     """Older means in a segment with a lower base offset."""
     assert EARLY.is_on_older_segment(NEXT)
     assert not NEXT.is_on_older_segment(EARLY)
@@ -20,8 +20,8 @@ def test_places_compare_by_segment() -> None:
     assert not EARLY.is_on_same_segment(NEXT)
 
 
-def test_an_offset_without_a_place_compares_with_nothing() -> None:
-    """It lies neither in the same nor in an older segment."""
+def test_an_offset_without_a_location_compares_with_nothing() -> None:
+    """It is in neither the same nor an older segment."""
     bare = LogOffsetMetadata(5)
 
     assert bare.is_offset_only
@@ -30,7 +30,7 @@ def test_an_offset_without_a_place_compares_with_nothing() -> None:
     assert not bare.is_on_older_segment(NEXT)
 
 
-def test_the_distance_is_counted_in_bytes_of_one_segment() -> None:
+def test_the_distance_is_measured_in_bytes_of_one_segment() -> None:
     """Between segments there is none."""
     assert LATE.position_diff(EARLY) == 150
     with pytest.raises(InvalidArgument):

@@ -1,4 +1,4 @@
-"""Which offsets a batch of a segment may state."""
+"""Which offsets a batch of a segment may have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BASE = 100
 
 
 def batches(*offsets: tuple[int, int]) -> BatchColumns:
-    """Return headers with these first and last offsets, and nothing else."""
+    """Return headers with only these first and last offsets."""
     made = BatchColumns.of_rows([[0] * rows.BATCH_COLUMNS for _ in offsets])
     for at, (first, last) in enumerate(offsets):
         made.base_offset[at], made.last_offset[at] = first, last
@@ -34,8 +34,8 @@ def batches(*offsets: tuple[int, int]) -> BatchColumns:
         [(100, 100), (2**31 + 99, 2**31 + 99)],
     ],
 )
-def test_rising_offsets_within_reach_are_usual(offsets: list[tuple[int, int]]) -> None:
-    """The first batch may begin below its segment, as the compaction of old formats leaves it."""
+def test_increasing_offsets_within_range_are_usual(offsets: list[tuple[int, int]]) -> None:
+    """The first batch may start below its segment, as after compaction of old formats."""
     found = batches(*offsets)
 
     assert are_usual(found, BASE, BASE - 1)
@@ -56,23 +56,23 @@ def test_rising_offsets_within_reach_are_usual(offsets: list[tuple[int, int]]) -
     ],
 )
 def test_impossible_offsets_are_found(offsets: list[tuple[int, int]], bad: int) -> None:
-    """Negative, backwards, below the segment, not behind the one before, or without a next one."""
+    """Negative, decreasing, below the segment, not after the one before, or without a next."""
     found = batches(*offsets)
 
     assert not are_usual(found, BASE, BASE - 1)
     assert first_impossible(found, BASE, BASE - 1) == bad
 
 
-def test_the_batch_before_counts() -> None:
-    """Also where it lies in another piece of the file."""
+def test_the_preceding_batch_counts() -> None:
+    """It may be in another piece of the file."""
     found = batches((105, 105))
 
     assert are_usual(found, BASE, 104)
     assert first_impossible(found, BASE, 105) == 0
 
 
-def test_an_offset_out_of_reach_is_no_damage_by_itself() -> None:
-    """Old versions of Kafka made such segments."""
+def test_an_offset_out_of_range_is_not_damage_by_itself() -> None:
+    """Old versions of Kafka wrote such segments."""
     found = batches((100, 100), (2**31 + 100, 2**31 + 100))
 
     assert not are_usual(found, BASE, BASE - 1)
@@ -80,8 +80,8 @@ def test_an_offset_out_of_reach_is_no_damage_by_itself() -> None:
     assert first_too_far(found, BASE) == 1
 
 
-def test_a_log_may_end_at_the_greatest_number() -> None:
-    """Its last record then has the offset before; nothing more can be appended."""
+def test_a_log_can_end_at_the_greatest_number() -> None:
+    """Its last record has the offset before; nothing more can be appended."""
     found = batches((GREATEST_OFFSET, GREATEST_OFFSET))
 
     assert are_usual(found, GREATEST_OFFSET - 3, GREATEST_OFFSET - 4)
@@ -89,12 +89,12 @@ def test_a_log_may_end_at_the_greatest_number() -> None:
 
 
 def test_the_reason_names_the_offsets() -> None:
-    """With what is around them, for whoever looks into the file."""
+    """They are reported with the surrounding offsets."""
     assert reason_of(batches((5, 9), (3, 4)), 1, 0) == (
-        "a batch states offsets 3 to 4 in the segment that starts at 0, behind 9"
+        "batch has impossible offsets 3 to 4 in the segment that starts at 0, after 9"
     )
 
 
 def test_no_batches_are_usual() -> None:
-    """There is nothing wrong with them."""
+    """Without batches there is nothing wrong."""
     assert are_usual(batches(), BASE, BASE)

@@ -1,4 +1,4 @@
-"""When the active segment must be closed."""
+"""When the active segment must be rolled."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def rolls(state: SegmentState = STATE, incoming: RollParams = INCOMING) -> bool:
     return should_roll(state, incoming, CONFIG)
 
 
-def test_a_young_segment_with_room_takes_more() -> None:
-    """No reason, no roll."""
+def test_a_young_segment_with_room_does_not_roll() -> None:
+    """Without a reason there is no roll."""
     assert not rolls()
 
 
 @pytest.mark.parametrize(("size_bytes", "expected"), [(400, False), (401, True)])
 def test_a_segment_may_become_exactly_full(size_bytes: int, expected: bool) -> None:
-    """What fits to the last byte is appended."""
+    """An append that fits to the last byte does not roll."""
     assert rolls(incoming=INCOMING._replace(size_bytes=size_bytes)) is expected
 
 
 @pytest.mark.parametrize(("timestamp", "expected"), [(2_100, False), (2_101, True), (1, False)])
-def test_age_is_counted_in_record_time(timestamp: int, expected: bool) -> None:
-    """From the first batch's greatest timestamp to the incoming one; the clock does not matter.
+def test_age_is_measured_by_record_timestamps(timestamp: int, expected: bool) -> None:
+    """From the first batch's maximum timestamp to the incoming one; the clock does not matter.
 
     Scenario: UnifiedLogTest.testTimeBasedLogRollDuringAppend
     """
@@ -44,15 +44,15 @@ def test_age_is_counted_in_record_time(timestamp: int, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(("now_ms", "expected"), [(5_100, False), (5_101, True)])
-def test_without_timestamps_age_is_counted_by_the_clock(now_ms: int, expected: bool) -> None:
-    """From the moment the segment was made."""
+def test_without_timestamps_age_is_measured_by_the_clock(now_ms: int, expected: bool) -> None:
+    """It counts from the creation of the segment."""
     state = STATE._replace(first_timestamp=-1)
 
     assert rolls(state, INCOMING._replace(now_ms=now_ms)) is expected
 
 
 def test_jitter_makes_a_segment_roll_earlier() -> None:
-    """It is taken off the greatest age.
+    """It is subtracted from the maximum age.
 
     Scenario: UnifiedLogTest.testTimeBasedLogRollJitter
     """
@@ -71,7 +71,7 @@ def test_an_empty_segment_never_rolls_for_age() -> None:
 
 @pytest.mark.parametrize("size_bytes", [0, 600])
 def test_a_segment_without_room_in_its_indexes_rolls(size_bytes: int) -> None:
-    """Even an empty one."""
+    """This holds even for an empty segment."""
     assert rolls(STATE._replace(is_indexable=False, size_bytes=size_bytes))
 
 
@@ -79,17 +79,15 @@ def test_a_segment_without_room_in_its_indexes_rolls(size_bytes: int) -> None:
     ("last_offset", "expected"),
     [(10 + 2**31 - 1, False), (10 + 2**31, True), (10 + 2**31 - 1 + 200, True), (9, True)],
 )
-def test_an_offset_that_an_index_cannot_hold_makes_it_roll(
-    last_offset: int, expected: bool
-) -> None:
-    """The last offset must lie within 2**31 - 1 of the base offset."""
+def test_an_offset_that_does_not_fit_the_index_rolls(last_offset: int, expected: bool) -> None:
+    """The last offset must be less than 2**31 above the base offset."""
     state = STATE._replace(size_bytes=0)
 
     assert rolls(state, INCOMING._replace(last_offset=last_offset)) is expected
 
 
-def test_compaction_may_ask_for_earlier_rolls() -> None:
-    """Only what is rolled can be compacted, so max.compaction.lag.ms bounds the age there."""
+def test_compaction_may_require_earlier_rolls() -> None:
+    """Only rolled segments are compacted, so max.compaction.lag.ms limits their age."""
     config = LogConfig(cleanup_policy=("compact",), max_compaction_lag_ms=10, segment_ms=100)
 
     assert should_roll(STATE, INCOMING, config)

@@ -37,8 +37,8 @@ def entries(segment: LogSegment) -> tuple[list[tuple[int, int]], list[tuple[int,
 # Append
 
 
-def test_batches_are_written_as_they_come(room: Room) -> None:
-    """One after the other, nothing between.
+def test_batches_are_written_contiguously(room: Room) -> None:
+    """They follow each other with nothing in between.
 
     Scenario: LogSegmentTest.testAppendFromFile
     """
@@ -53,7 +53,7 @@ def test_batches_are_written_as_they_come(room: Room) -> None:
 
 
 def test_appending_nothing_changes_nothing(room: Room) -> None:
-    """Not even the directory."""
+    """Not even the directory changes."""
     segment = room.segment(40)
 
     segment.append(-1, b"", walk(b"").batches)
@@ -61,8 +61,8 @@ def test_appending_nothing_changes_nothing(room: Room) -> None:
     assert (segment.size_bytes, room.names()) == (0, ["00000000000000000040.log"])
 
 
-def test_a_new_segment_has_only_a_log_file_until_it_is_used(room: Room) -> None:
-    """Questions do not make index files; the first append does."""
+def test_a_new_segment_has_only_a_log_file_until_the_first_append(room: Room) -> None:
+    """Queries do not create index files; the first append does."""
     segment = room.segment(40)
 
     segment.read(40, 100)
@@ -75,15 +75,15 @@ def test_a_new_segment_has_only_a_log_file_until_it_is_used(room: Room) -> None:
     assert room.names() == [f"{40:020d}.{kind}" for kind in ("index", "log", "timeindex")]
 
 
-def test_a_flush_makes_the_index_files(room: Room) -> None:
-    """Also in a segment that is still empty."""
+def test_a_flush_creates_the_index_files(room: Room) -> None:
+    """This holds for an empty segment too."""
     room.segment(40).flush()
 
     assert room.names() == [f"{40:020d}.{kind}" for kind in ("index", "log", "timeindex")]
 
 
 @pytest.mark.parametrize("offset", [39, 40 + 2**31])
-def test_an_offset_that_does_not_fit_is_refused_before_writing(room: Room, offset: int) -> None:
+def test_an_offset_that_does_not_fit_is_rejected_before_writing(room: Room, offset: int) -> None:
     """The caller has to roll first.
 
     Scenario: LogSegmentTest.testAppendForLogSegmentOffsetOverflowException
@@ -97,7 +97,7 @@ def test_an_offset_that_does_not_fit_is_refused_before_writing(room: Room, offse
     assert (segment.size_bytes, room.names()) == (0, ["00000000000000000040.log"])
 
 
-def test_a_file_does_not_pass_two_gibibytes(room: Room) -> None:
+def test_a_file_does_not_exceed_two_gibibytes(room: Room) -> None:
     """A position is a 32-bit number."""
     segment = room.segment(0)
     segment._size_bytes = INT32_MAX - SIZE + 1
@@ -108,8 +108,8 @@ def test_a_file_does_not_pass_two_gibibytes(room: Room) -> None:
     assert room.names() == [f"{0:020d}.log"]
 
 
-def test_headers_must_belong_to_the_bytes(room: Room) -> None:
-    """Index entries would point astray otherwise."""
+def test_headers_must_match_the_bytes(room: Room) -> None:
+    """Otherwise index entries would point to the wrong positions."""
     segment = room.segment(0)
     data = room.batch([0])
 
@@ -133,8 +133,8 @@ def test_index_entries_follow_the_interval(room: Room) -> None:
     assert entries(segment) == ([], [])
 
 
-def test_each_batch_of_one_append_may_get_an_entry(room: Room) -> None:
-    """A follower's append of many batches is indexed as if they had come one by one."""
+def test_each_batch_of_one_append_can_get_an_entry(room: Room) -> None:
+    """A follower's append of many batches is indexed as if they were appended one by one."""
     together = room.segment(0, index_interval_bytes=300)
     alone = room.segment(0, suffix=".cleaned", index_interval_bytes=300)
     batches = [room.batch([i], [i % 7]) for i in range(40)]
@@ -148,7 +148,7 @@ def test_each_batch_of_one_append_may_get_an_entry(room: Room) -> None:
 
 
 def test_an_append_writes_each_file_once(room: Room) -> None:
-    """However many batches and entries there are."""
+    """This holds for any number of batches and entries."""
     segment = room.segment(0, index_interval_bytes=100)
     room.append(segment, [0], [0])
     before = len(room.fs.operations)
@@ -159,8 +159,8 @@ def test_an_append_writes_each_file_once(room: Room) -> None:
     assert names == ["pwrite", "pwrite", "pwrite"]
 
 
-def test_the_greatest_offset_is_refused(room: Room) -> None:
-    """Behind it the log's end would fit no file name: such a log could not be opened again."""
+def test_the_greatest_offset_is_rejected(room: Room) -> None:
+    """The log end after it would not fit a file name: such a log could not be opened again."""
     segment = room.segment(2**63 - 3)
     room.append(segment, [2**63 - 2])
 
@@ -171,7 +171,7 @@ def test_the_greatest_offset_is_refused(room: Room) -> None:
 
 
 def test_indexes_without_room_stay_sparse(room: Room) -> None:
-    """More batches than entries fit: the records are stored, and the segment asks for a roll."""
+    """More batches than entries fit: the records are stored, and the segment must roll."""
     segment = room.segment(0, index_interval_bytes=0, segment_index_bytes=24)
 
     room.append_data(segment, b"".join(room.batch([i], [i]) for i in range(40)))
@@ -182,8 +182,8 @@ def test_indexes_without_room_stay_sparse(room: Room) -> None:
 
 
 @pytest.mark.parametrize("file", [".log", ".index", ".timeindex"])
-def test_a_full_disk_leaves_the_segment_as_it_was(room: Room, file: str) -> None:
-    """Whichever write fails, what was written is cut off; the next append goes through."""
+def test_a_full_disk_leaves_the_segment_unchanged(room: Room, file: str) -> None:
+    """Whichever write fails, the segment is truncated again; the next append succeeds."""
     segment = room.segment(0, index_interval_bytes=100)
     room.append(segment, [0], [5])
     before = stored(room, segment), entries(segment), segment.max_timestamp
@@ -199,8 +199,8 @@ def test_a_full_disk_leaves_the_segment_as_it_was(room: Room, file: str) -> None
     assert entries(segment) == ([(1, SIZE)], [(7, 1)])
 
 
-def test_a_short_write_is_cut_off(room: Room) -> None:
-    """The bytes that did get onto the full disk go again."""
+def test_a_short_write_is_truncated(room: Room) -> None:
+    """The bytes that reached the full disk are removed again."""
     segment = room.segment(0)
     room.append(segment, [0])
     room.fs.set_free_bytes(50)
@@ -214,8 +214,8 @@ def test_a_short_write_is_cut_off(room: Room) -> None:
 # Timestamps
 
 
-def test_the_greatest_timestamp_goes_with_the_last_offset_of_its_batch(room: Room) -> None:
-    """The earliest such batch; nothing in an empty segment."""
+def test_the_maximum_timestamp_comes_with_the_last_offset_of_its_batch(room: Room) -> None:
+    """The first such batch counts; an empty segment has none."""
     segment = room.segment(40)
     assert (segment.max_timestamp, segment.offset_of_max_timestamp) == (-1, 40)
 
@@ -225,8 +225,8 @@ def test_the_greatest_timestamp_goes_with_the_last_offset_of_its_batch(room: Roo
     assert (segment.max_timestamp, segment.offset_of_max_timestamp) == (9, 41)
 
 
-def test_a_reopened_segment_takes_it_from_the_time_index(room: Room) -> None:
-    """Closing has put it there, past the interval and the full check."""
+def test_a_reopened_segment_takes_the_maximum_from_the_time_index(room: Room) -> None:
+    """Closing has appended it, regardless of interval and of the full check."""
     segment = room.segment(0, segment_index_bytes=12)
     room.append(segment, [0, 1], [9, 3])
     segment.close()
@@ -237,8 +237,8 @@ def test_a_reopened_segment_takes_it_from_the_time_index(room: Room) -> None:
     assert again.largest_timestamp() == again.largest_record_timestamp() == 9
 
 
-def test_without_timestamps_the_time_of_the_file_counts(room: Room) -> None:
-    """For retention; there is no record timestamp then."""
+def test_without_timestamps_the_modification_time_counts(room: Room) -> None:
+    """It is used for retention; there is no record timestamp."""
     segment = room.segment(0)
     room.append(segment, [0])
 
@@ -248,8 +248,8 @@ def test_without_timestamps_the_time_of_the_file_counts(room: Room) -> None:
     assert segment.largest_record_timestamp() is None
 
 
-def test_the_first_batch_tells_its_greatest_timestamp(room: Room) -> None:
-    """Also after reopening; a great number where there is none, for the cleaner's lag.
+def test_the_first_batch_gives_its_maximum_timestamp(room: Room) -> None:
+    """After reopening too; a very large number if there is none, for the compaction lag.
 
     Scenario: LogSegmentTest.testGetFirstBatchTimestamp,
     UnifiedLogTest.testGetFirstBatchTimestampForSegments
@@ -267,7 +267,7 @@ def test_the_first_batch_tells_its_greatest_timestamp(room: Room) -> None:
 
 
 def test_age_is_taken_from_the_first_batch_on_disk(room: Room) -> None:
-    """Also in a segment that another process wrote."""
+    """This includes a segment that another process wrote."""
     config = LogConfig(segment_ms=100)
     segment = room.segment(0)
     room.append(segment, [0], [1_000])
@@ -281,8 +281,8 @@ def test_age_is_taken_from_the_first_batch_on_disk(room: Room) -> None:
     assert again.should_roll(RollParams(1, 1, 1_101, 0), config)
 
 
-def test_age_without_timestamps_runs_from_opening(room: Room) -> None:
-    """An emptied segment begins anew."""
+def test_age_without_timestamps_counts_from_opening(room: Room) -> None:
+    """A truncated segment starts anew."""
     config = LogConfig(segment_ms=100)
     segment = room.segment(0)
     room.append(segment, [0])
@@ -296,7 +296,7 @@ def test_age_without_timestamps_runs_from_opening(room: Room) -> None:
 
 
 def test_jitter_is_drawn_once_and_stays_below_the_age(room: Room) -> None:
-    """So that segments of many partitions do not roll together."""
+    """It keeps segments of many partitions from rolling at the same time."""
 
     def jitter(seed: int, **config: int) -> int:
         how = {"fs": room.fs, "clock": room.clock, "rng": Random(seed)}

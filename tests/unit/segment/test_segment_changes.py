@@ -1,4 +1,4 @@
-"""How a segment changes after it was written: truncated, closed, opened and checked again."""
+"""Changes of a segment after it was written: truncated, closed, reopened and checked."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def entries(segment: LogSegment) -> tuple[list[tuple[int, int]], list[tuple[int,
 # Truncation
 
 
-def test_truncation_takes_whole_batches(room: Room) -> None:
-    """A batch that straddles the offset goes too.
+def test_truncation_removes_whole_batches(room: Room) -> None:
+    """A batch that straddles the offset is removed too.
 
     Scenario: LogSegmentTest.testTruncate
     """
@@ -49,8 +49,8 @@ def test_truncation_takes_whole_batches(room: Room) -> None:
     assert segment.read_next_offset() == 52
 
 
-def test_truncation_in_a_gap_removes_what_lies_above(room: Room) -> None:
-    """Offsets 40 and 43 are there: truncation to 41 removes 43.
+def test_truncation_in_a_gap_removes_what_is_above(room: Room) -> None:
+    """With offsets 40 and 43, truncation to 41 removes 43.
 
     Scenario: LogSegmentTest.shouldTruncateEvenIfOffsetPointsToAGapInTheLog
     """
@@ -63,8 +63,8 @@ def test_truncation_in_a_gap_removes_what_lies_above(room: Room) -> None:
     assert segment.read_next_offset() == 41
 
 
-def test_truncation_beyond_the_end_only_makes_room_in_the_indexes(room: Room) -> None:
-    """Records and entries stay.
+def test_truncation_beyond_the_end_only_resizes_the_indexes(room: Room) -> None:
+    """Records and entries are kept.
 
     Scenario: UnifiedLogTest.testIndexResizingAtTruncation
     """
@@ -81,8 +81,8 @@ def test_truncation_beyond_the_end_only_makes_room_in_the_indexes(room: Room) ->
     assert not segment.offset_index.is_full
 
 
-def test_truncation_finds_the_greatest_timestamp_that_is_left(room: Room) -> None:
-    """From the last index entries on, and in the batches behind them.
+def test_truncation_updates_the_maximum_timestamp(room: Room) -> None:
+    """It is found from the last index entries and the batches after them.
 
     Scenario: LogSegmentTest.testReloadLargestTimestampAndNextOffsetAfterTruncation
     """
@@ -100,8 +100,8 @@ def test_truncation_finds_the_greatest_timestamp_that_is_left(room: Room) -> Non
     assert segment.largest_so_far() == (-1, 0)
 
 
-def test_after_truncation_the_interval_starts_anew(room: Room) -> None:
-    """As it does after opening."""
+def test_after_truncation_the_index_interval_starts_anew(room: Room) -> None:
+    """It does so after opening, too."""
     segment = room.segment(0, index_interval_bytes=200)
     for offset in range(3):
         room.append(segment, [offset])
@@ -113,8 +113,8 @@ def test_after_truncation_the_interval_starts_anew(room: Room) -> None:
     assert entries(segment)[0] == [(4, 4 * SIZE)]
 
 
-def test_truncation_drops_aborted_transactions(room: Room) -> None:
-    """Those whose marker goes."""
+def test_truncation_removes_aborted_transactions(room: Room) -> None:
+    """They are those whose marker is removed."""
     segment = room.segment(0)
     for offset in range(3):
         room.append(segment, [offset])
@@ -125,7 +125,7 @@ def test_truncation_drops_aborted_transactions(room: Room) -> None:
     assert segment.collect_aborted(0, 9).aborted == (AbortedTxn(0, 7, 0, 1, 2),)
 
 
-def test_a_segment_truncated_to_nothing_is_as_new(room: Room) -> None:
+def test_a_segment_truncated_to_nothing_is_like_new(room: Room) -> None:
     """It can be filled again from its base offset.
 
     Scenario: LogSegmentTest.testTruncateEmptySegment, LogSegmentTest.testTruncateFull
@@ -144,8 +144,8 @@ def test_a_segment_truncated_to_nothing_is_as_new(room: Room) -> None:
 # The end of its life
 
 
-def test_becoming_inactive_trims_and_notes_the_greatest_timestamp(room: Room) -> None:
-    """The time index ends with it, the files with their last entry and byte."""
+def test_becoming_inactive_trims_and_indexes_the_maximum_timestamp(room: Room) -> None:
+    """It is the last entry of the time index; the files end with their last entry and byte."""
     segment = room.segment(0, preallocate=True, internal_segment_bytes=4_096)
     room.append(segment, [0, 1], [50, 40])
 
@@ -178,7 +178,7 @@ def test_a_closed_segment_is_trimmed_and_durable(room: Room) -> None:
 
 
 def test_closing_twice_does_nothing(room: Room) -> None:
-    """Nor does closing a segment whose handlers were closed."""
+    """Neither does closing a segment whose handlers were closed."""
     segment = room.segment(0)
     room.append(segment, [0])
     segment.close()
@@ -191,7 +191,7 @@ def test_closing_twice_does_nothing(room: Room) -> None:
 
 
 def test_close_tries_every_file_and_raises_the_first_error(room: Room) -> None:
-    """One bad file must not keep the others untrimmed."""
+    """One bad file must not leave the others untrimmed."""
     segment = room.segment(0)
     room.append(segment, [0], [5])
     room.fs.fail("sync", ".index", OSError(errno.EIO, "bad block"))
@@ -202,8 +202,8 @@ def test_close_tries_every_file_and_raises_the_first_error(room: Room) -> None:
     assert room.fs.stat(segment.time_index.path).size_bytes == 12
 
 
-def test_a_lost_last_time_entry_does_not_keep_a_segment_open(room: Room) -> None:
-    """It is a hint; the records are closed."""
+def test_a_failed_last_time_entry_does_not_keep_a_segment_open(room: Room) -> None:
+    """It is only a hint; the records are closed."""
     segment = room.segment(0)
     room.append(segment, [0], [5])
     room.fs.fail("pwrite", ".timeindex", OSError(errno.ENOSPC, "full"))
@@ -214,7 +214,7 @@ def test_a_lost_last_time_entry_does_not_keep_a_segment_open(room: Room) -> None
 
 
 def test_flushing_makes_records_and_indexes_durable(room: Room) -> None:
-    """Records first, then what points at them."""
+    """The records come first, then the indexes that point to them."""
     segment = room.segment(0, index_interval_bytes=100)
     for offset in range(3):
         room.append(segment, [offset], [offset])
@@ -229,7 +229,7 @@ def test_flushing_makes_records_and_indexes_durable(room: Room) -> None:
 # Preallocation and opening
 
 
-def test_a_preallocated_file_is_long_but_holds_nothing(room: Room) -> None:
+def test_a_preallocated_file_is_long_but_empty(room: Room) -> None:
     """Its logical size is that of the records.
 
     Scenario: LogSegmentTest.testCreateWithInitFileSizeAppendMessage
@@ -256,8 +256,8 @@ def test_an_existing_file_is_not_preallocated_again(room: Room) -> None:
     assert again.size_bytes == SIZE
 
 
-def test_a_reopened_segment_goes_on_at_its_end(room: Room) -> None:
-    """Once its indexes have their full size again."""
+def test_a_reopened_segment_continues_at_its_end(room: Room) -> None:
+    """Appends need the indexes at their full size."""
     segment = room.segment(0, index_interval_bytes=100)
     room.append(segment, [0], [0])
     segment.close()
@@ -274,8 +274,8 @@ def test_a_reopened_segment_goes_on_at_its_end(room: Room) -> None:
 # Checks at loading
 
 
-def test_the_check_makes_a_missing_time_index_and_leaves_it_empty(room: Room) -> None:
-    """Kafka does not refill it either."""
+def test_the_check_creates_a_missing_time_index_and_leaves_it_empty(room: Room) -> None:
+    """Kafka does not rebuild it either."""
     segment = room.segment(0)
     room.append(segment, [0], [5])
     segment.close()
@@ -288,8 +288,8 @@ def test_the_check_makes_a_missing_time_index_and_leaves_it_empty(room: Room) ->
     assert room.fs.stat(segment.time_index.path).size_bytes == 0
 
 
-def test_the_check_does_not_look_into_the_other_indexes(room: Room) -> None:
-    """Recovery does, where it matters; only the transaction index is judged."""
+def test_the_check_does_not_read_the_other_indexes(room: Room) -> None:
+    """Recovery does where it matters; only the transaction index is checked."""
     segment = room.segment(10)
     room.fs.write(segment.offset_index.path, b"garbage")
     room.fs.write(segment.time_index.path, b"garbage")
@@ -301,8 +301,8 @@ def test_the_check_does_not_look_into_the_other_indexes(room: Room) -> None:
         room.segment(10).sanity_check()
 
 
-def test_a_segment_may_lack_its_offset_index(room: Room) -> None:
-    """Then the loader recovers it."""
+def test_a_segment_can_lack_its_offset_index(room: Room) -> None:
+    """In that case the loader recovers it."""
     assert not room.segment(0).has_offset_index()
 
 

@@ -31,7 +31,7 @@ def names(suffix: str = "") -> list[str]:
     return [f"{0:020d}.{kind}{suffix}" for kind in KINDS]
 
 
-def test_all_files_carry_the_suffix_they_were_opened_with(room: Room) -> None:
+def test_all_files_have_the_suffix_they_were_opened_with(room: Room) -> None:
     """A segment under construction is named .cleaned from its first byte on."""
     segment = full(room, ".cleaned")
 
@@ -40,7 +40,7 @@ def test_all_files_carry_the_suffix_they_were_opened_with(room: Room) -> None:
 
 
 def test_a_change_of_suffix_renames_records_first(room: Room) -> None:
-    """In the order log, offset, time, transaction index.
+    """The order is log, offset, time, transaction index.
 
     Scenario: LogSegmentTest.testChangeFileSuffixes
     """
@@ -55,8 +55,8 @@ def test_a_change_of_suffix_renames_records_first(room: Room) -> None:
     assert [kind.rpartition(".")[2] for kind in kinds] == ["log", "index", "timeindex", "txnindex"]
 
 
-def test_a_renamed_segment_goes_on(room: Room) -> None:
-    """Nothing is closed: appends, reads and lookups find the same files."""
+def test_a_renamed_segment_stays_usable(room: Room) -> None:
+    """Nothing is closed: appends, reads and lookups use the same files."""
     segment = full(room)
 
     segment.change_suffix("", ".deleted")
@@ -66,8 +66,8 @@ def test_a_renamed_segment_goes_on(room: Room) -> None:
     assert len(room.fs.read(room.path(names(".deleted")[1]))) == segment.size_bytes
 
 
-def test_files_that_were_never_made_are_not_missed(room: Room) -> None:
-    """A new segment has only its .log file; renaming makes no others."""
+def test_files_that_were_never_created_are_ignored(room: Room) -> None:
+    """A new segment has only its .log file; renaming creates no others."""
     segment = room.segment(0)
 
     segment.change_suffix("", ".deleted")
@@ -75,8 +75,8 @@ def test_files_that_were_never_made_are_not_missed(room: Room) -> None:
     assert room.names() == [f"{0:020d}.log.deleted"]
 
 
-def test_a_suffix_that_is_not_there_cannot_be_changed(room: Room) -> None:
-    """Nothing is renamed then."""
+def test_a_missing_suffix_cannot_be_changed(room: Room) -> None:
+    """In that case nothing is renamed."""
     segment = full(room)
 
     with pytest.raises(InvalidArgument):
@@ -86,7 +86,7 @@ def test_a_suffix_that_is_not_there_cannot_be_changed(room: Room) -> None:
 
 
 def test_deletion_removes_all_files(room: Room) -> None:
-    """And again does nothing."""
+    """A second call does nothing."""
     segment = full(room)
 
     segment.delete()
@@ -95,8 +95,8 @@ def test_deletion_removes_all_files(room: Room) -> None:
     assert room.names() == []
 
 
-def test_deletion_of_an_unused_segment_makes_no_file(room: Room) -> None:
-    """Only its .log file is there to be deleted.
+def test_deletion_of_an_unused_segment_creates_no_file(room: Room) -> None:
+    """Only its .log file exists.
 
     Scenario: LogSegmentTest.testDeleteIfExistsWithGetParentIsNull
     """
@@ -106,7 +106,7 @@ def test_deletion_of_an_unused_segment_makes_no_file(room: Room) -> None:
 
 
 def test_deletion_tries_every_file(room: Room) -> None:
-    """Then the first error is raised."""
+    """Afterwards the first error is raised."""
     segment = full(room)
     room.fs.fail("delete", ".log", OSError(errno.EIO, "bad block"))
 
@@ -116,8 +116,8 @@ def test_deletion_tries_every_file(room: Room) -> None:
     assert room.names() == [names()[1]]
 
 
-def test_files_of_a_future_copy_are_deleted_where_they_went(room: Room) -> None:
-    """A copy may take its partition's place between the renaming and the deletion of a segment."""
+def test_files_of_a_moved_future_copy_are_deleted(room: Room) -> None:
+    """A copy may replace its partition between the renaming and the deletion of a segment."""
     future = f"/data/topic-0.{'0' * 32}-future"
     room.fs.make_directory(future)
     segment = full(room)
@@ -129,8 +129,8 @@ def test_files_of_a_future_copy_are_deleted_where_they_went(room: Room) -> None:
     assert room.names() == []
 
 
-def test_a_live_file_of_that_name_is_left_alone(room: Room) -> None:
-    """Only .deleted files are looked for in the other directory."""
+def test_a_live_file_of_that_name_is_not_deleted(room: Room) -> None:
+    """Only .deleted files are looked up in the other directory."""
     future = f"/data/topic-0.{'0' * 32}-future"
     segment = full(room)
     segment.moved_to(future)
@@ -141,7 +141,7 @@ def test_a_live_file_of_that_name_is_left_alone(room: Room) -> None:
 
 
 def test_a_moved_segment_finds_its_files(room: Room) -> None:
-    """The directory was renamed by its owner; the segment is told.
+    """The directory was renamed by its owner, which calls ``moved_to``.
 
     Scenario: TransactionIndexTest.testUpdateParentDir
     """
@@ -155,24 +155,24 @@ def test_a_moved_segment_finds_its_files(room: Room) -> None:
 
 
 class HugeFiles:
-    """A file system whose files look as if they had 2 GiB."""
+    """A file system whose files seem to have 2 GiB."""
 
     def __init__(self, fs: CrashFileSystem) -> None:
         self._fs = fs
 
     def exists(self, path: str) -> bool:
-        """As is."""
+        """Return the file itself."""
         return self._fs.exists(path)
 
     def open(self, path: str, mode: OpenMode) -> OpenFile:
-        """Open a file that says it is huge."""
+        """Open a file that reports a size of 2 GiB."""
         file = self._fs.open(path, mode)
         file.size = lambda: 2**31  # type: ignore[method-assign]  # the point of this class
         return file
 
 
-def test_a_file_of_two_gibibytes_is_no_segment(room: Room) -> None:
-    """Positions in it would not fit the index; the file stays."""
+def test_a_file_of_two_gibibytes_is_rejected(room: Room) -> None:
+    """Its positions would not fit the index; the file is kept."""
     full(room).close()
     huge = HugeFiles(room.fs)
     how = {"suffix": "", "index_bytes": 96, "preallocated_bytes": 0}
@@ -184,7 +184,7 @@ def test_a_file_of_two_gibibytes_is_no_segment(room: Room) -> None:
 
 
 def test_a_failed_preallocation_leaves_no_file(room: Room) -> None:
-    """On a full disk no segment is begun."""
+    """On a full disk no segment is created."""
     room.fs.fail("truncate", ".log", OSError(errno.ENOSPC, "full"))
 
     with pytest.raises(OSError, match="full"):
@@ -193,8 +193,8 @@ def test_a_failed_preallocation_leaves_no_file(room: Room) -> None:
     assert room.names() == []
 
 
-def test_the_time_of_change_is_set_for_what_is_there(room: Room) -> None:
-    """Records, offset and time index; a cleaned segment is as old as what it was made of."""
+def test_the_modification_time_is_set_for_existing_files(room: Room) -> None:
+    """For records, offset and time index: a cleaned segment keeps the age of its sources."""
     segment = full(room)
 
     segment.set_modified_ms(1_234)

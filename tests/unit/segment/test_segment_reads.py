@@ -1,4 +1,4 @@
-"""What readers get of a segment: slices, positions, records by time, the next offset."""
+"""Reading a segment: slices, positions, records by time, the next offset."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def bytes_read(segment: LogSegment, offset: int, max_bytes: int = 1_000, **how: 
 
 
 @pytest.mark.parametrize(("offset", "base", "number"), [(41, 50, 0), (51, 50, 0), (55, 60, 1)])
-def test_a_read_begins_with_the_batch_that_holds_the_offset_or_the_next(
+def test_a_read_starts_with_the_batch_that_contains_the_offset_or_the_next(
     room: Room, offset: int, base: int, number: int
 ) -> None:
-    """The place it tells is that batch's base offset, which may be below what was asked.
+    """It returns that batch's base offset, which may be below the requested offset.
 
     Scenario: LogSegmentTest.testReadBeforeFirstOffset, LogSegmentTest.testReadFromGap,
     UnifiedLogTest.testReadAtLogGap
@@ -54,8 +54,8 @@ def test_a_read_begins_with_the_batch_that_holds_the_offset_or_the_next(
     found.slice.close()
 
 
-def test_above_the_last_offset_there_is_nothing_in_this_segment(room: Room) -> None:
-    """The caller goes on with the next one.
+def test_above_the_last_offset_the_segment_has_nothing(room: Room) -> None:
+    """The caller continues with the next segment.
 
     Scenario: LogSegmentTest.testReadAfterLast, LogSegmentTest.testReadOnEmptySegment
     """
@@ -63,14 +63,14 @@ def test_above_the_last_offset_there_is_nothing_in_this_segment(room: Room) -> N
     assert room.segment(100).read(100, 1_000) is None
 
 
-def test_a_negative_size_is_refused(room: Room) -> None:
-    """It means nothing."""
+def test_a_negative_size_is_rejected(room: Room) -> None:
+    """It has no meaning."""
     with pytest.raises(InvalidArgument):
         with_gaps(room).read(50, -1)
 
 
 def test_a_slice_may_end_inside_a_batch(room: Room) -> None:
-    """Clients leave a partial last batch aside; a slice without one whole batch says so.
+    """Clients ignore a partial last batch; a slice without a whole batch is marked.
 
     Scenario: UnifiedLogTest.testReadWithTooSmallMaxLength
     """
@@ -86,8 +86,8 @@ def test_a_slice_may_end_inside_a_batch(room: Room) -> None:
 
 
 @pytest.mark.parametrize("max_bytes", [0, 1])
-def test_one_whole_batch_can_be_asked_for(room: Room, max_bytes: int) -> None:
-    """So that a reader with a small buffer still gets on."""
+def test_one_whole_batch_can_be_requested(room: Room, max_bytes: int) -> None:
+    """A reader with a small buffer still makes progress."""
     segment = with_gaps(room)
 
     data = bytes_read(segment, 60, max_bytes, min_one_batch=True)
@@ -95,8 +95,8 @@ def test_one_whole_batch_can_be_asked_for(room: Room, max_bytes: int) -> None:
     assert data == room.batch([60, 61])
 
 
-def test_a_read_ends_at_the_position_given(room: Room) -> None:
-    """It is where the high watermark lies; at or below the batch found nothing is left.
+def test_a_read_ends_at_the_given_position(room: Room) -> None:
+    """It is that of the high watermark; at or below the batch found, the slice is empty.
 
     Scenario: LogSegmentTest.testReadWhenNoMaxPosition
     """
@@ -110,8 +110,8 @@ def test_a_read_ends_at_the_position_given(room: Room) -> None:
     assert bytes_read(segment, 50, max_position=size, min_one_batch=True) == room.batch([50, 51])
 
 
-def test_a_slice_outlives_the_segment(room: Room) -> None:
-    """It holds the file, whatever becomes of its name."""
+def test_a_slice_survives_the_deletion_of_the_segment(room: Room) -> None:
+    """It holds the file, whatever happens to its name."""
     segment = with_gaps(room)
     found = segment.read(60, 1_000)
     assert found is not None
@@ -123,8 +123,8 @@ def test_a_slice_outlives_the_segment(room: Room) -> None:
         assert taken.read() == room.batch([60, 61])
 
 
-def test_a_lookup_may_start_further_on(room: Room) -> None:
-    """With a position known to lie at or before the offset."""
+def test_a_lookup_can_start_further_on(room: Room) -> None:
+    """The given position must be known to be at or before the offset."""
     segment = with_gaps(room)
     size = segment.size_bytes // 2
 
@@ -134,8 +134,8 @@ def test_a_lookup_may_start_further_on(room: Room) -> None:
     assert (found.base_offset, found.position) == (60, size)
 
 
-def test_lookups_go_through_the_index(room: Room) -> None:
-    """Damage before the entry is not met; an index whose entries lie too low still finds all."""
+def test_lookups_use_the_index(room: Room) -> None:
+    """Damage before the entry is skipped; an index whose entries are too low still finds all."""
     segment = room.segment(0, index_interval_bytes=100)
     sizes = [room.append(segment, [i]) for i in range(5)]
     file = room.fs.open(segment.path, "w")
@@ -150,7 +150,7 @@ def test_lookups_go_through_the_index(room: Room) -> None:
 
 
 def test_the_next_offset_is_read_from_the_last_batches(room: Room) -> None:
-    """The base offset of an empty segment; a missing last offset of a batch counts.
+    """An empty segment has its base offset; missing last offsets of a batch count.
 
     Scenario: LogSegmentTest.testNextOffsetCalculation
     """
@@ -165,7 +165,7 @@ def test_the_next_offset_is_read_from_the_last_batches(room: Room) -> None:
 
 
 def test_the_upper_bound_of_a_read_is_an_indexed_offset(room: Room) -> None:
-    """The first entry at or behind the bytes read; None behind the last one."""
+    """It is the first entry at or after the bytes read; None after the last one."""
     segment = room.segment(0, index_interval_bytes=100)
     for offset in range(5):
         size = room.append(segment, [offset])
@@ -180,10 +180,10 @@ def test_the_upper_bound_of_a_read_is_an_indexed_offset(room: Room) -> None:
     [(399, 40), (400, 40), (401, 41), (420, 42), (421, 43), (430, 43), (431, 44), (491, None)],
 )
 @pytest.mark.parametrize("interval", [0, 4096])
-def test_a_timestamp_leads_to_the_first_record_at_or_after_it(
+def test_a_timestamp_finds_the_first_record_at_or_after_it(
     room: Room, timestamp: int, expected: int | None, interval: int
 ) -> None:
-    """With many index entries or none; nothing above the greatest timestamp.
+    """With many index entries or none; None above the maximum timestamp.
 
     Scenario: LogSegmentTest.testFindOffsetByTimestamp
     """
@@ -198,7 +198,7 @@ def test_a_timestamp_leads_to_the_first_record_at_or_after_it(
 
 
 def test_records_below_the_starting_offset_do_not_count(room: Room) -> None:
-    """A log may begin inside a batch."""
+    """A log may start inside a batch."""
     segment = room.segment(40)
     room.append(segment, [40, 41, 42], [400, 410, 420])
 
@@ -209,7 +209,7 @@ def test_records_below_the_starting_offset_do_not_count(room: Room) -> None:
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 def test_a_record_is_found_inside_a_batch(room: Room, codec: Codec) -> None:
-    """Timestamps may jump; the first record that fits is the answer, not the closest."""
+    """Timestamps may jump; the result is the first record that fits, not the closest."""
     segment = room.segment(0)
     room.append(segment, [0, 1, 2, 3], [10, 50, 20, 60], codec=codec)
 
@@ -217,7 +217,7 @@ def test_a_record_is_found_inside_a_batch(room: Room, codec: Codec) -> None:
 
 
 def test_append_time_is_the_time_of_every_record(room: Room) -> None:
-    """In a batch stamped by the log all records have its greatest timestamp."""
+    """In a batch stamped by the log, all records have its maximum timestamp."""
     segment = room.segment(0)
     spec = {"timestamp_type": TimestampType.LOG_APPEND_TIME, "max_timestamp": 99}
     room.append(segment, [0, 1], [10, 20], **spec)
@@ -226,7 +226,7 @@ def test_append_time_is_the_time_of_every_record(room: Room) -> None:
 
 
 def test_a_marker_has_a_timestamp_too(room: Room) -> None:
-    """A lookup may answer with the offset of a control record."""
+    """A lookup may return the offset of a control record."""
     segment = room.segment(0)
     room.append(segment, [0], [10])
     marker = {"producer_id": 1, "producer_epoch": 0, "coordinator_epoch": 0, "is_commit": True}
@@ -239,7 +239,7 @@ def test_a_marker_has_a_timestamp_too(room: Room) -> None:
 
 
 def test_old_formats_are_searched_inside(room: Room) -> None:
-    """A compressed set of magic 1 is opened for its records."""
+    """A compressed set of magic 1 is decompressed for its records."""
     segment = room.segment(0)
     room.append_data(segment, room.legacy_set([0, 1, 2], timestamp=30))
 
@@ -247,8 +247,8 @@ def test_old_formats_are_searched_inside(room: Room) -> None:
     assert segment.find_max_timestamp() == TimestampAndOffset(30, 0, None)
 
 
-def test_the_greatest_timestamp_leads_to_its_first_record(room: Room) -> None:
-    """Also when it stands in the middle of a batch, far behind an index entry."""
+def test_the_maximum_timestamp_finds_its_first_record(room: Room) -> None:
+    """This holds even in the middle of a batch, far after an index entry."""
     segment = room.segment(0, index_interval_bytes=100)
     assert segment.find_max_timestamp() is None
 
@@ -260,8 +260,8 @@ def test_the_greatest_timestamp_leads_to_its_first_record(room: Room) -> None:
     assert segment.find_max_timestamp() == TimestampAndOffset(90, 3, None)
 
 
-def test_without_timestamps_the_first_record_has_the_greatest(room: Room) -> None:
-    """As in Kafka: a time of -1 is the greatest where there is no other. Magic 0 has none."""
+def test_without_timestamps_the_first_record_has_the_maximum(room: Room) -> None:
+    """As in Kafka, -1 is the maximum if there is no other. Magic 0 has none."""
     segment, old = room.segment(0), room.segment(10)
 
     room.append(segment, [0, 1])
@@ -272,7 +272,7 @@ def test_without_timestamps_the_first_record_has_the_greatest(room: Room) -> Non
 
 
 def test_a_record_before_damage_in_its_batch_is_found_by_its_time(room: Room) -> None:
-    """Records are looked at one after the other; none behind the damage is found."""
+    """Records are read one by one; none after the damage is found."""
     segment = room.segment(0)
     size = room.append(segment, [0, 1, 2], [10, 20, 30])
     room.fs.open(segment.path, "w").pwrite(b"\xff" * 50, size - 50)
@@ -283,7 +283,7 @@ def test_a_record_before_damage_in_its_batch_is_found_by_its_time(room: Room) ->
 
 
 def test_damage_stops_a_search_by_time(room: Room) -> None:
-    """After all batches before it were looked at."""
+    """All batches before the damage are searched."""
     segment = room.segment(0)
     room.append(segment, [0], [10])
     end = segment.size_bytes
@@ -295,8 +295,8 @@ def test_damage_stops_a_search_by_time(room: Room) -> None:
         segment.find_offset_by_timestamp(15)
 
 
-def test_records_of_a_part_can_be_walked(room: Room) -> None:
-    """From a batch's position to the end, or to another."""
+def test_the_records_of_a_part_can_be_read(room: Room) -> None:
+    """The part goes from a batch's position to the end, or to another position."""
     segment = with_gaps(room)
     size = segment.size_bytes // 2
 

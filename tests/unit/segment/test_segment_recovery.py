@@ -1,4 +1,4 @@
-"""Recovery of a segment: what is kept, what is cut, and the indexes that come out."""
+"""Recovery of a segment: what is kept, what is truncated, and the resulting indexes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INT64_MAX = 2**63 - 1
 
 
 class Observer:
-    """Remembers what it saw; aborts what it is told to."""
+    """Records what it observes; reports the given aborted transactions."""
 
     def __init__(self, aborted: Sequence[AbortedTxn] = ()) -> None:
         self.aborted = list(aborted)
@@ -38,7 +38,7 @@ class Observer:
         data: NDArray[np.uint8],
         aborted: Callable[[AbortedTxn], object],
     ) -> None:
-        """Look also into the control batches, to see that positions and bytes belong together."""
+        """Unpack the control batches too, to check that positions and bytes match."""
         for index in range(len(batches)):
             header = batches.header(index)
             if batches.is_control[index]:
@@ -61,8 +61,8 @@ def flip(data: bytes, at: int) -> bytes:
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
 
-def test_rebuilt_indexes_equal_those_of_the_appends(room: Room) -> None:
-    """Byte for byte, from the .log file alone."""
+def test_rebuilt_indexes_equal_the_original_ones(room: Room) -> None:
+    """They are rebuilt byte for byte from the .log file alone."""
     segment = room.segment(0, index_interval_bytes=300)
     for offset in range(50):
         room.append(segment, [offset], [offset * 7 % 20])
@@ -78,8 +78,8 @@ def test_rebuilt_indexes_equal_those_of_the_appends(room: Room) -> None:
     assert files(room) == expected
 
 
-def test_whatever_the_indexes_held_is_gone(room: Room) -> None:
-    """Recovery trusts nothing but the records.
+def test_the_previous_content_of_the_indexes_is_ignored(room: Room) -> None:
+    """Recovery trusts only the records.
 
     Scenario: LogLoaderTest.testCorruptIndexRebuild, LogSegmentTest.testRecoveryFixesCorruptIndex,
     LogSegmentTest.testRecoveryFixesCorruptTimeIndex
@@ -109,10 +109,10 @@ def test_whatever_the_indexes_held_is_gone(room: Room) -> None:
     ],
     ids=["body", "crc", "torn", "torn-header", "few", "zeroed", "zero-tail", "garbage"],
 )
-def test_the_file_is_cut_at_the_first_bad_batch(
+def test_the_file_is_truncated_at_the_first_bad_batch(
     room: Room, damage: Callable[[bytes], bytes]
 ) -> None:
-    """Good batches before it stay, whatever follows; the bytes cut are told.
+    """Valid batches before it are kept; the number of truncated bytes is returned.
 
     Scenario: LogSegmentTest.testRecoveryWithCorruptMessage
     """
@@ -129,8 +129,8 @@ def test_the_file_is_cut_at_the_first_bad_batch(
     assert segment.largest_so_far() == ((30, 2) if kept != good else (20, 1))
 
 
-def test_good_batches_behind_a_bad_one_go_too(room: Room) -> None:
-    """Offsets must have no hole that nobody knows of."""
+def test_valid_batches_after_a_bad_one_are_truncated_too(room: Room) -> None:
+    """There must be no unknown gap in the offsets."""
     batches = [room.batch([i]) for i in range(5)]
     batches[1] = flip(batches[1], 100)
     segment = write(room, *batches)
@@ -141,7 +141,7 @@ def test_good_batches_behind_a_bad_one_go_too(room: Room) -> None:
 
 
 def test_a_segment_whose_first_batch_is_bad_is_emptied(room: Room) -> None:
-    """It stays, with 0 bytes."""
+    """It is kept, with 0 bytes."""
     segment = write(room, flip(room.batch([0], [5]), 80))
 
     segment.recover()
@@ -149,8 +149,8 @@ def test_a_segment_whose_first_batch_is_bad_is_emptied(room: Room) -> None:
     assert (segment.size_bytes, segment.max_timestamp, segment.read_next_offset()) == (0, -1, 0)
 
 
-def test_the_empty_part_of_a_preallocated_file_is_cut(room: Room) -> None:
-    """After a crash it looks like zeros behind the last batch."""
+def test_the_unused_part_of_a_preallocated_file_is_truncated(room: Room) -> None:
+    """After a crash it consists of zeros after the last batch."""
     batch = room.batch([0])
     segment = write(room, batch, bytes(5_000))
 
@@ -158,8 +158,8 @@ def test_the_empty_part_of_a_preallocated_file_is_cut(room: Room) -> None:
     assert room.fs.read(segment.path) == batch
 
 
-def test_appends_go_on_after_recovery(room: Room) -> None:
-    """Once the indexes have their full size again."""
+def test_appends_continue_after_recovery(room: Room) -> None:
+    """They need the indexes at their full size."""
     segment = write(room, room.batch([0]), b"torn", index_interval_bytes=100)
     segment.recover()
 
@@ -171,8 +171,8 @@ def test_appends_go_on_after_recovery(room: Room) -> None:
     assert segment.offset_index.last_offset == 2
 
 
-def test_an_offset_that_does_not_fit_is_told_not_cut(room: Room) -> None:
-    """The loader splits the segment; nothing is lost."""
+def test_an_offset_that_does_not_fit_is_reported_not_truncated(room: Room) -> None:
+    """The loader splits the segment, and nothing is lost."""
     segment = write(room, room.batch([0]), room.batch([2**31]))
     before = segment.size_bytes
 
@@ -183,8 +183,8 @@ def test_an_offset_that_does_not_fit_is_told_not_cut(room: Room) -> None:
 
 
 @pytest.mark.parametrize("interval", [0, 4096])
-def test_the_segment_ends_where_offsets_go_back(room: Room, interval: int) -> None:
-    """Such a batch is bad, whether the index would show it or not: its CRC covers no offset."""
+def test_the_segment_ends_where_offsets_decrease(room: Room, interval: int) -> None:
+    """Such a batch is bad even if no index shows it, because its CRC does not cover the offset."""
     parts = [room.batch([i]) for i in (5, 6, 3, 7)]
     segment = write(room, *parts, index_interval_bytes=interval)
 
@@ -193,8 +193,8 @@ def test_the_segment_ends_where_offsets_go_back(room: Room, interval: int) -> No
 
 
 @pytest.mark.parametrize("offset", [-1, -(2**63), 2**63 - 1, 9])
-def test_the_segment_ends_where_an_offset_cannot_be(room: Room, offset: int) -> None:
-    """Negative, below the segment's base, or the greatest number, behind which no log goes on."""
+def test_the_segment_ends_at_an_impossible_offset(room: Room, offset: int) -> None:
+    """Negative, below the base offset, or so large that no log end would fit after it."""
     base = 2**63 - 9 if offset == INT64_MAX else 10
     good, bad = room.batch([base]), room.batch([offset])
     cuts: list[Cut] = []
@@ -206,8 +206,8 @@ def test_the_segment_ends_where_an_offset_cannot_be(room: Room, offset: int) -> 
     assert [(cut.position, str(offset) in cut.reason) for cut in cuts] == [(len(good), True)]
 
 
-def test_an_offset_far_ahead_is_cut_if_the_next_one_is_not(room: Room) -> None:
-    """A segment of old Kafka versions, which is split, has offsets that rise; this is damage."""
+def test_an_offset_far_ahead_is_truncated_if_the_next_one_is_lower(room: Room) -> None:
+    """In segments of old Kafka versions, which are split, offsets increase; this is damage."""
     parts = [room.batch([i]) for i in (0, 2**40, 1)]
 
     segment = write(room, *parts)
@@ -216,8 +216,8 @@ def test_an_offset_far_ahead_is_cut_if_the_next_one_is_not(room: Room) -> None:
     assert segment.read_next_offset() == 1
 
 
-def test_recovery_goes_on_when_the_index_is_full(room: Room) -> None:
-    """A smaller segment.index.bytes than before must not keep a log from opening."""
+def test_recovery_continues_when_the_index_is_full(room: Room) -> None:
+    """A lower segment.index.bytes than before must not prevent a log from opening."""
     parts = [room.batch([i], [i]) for i in range(20)]
     segment = write(room, *parts, index_interval_bytes=0, segment_index_bytes=40)
 
@@ -241,8 +241,8 @@ def test_old_formats_are_indexed_by_their_last_offsets(room: Room) -> None:
     assert segment.largest_so_far() == (9, 3)
 
 
-def test_an_observer_sees_every_good_batch_in_order(room: Room) -> None:
-    """Over all pieces of a large file, and none that is cut."""
+def test_an_observer_receives_every_valid_batch_in_order(room: Room) -> None:
+    """This holds across all pieces of a large file, and excludes truncated batches."""
     count = 2_000
     parts = [room.batch(range(i * 10, i * 10 + 10)) for i in range(count)]
     assert len(b"".join(parts)) > 2 << 20
@@ -253,8 +253,8 @@ def test_an_observer_sees_every_good_batch_in_order(room: Room) -> None:
     assert observer.seen == [(i * 10, i * 10 + 9) for i in range(count)]
 
 
-def test_aborted_transactions_go_into_their_index(room: Room) -> None:
-    """As the observer tells them.
+def test_aborted_transactions_are_added_to_their_index(room: Room) -> None:
+    """They are those that the observer reports.
 
     Scenario: LogSegmentTest.testRecoverTransactionIndex
     """
@@ -269,10 +269,10 @@ def test_aborted_transactions_go_into_their_index(room: Room) -> None:
 
 
 @pytest.mark.parametrize("kind", [CorruptMessage, InvalidRecord])
-def test_what_the_observer_cannot_read_ends_recovery_behind_it(
+def test_recovery_ends_after_a_batch_that_the_observer_cannot_read(
     room: Room, kind: type[CorruptMessage | InvalidRecord]
 ) -> None:
-    """As in Kafka the batch stays, since its bytes were counted before it was shown."""
+    """As in Kafka the batch is kept, since it was counted before the observer received it."""
 
     class Refusing(Observer):
         def observe(
@@ -295,8 +295,8 @@ def test_what_the_observer_cannot_read_ends_recovery_behind_it(
     assert segment.txn_index.all_aborted() == [txn]
 
 
-def test_an_error_without_a_place_is_the_callers(room: Room) -> None:
-    """What says nothing of a batch is no reason to cut; all files stay as they were."""
+def test_an_error_without_a_position_is_raised(room: Room) -> None:
+    """It does not concern a batch, so nothing is truncated and no file changes."""
 
     class Failing(Observer):
         def observe(

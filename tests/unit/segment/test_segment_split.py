@@ -26,8 +26,8 @@ def split(room: Room, segment: LogSegment) -> list[LogSegment]:
     return split_overflowed(segment, lambda base: room.segment(base, suffix=".cleaned"))
 
 
-def test_each_part_begins_where_the_one_before_cannot_go_on(room: Room) -> None:
-    """The batches stay as they are, byte for byte; base offsets are those of first batches.
+def test_each_part_starts_where_the_previous_one_cannot_continue(room: Room) -> None:
+    """Batches are copied byte for byte; base offsets are those of the first batches.
 
     Scenario: LogLoaderTest.testOverCompactedLogRecoveryMultiRecord,
     UnifiedLogTest.testDegenerateSegmentSplit,
@@ -53,7 +53,7 @@ def test_each_part_begins_where_the_one_before_cannot_go_on(room: Room) -> None:
 
 
 def test_the_parts_are_complete_segments(room: Room) -> None:
-    """Indexed, trimmed, and as old as the one they came from."""
+    """They are indexed, trimmed, and have the modification time of the original."""
     segment = write(room, room.batch([3], [50]), room.batch([FAR], [40]))
     segment.set_modified_ms(777)
 
@@ -64,8 +64,8 @@ def test_the_parts_are_complete_segments(room: Room) -> None:
     assert [room.fs.stat(made.time_index.path).size_bytes for made in new] == [12, 12]
 
 
-def test_the_old_segment_is_left_as_it_is(room: Room) -> None:
-    """The log swaps the new ones in and deletes it."""
+def test_the_old_segment_is_not_changed(room: Room) -> None:
+    """The log swaps the new segments in and deletes the old one."""
     parts = [room.batch([3]), room.batch([FAR])]
     segment = write(room, *parts)
 
@@ -74,8 +74,8 @@ def test_the_old_segment_is_left_as_it_is(room: Room) -> None:
     assert room.fs.read(segment.path) == b"".join(parts)
 
 
-def test_a_compressed_old_set_gives_its_first_offset(room: Room) -> None:
-    """The segment must not begin above a record it holds.
+def test_a_compressed_old_set_uses_its_first_offset(room: Room) -> None:
+    """The segment must not start above a record it contains.
 
     Scenario: LogLoaderTest.testOverCompactedLogRecoveryMultiRecordV1
     """
@@ -86,8 +86,8 @@ def test_a_compressed_old_set_gives_its_first_offset(room: Room) -> None:
     assert [made.base_offset for made in new] == [0, FAR]
 
 
-def test_a_segment_in_which_all_fits_is_refused(room: Room) -> None:
-    """So is one that is not live."""
+def test_a_segment_in_which_everything_fits_is_rejected(room: Room) -> None:
+    """So is one whose files have a suffix."""
     with pytest.raises(InvalidArgument):
         split(room, write(room, room.batch([0]), room.batch([2**31 - 1])))
 
@@ -98,7 +98,7 @@ def test_a_segment_in_which_all_fits_is_refused(room: Room) -> None:
 
 
 def test_after_an_error_no_new_file_is_left(room: Room) -> None:
-    """The old segment is still there to be tried again."""
+    """The old segment is still there for another attempt."""
     segment = write(room, room.batch([0]), room.batch([FAR]))
     room.fs.fail("sync", ".log.cleaned", OSError(errno.EIO, "bad block"))
 
@@ -109,7 +109,7 @@ def test_after_an_error_no_new_file_is_left(room: Room) -> None:
 
 
 def test_damage_is_not_copied(room: Room) -> None:
-    """A split is no recovery: it refuses what it cannot read."""
+    """A split is not a recovery: it rejects what it cannot read."""
     far = room.batch([FAR])
     segment = write(room, room.batch([0]), far, room.batch([FAR + 1]))
     room.fs.open(segment.path, "w").pwrite(b"\0" * 17, 0)

@@ -1,4 +1,4 @@
-"""The quick look at the end of a segment that was closed in order."""
+"""The quick check of the end of a segment after a clean shutdown."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from conftest import Room
 
 
-def test_the_end_is_the_offset_behind_the_last_batch(room: Room) -> None:
-    """However many batches lie behind the last index entry."""
+def test_the_end_is_the_offset_after_the_last_batch(room: Room) -> None:
+    """This holds however many batches follow the last index entry."""
     segment = room.segment(40)
     for offset in range(40, 49):
         room.append_data(segment, room.batch([offset]))
@@ -21,8 +21,8 @@ def test_the_end_is_the_offset_behind_the_last_batch(room: Room) -> None:
     assert tail_end(segment.view()) == 49
 
 
-def test_an_empty_segment_ends_where_it_begins(room: Room) -> None:
-    """Nothing is there to be checked."""
+def test_an_empty_segment_ends_where_it_starts(room: Room) -> None:
+    """It ends at its base offset without any check."""
     assert tail_end(room.segment(40).view()) == 40
 
 
@@ -31,8 +31,8 @@ def test_an_empty_segment_ends_where_it_begins(room: Room) -> None:
     [b"\0" * 100, b"torn", None],
     ids=["zeros", "torn", "flipped"],
 )
-def test_an_end_that_is_not_whole_needs_a_closer_look(room: Room, end: bytes | None) -> None:
-    """What to do about it is decided elsewhere."""
+def test_an_incomplete_end_needs_a_closer_check(room: Room, end: bytes | None) -> None:
+    """The caller decides what to do about it."""
     segment = room.segment(40)
     room.append_data(segment, room.batch([40]))
     data = room.fs.read(segment.path)[: segment.size_bytes]
@@ -44,7 +44,7 @@ def test_an_end_that_is_not_whole_needs_a_closer_look(room: Room, end: bytes | N
 
 
 @pytest.mark.parametrize("offset", [39, 2**31 + 41, -1])
-def test_offsets_that_do_not_fit_need_a_closer_look(room: Room, offset: int) -> None:
+def test_offsets_that_do_not_fit_need_a_closer_check(room: Room, offset: int) -> None:
     """The CRC does not cover a batch's base offset."""
     segment = room.segment(40)
     room.append_data(segment, room.batch([40]))
@@ -55,8 +55,8 @@ def test_offsets_that_do_not_fit_need_a_closer_look(room: Room, offset: int) -> 
     assert tail_end(room.segment(40).view()) is None
 
 
-def test_an_index_that_points_behind_the_end_needs_a_closer_look(room: Room) -> None:
-    """The log was cut, and the index was not."""
+def test_an_index_that_points_beyond_the_end_needs_a_closer_check(room: Room) -> None:
+    """The log was truncated, and the index was not."""
     segment = room.segment(40)
     for offset in (40, 41, 42):
         room.append_data(segment, room.batch([offset]))

@@ -1,4 +1,4 @@
-"""The time index: format, lookups, the slot kept back, and what makes it corrupt."""
+"""The time index: format, lookups, the reserved slot, and what makes it corrupt."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def filled(room: Room, count: int = 5) -> TimeIndex:
     return index
 
 
-def test_an_entry_is_timestamp_and_relative_offset_big_endian(room: Room) -> None:
+def test_an_entry_is_timestamp_and_relative_offset_in_big_endian(room: Room) -> None:
     """Twelve bytes: milliseconds, then offset minus base offset.
 
     Scenario: TimeIndexTest.testEntry, TimeIndexTest.testEntrySize, TimeIndexTest.testParseEntry
@@ -57,10 +57,10 @@ def test_an_entry_is_timestamp_and_relative_offset_big_endian(room: Room) -> Non
         (-1, (-1, BASE)),
     ],
 )
-def test_lookup_gives_the_last_entry_at_or_before(
+def test_lookup_returns_the_last_entry_at_or_before(
     room: Room, timestamp: int, expected: tuple[int, int]
 ) -> None:
-    """Before all entries the answer is no timestamp and the base offset.
+    """Before all entries, the result is -1 and the base offset.
 
     Scenario: TimeIndexTest.testLookUp
     """
@@ -81,7 +81,7 @@ def test_an_empty_index_has_no_timestamp(room: Room) -> None:
 
 
 def test_entries_survive_reopening(room: Room) -> None:
-    """The last entry is found without loading, the others by number."""
+    """The last entry is found without loading the file, the others by number."""
     filled(room).close()
 
     again = make(room)
@@ -92,8 +92,8 @@ def test_entries_survive_reopening(room: Room) -> None:
         again.entry(5)
 
 
-def test_a_timestamp_that_is_not_greater_says_nothing_new(room: Room) -> None:
-    """It is passed over: equal to the last one, or none at all in an empty index."""
+def test_a_timestamp_that_is_not_greater_is_skipped(room: Room) -> None:
+    """One equal to the last is skipped, and so is -1 in an empty index."""
     index = make(room)
 
     added = [index.maybe_append(time, BASE + 1) for time in (-1, 0, 0)]
@@ -102,8 +102,8 @@ def test_a_timestamp_that_is_not_greater_says_nothing_new(room: Room) -> None:
     assert index.entry_count == 1
 
 
-def test_offsets_must_not_go_back(room: Room) -> None:
-    """An offset below the last one is refused, an equal one is not."""
+def test_offsets_must_not_decrease(room: Room) -> None:
+    """An offset below the last one is rejected, an equal one is not."""
     index = filled(room)
 
     assert index.maybe_append(60, BASE + 50)
@@ -115,8 +115,8 @@ def test_offsets_must_not_go_back(room: Room) -> None:
     assert index.last_entry == (60, BASE + 50)
 
 
-def test_timestamps_must_not_go_back(room: Room) -> None:
-    """The caller hands in a running maximum, so a smaller one is a bug.
+def test_timestamps_must_not_decrease(room: Room) -> None:
+    """The caller passes a running maximum, so a smaller one is a bug.
 
     Scenario: TimeIndexTest.testAppend
     """
@@ -143,8 +143,8 @@ def test_offsets_must_fit_four_bytes(room: Room, offset: int) -> None:
     assert index.entry_count == 0
 
 
-def test_one_slot_is_kept_for_closing_the_segment(room: Room) -> None:
-    """The index is full one entry early; only the last entry of a segment takes that slot.
+def test_one_slot_is_reserved_for_closing_the_segment(room: Room) -> None:
+    """The index is full one entry early; only the last entry of a segment uses that slot.
 
     Scenario: TimeIndexTest.testIsFull
     """
@@ -159,8 +159,8 @@ def test_one_slot_is_kept_for_closing_the_segment(room: Room) -> None:
     assert index.size_bytes == 36
 
 
-def test_many_entries_are_appended_as_far_as_there_is_room(room: Room) -> None:
-    """Those that say nothing new take no room; the slot kept back stays free."""
+def test_many_entries_are_appended_while_there_is_room(room: Room) -> None:
+    """Skipped entries need no room; the reserved slot stays free."""
     index = make(room, max_bytes=4 * 12)
 
     index.maybe_append_all(np.array([1, 1, 2, 3, 4]), BASE + np.arange(5))
@@ -169,7 +169,7 @@ def test_many_entries_are_appended_as_far_as_there_is_room(room: Room) -> None:
     assert index.entries().filled_values.tolist() == [0, 2, 3]
 
 
-def test_entries_that_say_nothing_make_no_file(room: Room) -> None:
+def test_skipped_entries_create_no_file(room: Room) -> None:
     """A segment of records without timestamps has an empty time index."""
     index = make(room)
 
@@ -183,7 +183,7 @@ def test_entries_that_say_nothing_make_no_file(room: Room) -> None:
     ("offset", "left"), [(0, 0), (BASE + 10, 0), (BASE + 11, 1), (BASE + 50, 4), (2**40, 5)]
 )
 def test_truncation_goes_by_offset(room: Room, offset: int, left: int) -> None:
-    """Entries whose offset is at or above go, whatever their timestamps.
+    """Entries at or above the offset are removed, whatever their timestamps.
 
     Scenario: TimeIndexTest.testTruncate
     """
@@ -194,8 +194,8 @@ def test_truncation_goes_by_offset(room: Room, offset: int, left: int) -> None:
     assert index.entry_count == left
 
 
-def test_dropping_all_entries(room: Room) -> None:
-    """Then the last entry is that of an empty index."""
+def test_truncation_to_nothing(room: Room) -> None:
+    """The last entry is then that of an empty index."""
     index = filled(room)
 
     index.truncate()
@@ -203,8 +203,8 @@ def test_dropping_all_entries(room: Room) -> None:
     assert index.last_entry == (-1, BASE)
 
 
-def test_a_sound_index_passes_its_check(room: Room) -> None:
-    """Also an empty one."""
+def test_a_valid_index_passes_its_check(room: Room) -> None:
+    """So does an empty one."""
     make(room).sanity_check()
 
     filled(room).sanity_check()
@@ -218,7 +218,7 @@ def test_a_sound_index_passes_its_check(room: Room) -> None:
         np.array([(10, 1)], TIME_INDEX_ENTRY).tobytes() + b"odd",
     ],
 )
-def test_an_index_that_contradicts_itself_is_corrupt(room: Room, data: bytes) -> None:
+def test_an_inconsistent_index_is_corrupt(room: Room, data: bytes) -> None:
     """Last timestamp below the first, last offset below the base, or an odd length.
 
     Scenario: TimeIndexTest.testSanityCheck
@@ -231,7 +231,7 @@ def test_an_index_that_contradicts_itself_is_corrupt(room: Room, data: bytes) ->
 
 @pytest.mark.parametrize("number", [-1, 0])
 def test_the_number_of_an_entry_is_checked(room: Room, number: int) -> None:
-    """An empty index has no entry at all.
+    """An empty index has no entries.
 
     Scenario: TimeIndexTest.testEntryOverflow
     """

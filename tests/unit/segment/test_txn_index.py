@@ -33,8 +33,8 @@ def filled(room: Room) -> TransactionIndex:
     return index
 
 
-def test_an_entry_has_thirty_four_bytes(room: Room) -> None:
-    """Version, producer, first and last offset, last stable offset; big-endian, unpadded.
+def test_an_entry_has_34_bytes(room: Room) -> None:
+    """Version, producer, first and last offset, last stable offset; big-endian, no padding.
 
     Scenario: TransactionIndexTest.testAbortedTxnSerde
     """
@@ -45,8 +45,8 @@ def test_an_entry_has_thirty_four_bytes(room: Room) -> None:
     )
 
 
-def test_the_first_entry_makes_the_file(room: Room) -> None:
-    """No question does, nor flushing, resetting, truncating or closing."""
+def test_the_first_entry_creates_the_file(room: Room) -> None:
+    """Queries, flushing, resetting, truncating and closing do not."""
     index = make(room)
 
     index.sanity_check()
@@ -70,10 +70,10 @@ def test_the_first_entry_makes_the_file(room: Room) -> None:
         (20, 41, ABORTED[2:], False),
     ],
 )
-def test_collecting_takes_what_touches_the_range(
+def test_collect_returns_transactions_that_overlap_the_range(
     room: Room, fetch_offset: int, upper: int, found: list[AbortedTxn], is_complete: bool
 ) -> None:
-    """Markers at or above the fetch offset, begun below the bound; done once the LSO passes it.
+    """Markers at or above the fetch offset, begun below the bound; complete once the LSO passes it.
 
     Scenario: TransactionIndexTest.testCollectAbortedTransactions
     """
@@ -83,7 +83,7 @@ def test_collecting_takes_what_touches_the_range(
 
 
 def test_last_offsets_must_increase(room: Room) -> None:
-    """Markers are written in the order of the log; a bad one of several keeps all out.
+    """Markers are written in log order; one bad entry of several rejects them all.
 
     Scenario: TransactionIndexTest.testLastOffsetCannotDecrease,
     TransactionIndexTest.testLastOffsetMustIncrease
@@ -98,8 +98,8 @@ def test_last_offsets_must_increase(room: Room) -> None:
     assert index.all_aborted() == ABORTED
 
 
-def test_a_reopened_index_does_not_know_the_last_marker(room: Room) -> None:
-    """As in Kafka the order is only checked among entries written by one open index.
+def test_a_reopened_index_does_not_remember_the_last_marker(room: Room) -> None:
+    """As in Kafka, the order is only checked among entries written since the index was opened.
 
     Scenario: TransactionIndexTest.testPositionSetCorrectlyWhenOpened
     """
@@ -112,10 +112,10 @@ def test_a_reopened_index_does_not_know_the_last_marker(room: Room) -> None:
 
 
 @pytest.mark.parametrize(("offset", "left"), [(51, 4), (50, 3), (16, 2), (10, 0), (0, 0)])
-def test_truncation_cuts_at_the_first_marker_at_or_above(
+def test_truncation_removes_from_the_first_marker_at_or_above(
     room: Room, offset: int, left: int
 ) -> None:
-    """The file ends behind what is kept, and the order is known from there.
+    """The file ends after the remaining entries, and the order is checked from there.
 
     Scenario: TransactionIndexTest.testTruncate
     """
@@ -130,7 +130,7 @@ def test_truncation_cuts_at_the_first_marker_at_or_above(
 
 
 def test_reset_empties_any_file(room: Room) -> None:
-    """Recovery begins so, also where the file does not read."""
+    """Recovery starts with it, even if the file is unreadable."""
     room.fs.write(room.path(NAME), b"\x01" * 40)
     index = make(room)
 
@@ -141,7 +141,7 @@ def test_reset_empties_any_file(room: Room) -> None:
 
 
 def test_a_partial_entry_at_the_end_is_ignored_and_overwritten(room: Room) -> None:
-    """A crash may leave one."""
+    """A crash may leave a partial entry."""
     room.fs.write(room.path(NAME), ABORTED_TXN.pack(ABORTED[0]) + b"\0" * 33)
     index = make(room)
 
@@ -152,22 +152,22 @@ def test_a_partial_entry_at_the_end_is_ignored_and_overwritten(room: Room) -> No
 
 @pytest.mark.parametrize("version", [0x100, 0x7FFF])
 def test_an_unknown_version_is_corrupt(room: Room, version: int) -> None:
-    """Only the first byte of the version counts, as in Kafka."""
+    """As in Kafka, only the first byte of the version counts."""
     room.fs.write(room.path(NAME), ABORTED_TXN.pack(ABORTED[0]._replace(version=version)))
 
     with pytest.raises(CorruptIndex):
         make(room).all_aborted()
 
 
-def test_a_low_byte_of_the_version_does_not_count(room: Room) -> None:
-    """Kafka reads past it."""
+def test_the_second_byte_of_the_version_is_ignored(room: Room) -> None:
+    """Kafka does not read it."""
     room.fs.write(room.path(NAME), ABORTED_TXN.pack(ABORTED[0]._replace(version=1)))
 
     make(room).sanity_check()
 
 
 def test_a_marker_below_the_base_offset_is_corrupt(room: Room) -> None:
-    """An entry belongs to the segment that holds the marker; the transaction may be older.
+    """An entry is in the segment of its marker, even if the transaction began in an older one.
 
     Scenario: TransactionIndexTest.testSanityCheck
     """
@@ -178,8 +178,8 @@ def test_a_marker_below_the_base_offset_is_corrupt(room: Room) -> None:
         make(room, base_offset=11).sanity_check()
 
 
-def test_sync_makes_the_entries_durable_and_lets_go_of_the_file(room: Room) -> None:
-    """The next entry opens the file again.
+def test_sync_makes_the_entries_durable_and_closes_the_file(room: Room) -> None:
+    """The next append opens the file again.
 
     Scenario: TransactionIndexTest.testFlush
     """
@@ -208,7 +208,7 @@ def test_a_failed_write_adds_nothing(room: Room) -> None:
 
 
 def test_many_entries_are_kept_in_order(room: Room) -> None:
-    """One append after the other, over every growth of the memory."""
+    """Entries are appended one at a time, across every growth of the memory."""
     aborted = [AbortedTxn(0, i, i, i, i + 1) for i in range(100)]
     index = make(room)
 
@@ -219,7 +219,7 @@ def test_many_entries_are_kept_in_order(room: Room) -> None:
 
 
 def test_renaming_and_deleting(room: Room) -> None:
-    """The file goes with the index; an index without a file just takes the name.
+    """The file is renamed and deleted with the index; without a file only the path changes.
 
     Scenario: TransactionIndexTest.testDeleteIfExists, TransactionIndexTest.testRenameIndex
     """
