@@ -1,4 +1,4 @@
-"""The file systems that must behave alike."""
+"""The file systems under test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Place(NamedTuple):
-    """A file system, and an empty directory on it."""
+    """A file system, and an empty directory in it."""
 
     fs: FileSystem
     root: str
@@ -27,7 +27,7 @@ class Place(NamedTuple):
         return f"{self.root}/{name}"
 
     def file(self, name: str, data: bytes = b"") -> str:
-        """Make a file and return its path."""
+        """Create a file and return its path."""
         self.fs.write(self.path(name), data)
         return self.path(name)
 

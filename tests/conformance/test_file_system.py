@@ -1,4 +1,4 @@
-"""What every file system promises, real or in memory."""
+"""The contract of every file system, real or in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def test_write_creates_and_replaces(place: Place) -> None:
-    """A written file holds just the bytes written last."""
+    """A written file contains exactly the bytes written last."""
     place.fs.write(place.path("f"), b"longer")
     place.fs.write(place.path("f"), b"ab")
 
@@ -32,7 +32,7 @@ def test_open_for_reading_needs_the_file(place: Place) -> None:
 
 
 def test_open_for_writing_creates_or_keeps(place: Place) -> None:
-    """Mode w creates an empty file, and leaves the bytes of one that exists."""
+    """Mode w creates an empty file, and keeps the bytes of an existing one."""
     for expected in (b"", b"ab"):
         with closing(place.fs.open(place.path("f"), "w")) as file:
             assert file.pread(9, 0) == expected
@@ -40,26 +40,26 @@ def test_open_for_writing_creates_or_keeps(place: Place) -> None:
 
 
 def test_open_exclusively_needs_a_free_name(place: Place) -> None:
-    """Mode x refuses a file that exists."""
+    """Mode x rejects an existing file."""
     with pytest.raises(FileExistsError):
         place.fs.open(place.file("f"), "x")
 
 
 @pytest.mark.parametrize("mode", ["r", "w"])
 def test_a_directory_is_not_opened(place: Place, mode: str) -> None:
-    """A directory is no file."""
+    """A directory is not a file."""
     with pytest.raises(IsADirectoryError):
         place.fs.open(place.root, mode)
 
 
 def test_reading_a_missing_file_fails(place: Place) -> None:
-    """There is nothing to read under a free name."""
+    """A missing file cannot be read."""
     with pytest.raises(FileNotFoundError):
         place.fs.read(place.path("f"))
 
 
 def test_rename_replaces_the_target(place: Place) -> None:
-    """After a rename the old name is free and the new one has the file."""
+    """After a rename the old name is free and the new one refers to the file."""
     place.file("new", b"new")
     place.file("old", b"old")
 
@@ -70,7 +70,7 @@ def test_rename_replaces_the_target(place: Place) -> None:
 
 
 def test_rename_moves_a_directory_with_its_files(place: Place) -> None:
-    """Files keep their names in a directory that is renamed."""
+    """Files keep their names when their directory is renamed."""
     place.fs.make_directory(place.path("a"))
     place.file("a/f", b"ab")
 
@@ -81,7 +81,7 @@ def test_rename_moves_a_directory_with_its_files(place: Place) -> None:
 
 
 def test_rename_needs_the_source(place: Place) -> None:
-    """A missing file cannot be renamed, and the target stays."""
+    """A missing file cannot be renamed, and the target is kept."""
     place.file("target", b"ab")
 
     with pytest.raises(FileNotFoundError):
@@ -91,7 +91,7 @@ def test_rename_needs_the_source(place: Place) -> None:
 
 
 def test_rename_does_not_replace_a_full_directory(place: Place) -> None:
-    """A directory that holds something is not lost to a rename."""
+    """A directory that is not empty is never lost to a rename."""
     place.fs.make_directory(place.path("a"))
     place.fs.make_directory(place.path("b/c"))
 
@@ -100,7 +100,7 @@ def test_rename_does_not_replace_a_full_directory(place: Place) -> None:
 
 
 def test_link_gives_a_second_name(place: Place) -> None:
-    """Both names have one file, which lives until both are gone."""
+    """Both names refer to one file, which exists until both are deleted."""
     place.fs.link(place.file("f", b"ab"), place.path("g"))
     place.fs.write(place.path("f"), b"cd")
     place.fs.delete(place.path("f"))
@@ -109,7 +109,7 @@ def test_link_gives_a_second_name(place: Place) -> None:
 
 
 def test_link_needs_a_free_name(place: Place) -> None:
-    """A link replaces nothing."""
+    """A link never replaces a file."""
     place.file("g", b"g")
 
     with pytest.raises(FileExistsError):
@@ -119,7 +119,7 @@ def test_link_needs_a_free_name(place: Place) -> None:
 
 
 def test_delete_needs_the_file(place: Place) -> None:
-    """Deleting a free name is an error."""
+    """Deleting a missing file is an error."""
     with pytest.raises(FileNotFoundError):
         place.fs.delete(place.path("f"))
 
@@ -133,7 +133,7 @@ def test_delete_takes_files_only(place: Place) -> None:
 
 
 def test_delete_directory_takes_empty_ones_only(place: Place) -> None:
-    """A directory goes once it holds nothing."""
+    """A directory can be deleted once it is empty."""
     place.fs.make_directory(place.path("d"))
     place.file("d/f")
     with pytest.raises(OSError):
@@ -146,7 +146,7 @@ def test_delete_directory_takes_empty_ones_only(place: Place) -> None:
 
 
 def test_list_gives_the_names_of_files_and_directories(place: Place) -> None:
-    """A listing holds plain names, of one level."""
+    """A listing contains plain names of one level."""
     place.fs.make_directory(place.path("d/e"))
     place.file("f")
 
@@ -165,7 +165,7 @@ def test_list_needs_a_directory(place: Place, name: str, error: type[OSError]) -
 
 
 def test_make_directory_makes_those_above(place: Place) -> None:
-    """A directory is made with its parents, and again without harm."""
+    """A directory is created with its parents; a second call does nothing."""
     place.fs.make_directory(place.path("a/b/c"))
     place.fs.make_directory(place.path("a/b/c"))
 
@@ -179,13 +179,13 @@ def test_make_directory_does_not_replace_a_file(place: Place) -> None:
 
 
 def test_a_file_needs_its_directory(place: Place) -> None:
-    """A file is not created in a directory that does not exist."""
+    """A file cannot be created in a directory that does not exist."""
     with pytest.raises(FileNotFoundError):
         place.fs.write(place.path("none/f"), b"")
 
 
 def test_stat_tells_size_time_and_kind(place: Place) -> None:
-    """A file's entry has its size, and the time that was set, to the millisecond."""
+    """A file's entry has its size, and its modification time to the millisecond."""
     place.fs.set_mtime_ms(place.file("f", b"abc"), 1_700_000_000_123)
 
     assert place.fs.stat(place.path("f")) == FileStat(3, 1_700_000_000_123, is_directory=False)
@@ -194,13 +194,13 @@ def test_stat_tells_size_time_and_kind(place: Place) -> None:
 
 @pytest.mark.parametrize("call", ["stat", "free_bytes", "sync_directory"])
 def test_a_missing_entry_is_an_error(place: Place, call: str) -> None:
-    """Nothing can be told of an entry that is not there."""
+    """An entry that does not exist has no metadata."""
     with pytest.raises(FileNotFoundError):
         getattr(place.fs, call)(place.path("none"))
 
 
 def test_exists_is_false_below_a_file(place: Place) -> None:
-    """A path that leads through a file names nothing."""
+    """A path through a file does not exist."""
     place.file("f")
 
     assert place.fs.exists(place.path("f"))
@@ -208,12 +208,12 @@ def test_exists_is_false_below_a_file(place: Place) -> None:
 
 
 def test_free_bytes_is_a_number_of_bytes(place: Place) -> None:
-    """There is some space where a file was just written."""
+    """There is free space where a file was just written."""
     assert place.fs.free_bytes(place.root) > 0
 
 
 def test_sync_directory_changes_nothing_to_be_seen(place: Place) -> None:
-    """A synced directory has the names that it had."""
+    """After a sync, a directory has the same names as before."""
     place.file("f")
 
     place.fs.sync_directory(place.root)
@@ -222,7 +222,7 @@ def test_sync_directory_changes_nothing_to_be_seen(place: Place) -> None:
 
 
 def test_a_lock_is_held_once(place: Place) -> None:
-    """A second lock in this process is refused, and names this process."""
+    """A second lock in this process is rejected, and the error names this process."""
     lock = place.fs.lock(place.path(".lock"))
 
     with pytest.raises(DirectoryLocked) as caught:
@@ -233,7 +233,7 @@ def test_a_lock_is_held_once(place: Place) -> None:
 
 
 def test_a_released_lock_can_be_taken(place: Place) -> None:
-    """After release, called twice without harm, another may lock; the file stays."""
+    """After a release, which can be repeated, the lock is free; the file is kept."""
     lock = place.fs.lock(place.path(".lock"))
     lock.release()
     other = place.fs.lock(place.path(".lock"))
@@ -259,7 +259,7 @@ def test_locks_of_two_files_are_apart(place: Place) -> None:
 
 
 def test_a_locked_file_may_be_deleted_by_its_holder(place: Place) -> None:
-    """Whoever holds the lock may take the file away before giving it up."""
+    """The holder of the lock may delete the file before releasing it."""
     lock = place.fs.lock(place.path(".lock"))
     place.fs.delete(place.path(".lock"))
     lock.release()

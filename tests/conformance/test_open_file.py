@@ -1,4 +1,4 @@
-"""What every open file promises, real or in memory."""
+"""The contract of every open file, real or in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def test_pread_returns_what_was_written_at_the_position(place: Place) -> None:
-    """A read from a position gives the bytes written there."""
+    """A read at a position returns the bytes written there."""
     with closing(place.fs.open(place.path("f"), "x")) as file:
         file.pwrite(b"abcdef", 0)
         file.pwrite(b"XY", 2)
@@ -23,13 +23,13 @@ def test_pread_returns_what_was_written_at_the_position(place: Place) -> None:
 
 
 def test_pread_is_short_only_at_the_end_of_the_file(place: Place) -> None:
-    """A read past the end returns what there is, at the end nothing."""
+    """A read across the end returns the remaining bytes; at the end, none."""
     with closing(place.fs.open(place.file("f", b"abc"))) as file:
         assert (file.pread(10, 1), file.pread(10, 3), file.pread(10, 9)) == (b"bc", b"", b"")
 
 
 def test_pread_into_fills_a_writable_array(place: Place) -> None:
-    """A buffer is filled as far as the file goes, and the rest is left alone."""
+    """A buffer is filled up to the end of the file; the rest is not touched."""
     buffer = np.full(5, 0x2E, np.uint8)
     with closing(place.fs.open(place.file("f", b"abcd"))) as file:
         count = file.pread_into(buffer, 1)
@@ -38,7 +38,7 @@ def test_pread_into_fills_a_writable_array(place: Place) -> None:
 
 
 def test_pwrite_takes_any_buffer(place: Place) -> None:
-    """Arrays of wide items and slices of views are written as their bytes."""
+    """Arrays of wide items and slices of views are written as bytes."""
     with closing(place.fs.open(place.path("f"), "w")) as file:
         file.pwrite(np.array([0x6261, 0x6463], "<u2"), 0)
         file.pwrite(memoryview(b"__ef__")[2:4], 4)
@@ -47,7 +47,7 @@ def test_pwrite_takes_any_buffer(place: Place) -> None:
 
 
 def test_nothing_is_written_and_read_in_no_bytes(place: Place) -> None:
-    """Empty buffers are taken, and leave the file as it is, also beyond its end."""
+    """Empty buffers are accepted and leave the file unchanged, even beyond its end."""
     with closing(place.fs.open(place.file("f", b"ab"), "w")) as file:
         file.pwrite(np.empty(0, np.uint8), 1)
         file.pwrite(b"", 9)
@@ -64,7 +64,7 @@ def test_pwrite_beyond_the_end_leaves_zeros(place: Place) -> None:
 
 
 def test_truncate_cuts_and_extends(place: Place) -> None:
-    """A file can be cut, and extended with zeros."""
+    """A file can be truncated, and extended with zeros."""
     with closing(place.fs.open(place.file("f", b"abcd"), "w")) as file:
         file.truncate(2)
         file.truncate(3)
@@ -73,7 +73,7 @@ def test_truncate_cuts_and_extends(place: Place) -> None:
 
 
 def test_sync_keeps_the_bytes(place: Place) -> None:
-    """A sync changes nothing that can be seen."""
+    """A sync has no visible effect."""
     with closing(place.fs.open(place.file("f", b"ab"), "w")) as file:
         file.sync()
 
@@ -89,13 +89,13 @@ def test_map_shows_the_present_bytes(place: Place) -> None:
 
 
 def test_map_of_an_empty_file_is_empty(place: Place) -> None:
-    """An empty file has a map, of no bytes."""
+    """The map of an empty file has no bytes."""
     with closing(place.fs.open(place.file("f"))) as file:
         assert bytes(file.map()) == b""
 
 
 def test_the_file_closes_with_its_last_holder(place: Place) -> None:
-    """Each hold needs a close of its own; after the last nothing can be read."""
+    """Each hold needs its own close; after the last one nothing can be read."""
     file = place.fs.open(place.file("f", b"ab"))
     assert file.hold() is file
     file.close()
@@ -110,7 +110,7 @@ def test_the_file_closes_with_its_last_holder(place: Place) -> None:
 
 @pytest.mark.parametrize("use", ["hold", "close", "size", "sync", "map"])
 def test_a_closed_file_cannot_be_used(place: Place, use: str) -> None:
-    """Any use of a closed file is EBADF, also one more close."""
+    """Any use of a closed file is EBADF, including another close."""
     file = place.fs.open(place.file("f"), "w")
     file.close()
 
@@ -132,7 +132,7 @@ def test_a_file_opened_for_reading_is_not_written(place: Place) -> None:
 
 
 def test_an_open_file_outlives_its_name(place: Place) -> None:
-    """After a rename or a delete a holder still reads the same file."""
+    """After a rename or a delete, a holder still reads the same file."""
     with closing(place.fs.open(place.file("f", b"ab"))) as file:
         place.fs.rename(place.path("f"), place.path("g"))
         place.fs.delete(place.path("g"))

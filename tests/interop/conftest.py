@@ -1,4 +1,4 @@
-"""The record formats as two other Python libraries implement them, and ours both ways."""
+"""The record formats as implemented by two other Python libraries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Seen(NamedTuple):
-    """A record as any of the libraries gives it."""
+    """A record as returned by any of the libraries."""
 
     offset: int
     timestamp: int | None
@@ -41,7 +41,7 @@ class Library:
         return self.package
 
     def batches(self, data: bytes) -> list[Any]:
-        """Return the batches in ``data``, as the library finds them."""
+        """Return the batches in ``data``."""
         records = self._part("memory_records").MemoryRecords(data)
         found = []
         while records.has_next():
@@ -68,7 +68,7 @@ class Library:
         return bytes(builder.build())
 
     def build_old(self, magic: int, codec: Codec, records: Sequence[Any]) -> bytes:
-        """Return records of magic 0 or 1, in a wrapper if ``codec`` says so."""
+        """Return records of magic 0 or 1, in a wrapper if there is a ``codec``."""
         builder = self._part("legacy_records").LegacyRecordBatchBuilder(magic, int(codec), 1 << 30)
         for offset, (timestamp, key, value) in enumerate(records):
             builder.append(offset, timestamp, key, value)
@@ -81,7 +81,7 @@ class Library:
 
 
 def seen(record: Any) -> Seen:
-    """Return what a library's record shows."""
+    """Return the content of a library's record."""
     return Seen(
         record.offset,
         record.timestamp,
@@ -106,7 +106,7 @@ LIBRARIES = (
 
 @pytest.fixture(params=LIBRARIES, ids=str, scope="session")
 def library(request: pytest.FixtureRequest) -> Library:
-    """Each library."""
+    """Yield each library."""
     chosen: Library = request.param
     return chosen
 
@@ -117,7 +117,7 @@ def library(request: pytest.FixtureRequest) -> Library:
     scope="session",
 )
 def library_and_codec(request: pytest.FixtureRequest) -> tuple[Library, Codec]:
-    """Each library with each codec that it has."""
+    """Yield each library with each codec that it supports."""
     chosen: tuple[Library, Codec] = request.param
     return chosen
 
@@ -138,7 +138,7 @@ OLD_FORMS = [
     scope="session",
 )
 def old_form(request: pytest.FixtureRequest) -> tuple[Library, int, Codec]:
-    """Each library with each old magic and codec that it has."""
+    """Yield each library with each old magic and codec that it supports."""
     chosen: tuple[Library, int, Codec] = request.param
     return chosen
 

@@ -1,4 +1,4 @@
-"""Batches of magic 2: what we write others read, and what others write we read."""
+"""Batches of magic 2: other libraries read ours, and we read theirs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def ours(data: bytes) -> list[tuple[object, ...]]:
 
 
 def expected(sample: BatchSample) -> list[tuple[object, ...]]:
-    """Return what a reader must see of a sample."""
+    """Return what a reader of a sample should see."""
     spec = sample.spec
     is_append_time = spec.timestamp_type is TimestampType.LOG_APPEND_TIME
     return [
@@ -74,7 +74,7 @@ def expected(sample: BatchSample) -> list[tuple[object, ...]]:
 @SOME
 @given(data=st.data())
 def test_others_read_our_batches(library_and_codec: Both, data: st.DataObject) -> None:
-    """Any batch that may lie in a log has, for another library, the records we put into it."""
+    """Another library reads the same records from any batch that a log may contain."""
     library, codec = library_and_codec
     spec = data.draw(stored_specs())
     sample = data.draw(batch_samples(st.just(replace(spec, codec=codec)), base_offset=2**33))
@@ -92,7 +92,7 @@ def test_others_read_our_batches(library_and_codec: Both, data: st.DataObject) -
 @SOME
 @given(data=st.data())
 def test_we_read_the_batches_of_others(library_and_codec: Both, data: st.DataObject) -> None:
-    """A producer's batch has, for us, the records that were put into it, in plain and fast code."""
+    """We read the same records from a producer's batch, in plain and in compiled code."""
     library, codec = library_and_codec
     times = st.integers(0, 2**62)  # aiokafka takes -1 for a record that was not there
     sent = data.draw(st.lists(records(times=times), min_size=1, max_size=8))
@@ -107,13 +107,13 @@ def test_we_read_the_batches_of_others(library_and_codec: Both, data: st.DataObj
 
 
 def header(spec: BatchSpec) -> object:
-    """Return the header of a batch with one record, as we build it."""
+    """Return the header of a batch with one record, built by us."""
     return BATCH_HEADER.unpack(build_batch([(0, None, None, ())], spec))
 
 
 @pytest.mark.parametrize("spec", [BatchSpec(), PRODUCER], ids=["plain", "transactional"])
 def test_our_batches_have_the_bytes_of_others(library_and_codec: Both, spec: BatchSpec) -> None:
-    """The same records make the same header and, decompressed, the same record bytes."""
+    """The same records give the same header and, decompressed, the same record bytes."""
     library, codec = library_and_codec
     theirs = library.build(header(spec), codec, MANY)
     epoch = BATCH_HEADER.unpack(theirs).leader_epoch  # -1 or 0: the leader sets it anyway
@@ -125,14 +125,14 @@ def test_our_batches_have_the_bytes_of_others(library_and_codec: Both, spec: Bat
 
 
 def plain(codec: Codec, data: bytes) -> tuple[object, bytes]:
-    """Return what does not depend on how well a batch is compressed."""
+    """Return what does not depend on the compression ratio."""
     head = BATCH_HEADER.unpack(data)._replace(crc=0, length=0)
     return head, bytes(decompress(codec, data[BATCH_HEADER.size :]))
 
 
 @pytest.mark.usefixtures("engine")
 def test_others_read_what_we_write_in_bulk(library_and_codec: Both) -> None:
-    """Batches cut from columns hold all records in order, with offsets and sequences that go on."""
+    """Batches built from columns have all records in order, and contiguous offsets."""
     library, codec = library_and_codec
     single = build_batch(MANY)
     source = RecordSource.of(decode(single, walk(single).batches))
@@ -148,7 +148,7 @@ def test_others_read_what_we_write_in_bulk(library_and_codec: Both) -> None:
 
 @pytest.mark.parametrize("is_commit", [True, False], ids=["commit", "abort"])
 def test_others_read_our_transaction_markers(library: Library, is_commit: bool) -> None:
-    """A marker is a control batch whose key has the type that clients look at."""
+    """A marker is a control batch whose key has the type that clients check."""
     built = build_marker(
         producer_id=5, producer_epoch=1, coordinator_epoch=3, is_commit=is_commit, timestamp=9
     )

@@ -1,4 +1,4 @@
-"""Records of magic 0 and 1, which others still write."""
+"""Records of magic 0 and 1, which other libraries still write."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RECORDS = st.lists(st.tuples(st.integers(0, 2**62), payloads(), payloads()), min
 @SOME
 @given(sent=RECORDS)
 def test_we_read_the_old_records_of_others(old_form: Form, sent: list[OldRecord]) -> None:
-    """Plain or in a compressed wrapper: the records are the same."""
+    """The records are the same, plain or in a compressed wrapper."""
     library, magic, codec = old_form
 
     data = library.build_old(magic, codec, sent)
@@ -41,7 +41,7 @@ def test_we_read_the_old_records_of_others(old_form: Form, sent: list[OldRecord]
 
 
 def rows(magic: int, sent: list[OldRecord]) -> list[tuple[object, ...]]:
-    """Return what a reader must see."""
+    """Return what a reader should see."""
     kind = TimestampType.CREATE_TIME if magic else TimestampType.NO_TIMESTAMP_TYPE
     return [
         (offset, timestamp if magic else NO_TIMESTAMP, kind, key, value)
@@ -54,7 +54,7 @@ def rows(magic: int, sent: list[OldRecord]) -> list[tuple[object, ...]]:
 def test_others_read_the_old_records_that_tests_write(
     old_form: Form, sent: list[OldRecord]
 ) -> None:
-    """The old batches that other tests build are what other libraries take for such batches."""
+    """Other libraries accept the old batches that our tests build."""
     library, magic, codec = old_form
 
     data = build_old(magic, sent, base_offset=100, codec=codec)

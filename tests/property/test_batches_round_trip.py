@@ -1,4 +1,4 @@
-"""What is written into batches is what is read from them."""
+"""Batches read back as they were written."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read(data: bytes, *, by_kernels: bool) -> tuple[Walk, RecordColumns]:
 @settings(max_examples=30, deadline=None)
 @given(samples=stored_batches())
 def test_a_log_of_batches_reads_back(samples: list[BatchSample]) -> None:
-    """Headers, offsets, keys, values and headers come back, by kernels and by plain code."""
+    """Headers, offsets, keys and values are the same, by kernels and by plain code."""
     data = b"".join(sample.data for sample in samples)
 
     plain, columns = read(data, by_kernels=False)
@@ -63,7 +63,7 @@ def test_a_log_of_batches_reads_back(samples: list[BatchSample]) -> None:
     batch_bytes=st.integers(1, 2000),
 )
 def test_records_written_in_bulk_read_back(written: list, codec: Codec, batch_bytes: int) -> None:
-    """Columns cut into batches give the same records again, the same bytes both ways."""
+    """Columns split into batches give the same records again, and the same bytes both ways."""
     data = build_batch(written)
     source = RecordSource.of(decode(data, walk(data).batches))
     built = []

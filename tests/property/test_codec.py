@@ -1,4 +1,4 @@
-"""Round trips of every encoding in ``tidelog.codec``, and no surprise on any bytes."""
+"""Round trips of every encoding in ``tidelog.codec``, and typed errors for any bytes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ topics = st.text("abcXYZ019._-", min_size=1, max_size=20)
 def test_numbers_come_back_from_among_other_bytes(
     before: bytes, small: int, large: int, after: bytes
 ) -> None:
-    """What is written is what is read, and takes as many bytes as was said."""
+    """A number reads back as written, and takes the computed number of bytes."""
     out = bytearray(before)
     varint.write_varint(out, small)
     varint.write_varlong(out, large)
@@ -50,7 +50,7 @@ def test_numbers_come_back_from_among_other_bytes(
 
 @given(data=st.binary(max_size=12), at=st.integers(0, 12))
 def test_any_bytes_are_a_number_in_range_or_invalid(data: bytes, at: int) -> None:
-    """Reading goes neither beyond the bytes nor beyond the width."""
+    """Reading stays within the bytes and within the width."""
     with suppress(InvalidRecord):
         value, end = varint.read_varint(data, at)
         assert -(2**31) <= value < 2**31
@@ -64,7 +64,7 @@ def test_any_bytes_are_a_number_in_range_or_invalid(data: bytes, at: int) -> Non
 @given(codec=codecs, plain=plains, magic=magics)
 @settings(deadline=None, max_examples=200)
 def test_compressed_bytes_come_back(codec: Codec, plain: bytes, magic: int) -> None:
-    """Through every codec, at a limit that just suffices."""
+    """Every codec is tried, at a limit that just suffices."""
     area = compress(codec, plain, magic=magic)
 
     assert plain == decompress(codec, area, magic=magic, limit=len(plain))
@@ -79,7 +79,7 @@ def test_compressed_bytes_come_back(codec: Codec, plain: bytes, magic: int) -> N
 def test_damaged_bytes_give_a_typed_error_or_bytes_within_the_limit(
     codec: Codec, plain: bytes, cuts: list[tuple[int, int, bytes]]
 ) -> None:
-    """Whatever is cut out of a compressed area or put into it."""
+    """Bytes are removed from a compressed area or inserted into it."""
     area = bytearray(compress(codec, plain))
     for at, size, instead in cuts:
         area[at : at + size] = instead
@@ -89,7 +89,7 @@ def test_damaged_bytes_give_a_typed_error_or_bytes_within_the_limit(
 
 
 def test_codecs_work_on_several_threads_at_once() -> None:
-    """Contexts that the libraries do not share among threads are not shared."""
+    """Contexts that libraries cannot share among threads are not shared."""
     plains = [bytes([number]) * 5000 + b"tail" * number for number in range(200)]
 
     def back(plain: bytes) -> bool:
@@ -101,7 +101,7 @@ def test_codecs_work_on_several_threads_at_once() -> None:
 
 @given(offsets=st.dictionaries(st.tuples(topics, st.integers(0, 2**31 - 1)), int64s, max_size=20))
 def test_checkpoints_come_back(offsets: dict[tuple[str, int], int]) -> None:
-    """Any topics, partitions and offsets."""
+    """This holds for any topics, partitions and offsets."""
     fs = CrashFileSystem()
 
     write_checkpoint(fs, "/file", offsets)
@@ -111,7 +111,7 @@ def test_checkpoints_come_back(offsets: dict[tuple[str, int], int]) -> None:
 
 @given(properties=st.dictionaries(st.text(max_size=8), st.text(max_size=8), max_size=8))
 def test_properties_come_back(properties: dict[str, str]) -> None:
-    """Any keys and values, in order."""
+    """This holds for any keys and values, in order."""
     read = parse_properties(format_properties(properties))
 
     assert list(properties.items()) == list(read.items())
@@ -121,7 +121,7 @@ def test_properties_come_back(properties: dict[str, str]) -> None:
     data=st.one_of(st.binary(max_size=60), st.text("ab=:#!\\ \n\ru0", max_size=60).map(str.encode))
 )
 def test_any_bytes_are_properties_or_invalid(data: bytes) -> None:
-    """What was read is read again from what was written of it."""
+    """What is parsed and formatted again parses to the same."""
     with suppress(InvalidArgument):
         properties = parse_properties(data)
         assert properties == parse_properties(format_properties(properties))
@@ -136,7 +136,7 @@ def test_any_bytes_are_properties_or_invalid(data: bytes) -> None:
 def test_meta_properties_come_back(
     cluster_id: str, node_id: int, directory_id: UUID | None, other: dict[str, str]
 ) -> None:
-    """Known and unknown keys, and comments."""
+    """This covers known and unknown keys, and comments."""
     meta = MetaProperties(
         cluster_id=cluster_id,
         node_id=node_id,
@@ -150,5 +150,5 @@ def test_meta_properties_come_back(
 
 @given(value=st.uuids())
 def test_ids_come_back(value: UUID) -> None:
-    """Every id has one text."""
+    """Every id has one text form."""
     assert value == parse_uuid(format_uuid(value))

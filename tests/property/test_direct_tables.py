@@ -1,4 +1,4 @@
-"""Tables straight from the bytes of batches are those of the decoder, whatever the bytes say."""
+"""Tables built straight from the bytes of batches equal the decoder's, for any bytes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def some_bytes(rng: Random) -> bytes | None:
 
 
 def some_batch(rng: Random, base_offset: int) -> bytes:
-    """Make a batch of any kind whose records hold anything."""
+    """Build a batch of any kind whose records have any content."""
     headers = (("name", b"x"), ("", None)) if rng.random() < 0.2 else ()
     made = [
         (rng.randrange(10**13), some_bytes(rng), some_bytes(rng), headers)
@@ -49,7 +49,7 @@ def some_batch(rng: Random, base_offset: int) -> bytes:
 
 
 def damaged(rng: Random, batch: bytes) -> bytes:
-    """Change bytes of the records, the count or the attributes, and make the CRC match again."""
+    """Change bytes of the records, the count or the attributes, and correct the CRC."""
     changed = bytearray(batch)
     for _ in range(rng.randrange(3)):
         at = rng.randrange(RECORDS_AT, len(changed)) if rng.random() < 0.8 else rng.choice((22, 60))
@@ -79,7 +79,7 @@ def decoded(
 
 
 def test_hostile_batches_become_the_decoder_s_rows_or_its_error() -> None:
-    """Rows, nulls and errors are the same, and stay so when the buffer is used again."""
+    """Rows, nulls and errors are the same, and do not change when the buffer is reused."""
     rng = Random(61)
     for case in range(CASES):
         starts = [100 + 10 * index for index in range(rng.randrange(1, 4))]

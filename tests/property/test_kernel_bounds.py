@@ -1,4 +1,4 @@
-"""Compiled kernels never touch a byte outside their arrays, whatever the bytes and numbers say.
+"""Compiled kernels never access a byte outside their arrays, whatever the bytes and numbers.
 
 numba does not check what kernels do through addresses. So this file runs itself in a process of
 its own, where every array ends (or begins) at a page that may be neither read nor written: one
@@ -56,7 +56,7 @@ HOSTILE = (-(2**63), -(2**31), -1, 0, 1, 7, 8, 63, 64, 2**31 - 1, 2**31, 2**62, 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs mprotect")
 @pytest.mark.parametrize("side", ["end", "start"])
 def test_no_kernel_leaves_its_arrays(side: str) -> None:
-    """Thousands of hostile inputs against forbidden pages: the process lives."""
+    """Thousands of hostile inputs next to forbidden pages: the process survives."""
     environment = {**os.environ, "PYTHONPATH": str(Path(tidelog.__file__).parents[1])}
 
     done = subprocess.run(
@@ -71,7 +71,7 @@ def test_no_kernel_leaves_its_arrays(side: str) -> None:
 
 
 class Pages:
-    """Arrays that lie against a forbidden page, in one mapping that is used again and again."""
+    """Arrays next to a forbidden page, in one mapping that is reused."""
 
     def __init__(self, side: str, count: int, pages: int = 16) -> None:
         self.at_end = side == "end"
@@ -86,7 +86,7 @@ class Pages:
         self.next = 0
 
     def bytes(self, data: bytes | int) -> Any:
-        """Return an array of these bytes, or of so many."""
+        """Return an array of these bytes, or of this size."""
         size = data if isinstance(data, int) else len(data)
         assert size <= self.size
         _, start = self.maps[self.next]
@@ -98,7 +98,7 @@ class Pages:
         return array
 
     def numbers(self, values: Any, kind: type = np.int64) -> Any:
-        """Return an array of these numbers, of the same shape."""
+        """Return an array of these numbers, with the same shape."""
         given = np.ascontiguousarray(values, kind)
         return self.bytes(given.tobytes()).view(kind).reshape(given.shape)
 
@@ -116,7 +116,7 @@ def damaged(rng: random.Random, data: bytes) -> bytes:
 
 
 def hostile(rng: random.Random, table: Any, chance: float = 0.5) -> Any:
-    """Change a number of the table to one that leads astray."""
+    """Set a number of the table to an invalid value."""
     if table.size and rng.random() < chance:
         table[rng.randrange(table.shape[0]), rng.randrange(table.shape[1])] = rng.choice(HOSTILE)
     return table
@@ -163,7 +163,7 @@ def read(pages: Pages, rng: random.Random) -> None:
 
 
 def straight(pages: Pages, rng: random.Random, data: Any, areas: Any) -> None:
-    """Fill columns with the records of areas, each too small, not wanted, or just large enough."""
+    """Fill columns with the records of areas; each is too small, not wanted, or just fits."""
     stated = int(np.clip(areas[rows.AREA_COUNT], 0, 30).sum())
     places = [max(stated + rng.choice((0, 0, 0, -1)), 0) * (rng.random() < 0.7) for _ in range(2)]
     out = [pages.numbers(np.zeros(size)) for size in places]
@@ -177,7 +177,7 @@ def straight(pages: Pages, rng: random.Random, data: Any, areas: Any) -> None:
 
 
 def take(pages: Pages, rng: random.Random, data: Any, table: Any) -> None:
-    """Gather, hash and encode what a table of records says."""
+    """Gather, hash and encode the records of a table."""
     count = table.shape[1]
     at, size = (pages.numbers(table[row]) for row in (rows.VALUE_AT, rows.VALUE_SIZE))
     room = max(int(np.clip(size, 0, 2_000).sum()) - rng.randrange(-5, 2), 0)
@@ -195,7 +195,7 @@ def take(pages: Pages, rng: random.Random, data: Any, table: Any) -> None:
 
 
 def lines(pages: Pages, rng: random.Random, data: Any, table: Any) -> None:
-    """Write what a table of records says as JSON, into buffers of every size."""
+    """Write the records of a table as JSON, into buffers of every size."""
     words = [b"w" * rng.randrange(40) for _ in range(PIECES - 1)] + [b"A" * 64]
     ends = np.cumsum([0, *map(len, words)])
     if rng.random() < 0.2:
@@ -214,7 +214,7 @@ def lines(pages: Pages, rng: random.Random, data: Any, table: Any) -> None:
 
 
 def encode(pages: Pages, rng: random.Random, data: Any, table: Any, order: Any) -> None:
-    """Cut, write, close and stamp batches into a buffer that is just long enough, or not."""
+    """Split, write, close and stamp batches in a buffer that is just long enough, or not."""
     cut = pages.table(rows.BATCH_COLUMNS, rng.randrange(6))
     count, size, *_ = cut_batches(data, table, order, rng.choice((0, 300, 5_000)), 0, cut)
     out = pages.bytes(max(size - rng.choice((0, 0, 1)), 0))
@@ -225,7 +225,7 @@ def encode(pages: Pages, rng: random.Random, data: Any, table: Any, order: Any) 
 
 
 def headers(pages: Pages, rng: random.Random) -> None:
-    """Encode headers whose offsets may lead astray."""
+    """Encode headers whose offsets may be invalid."""
     names, values = rng.randbytes(rng.randrange(80)), rng.randbytes(rng.randrange(80))
     count = rng.randrange(4)
     lists = sorted(rng.randrange(count + 1) for _ in range(3))
@@ -254,7 +254,7 @@ def headers(pages: Pages, rng: random.Random) -> None:
 
 
 def compact(pages: Pages, rng: random.Random) -> None:
-    """Walk, map, judge and write again what a cleaner might be given, damaged."""
+    """Walk, map, evaluate and rewrite damaged cleaner input."""
     data = pages.bytes(damaged(rng, b"".join(some_batch(rng) for _ in range(rng.randrange(4)))))
     found, *_ = walk_batches(
         data, 0, data.size, False, out := np.zeros((rows.BATCH_COLUMNS, 4), np.int64)

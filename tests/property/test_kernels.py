@@ -1,4 +1,4 @@
-"""Compiled kernels, the same in Python, and the plain code of ``records`` agree on any bytes."""
+"""Compiled kernels, the same kernels in Python, and plain code agree on any bytes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ INT64 = st.integers(-(2**63), 2**63 - 1)
 
 @pytest.fixture(autouse=True, scope="module")
 def _plain_records() -> Iterator[None]:
-    """Let ``records`` be the reference: plain code."""
+    """Make plain code the reference."""
     gate.force(False)
     yield
     gate.force(None)
@@ -53,7 +53,7 @@ def array(data: bytes) -> Any:
 
 @st.composite
 def damaged(draw: st.DrawFn, whole: st.SearchStrategy[bytes]) -> bytes:
-    """Bytes of ``whole``, some of them changed, cut off or put in."""
+    """Bytes of ``whole``, some of them changed, removed or inserted."""
     data = bytearray(draw(whole))
     for _ in range(draw(st.integers(0, 3))):
         at = draw(st.integers(0, len(data)))
@@ -69,7 +69,7 @@ def several(specs: st.SearchStrategy[BatchSpec]) -> st.SearchStrategy[bytes]:
 @settings(max_examples=150, deadline=None)
 @given(damaged(several(stored_specs())), st.booleans())
 def test_a_walk_sees_what_plain_code_sees(data: bytes, check_crc: bool) -> None:
-    """Headers, the place where it ends, and whether that is an error are the same."""
+    """Headers, the position where it ends, and whether that is an error are the same."""
     found = []
     for kernel in (walk_batches, walk_batches.py_func):
         out = np.zeros((rows.BATCH_COLUMNS, 8), np.int64)
@@ -94,7 +94,7 @@ def test_a_walk_sees_what_plain_code_sees(data: bytes, check_crc: bool) -> None:
 def test_what_is_accepted_at_once_plain_code_takes_as_it_is(
     data: bytes, need_key: bool, not_before_ms: int, not_after_ms: int
 ) -> None:
-    """The short way never lets in, or leaves otherwise, what the long way would not."""
+    """The fast path never accepts, or leaves different, what the slow path would not."""
     found = []
     for kernel in (accept_batch, accept_batch.py_func):
         out = np.zeros((rows.BATCH_COLUMNS, 1), np.int64)
@@ -131,7 +131,7 @@ def test_what_is_accepted_at_once_plain_code_takes_as_it_is(
 def test_surveys_and_plans_are_those_of_plain_code(
     made: list[list[int]], data: st.DataObject
 ) -> None:
-    """Any headers; for plans, sizes and positions that a file can have."""
+    """This holds for any headers; plans use sizes and positions possible in a file."""
     table = np.array(made, np.int64).T.copy()
     table[rows.MAGIC] &= 3
     table[rows.ATTRIBUTES] &= 0x7FFF
@@ -155,7 +155,7 @@ def test_surveys_and_plans_are_those_of_plain_code(
 
 
 def plain_rows(data: bytes, area: list[int], index: int) -> tuple[list[list[int]], bool]:
-    """Return the rows of the good records of an area, and whether all of it is good."""
+    """Return the rows of the valid records of an area, and whether all of it is valid."""
     at, end, count, base_offset, base_timestamp, max_timestamp, attributes = area
     found: list[list[int]] = []
     try:
@@ -175,7 +175,7 @@ def plain_rows(data: bytes, area: list[int], index: int) -> tuple[list[list[int]
 
 @st.composite
 def damaged_areas(draw: st.DrawFn) -> tuple[bytes, Any]:
-    """Record areas, damaged or not, with counts and bases from a header that may lie."""
+    """Record areas, damaged or not, with counts and bases that may be wrong."""
     data, areas = bytearray(), []
     for _ in range(draw(st.integers(0, 3))):
         whole = draw(batches(PLAIN_SPECS, max_records=4))
@@ -193,7 +193,7 @@ def damaged_areas(draw: st.DrawFn) -> tuple[bytes, Any]:
 @settings(max_examples=150, deadline=None)
 @given(damaged_areas())
 def test_records_are_decoded_as_one_at_a_time(given_areas: tuple[bytes, Any]) -> None:
-    """Rows before the first bad record, and which area it is in, are the same."""
+    """The rows before the first bad record, and the area of that record, are the same."""
     data, areas = given_areas
     found = []
     for kernel in (decode_records, decode_records.py_func):
@@ -225,7 +225,7 @@ def test_records_are_validated_as_decoded_rows_are(
     not_after_ms: int,
     use_append_time: bool,
 ) -> None:
-    """Areas pass if all their rows keep the rules, and their summaries are those of the rows."""
+    """Areas pass if all their rows follow the rules; their summaries are those of the rows."""
     data, areas = given_areas
     rules = (need_key, not_before_ms, not_after_ms, use_append_time)
     found = []
@@ -264,7 +264,7 @@ def test_records_are_validated_as_decoded_rows_are(
 def test_slices_are_gathered_as_python_slices_them(
     data: bytes, slices: list[tuple[int, int]], room: int
 ) -> None:
-    """Any positions and sizes: the same bytes, or a refusal, and never a byte from elsewhere."""
+    """Any positions and sizes give the same bytes or an error, and never bytes from elsewhere."""
     at, size = (np.array([part[i] for part in slices], np.int64) for i in (0, 1))
     found = []
     for kernel in (gather, gather.py_func):
@@ -288,7 +288,7 @@ def test_slices_are_gathered_as_python_slices_them(
 def test_records_are_encoded_as_one_at_a_time(
     chosen: list[NewRecord], batch_bytes: int, drawn: st.DataObject
 ) -> None:
-    """Any records, cut anywhere, give the batches that the builder makes of them."""
+    """Any records, split anywhere, give the batches that the builder makes of them."""
     source = build_batch(chosen)
     table = decode(source, walk(source).batches).array
     picked = drawn.draw(st.lists(st.integers(0, max(len(chosen) - 1, 0)), max_size=12))
@@ -319,7 +319,7 @@ def test_records_are_encoded_as_one_at_a_time(
 @settings(max_examples=50, deadline=None)
 @given(several(produced_specs()))
 def test_areas_of_sound_batches_pass(data: bytes) -> None:
-    """What the builder makes, the validator takes."""
+    """The validator accepts what the builder makes."""
     found = walk(data).batches
     plain = [index for index, codec in enumerate(found.attributes & 7) if codec == 0]
     areas = np.ascontiguousarray(areas_of(found)[:, plain])

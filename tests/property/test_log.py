@@ -1,4 +1,4 @@
-"""A log against a plain list of batches."""
+"""A log compared with a plain list of batches."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LEAST_STEPS = 10_000
 
 
 class Batch(NamedTuple):
-    """A batch that was appended: its records, or a marker if it has none."""
+    """An appended batch: its records, or none if it is a marker."""
 
     base: int
     values: tuple[bytes, ...] = ()
@@ -73,7 +73,7 @@ class Transaction(NamedTuple):
 
 
 def transactions(batches: list[Batch]) -> list[Transaction]:
-    """Return all transactions that the batches tell of."""
+    """Return all transactions among the batches."""
     found: list[Transaction] = []
     begun: dict[int, int] = {}
     for batch in batches:
@@ -87,7 +87,7 @@ def transactions(batches: list[Batch]) -> list[Transaction]:
 
 
 class LogMachine(RuleBasedStateMachine):
-    """Every operation is done to a log and to a list of batches."""
+    """Every operation is applied to a log and to a list of batches."""
 
     steps = 0
 
@@ -99,7 +99,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @initialize(segment_bytes=st.integers(250, 900), interval=st.integers(0, 200), seed=seeds())
     def create(self, segment_bytes: int, interval: int, seed: int) -> None:
-        """Begin with an empty log of small segments."""
+        """Start with an empty log of small segments."""
         self.home = LogHome(
             seed,
             internal_segment_bytes=segment_bytes,
@@ -113,7 +113,7 @@ class LogMachine(RuleBasedStateMachine):
     # What the list says
 
     def shown(self, batches: list[Batch]) -> list[tuple[int, bytes]]:
-        """Offset and value of each record that a reader from the log start on sees."""
+        """Offset and value of each record that a reader sees from the log start on."""
         records = [record for batch in batches for record in batch.records]
         return [record for record in records if record[0] >= self.start]
 
@@ -131,12 +131,12 @@ class LogMachine(RuleBasedStateMachine):
         ]
 
     def last_of(self, producer: int) -> Batch | None:
-        """The last data batch of a producer, even if the log start has passed it."""
+        """The last data batch of a producer, even if it is below the log start."""
         own = [b for b in self.batches if b.producer == producer and not b.is_marker]
         return own[-1] if own else None
 
     def known_last(self, producer: int) -> Batch | None:
-        """The same if it is above the log start: the log has to know it."""
+        """The same if it is above the log start, in which case the log must know it."""
         last = self.last_of(producer)
         return last if last is not None and last.base >= self.start else None
 
@@ -144,7 +144,7 @@ class LogMachine(RuleBasedStateMachine):
         return any(t.producer == producer and t.marker is None for t in self.transactions)
 
     def next_batch(self, producer: int, values: list[bytes], *, transactional: bool) -> Batch:
-        """The batch that an orderly producer sends next."""
+        """The batch that a well-behaved producer sends next."""
         last = self.last_of(producer)
         epoch, sequence = (0, 0) if last is None else (last.epoch, last.sequence + len(last.values))
         return Batch(self.end, tuple(values), producer, epoch, sequence, transactional)
@@ -172,13 +172,13 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(values=VALUES, epoch=st.integers(0, 3))
     def append(self, values: list[bytes], epoch: int) -> None:
-        """Append a plain batch as leader, perhaps of a new epoch."""
+        """Append a plain batch as leader, possibly of a new epoch."""
         self.log.maybe_assign_epoch(max(epoch, self.log.latest_epoch or 0), self.end)
         self.add(Batch(self.end, tuple(values)))
 
     @rule(values=VALUES, gap=st.integers(0, 3))
     def append_as_follower(self, values: list[bytes], gap: int) -> None:
-        """Append a batch with a gap before it, as a follower."""
+        """Append a batch after a gap, as a follower."""
         base, epoch = self.end + gap, self.log.latest_epoch or 0
         records = [(NOW_MS, None, value, ()) for value in values]
         data = build_batch(records, base_offset=base, leader_epoch=epoch)
@@ -188,7 +188,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(values=VALUES, producer=PRODUCERS, bumps=st.booleans())
     def append_idempotent(self, values: list[bytes], producer: int, *, bumps: bool) -> None:
-        """A producer goes on where it was, or begins a new epoch; not within a transaction."""
+        """A producer continues, or starts a new epoch; not within a transaction."""
         batch = self.next_batch(producer, values, transactional=False)
         if self.is_open(producer):
             with pytest.raises(InvalidTxnState):
@@ -200,7 +200,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(producer=PRODUCERS)
     def repeat(self, producer: int) -> None:
-        """A producer's last batch, sent again, is found and not written."""
+        """A producer's last batch, sent again, is recognized and not written."""
         last = self.known_last(producer)
         if last is not None:
             info = self.log.append_as_leader(self.built(last), self.log.latest_epoch or 0)
@@ -209,7 +209,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(producer=PRODUCERS, values=VALUES, skipped=st.integers(1, 9))
     def leave_out(self, producer: int, values: list[bytes], skipped: int) -> None:
-        """A hole in the sequence is refused, and nothing is written."""
+        """A gap in the sequence is rejected, and nothing is written."""
         if self.known_last(producer) is None:
             return
         batch = self.next_batch(producer, values, transactional=self.is_open(producer))
@@ -219,7 +219,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(producer=PRODUCERS, values=VALUES)
     def append_in_transaction(self, producer: int, values: list[bytes]) -> None:
-        """A transaction begins, once its coordinator was asked about it, or goes on."""
+        """A transaction begins, once verified with its coordinator, or continues."""
         batch = self.next_batch(producer, values, transactional=True)
         if not self.is_open(producer):
             with pytest.raises(InvalidTxnState):
@@ -231,7 +231,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(producer=PRODUCERS, is_commit=st.booleans())
     def end_transaction(self, producer: int, *, is_commit: bool) -> None:
-        """A marker ends a transaction, or nothing."""
+        """A marker ends a transaction, or has none to end."""
         last = self.last_of(producer)
         epoch = 0 if last is None else last.epoch
         marker = build_marker(
@@ -250,13 +250,13 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def roll(self) -> None:
-        """Begin a new segment, unless the active one is empty."""
+        """Roll, unless the active segment is empty."""
         if self.log.segments.active.size_bytes:
             self.log.roll()
 
     @rule()
     def run_tasks(self) -> None:
-        """Let the scheduler flush what was rolled, and delete what was renamed."""
+        """Let the scheduler flush rolled segments and delete renamed files."""
         self.home.clock.advance(60_000)
 
     @rule()
@@ -273,9 +273,9 @@ class LogMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.end > self.start)
     @rule(to=st.floats(0, 1))
     def truncate(self, to: float) -> None:
-        """Cut the log; a batch that straddles the cut goes whole.
+        """Truncate the log; a batch that straddles the offset is removed whole.
 
-        Markers of transactions that the log start has cut stay: what was open is not told then.
+        Markers of transactions that the log start has passed are kept: their start is unknown.
         """
         cut_by_start = [
             txn.marker + 1
@@ -292,7 +292,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(to=st.floats(0, 1))
     def delete_records(self, to: float) -> None:
-        """Raise the log start within what is decided."""
+        """Raise the log start offset, up to the last stable offset."""
         stable = min([*self.unstable, self.watermark])
         before = self.start + round(to * max(stable - self.start, 0))
         self.start = self.log.delete_records(before)
@@ -300,7 +300,7 @@ class LogMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.unstable)
     @rule()
     def retain(self) -> None:
-        """Delete old segments; the log start moves to a segment's base."""
+        """Delete old segments; the log start moves to a segment's base offset."""
         self.log.delete_old_segments()
         assert self.start <= self.log.log_start_offset <= self.watermark
         self.start = self.log.log_start_offset
@@ -309,7 +309,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(clean=st.booleans())
     def reopen(self, *, clean: bool) -> None:
-        """Close and open again, in order or after a kill: nothing is lost."""
+        """Close and reopen, cleanly or after a kill: nothing is lost."""
         recovery_point = self.log.recovery_point
         if clean:
             self.log.close()
@@ -319,9 +319,9 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def cut_power(self) -> None:
-        """Lose what was not flushed, or a part of it: what is left is a prefix of the log.
+        """Lose some or all unflushed data: what remains is a prefix of the log.
 
-        Segments behind which the log was rolled are flushed; tests/crash has the moment before.
+        Segments before the last roll are flushed; tests/crash has the moment before.
         """
         self.log.flush_up_to(self.log.segments.active.base_offset)
         recovery_point = self.log.recovery_point
@@ -342,7 +342,7 @@ class LogMachine(RuleBasedStateMachine):
         self.log = self.home.open(
             clean=clean, log_start_offset=self.start, recovery_point=recovery_point
         )
-        # The end is where the records end: a cut inside a batch is forgotten.
+        # The log ends where the records end: a truncation inside a batch is not remembered.
         last = self.batches[-1].last + 1 if self.batches else 0
         self.end = max(last, self.log.segments.active.base_offset, self.start)
         self.watermark = self.log.update_high_watermark(self.watermark)
@@ -351,20 +351,20 @@ class LogMachine(RuleBasedStateMachine):
 
     @invariant()
     def holds_the_records(self) -> None:
-        """The log holds what the list holds, at its offsets."""
+        """The log has the same batches as the list, at the same offsets."""
         type(self).steps += 1
         assert self.shown(self.batches) == all_values(self.log)
         assert (self.log.log_start_offset, self.log.log_end_offset) == (self.start, self.end)
 
     @invariant()
     def shows_whole_batches_below_the_watermark(self) -> None:
-        """A reader sees the batches that lie whole below the high watermark."""
+        """A reader sees the batches that are entirely below the high watermark."""
         seen = all_values(self.log, FetchIsolation.HIGH_WATERMARK)
         assert self.shown([b for b in self.batches if b.last < self.log.high_watermark]) == seen
 
     @invariant()
     def shows_committed_records(self) -> None:
-        """A reader of committed records sees nothing undecided, and nothing aborted.
+        """A read_committed reader sees nothing undecided and nothing aborted.
 
         Whether a marker that the log has but the high watermark does not cover counts as open
         depends, as in Kafka, on what was replayed when the log was opened.
@@ -389,7 +389,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @invariant()
     def reads_from_anywhere(self) -> None:
-        """A read begins with the batch that holds the offset, or with the next one."""
+        """A read starts with the batch that contains the offset, or with the next one."""
         for offset in {self.start, (self.start + self.end) // 2, self.end}:
             expected = [r for r in self.shown(self.batches) if r[0] >= offset]
             found = self.log.records(offset, isolation=FetchIsolation.LOG_END)
@@ -407,13 +407,13 @@ class LogMachine(RuleBasedStateMachine):
                 assert (known.txn_first_offset is not None) == self.is_open(producer)
 
     def teardown(self) -> None:
-        """Close what is open, so that closing is tested too."""
+        """Close whatever is open, so that closing is tested too."""
         if hasattr(self, "log") and not self.is_broken:
             self.log.close()
 
 
 def test_a_log_is_a_list() -> None:
-    """Whatever is done to a log, in any order, it shows what a plain list of batches says.
+    """After any operations in any order, it has the content of a plain list of batches.
 
     Scenario: UnifiedLogTest.testAppendAndReadWithSequentialOffsets, UnifiedLogTest.testLogRolls
     """
@@ -423,7 +423,7 @@ def test_a_log_is_a_list() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_log_is_a_list_over_ten_thousand_steps() -> None:
-    """The same for long."""
+    """The same holds over a long run."""
     before = LogMachine.steps
 
     run_state_machine_as_test(LogMachine, settings=LONG)

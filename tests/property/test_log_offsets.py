@@ -1,4 +1,4 @@
-"""Offsets that no log should hold: a log opens by itself whatever its batches state."""
+"""Impossible offsets: a log opens without help whatever offsets its batches have."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DELTAS = st.sampled_from([0, 0, 0, 1, 7, 2**31 - 1, -1, -(2**31)])
 
 
 def stated(base_offset: int, last_delta: int) -> bytes:
-    """Make a batch with a right CRC that states these offsets."""
+    """Build a batch with a valid CRC and these offsets."""
     data = bytearray(build_batch([(NOW_MS, b"k", b"v", ())], leader_epoch=0))
     struct.pack_into(">q", data, 0, base_offset)
     struct.pack_into(">i", data, 23, last_delta)
@@ -42,12 +42,12 @@ def stated(base_offset: int, last_delta: int) -> bytes:
 
 
 def batch(count: int = 1, **fields: object) -> bytes:
-    """Make a batch of so many records."""
+    """Build a batch with this number of records."""
     return build_batch([(NOW_MS, b"k", b"v", ())] * count, **fields)
 
 
 def log_from(base_offset: int, **settings: object) -> tuple[LogHome, Log]:
-    """Return a log that begins, and ends, at an offset."""
+    """Return a log that starts, and ends, at an offset."""
     home = LogHome(**settings)
     log = home.open()
     log.truncate_fully_and_start_at(base_offset)
@@ -72,9 +72,9 @@ def test_a_log_opens_whatever_offsets_its_batches_state(
     indexed: bool,
     interval: int,
 ) -> None:
-    """Recovery ends it at a number that can be said, keeps what is right before, and opens again.
+    """Recovery ends it at a valid log end, keeps what is right before, and it opens again.
 
-    So does an opening after a clean shutdown, unless good batches may lie behind the damage.
+    So does opening after a clean shutdown, unless valid batches may follow the damage.
     """
     home = LogHome(index_interval_bytes=interval)
     good = min(good, INT64_MAX - segment_base)
@@ -109,7 +109,7 @@ def test_a_log_opens_whatever_offsets_its_batches_state(
 def test_an_append_ends_at_the_greatest_offset_or_changes_nothing(
     left: int, count: int, codec: Codec, kept: str, origin: AppendOrigin, *, kernels: bool
 ) -> None:
-    """A leader gives out offsets up to 2**63 - 2; for one more there is a typed error."""
+    """A leader assigns offsets up to 2**63 - 2; beyond that there is a typed error."""
     home, log = log_from(INT64_MAX - left, compression_type=kept)
     gate.force(kernels)
     try:
@@ -130,7 +130,7 @@ def test_an_append_ends_at_the_greatest_offset_or_changes_nothing(
 
 @pytest.mark.parametrize("left", range(4))
 def test_a_follower_ends_at_the_greatest_offset_or_changes_nothing(left: int) -> None:
-    """No epoch is noted and no segment begun for a batch that cannot be appended."""
+    """No epoch is recorded and no segment rolled for a batch that cannot be appended."""
     home, log = log_from(0)
     data = batch(4, base_offset=INT64_MAX - 3 - left, leader_epoch=2)
     if left:
@@ -149,7 +149,7 @@ def test_a_follower_ends_at_the_greatest_offset_or_changes_nothing(left: int) ->
 
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_one_such_log_does_not_stop_the_others(tmp_path: Path, *, is_clean: bool) -> None:
-    """A directory with a log that holds offset 2**63 - 1 is opened: the batch is cut off."""
+    """A directory with a log that has offset 2**63 - 1 opens: the batch is truncated."""
     with tidelog.open(tmp_path) as logs:
         for topic in ("good", "bad"):
             logs.create_topic(topic)

@@ -1,4 +1,4 @@
-"""What a plan of retention says is what retention then does, whatever the logs."""
+"""Retention does what its plan announced, for any logs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ HOUR_MS = 3_600_000
 
 
 class Case(NamedTuple):
-    """Logs and when they are looked at; ages in hours, before ``NOW_MS``."""
+    """Logs and the time at which they are examined; ages in hours, before ``NOW_MS``."""
 
     config: dict[str, str]
     ages: list[list[int]]
-    """Of the records of each partition, in the order of their offsets."""
+    """Ages of the records of each partition, in order of offset."""
     start: int
-    """Records below it were deleted, where there are so many."""
+    """Records below it were deleted, if there are that many."""
     later: int
     """Hours after ``NOW_MS``."""
 
@@ -62,7 +62,7 @@ def make(path: str, case: Case) -> None:
 
 
 def run(*words: object) -> list[Any]:
-    """Run a command and return its lines of JSON."""
+    """Run a command and return its JSON lines."""
     out, err = io.TextIOWrapper(io.BytesIO()), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = main([str(word) for word in words])
@@ -72,17 +72,17 @@ def run(*words: object) -> list[Any]:
 
 
 def logs_in(path: str) -> set[str]:
-    """Name all .log files, those that wait for deletion too."""
+    """Return the names of all .log files, including those scheduled for deletion."""
     return {str(file.relative_to(path)) for file in Path(path).glob("t-*/*.log*")}
 
 
 def offsets_in(path: str) -> set[tuple[int, int]]:
-    """Return partition and offset of every record that readers see."""
+    """Return partition and offset of every record visible to readers."""
     return {(row["partition"], row["offset"]) for row in run("cat", "t", "-d", path)}
 
 
-def told(row: dict[str, Any]) -> dict[str, Any]:
-    """Return what is said of a log, without when an empty segment was made, which is now."""
+def report_of(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the report on a log without the time at which an empty segment was created."""
     return {
         **row,
         "kept": [{**one, "dueMs": one["sizeBytes"] and one["dueMs"]} for one in row["kept"]],
@@ -93,7 +93,7 @@ def told(row: dict[str, Any]) -> dict[str, Any]:
 @settings(max_examples=20, deadline=None)
 @given(case=CASES)
 def test_retention_deletes_the_files_and_records_that_its_plan_names(case: Case) -> None:
-    """At the same time; and when the command ends, the disk is free of them."""
+    """It does so at the same time, and the files are deleted when the command ends."""
     with tempfile.TemporaryDirectory() as path:
         make(path, case)
         words = ("-d", path, "--now", NOW_MS + case.later * HOUR_MS, "--json")
@@ -110,6 +110,6 @@ def test_retention_deletes_the_files_and_records_that_its_plan_names(case: Case)
         }
         starts = {row["partition"]: row["logStartOffset"] for row in plan}
         assert kept == (files, records)
-        assert [told(row) for row in done] == [told(row) for row in plan]
+        assert [report_of(row) for row in done] == [report_of(row) for row in plan]
         assert logs_in(path) == stay
         assert offsets_in(path) == {(n, offset) for n, offset in records if offset >= starts[n]}

@@ -1,4 +1,4 @@
-"""A segment against a plain list of batches."""
+"""A segment compared with a plain list of batches."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def files(fs: CrashFileSystem) -> dict[str, bytes]:
 def test_recovery_rebuilds_the_indexes_that_appends_made(
     batches: list[BatchSample], interval_bytes: int, per_append: int
 ) -> None:
-    """To the byte, in whatever portions the batches were appended."""
+    """They are identical to the byte, however the batches were split into appends."""
     fs = filled(batches, interval_bytes, per_append)
     expected = files(fs)
     segment = open_segment(fs, interval_bytes)
@@ -72,7 +72,7 @@ def test_recovery_rebuilds_the_indexes_that_appends_made(
 def test_recovery_keeps_exactly_the_whole_batches(
     batches: list[BatchSample], interval_bytes: int, data: st.DataObject
 ) -> None:
-    """Cut anywhere, the file becomes what the batches before the cut give."""
+    """After truncation anywhere, the segment has the batches before that position."""
     fs = filled(batches, interval_bytes)
     segment = open_segment(fs, interval_bytes)
     size = data.draw(st.integers(0, segment.size_bytes))
@@ -93,7 +93,7 @@ def test_recovery_keeps_exactly_the_whole_batches(
 def test_any_offset_leads_to_the_batch_that_a_list_would_give(
     batches: list[BatchSample], interval_bytes: int, data: st.DataObject
 ) -> None:
-    """With sparse or dense indexes: the first batch that ends at or above the offset."""
+    """With sparse or dense indexes, it is the first batch that ends at or above the offset."""
     segment = open_segment(filled(batches, interval_bytes), interval_bytes)
     end = batches[-1].end_offset if batches else 3
     offset = data.draw(st.integers(0, end + 1))
@@ -114,7 +114,7 @@ def test_any_offset_leads_to_the_batch_that_a_list_would_give(
 def test_truncation_leaves_what_a_list_would_keep(
     batches: list[BatchSample], interval_bytes: int, data: st.DataObject
 ) -> None:
-    """All batches that end below the offset, and their greatest timestamp."""
+    """These are all batches that end below the offset, and their maximum timestamp."""
     fs = filled(batches, interval_bytes)
     segment = open_segment(fs, interval_bytes)
     end = batches[-1].end_offset if batches else 3

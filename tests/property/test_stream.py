@@ -1,4 +1,4 @@
-"""Streams as Spark's engine runs them, with restarts at any moment, over logs that change."""
+"""Streams as run by Spark's engine, with restarts at any moment, over logs that change."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Rows = dict[TopicPartition, list[str]]
 
 
 class Logs:
-    """Topics that change, and a list of what each partition was ever given."""
+    """Topics that change, and a list of everything appended to each partition."""
 
     def __init__(self) -> None:
         self.home = DataHome()
@@ -83,11 +83,11 @@ class Logs:
 
 @dataclass
 class Engine:
-    """Spark's micro-batch engine: what it keeps in its checkpoint, and what it asks when.
+    """Spark's micro-batch engine: what it keeps in its checkpoint, and what it calls when.
 
     ``ends`` is the log of offsets, as text; ``committed`` counts finished batches. The sink keeps a
     batch's rows under its number, so a batch that comes again must be the same. The source's
-    ``commit`` is of no account here, since nothing depends on it.
+    ``commit`` is not simulated, since nothing depends on it.
     """
 
     logs: Logs
@@ -102,7 +102,7 @@ class Engine:
         self.restart()
 
     def restart(self, *, is_bounded: bool = False) -> None:
-        """Begin anew, from the checkpoint; repeat the batch that was planned but not finished."""
+        """Restart from the checkpoint; repeat the batch that was planned but not finished."""
         given = {"path": self.logs.home.path, "subscribePattern": "."} | self.options
         self.parsed = ReadOptions.parse_stream(given)
         fs, clock = self.logs.home.fs, self.logs.home.clock
@@ -119,12 +119,12 @@ class Engine:
 
     @property
     def start(self) -> str:
-        """Where the next batch begins; the initial offset is asked for anew after each start."""
+        """The start of the next batch; the initial offset is computed anew after each start."""
         at = self.committed - 1
         return self.ends[at] if at >= 0 else json.dumps(self.plan.initial())
 
     def trigger(self, *, until: str = "end") -> bool:
-        """Plan and run a batch; ``until`` says after which step the engine dies."""
+        """Plan and run a batch; ``until`` is the step after which the engine dies."""
         start = json.loads(self.start)
         limits = self.parsed.limits
         is_limited = (limits.max_offsets, limits.max_bytes, limits.min_offsets) != (None,) * 3
@@ -141,12 +141,12 @@ class Engine:
         return True
 
     def finish(self) -> None:
-        """Repeat the batch that was left, from the start it had."""
+        """Repeat the unfinished batch from its original start."""
         self.run_batch()
         self.committed += 1
 
     def run_batch(self) -> None:
-        """Read the batch; give its rows to the sink, which knows whether it had them."""
+        """Read the batch and pass its rows to the sink, which recognizes repeated ones."""
         number = self.committed
         rows = self._read(json.loads(self.start), json.loads(self.ends[number]))
         if number in self.sink and self.is_strict:
@@ -182,14 +182,14 @@ class Engine:
         self.last_batch_ms = None if self.is_bounded else now_ms
 
     def read_to_the_end(self) -> None:
-        """Run a query that ends by itself: all that is there by now, in batches by the limit."""
+        """Run a query that ends by itself: all available records, in batches up to the limit."""
         self.restart(is_bounded=True)
         while self.trigger():
             pass
 
     @property
     def output(self) -> Rows:
-        """What the sink has of each partition, in the order of batches."""
+        """The content of the sink for each partition, in the order of batches."""
         output: Rows = defaultdict(list)
         for number in sorted(self.sink):
             for place, rows in self.sink[number].items():
@@ -224,7 +224,7 @@ pytestmark = pytest.mark.slow
 
 
 def play(engine: Engine, logs: Logs, step: tuple[Any, ...]) -> None:
-    """Let the step happen, to the logs or to the engine."""
+    """Apply the step to the logs or to the engine."""
     name, *words = step
     if name == "append":
         logs.append(*words)
@@ -280,7 +280,7 @@ def test_every_record_comes_once_in_order_whatever_happens(
 def test_a_topic_made_again_is_read_from_its_start(
     script: list[tuple[Any, ...]], limits: dict[str, str]
 ) -> None:
-    """Where loss is accepted, what is there at the end has come once and in order."""
+    """If data loss is accepted, the records available at the end came once and in order."""
     logs = Logs()
     logs.create("a")
     lenient = {"startingOffsets": "earliest", "failOnDataLoss": "false"}

@@ -1,4 +1,4 @@
-"""A flush needs no lock, so anything may happen to the log in its middle."""
+"""A flush takes no lock, so anything may happen to the log in the meantime."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BATCH = build_batch([(1, b"key", b"value", ())])
 
 
 def test_closing_under_a_flush_is_no_failure_of_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The flush says that the log is closed, and the directory stays in use."""
+    """The flush reports that the log is closed, and the directory stays online."""
     home = LogHome()
     log = home.open()
     log.append_as_leader(BATCH)
@@ -34,7 +34,7 @@ def test_closing_under_a_flush_is_no_failure_of_the_disk(monkeypatch: pytest.Mon
 def test_a_flush_does_not_count_records_that_came_after_a_cut(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What the flush had read of the log's end is gone: other records lie there, unflushed."""
+    """The log end that the flush read was truncated; other records now have its offsets."""
     home = LogHome(seed=3, internal_segment_bytes=2 * len(BATCH))
     log = home.open()
     for _ in range(10):
@@ -60,7 +60,7 @@ def test_a_flush_does_not_count_records_that_came_after_a_cut(
 
 
 def test_a_snapshot_that_is_gone_when_it_should_be_synced_stays_gone() -> None:
-    """The roll's task finds it deleted by a truncation, and makes no empty file in its place."""
+    """A truncation has deleted it, and the roll's task creates no empty file in its place."""
     home = LogHome()
     log = home.open()
     log.append_as_leader(BATCH)

@@ -1,4 +1,4 @@
-"""A disk that is full for a moment, in the middle of work on several files of a log."""
+"""A disk that is full for a moment, while several files of a log are being changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VALUES = [b"%d" % number for number in range(6)]
 
 
 def filled() -> tuple[LogHome, Log]:
-    """Make a log with one batch of one record in each segment."""
+    """Create a log with one batch of one record in each segment."""
     batches = [build_batch([(1, b"key", value, ())]) for value in VALUES]
     home = LogHome(internal_segment_bytes=len(batches[0]))
     log = home.open()
@@ -29,7 +29,7 @@ def filled() -> tuple[LogHome, Log]:
 
 
 def fail_once(home: LogHome, operation: str, path_suffix: str) -> None:
-    """Let the disk be full for the next operation of this name."""
+    """Make the disk full for the next operation of this name."""
     home.fs.fail(operation, path_suffix, OSError(errno.ENOSPC, "full"))
 
 
@@ -39,7 +39,7 @@ def fail_once(home: LogHome, operation: str, path_suffix: str) -> None:
 def test_an_empty_segment_that_cannot_be_replaced_keeps_its_name(
     operation: str, path_suffix: str
 ) -> None:
-    """What is appended after a roll that failed is there after a restart."""
+    """Records appended after a failed roll are there after a restart."""
     home = LogHome()
     log = home.open()
     fail_once(home, operation, path_suffix)
@@ -56,7 +56,7 @@ def test_an_empty_segment_that_cannot_be_replaced_keeps_its_name(
     [("rename", "5.log.deleted"), ("truncate", ".index"), ("sync_directory", "flights-0")],
 )
 def test_a_truncation_that_fails_lets_nothing_be_appended(operation: str, path_suffix: str) -> None:
-    """Half of it is done: an append at the old end would leave a hole."""
+    """It is half complete, so an append at the old end would leave a gap."""
     home, log = filled()
     fail_once(home, operation, path_suffix)
     with pytest.raises(KafkaStorageError):
@@ -72,7 +72,7 @@ def test_a_truncation_that_fails_lets_nothing_be_appended(operation: str, path_s
 
 
 def cleaned(log: Log, count: int) -> None:
-    """Put one segment with the same batches in the place of the first ``count``."""
+    """Replace the first ``count`` segments by one with the same batches."""
     old = list(log.segments)[:count]
     new = log.new_cleaned_segment(old[0].base_offset)
     for segment in old:
@@ -86,7 +86,7 @@ def cleaned(log: Log, count: int) -> None:
 
 
 def test_a_replacement_that_fails_is_not_tried_over_its_own_remains() -> None:
-    """The second try would take the names of the first, and delete what it had put in place."""
+    """A second attempt would use the same names, and delete what the first had put in place."""
     home, log = filled()
     fail_once(home, "rename", "1.log.deleted")
     for count in (2, 1):

@@ -1,4 +1,4 @@
-"""A truncation that finds damage where it is to cut."""
+"""A truncation to an offset where the log is damaged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BATCH = build_batch([(1, b"key", b"value", ())])
 
 
 def test_it_drops_no_segment() -> None:
-    """The log's end stays where it was, so nothing below it may be gone."""
+    """The log end stays the same, so nothing below it may be missing."""
     home = LogHome(internal_segment_bytes=2 * len(BATCH))
     log = home.open()
     for _ in range(6):

@@ -1,4 +1,4 @@
-"""Indexes whose trimming a power cut took back, in a segment that no recovery looks at."""
+"""Indexes whose trimming was undone by a power cut, in a segment that is not recovered."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HOUR_MS = 3_600_000
 
 
 def flushed_then_rolled(*, is_synced: bool) -> LogHome:
-    """Leave a segment that was flushed while it was active, and rolled after that."""
+    """Leave a segment that was flushed while active, and rolled afterwards."""
     home = LogHome(index_interval_bytes=0, segment_index_bytes=1200, retention_ms=HOUR_MS)
     home.clock.advance(NOW_MS - home.clock.now_ms())
     log = home.open()
@@ -29,7 +29,7 @@ def flushed_then_rolled(*, is_synced: bool) -> LogHome:
 
 
 def test_a_roll_makes_the_trimmed_indexes_durable() -> None:
-    """Also where there is nothing to flush: the recovery point is at the new segment already."""
+    """This holds even without data to flush: the recovery point is at the new segment already."""
     home = flushed_then_rolled(is_synced=True)
 
     sizes = {
@@ -41,7 +41,7 @@ def test_a_roll_makes_the_trimmed_indexes_durable() -> None:
 
 @pytest.mark.parametrize("is_synced", [True, False])
 def test_zeros_behind_the_entries_do_not_make_a_segment_old(*, is_synced: bool) -> None:
-    """They were taken for a greatest timestamp of 1970, and retention deleted what was new."""
+    """They were read as a maximum timestamp of 1970, and retention deleted new segments."""
     home = flushed_then_rolled(is_synced=is_synced)
 
     log = home.open(clean=False, recovery_point=6)

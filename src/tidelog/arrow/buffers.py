@@ -1,7 +1,7 @@
 """Arrow arrays gathered from positions and sizes in a byte buffer.
 
 New memory comes from Arrow's pool, which reuses its pages; arrays allocated by NumPy would be
-mapped and zeroed anew for every table. A kernel does the copying if kernels are loaded, else NumPy.
+mapped and zeroed again for every table. A kernel copies if kernels are loaded, else NumPy.
 """
 
 from __future__ import annotations

@@ -59,15 +59,15 @@ def read_unsigned_varlong(data: Bytes, at: int) -> tuple[int, int]:
     return raw & _UINT64_MAX, end
 
 
-def _read(data: Bytes, at: int, most_bytes: int) -> tuple[int, int]:
+def _read(data: Bytes, at: int, max_bytes: int) -> tuple[int, int]:
     raw = shift = 0
-    for byte in data[at : at + most_bytes]:
+    for byte in data[at : at + max_bytes]:
         raw |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
             return raw, at + shift // 7
-    if shift == 7 * most_bytes:
-        raise InvalidRecord(f"varint has more than {most_bytes} bytes", position=at)
+    if shift == 7 * max_bytes:
+        raise InvalidRecord(f"varint has more than {max_bytes} bytes", position=at)
     raise InvalidRecord("data ends inside a varint", position=at)
 
 
@@ -129,7 +129,7 @@ def _zigzag(value: int, bits: int) -> int:
     return (value << 1) ^ (value >> (bits - 1))
 
 
-def _unsigned(value: int, greatest: int) -> int:
-    if not 0 <= value <= greatest:
-        raise InvalidArgument(f"{value} is not between 0 and {greatest}")
+def _unsigned(value: int, maximum: int) -> int:
+    if not 0 <= value <= maximum:
+        raise InvalidArgument(f"{value} is not between 0 and {maximum}")
     return value

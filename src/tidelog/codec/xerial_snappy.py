@@ -40,7 +40,7 @@ _MIN_VERSION: Final = 1
 _HEADER: Final = XERIAL_HEADER.pack(XerialHeader(MAGIC, 1, 1))
 _MAGIC_AS_SIZE: Final = _BLOCK_SIZE.unpack(MAGIC).size_bytes
 
-_MOST_EXPANSION: Final = 22
+_MAX_EXPANSION: Final = 22
 """A copy element yields at most 64 bytes from three, so a block expands at most 22-fold."""
 
 
@@ -76,8 +76,8 @@ def pieces(data: memoryview, piece_bytes: int) -> Iterator[bytes]:
     """Yield what ``decompress`` returns, block by block; the writer chose the block size."""
     del piece_bytes
     for packed in _blocks(data):
-        most_bytes = len(packed) * _MOST_EXPANSION
-        yield bytes(_read_block(packed, most_bytes, most_bytes))
+        max_bytes = len(packed) * _MAX_EXPANSION
+        yield bytes(_read_block(packed, max_bytes, max_bytes))
 
 
 def _blocks(data: memoryview) -> Iterator[memoryview]:
@@ -111,7 +111,7 @@ def _read_block(block: memoryview, left: int, limit: int) -> memoryview:
         size_bytes, _ = read_unsigned_varint(block, 0)
     except InvalidRecord as error:
         raise CorruptMessage("snappy block has no length") from error
-    if size_bytes > len(block) * _MOST_EXPANSION:
+    if size_bytes > len(block) * _MAX_EXPANSION:
         raise CorruptMessage(f"snappy block claims {size_bytes} bytes from {len(block)}")
     if size_bytes > left:
         raise MessageTooLarge("decompressed records", limit - left + size_bytes, limit)

@@ -27,7 +27,7 @@ _BLOCK_HEADER_BYTES: Final = 3
 _BLOCK_RLE: Final = 1
 _BLOCK_COMPRESSED: Final = 2
 _BLOCK_RESERVED: Final = 3
-_MOST_BLOCK_BYTES: Final = 128 * 1024
+_MAX_BLOCK_BYTES: Final = 128 * 1024
 _CHECKSUM_BYTES: Final = 4
 
 _ONE_CALL_BYTES: Final = 1024 * 1024
@@ -38,7 +38,7 @@ _KEPT_WINDOW_BYTES: Final = 8 * 1024 * 1024
 
 _FIRST_PIECE: Final = 256 * 1024
 _LARGEST_PIECE: Final = 4 * 1024 * 1024
-_MOST_KEPT_LEVELS: Final = 8
+_MAX_KEPT_LEVELS: Final = 8
 
 
 class _Contexts(local):
@@ -49,7 +49,7 @@ class _Contexts(local):
     def compressor(self, level: int) -> zstandard.ZstdCompressor:
         made = self.compressors.get(level)
         if made is None:
-            if len(self.compressors) >= _MOST_KEPT_LEVELS:
+            if len(self.compressors) >= _MAX_KEPT_LEVELS:
                 self.compressors.clear()
             made = zstandard.ZstdCompressor(
                 level=level, write_content_size=False, write_checksum=False
@@ -65,7 +65,7 @@ class _Frame(NamedTuple):
     """The end of a frame (exclusive) and the maximum number of bytes its blocks can produce."""
 
     end: int
-    most_bytes: int
+    max_bytes: int
     content_bytes: int | None
     window_bytes: int
 
@@ -136,8 +136,8 @@ def _measure(data: memoryview, at: int) -> _Frame:
     frame = data[at:]
     header = zstandard.get_frame_parameters(frame)
     at += zstandard.frame_header_size(frame)
-    block_bytes = min(header.window_size, _MOST_BLOCK_BYTES)
-    most_bytes = 0
+    block_bytes = min(header.window_size, _MAX_BLOCK_BYTES)
+    max_bytes = 0
     is_last = False
     while not is_last:
         block = int.from_bytes(data[at : at + _BLOCK_HEADER_BYTES], "little")
@@ -147,27 +147,27 @@ def _measure(data: memoryview, at: int) -> _Frame:
             raise CorruptMessage("zstd data is truncated")
         if kind == _BLOCK_RESERVED:
             raise CorruptMessage("zstd block has a reserved type")
-        most_bytes += block_bytes if kind == _BLOCK_COMPRESSED else size_bytes
+        max_bytes += block_bytes if kind == _BLOCK_COMPRESSED else size_bytes
     at += _CHECKSUM_BYTES if header.has_checksum else 0
     if at > len(data):
         raise CorruptMessage("zstd data is truncated")
     unknown = header.content_size == zstandard.CONTENTSIZE_UNKNOWN
     content_bytes = None if unknown else header.content_size
-    return _Frame(at, most_bytes, content_bytes, header.window_size)
+    return _Frame(at, max_bytes, content_bytes, header.window_size)
 
 
 def _read(data: memoryview, frame: _Frame, left: int, limit: int) -> bytes:
     content_bytes = frame.content_bytes
     if content_bytes is not None:
         # The library allocates the stated content size, so it is checked first.
-        if content_bytes > frame.most_bytes:
+        if content_bytes > frame.max_bytes:
             raise CorruptMessage(f"zstd frame claims {content_bytes} bytes, more than it can hold")
         if content_bytes > left:
             raise MessageTooLarge("decompressed records", limit - left + content_bytes, limit)
-    is_small = frame.most_bytes <= _ONE_CALL_BYTES and frame.window_bytes <= _KEPT_WINDOW_BYTES
+    is_small = frame.max_bytes <= _ONE_CALL_BYTES and frame.window_bytes <= _KEPT_WINDOW_BYTES
     # The library's one-shot call does not verify a frame that states no content.
     if is_small and content_bytes != 0:
-        part = _contexts.decompressor.decompress(data, max_output_size=max(1, frame.most_bytes))
+        part = _contexts.decompressor.decompress(data, max_output_size=max(1, frame.max_bytes))
     else:
         part = _read_pieces(data, left)
     if len(part) > left:

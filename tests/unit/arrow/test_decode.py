@@ -1,4 +1,4 @@
-"""Records to Arrow tables: the columns of Spark's Kafka source, whatever the records hold."""
+"""Records as Arrow tables with the columns of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ def expected_rows(data: bytes) -> list[dict[str, Any]]:
 
 @settings(max_examples=60, deadline=None)
 @given(batches=st.lists(RECORDS, min_size=1, max_size=3), codec=st.sampled_from(Codec))
-def test_tables_hold_what_the_records_hold(batches: list[list[NewRecord]], codec: Codec) -> None:
+def test_tables_have_the_content_of_the_records(
+    batches: list[list[NewRecord]], codec: Codec
+) -> None:
     """Each record is a row with the same offset, time, key, value and headers, nulls included."""
     data, base_offset = b"", 100
     for records in batches:
@@ -90,10 +92,10 @@ def test_tables_hold_what_the_records_hold(batches: list[list[NewRecord]], codec
     codec=st.sampled_from([Codec.NONE, Codec.NONE, Codec.LZ4]),
     cut=st.integers(0, 25),
 )
-def test_batches_become_the_same_rows_however_they_are_walked(
+def test_direct_and_decoded_rows_are_the_same(
     batches: list[list[NewRecord]], codec: Codec, cut: int
 ) -> None:
-    """Straight from the bytes come the rows that decoding gives, at the ends of a range too."""
+    """Rows built straight from the bytes equal the decoded ones, also at the ends of a range."""
     data, base_offset = b"", 100
     for records in batches:
         data += build_batch(records, BatchSpec(base_offset=base_offset, codec=codec))
@@ -111,7 +113,7 @@ def test_batches_become_the_same_rows_however_they_are_walked(
 
 
 def test_many_small_records_become_several_tables() -> None:
-    """A piece of more records than a table takes is cut between batches; no row is lost."""
+    """A piece with more records than a table may have is split between batches; no row is lost."""
     batch = build_batch([(1, b"k", b"", ())] * 30_000)
     data = np.frombuffer(batch * 9, np.uint8)
     decoder = ArrowDecoder(select(["key"]), "flights", 3)
@@ -123,7 +125,7 @@ def test_many_small_records_become_several_tables() -> None:
 
 
 def test_old_batches_of_unknown_count_stay_together() -> None:
-    """A wrapper states no count; such batches among others do not make a table each."""
+    """A wrapper has no record count; such batches among others do not each become a table."""
     wrapper = build_old(1, [(5, b"k", b"v")], base_offset=0, codec=Codec.GZIP)
     single = build_old(1, [(5, b"k", b"v")], base_offset=1, codec=Codec.NONE)
     data = np.frombuffer((wrapper + single) * 3, np.uint8)
@@ -146,8 +148,8 @@ def test_append_time_is_the_batches_time() -> None:
     assert found == [(0, 0.001), (1, 5.0)]
 
 
-def test_only_the_wanted_columns_are_made() -> None:
-    """A table has the columns asked for, in the order asked for, all with one schema object."""
+def test_only_the_selected_columns_are_built() -> None:
+    """A table has the selected columns in the selected order, all with one schema object."""
     schema = select(["offset", "key"])
     data = build_batch([(1, b"k", b"v", ())])
 
@@ -157,14 +159,14 @@ def test_only_the_wanted_columns_are_made() -> None:
     assert all(table.schema is schema or table.schema.equals(schema) for table in made)
 
 
-def test_a_column_that_no_record_has_is_refused() -> None:
-    """Columns are chosen by the names of Spark's Kafka source, each at most once."""
+def test_an_unknown_column_is_rejected() -> None:
+    """Columns are selected by the names of Spark's Kafka source, each at most once."""
     for names in (["offset", "colour"], ["key", "key"]):
         with pytest.raises(InvalidArgument, match="columns of a record are"):
             select(names)
 
 
-def test_types_are_those_that_spark_takes() -> None:
+def test_types_are_those_that_spark_accepts() -> None:
     """Text and bytes have 32-bit offsets, times are microseconds in UTC; headers come last."""
     assert SCHEMA.field("topic").type == pa.string()
     assert SCHEMA.field("value").type == pa.binary()
@@ -173,16 +175,16 @@ def test_types_are_those_that_spark_takes() -> None:
     assert "headers" not in SCHEMA.names
 
 
-def test_offsets_outside_the_range_are_left_out() -> None:
-    """The range's end is exclusive, and may lie inside a batch, as may its start."""
+def test_offsets_outside_the_range_are_omitted() -> None:
+    """The end of the range is exclusive; start and end may be inside a batch."""
     data = build_batch([(1, b"k", b"%d" % n, ()) for n in range(10)])
 
     assert [row["offset"] for row in rows(data, start=3, end=6)] == [3, 4, 5]
     assert rows(data, start=10) == []
 
 
-def test_control_records_are_no_rows() -> None:
-    """The records that end a transaction are for readers of the log, not of its data."""
+def test_control_records_are_not_rows() -> None:
+    """The records that end a transaction are not data."""
     marker = BatchSpec(
         base_offset=1, producer_id=1, producer_epoch=0, transactional=True, control=True
     )
@@ -191,16 +193,16 @@ def test_control_records_are_no_rows() -> None:
     assert [row["offset"] for row in rows(data)] == [0]
 
 
-def test_header_names_that_are_no_text_are_mended() -> None:
-    """Bytes of a header's name that are no UTF-8 become U+FFFD, as a Java client shows them."""
+def test_header_names_that_are_not_utf8_are_replaced() -> None:
+    """Invalid bytes in a header's name become U+FFFD, as in a Java client."""
     data = build_batch([(1, None, None, (("ok", b"1"), ("bad?", b"2")))])
     damaged = data.replace(b"bad?", b"bad\xff")
 
     assert [h["key"] for h in rows(damaged)[0]["headers"]] == ["ok", "bad\ufffd"]
 
 
-def test_many_rows_are_cut_into_tables() -> None:
-    """No table has more than MAX_ROWS rows, and together they hold all of them, in order."""
+def test_many_rows_are_split_into_tables() -> None:
+    """No table has more than MAX_ROWS rows, and together they have all rows, in order."""
     count = MAX_ROWS + 5
     data = build_batch([(1, None, None, ())] * count)
 
@@ -211,8 +213,8 @@ def test_many_rows_are_cut_into_tables() -> None:
     assert offsets == list(range(count))
 
 
-def test_large_rows_are_cut_by_bytes() -> None:
-    """Tables of large records stay near 4 MiB, a record that is larger makes one alone."""
+def test_large_rows_are_split_by_bytes() -> None:
+    """Tables of large records stay near 4 MiB; a larger record has a table of its own."""
     data = build_batch([(1, None, bytes(1 << 20), ())] * 9)
 
     made = tables(data, schema=select(["value"]))
@@ -221,7 +223,7 @@ def test_large_rows_are_cut_by_bytes() -> None:
 
 
 def test_a_time_beyond_microseconds_is_an_error() -> None:
-    """A timestamp that Spark could not show is refused by offset, rather than shown wrong."""
+    """A timestamp that Spark cannot represent is an error that names the offset."""
     data = build_batch([(1, None, None, ()), (2**62, None, None, ())])
 
     with pytest.raises(InvalidTimestamp, match="offset 1"):

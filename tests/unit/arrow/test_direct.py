@@ -1,4 +1,4 @@
-"""Columns straight from plain batches, and what is left to the decoder."""
+"""Columns built straight from plain batches, and cases left to the decoder."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def columns(data: bytes, names: Any = ALL, offsets: tuple[int, int] = EVERY_OFFS
     return direct_columns(source, walk(source).batches, Wanted(names, *offsets))
 
 
-def test_each_wanted_column_holds_what_the_records_hold() -> None:
-    """Nulls, empty values and times in microseconds, of several batches side by side."""
+def test_each_selected_column_has_the_content_of_the_records() -> None:
+    """This covers nulls, empty values and times in microseconds, across several batches."""
     data = build_batch(RECORDS) + build_batch(RECORDS[:1], BatchSpec(base_offset=3))
 
     count, made = columns(data)
@@ -40,8 +40,8 @@ def test_each_wanted_column_holds_what_the_records_hold() -> None:
     assert made["key"].null_count == 1
 
 
-def test_only_what_is_wanted_is_made() -> None:
-    """A column that nobody asked for is not there; one without nulls has no bitmap."""
+def test_only_selected_columns_are_built() -> None:
+    """A column that was not selected is missing; one without nulls has no bitmap."""
     _, made = columns(build_batch(RECORDS[2:]), ("key",))
 
     assert list(made) == ["key"]
@@ -54,7 +54,7 @@ def test_only_what_is_wanted_is_made() -> None:
 def test_headers_and_the_ends_of_a_range_are_left_to_the_decoder(
     names: tuple[str, ...], offsets: tuple[int, int]
 ) -> None:
-    """Records with headers that are wanted, or not all wanted themselves, are not taken."""
+    """Selected headers, and batches only partly in the range, are not handled here."""
     assert columns(build_batch(RECORDS), names, offsets) is None
 
 
@@ -66,12 +66,12 @@ def test_headers_and_the_ends_of_a_range_are_left_to_the_decoder(
     ],
 )
 def test_unusual_batches_are_left_to_the_decoder(spec: BatchSpec) -> None:
-    """Compressed batches are not taken, nor append time where its type is wanted."""
+    """Compressed batches are, and so is append time if its type is selected."""
     assert columns(build_batch(RECORDS, spec), ("offset", "timestampType")) is None
 
 
 def test_more_rows_than_a_table_takes_are_left_to_the_decoder() -> None:
-    """The decoder cuts a batch of very many records; a topic's name, for each row, takes room."""
+    """The decoder splits a batch of very many records, whose topic names need space."""
     batch = build_batch([(1, None, None, ())] * (MOST_ROWS // 4))
 
     assert columns(batch * 4, ("key",)) is not None
@@ -79,7 +79,7 @@ def test_more_rows_than_a_table_takes_are_left_to_the_decoder() -> None:
 
 
 def test_work_left_to_the_decoder_is_not_counted_as_done() -> None:
-    """Plain code is used until its own work pays for loading kernels, not the half of it."""
+    """Plain code is used until its own work, not half of it, pays for loading kernels."""
     gate.force(None)
     before = gate._GATE._plain_bytes
 
@@ -89,7 +89,7 @@ def test_work_left_to_the_decoder_is_not_counted_as_done() -> None:
 
 
 def test_a_damaged_batch_is_left_to_the_decoder() -> None:
-    """What does not read as records is not taken, so that the decoder's error says why."""
+    """Malformed records are left to the decoder, whose error gives the reason."""
     data = bytearray(build_batch(RECORDS))
     data[61] = 0x7F
 

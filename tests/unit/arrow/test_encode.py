@@ -1,4 +1,4 @@
-"""Arrow tables to record batches and back: what a log keeps of a table."""
+"""Arrow tables as record batches and back: what a log keeps of a table."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _kernels(request: pytest.FixtureRequest) -> Iterator[None]:
 def encode(
     *tables: pa.RecordBatch, partitions: int = 3, form: BatchForm = PLAIN, first: int = 0
 ) -> dict[int, bytes]:
-    """Return the bytes that each partition gets."""
+    """Return the bytes for each partition."""
     encoder = TopicEncoder(partitions, form, first)
     out = dict.fromkeys(range(partitions), b"")
     for table in tables:
@@ -96,12 +96,12 @@ def expected(row: dict[str, Any]) -> tuple[Any, ...]:
     batch_bytes=st.integers(80, 400),
     cut=st.integers(0, 30),
 )
-def test_each_row_becomes_one_record_where_it_belongs(
+def test_each_row_becomes_one_record_of_its_partition(
     given_rows: list[dict[str, Any]], codec: Codec, batch_bytes: int, cut: int
 ) -> None:
-    """Rows keep key, value, headers and time, and their order within the partition they go to."""
+    """Rows keep key, value, headers and time, and their order within their partition."""
     for number, row in enumerate(given_rows):
-        row["timestamp"] = number * 1000  # tells the rows apart
+        row["timestamp"] = number * 1000  # distinguishes the rows
     table = pa.RecordBatch.from_pylist(given_rows, SCHEMA)
     form = BatchForm(codec, batch_bytes=batch_bytes)
 
@@ -124,10 +124,10 @@ def wished(row: dict[str, Any]) -> int | None:
 
 @settings(max_examples=60, deadline=None)
 @given(given_rows=st.lists(ROW, max_size=30), codec=st.sampled_from(Codec), cut=st.integers(0, 30))
-def test_plain_code_and_kernels_make_the_same_bytes(
+def test_plain_code_and_kernels_produce_the_same_bytes(
     given_rows: list[dict[str, Any]], codec: Codec, cut: int
 ) -> None:
-    """What a batch looks like does not depend on whether there is a compiler."""
+    """The content of a batch does not depend on whether there is a compiler."""
     table = pa.RecordBatch.from_pylist(given_rows, SCHEMA)[cut:]
     form = BatchForm(codec, batch_bytes=200)
     made = []
@@ -139,8 +139,8 @@ def test_plain_code_and_kernels_make_the_same_bytes(
     assert made[0] == made[1]
 
 
-def test_batches_have_at_most_the_bytes_asked_for() -> None:
-    """A batch is cut before it passes ``batch_bytes``; a record that is larger has its own."""
+def test_batches_have_at_most_the_configured_bytes() -> None:
+    """A batch is closed before it exceeds ``batch_bytes``; a larger record has its own."""
     values = [bytes(100)] * 5 + [bytes(1000)] + [bytes(100)]
     table = pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary())})
 
@@ -151,8 +151,8 @@ def test_batches_have_at_most_the_bytes_asked_for() -> None:
     assert [size <= 300 for size in batches.size.tolist()] == [True, True, True, False, True]
 
 
-def test_rows_without_key_fill_one_partition_after_the_other() -> None:
-    """Rows without key stay with a partition for a batch's bytes and go on where they stopped."""
+def test_rows_without_a_key_fill_one_partition_after_another() -> None:
+    """They stay with a partition for a batch's bytes, and continue there with the next table."""
     table = pa.RecordBatch.from_pydict({"value": pa.array([bytes(91)] * 4, pa.binary())})
     form = BatchForm(batch_bytes=200)
 
@@ -162,8 +162,8 @@ def test_rows_without_key_fill_one_partition_after_the_other() -> None:
     assert len(records(encode(table[:2], form=form, first=1)[1])) == 2
 
 
-def test_text_is_taken_as_its_bytes() -> None:
-    """Keys and values may be text; it is kept as UTF-8."""
+def test_text_is_stored_as_utf8() -> None:
+    """Keys and values may be text."""
     table = pa.RecordBatch.from_pydict({"key": ["ключ", None], "value": ["v", "größe"]})
 
     made = records(encode(table, partitions=1)[0])
@@ -172,7 +172,7 @@ def test_text_is_taken_as_its_bytes() -> None:
 
 
 def test_a_table_of_values_is_enough() -> None:
-    """Without the other columns records have no key, no headers, and the time they are written."""
+    """Without the other columns, records have no key, no headers, and the current time."""
     table = pa.RecordBatch.from_pydict({"value": pa.array([b"v", None], pa.binary())})
 
     made = records(encode(table, partitions=1)[0])
@@ -183,16 +183,16 @@ def test_a_table_of_values_is_enough() -> None:
     ]
 
 
-def test_a_time_is_kept_in_milliseconds_and_null_is_now() -> None:
-    """Microseconds are cut off, a null is the time of writing, and -1 ms means no time, as ever."""
+def test_timestamps_are_stored_in_milliseconds_and_null_is_now() -> None:
+    """Microseconds are truncated, null is the current time, and -1 ms means no timestamp."""
     times = pa.array([1_234_999, None, -1000], TIMESTAMP_TYPE)
     table = pa.RecordBatch.from_pydict({"timestamp": times})
 
     assert [r.timestamp for r in records(encode(table, partitions=1)[0])] == [1234, NOW_MS, -1]
 
 
-def test_a_table_without_rows_makes_nothing() -> None:
-    """No rows, no batches."""
+def test_a_table_without_rows_produces_nothing() -> None:
+    """Without rows there are no batches."""
     assert encode(pa.RecordBatch.from_pylist([], SCHEMA)) == {0: b"", 1: b"", 2: b""}
 
 
@@ -213,9 +213,9 @@ def test_a_table_without_rows_makes_nothing() -> None:
         ),
     ],
 )
-def test_what_makes_no_record_is_refused(
+def test_rows_that_are_not_valid_records_are_rejected(
     columns: dict[str, pa.Array], error: type[Exception], words: str
 ) -> None:
-    """A column of a wrong type, and a row that no log takes, is an error that says why."""
+    """A column of a wrong type, or a row that no log accepts, is an error with the reason."""
     with pytest.raises(error, match=words):
         encode(pa.RecordBatch.from_pydict(columns))

@@ -86,7 +86,7 @@ def test_bits_beyond_the_width_are_dropped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "most_bytes"),
+    ("read", "max_bytes"),
     [
         (varint.read_varint, 5),
         (varint.read_unsigned_varint, 5),
@@ -94,10 +94,10 @@ def test_bits_beyond_the_width_are_dropped() -> None:
         (varint.read_unsigned_varlong, 10),
     ],
 )
-def test_a_number_with_too_many_bytes_is_invalid(read: object, most_bytes: int) -> None:
+def test_a_number_with_too_many_bytes_is_invalid(read: object, max_bytes: int) -> None:
     """A fifth byte (tenth for 64 bits) with the continuation bit makes the record invalid."""
-    with pytest.raises(InvalidRecord, match=f"more than {most_bytes} bytes at byte 1"):
-        read(b"\x00" + b"\x80" * most_bytes + b"\x00", 1)
+    with pytest.raises(InvalidRecord, match=f"more than {max_bytes} bytes at byte 1"):
+        read(b"\x00" + b"\x80" * max_bytes + b"\x00", 1)
 
 
 @pytest.mark.parametrize("read", [varint.read_varint, varint.read_varlong])

@@ -148,7 +148,7 @@ def test_resizing_clears_truncated_entries(room: Room) -> None:
 
 def test_reset_removes_any_entries(room: Room) -> None:
     """Recovery starts from an empty file, whatever its content, with room up to the full size."""
-    room.fs.write(room.path(NAME), b"garbage that is no index")
+    room.fs.write(room.path(NAME), b"garbage instead of entries")
     index = make(room)
 
     index.reset()

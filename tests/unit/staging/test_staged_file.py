@@ -1,4 +1,4 @@
-"""Staged files: batches that wait, without offsets, to be committed."""
+"""Staged files: batches, without offsets, that wait to be committed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check(home: DataHome, staged: StagedFile, max_batch_bytes: int = LIMIT) -> N
         reader.check(max_batch_bytes)
 
 
-def test_a_name_tells_the_transaction_and_nothing_else() -> None:
+def test_a_name_identifies_only_the_transaction() -> None:
     """``tidelog.<hash of txn>.<128 random bits>.staged``: a plain file that Kafka ignores."""
     one, other = staged_name("a txn", Random(1)), staged_name("a txn", Random(2))
 
@@ -54,16 +54,16 @@ def test_a_name_tells_the_transaction_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("name", ["tidelog.x.staged", "tidelog.topics.json", "../a.staged", ""])
-def test_other_names_are_refused(name: str) -> None:
-    """A manifest cannot make a commit read, or delete, any other file."""
+def test_other_names_are_rejected(name: str) -> None:
+    """A manifest cannot make a commit read or delete any other file."""
     staged = stage(DataHome(), BATCHES)
 
     with pytest.raises(InvalidArgument, match="not the name"):
         replace(staged, name=name)
 
 
-def test_the_manifest_says_what_is_in_the_file() -> None:
-    """Topic, partition, records, bytes and the greatest timestamp."""
+def test_the_manifest_describes_the_file() -> None:
+    """It has topic, partition, records, bytes and the maximum timestamp."""
     home = DataHome()
     staged = stage(home, BATCHES)
 
@@ -78,7 +78,7 @@ def test_the_manifest_says_what_is_in_the_file() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_finished_file_survives_a_power_cut(seed: int) -> None:
-    """``finish`` returns when bytes and name are durable."""
+    """When ``finish`` returns, bytes and name are durable."""
     home = DataHome(seed)
     home.write("other", "")
     staged = stage(home, BATCHES)
@@ -88,8 +88,8 @@ def test_a_finished_file_survives_a_power_cut(seed: int) -> None:
     check(home, staged)
 
 
-def test_a_name_is_never_written_twice() -> None:
-    """A staged file is created exclusively: two attempts never share one."""
+def test_a_name_is_never_used_twice() -> None:
+    """A staged file is created exclusively, so two attempts never share one."""
     home = DataHome()
     open_writer(home, seed=1)
 
@@ -97,8 +97,8 @@ def test_a_name_is_never_written_twice() -> None:
         open_writer(home, seed=1)
 
 
-def test_an_abandoned_file_is_gone() -> None:
-    """A task that fails takes its file away."""
+def test_an_abandoned_file_is_deleted() -> None:
+    """A task that fails removes its file."""
     home = DataHome()
     open_writer(home).abandon()
 
@@ -106,7 +106,7 @@ def test_an_abandoned_file_is_gone() -> None:
 
 
 def test_all_batches_come_back_in_order() -> None:
-    """In whole batches, at most so many bytes at a time, unless one is larger."""
+    """They come in whole batches up to the requested size, unless a single one is larger."""
     home = DataHome()
     staged = stage(home, BATCHES)
     with StagedReader(home.fs, home.path, staged) as reader:
@@ -117,8 +117,8 @@ def test_all_batches_come_back_in_order() -> None:
 
 
 @pytest.mark.parametrize("change", ["flip", "cut", "longer", "none", "batch gone"])
-def test_a_file_that_was_changed_is_noticed(change: str) -> None:
-    """Size, digest and number of records must be as the writer left them."""
+def test_a_changed_file_is_detected(change: str) -> None:
+    """Size, digest and number of records must match what the writer recorded."""
     home = DataHome()
     staged = stage(home, BATCHES)
     data = b"".join(BATCHES)
@@ -137,25 +137,25 @@ def test_a_file_that_was_changed_is_noticed(change: str) -> None:
         check(home, staged)
 
 
-def test_a_writer_that_wrote_no_batches_is_noticed() -> None:
-    """Bytes that are no whole batches are refused though they are as they were written."""
+def test_bytes_that_are_not_batches_are_detected() -> None:
+    """They are rejected even if they are unchanged since they were written."""
     home = DataHome()
-    staged = stage(home, [BATCHES[0], b"rubbish that is no batch at all"], records=2)
+    staged = stage(home, [BATCHES[0], b"rubbish instead of a batch"], records=2)
 
     with pytest.raises(KafkaStorageError, match="does not match its manifest"):
         check(home, staged)
 
 
-def test_a_wrong_count_of_records_is_noticed() -> None:
-    """The manifest's count is what a commit reports."""
+def test_a_wrong_number_of_records_is_detected() -> None:
+    """A commit reports the manifest's number."""
     home = DataHome()
 
     with pytest.raises(KafkaStorageError, match="does not match its manifest"):
         check(home, stage(home, BATCHES, records=4))
 
 
-def test_a_missing_file_is_said_to_be_gone() -> None:
-    """As after a commit that has been done already."""
+def test_a_missing_file_is_a_storage_error() -> None:
+    """This happens after a commit that was already completed."""
     home = DataHome()
     staged = stage(home, BATCHES)
     home.fs.delete(f"{home.path}/{staged.name}")
@@ -164,7 +164,7 @@ def test_a_missing_file_is_said_to_be_gone() -> None:
         check(home, staged)
 
 
-def test_a_batch_larger_than_the_topic_takes_is_refused() -> None:
+def test_a_batch_larger_than_the_topics_limit_is_rejected() -> None:
     """``max.message.bytes`` may have changed since the file was staged."""
     home = DataHome()
     staged = stage(home, BATCHES)
@@ -174,8 +174,8 @@ def test_a_batch_larger_than_the_topic_takes_is_refused() -> None:
         check(home, staged, max(len(batch) for batch in BATCHES) - 1)
 
 
-def test_an_empty_file_holds_nothing() -> None:
-    """A task without rows may stage nothing."""
+def test_an_empty_file_has_no_batches() -> None:
+    """A task without rows can stage nothing."""
     home = DataHome()
     staged = stage(home, [])
     check(home, staged)
@@ -184,7 +184,7 @@ def test_an_empty_file_holds_nothing() -> None:
 
 
 def test_staged_files_are_listed_by_transaction() -> None:
-    """Those of one transaction, or all; no other files."""
+    """Those of one transaction, or all, but no other files."""
     home = DataHome()
     home.write("tidelog.topics.json", "{}")
     home.write("tidelog.1234.staged", "{}")

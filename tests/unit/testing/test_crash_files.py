@@ -1,4 +1,4 @@
-"""What a power cut, a killed process and a full disk leave."""
+"""What remains after a power cut, a killed process or on a full disk."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def outcomes(prepare: Callable[[CrashFileSystem], None], name: str = "/f") -> se
 
 
 def durable(fs: CrashFileSystem, path: str, data: bytes) -> None:
-    """Write a file so that it stays."""
+    """Write a file durably."""
     fs.write(path, data)
     with closing(fs.open(path)) as file:
         file.sync()
     fs.sync_directory("/")
 
 
-def test_synced_bytes_under_a_synced_name_stay() -> None:
-    """What was made durable is there after every power cut."""
+def test_synced_bytes_under_a_synced_name_survive() -> None:
+    """Durable data survives every power cut."""
     assert outcomes(lambda fs: durable(fs, "/f", b"abcd")) == {b"abcd"}
 
 
 def test_unsynced_bytes_may_be_kept_lost_torn_or_zero() -> None:
-    """Every fate of an unsynced append happens for some seed, and the synced part stays."""
+    """Every fate of an unsynced append occurs for some seed, and the synced part survives."""
 
     def prepare(fs: CrashFileSystem) -> None:
         durable(fs, "/f", b"ab")
@@ -51,8 +51,8 @@ def test_unsynced_bytes_may_be_kept_lost_torn_or_zero() -> None:
     assert outcomes(prepare) == {b"ab", b"abc", b"abcd", b"ab\0\0", b"abc\0", b"ab\0d"}
 
 
-def test_unsynced_writes_may_be_kept_out_of_order() -> None:
-    """A later write may survive an earlier one that is lost."""
+def test_unsynced_writes_may_survive_out_of_order() -> None:
+    """A later write may survive when an earlier one is lost."""
 
     def prepare(fs: CrashFileSystem) -> None:
         durable(fs, "/f", b"....")
@@ -63,8 +63,8 @@ def test_unsynced_writes_may_be_kept_out_of_order() -> None:
     assert outcomes(prepare) == {b"....", b"a...", b"..b.", b"a.b."}
 
 
-def test_a_write_after_a_truncation_needs_it() -> None:
-    """Bytes written behind a cut never appear among those that were cut off."""
+def test_a_write_after_a_truncation_depends_on_it() -> None:
+    """Bytes written after a truncation never appear among the truncated ones."""
 
     def prepare(fs: CrashFileSystem) -> None:
         durable(fs, "/f", b"abcd")
@@ -76,7 +76,7 @@ def test_a_write_after_a_truncation_needs_it() -> None:
 
 
 def test_an_unsynced_name_may_be_lost() -> None:
-    """A synced file without a synced directory may be gone, but has its bytes if it is there."""
+    """A synced file without a synced directory may be missing; if it exists, it has its bytes."""
 
     def prepare(fs: CrashFileSystem) -> None:
         fs.write("/f", b"ab")
@@ -87,7 +87,7 @@ def test_an_unsynced_name_may_be_lost() -> None:
 
 
 def test_an_unsynced_delete_may_not_have_happened() -> None:
-    """A deleted file may come back until its directory was synced."""
+    """A deleted file may come back until its directory is synced."""
 
     def prepare(fs: CrashFileSystem) -> None:
         durable(fs, "/f", b"ab")
@@ -102,7 +102,7 @@ def test_an_unsynced_delete_may_not_have_happened() -> None:
 
 
 def test_a_rename_happens_whole_or_not_at_all() -> None:
-    """A file replaced by rename is the old one or the new one, never none or both."""
+    """A file replaced by rename is the old or the new one, never missing or doubled."""
     found = set()
     for seed in SEEDS:
         fs = CrashFileSystem(seed)
@@ -116,7 +116,7 @@ def test_a_rename_happens_whole_or_not_at_all() -> None:
 
 
 def test_independent_renames_may_be_reordered() -> None:
-    """Of two unsynced renames either may be the only one that is kept."""
+    """Of two unsynced renames, either may be the only one that survives."""
     found = set()
     for seed in SEEDS:
         fs = CrashFileSystem(seed)
@@ -131,7 +131,7 @@ def test_independent_renames_may_be_reordered() -> None:
 
 
 def test_changes_of_one_name_stay_in_order() -> None:
-    """A name that was freed and taken again is never found free of both files."""
+    """A name that was freed and reused is never found without both files."""
 
     def prepare(fs: CrashFileSystem) -> None:
         durable(fs, "/f", b"old")
@@ -148,7 +148,7 @@ def test_changes_of_one_name_stay_in_order() -> None:
 
 
 def test_a_move_between_directories_needs_both_synced() -> None:
-    """After one sync the file is in one of both places; after both it is in the new one."""
+    """After one sync the file is in one of the two places; after both it is in the new one."""
     found = {}
     for synced in (("/a",), ("/b",), ("/a", "/b")):
         found[synced] = set()
@@ -170,8 +170,8 @@ def test_a_move_between_directories_needs_both_synced() -> None:
     assert found == {("/a",): either, ("/b",): either, ("/a", "/b"): {(False, True)}}
 
 
-def test_a_sync_keeps_what_the_synced_change_builds_on() -> None:
-    """A synced new file keeps the move that freed its name, though that waits for a sync."""
+def test_a_sync_includes_what_the_synced_change_depends_on() -> None:
+    """A synced new file keeps the move that freed its name, even if that is not synced."""
     for seed in SEEDS:
         fs = CrashFileSystem(seed)
         fs.make_directory("/a")
@@ -184,7 +184,7 @@ def test_a_sync_keeps_what_the_synced_change_builds_on() -> None:
         assert (fs.read("/f"), fs.read("/a/f")) == (b"new", b"old")
 
 
-def test_a_lost_directory_takes_its_files_along() -> None:
+def test_a_lost_directory_loses_its_files() -> None:
     """A file is only as durable as the names of the directories above it."""
     found = set()
     for seed in SEEDS:
@@ -197,8 +197,8 @@ def test_a_lost_directory_takes_its_files_along() -> None:
     assert found == {(False, False), (True, True)}
 
 
-def test_the_same_seed_leaves_the_same() -> None:
-    """A failing test can be run again."""
+def test_the_same_seed_gives_the_same_result() -> None:
+    """A failing test can be repeated."""
 
     def survivors(seed: int) -> list[bytes]:
         fs = CrashFileSystem(seed)
@@ -211,8 +211,8 @@ def test_the_same_seed_leaves_the_same() -> None:
     assert "seed=7" in repr(CrashFileSystem(7))
 
 
-def test_files_opened_before_a_power_cut_are_dead() -> None:
-    """Their use is an OSError, closing them is not, and the surviving file is untouched."""
+def test_files_opened_before_a_power_cut_are_unusable() -> None:
+    """Using them is an OSError, closing them is not, and the surviving file is not touched."""
     fs = CrashFileSystem()
     durable(fs, "/f", b"ab")
     file = fs.open("/f", "w")
@@ -229,7 +229,7 @@ def test_files_opened_before_a_power_cut_are_dead() -> None:
 
 @pytest.mark.parametrize("end", ["power_cut", "kill"])
 def test_an_end_of_the_process_frees_its_locks(end: str) -> None:
-    """After a restart the lock can be taken, and the old holder cannot release it."""
+    """After a restart the lock is free, and its old holder cannot release it."""
     fs = CrashFileSystem()
     durable(fs, "/.lock", b"")
     old = fs.lock("/.lock")
@@ -254,7 +254,7 @@ def test_a_killed_process_loses_nothing() -> None:
 
 
 def test_a_killed_process_makes_nothing_durable() -> None:
-    """After a kill a power cut still decides about unsynced bytes."""
+    """After a kill, a power cut can still lose unsynced bytes."""
 
     def prepare(fs: CrashFileSystem) -> None:
         fs.write("/f", b"ab")
@@ -263,8 +263,8 @@ def test_a_killed_process_makes_nothing_durable() -> None:
     assert None in outcomes(prepare)
 
 
-def test_a_full_disk_takes_a_part() -> None:
-    """A write that does not fit is ENOSPC, and leaves the part that fits; deleting helps."""
+def test_a_full_disk_accepts_a_part() -> None:
+    """A write that does not fit is ENOSPC, and the part that fits is kept; deleting frees space."""
     fs = CrashFileSystem()
     fs.write("/old", b"1234")
     fs.set_free_bytes(3)
@@ -294,8 +294,8 @@ def test_rewriting_needs_no_space() -> None:
     assert fs.read("/f") == b"abXY"
 
 
-def test_a_planned_error_is_raised_on_such_paths_only() -> None:
-    """The error comes as often as planned, for the operation and the end of the path given."""
+def test_a_planned_error_is_raised_only_on_matching_paths() -> None:
+    """It is raised as often as planned, for the given operation and path suffix."""
     fs = CrashFileSystem()
     fs.fail("pwrite", ".log", OSError(errno.EIO, "on purpose"), count=2)
     with closing(fs.open("/f.index", "w")) as index, closing(fs.open("/f.log", "w")) as log:
@@ -338,7 +338,7 @@ def test_every_operation_can_fail(operation: str, use: Callable[[CrashFileSystem
 
 
 def test_bytes_of_a_failed_sync_are_lost() -> None:
-    """After a failed sync the bytes are seen, but a sync that succeeds does not save them."""
+    """After a failed sync the bytes are visible, but a later sync does not save them."""
     found = set()
     for seed in SEEDS:
         fs = CrashFileSystem(seed)
@@ -385,7 +385,7 @@ def save(fs: CrashFileSystem) -> None:
 
 
 def test_the_power_can_fail_in_every_operation() -> None:
-    """Each operation can be the last, and a proper save leaves the old file or the new one."""
+    """Each operation can be the last; a correct save leaves the old or the new file."""
     fs = CrashFileSystem()
     durable(fs, "/f", b"old")
     before = len(fs.operations)
@@ -408,8 +408,8 @@ def test_the_power_can_fail_in_every_operation() -> None:
     assert {cut for cut, data in found if data == b"old"} == {0, 1, 2, 3, 4}
 
 
-def test_after_the_power_failed_nothing_works() -> None:
-    """Clean-up code of the program that died can neither read nor change anything."""
+def test_after_a_power_failure_nothing_works() -> None:
+    """Clean-up code of the dead program can neither read nor change anything."""
     fs = CrashFileSystem()
     fs.write("/f", b"ab")
     file = fs.open("/f", "w")
@@ -427,12 +427,12 @@ def test_after_the_power_failed_nothing_works() -> None:
 
 
 def test_no_except_clause_of_a_program_catches_a_power_cut() -> None:
-    """A power cut is no Exception."""
+    """A power cut is not an Exception."""
     assert not issubclass(PowerCut, Exception)
 
 
 def test_a_listing_has_no_order() -> None:
-    """A program that takes names as sorted is found out."""
+    """A program that relies on sorted names is exposed."""
     fs = CrashFileSystem(1)
     for n in range(9):
         fs.write(f"/{n}", b"")
@@ -441,8 +441,8 @@ def test_a_listing_has_no_order() -> None:
     assert fs.list("/") != sorted(fs.list("/"))
 
 
-def test_files_have_times_of_the_clock() -> None:
-    """A write gives its file the time of the clock."""
+def test_modification_times_come_from_the_clock() -> None:
+    """A write sets the file's time to that of the clock."""
     clock = ManualClock(start_ms=1_000)
     fs = CrashFileSystem(clock=clock)
     fs.write("/f", b"")
@@ -455,8 +455,8 @@ def test_files_have_times_of_the_clock() -> None:
 
 
 @pytest.mark.parametrize(("kept", "expected"), [("all", b"synced, not"), ("none", b"synced")])
-def test_a_test_may_say_how_much_a_power_cut_leaves(kept: str, expected: bytes) -> None:
-    """All, as when only the process ends, or nothing but what was synced."""
+def test_a_test_can_choose_what_a_power_cut_leaves(kept: str, expected: bytes) -> None:
+    """Everything, as when only the process ends, or only what was synced."""
     fs = CrashFileSystem()
     file = fs.open("/file", "x")
     file.pwrite(b"synced", 0)
@@ -471,8 +471,8 @@ def test_a_test_may_say_how_much_a_power_cut_leaves(kept: str, expected: bytes) 
     assert fs.exists("/other") == (kept == "all")
 
 
-def test_a_fault_may_wait_for_its_turn() -> None:
-    """So a test can let each of many like operations fail."""
+def test_a_fault_can_skip_operations() -> None:
+    """A test can thus make each of many similar operations fail."""
     fs = CrashFileSystem()
     fs.fail("write", "/file", OSError(errno.EIO, "broken"), skipped=1)
 

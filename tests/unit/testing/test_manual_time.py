@@ -1,4 +1,4 @@
-"""Time in tests: exact, and in order."""
+"""Time in tests is exact, and tasks run in order."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def test_time_stands_still() -> None:
-    """Without an advance the clock shows the same time."""
+    """Without an advance, the clock shows the same time."""
     clock = ManualClock(start_ms=1_000)
 
     assert (clock.now_ms(), clock.now_ms(), clock.monotonic_ns()) == (1_000, 1_000, 0)
 
 
-def test_an_advance_moves_both_times() -> None:
-    """The time of day and the monotonic time move by the same amount."""
+def test_an_advance_moves_both_clocks() -> None:
+    """The time of day and the monotonic clock move by the same amount."""
     clock = ManualClock(start_ms=1_000)
 
     clock.advance(5)
@@ -30,8 +30,8 @@ def test_an_advance_moves_both_times() -> None:
     assert (clock.now_ms(), clock.monotonic_ns()) == (1_005, 5_000_000)
 
 
-def test_the_time_of_day_may_be_set_back() -> None:
-    """Setting the clock is no passing of time: nothing falls due."""
+def test_the_time_of_day_can_be_set_back() -> None:
+    """Setting the clock does not pass time: no task becomes due."""
     clock = ManualClock(start_ms=1_000)
     ran: list[str] = []
     ManualScheduler(clock).schedule("t", lambda: ran.append("t"), delay_ms=1)
@@ -41,14 +41,14 @@ def test_the_time_of_day_may_be_set_back() -> None:
     assert (clock.now_ms(), clock.monotonic_ns(), ran) == (500, 0, [])
 
 
-def test_a_clock_is_not_advanced_backwards() -> None:
-    """Time that has passed does not come back."""
+def test_a_clock_cannot_be_advanced_backwards() -> None:
+    """Passed time does not come back."""
     with pytest.raises(InvalidArgument):
         ManualClock().advance(-1)
 
 
 def test_due_tasks_run_in_order_of_time_then_of_scheduling() -> None:
-    """The order is the same every time, also between two schedulers of one clock."""
+    """The order is always the same, even across two schedulers of one clock."""
     clock = ManualClock()
     first, second = ManualScheduler(clock), ManualScheduler(clock)
     ran: list[str] = []
@@ -64,7 +64,7 @@ def test_due_tasks_run_in_order_of_time_then_of_scheduling() -> None:
 
 
 def test_a_task_sees_the_time_at_which_it_was_due() -> None:
-    """A long advance stops at each task's moment."""
+    """A long advance stops at the due time of each task."""
     clock = ManualClock(start_ms=0)
     seen: list[int] = []
     ManualScheduler(clock).schedule(
@@ -77,7 +77,7 @@ def test_a_task_sees_the_time_at_which_it_was_due() -> None:
 
 
 def test_a_task_without_delay_waits_for_the_next_advance() -> None:
-    """A test can look at the state between scheduling and running."""
+    """A test can check the state between scheduling and running."""
     clock = ManualClock()
     ran: list[str] = []
     ManualScheduler(clock).schedule("t", lambda: ran.append("t"))
@@ -89,7 +89,7 @@ def test_a_task_without_delay_waits_for_the_next_advance() -> None:
 
 
 def test_a_task_scheduled_by_a_task_runs_in_the_same_advance() -> None:
-    """What falls due on the way runs, whenever it was scheduled."""
+    """Every task that becomes due on the way runs, whenever it was scheduled."""
     clock = ManualClock(start_ms=0)
     scheduler = ManualScheduler(clock)
     seen: list[int] = []
@@ -105,7 +105,7 @@ def test_a_task_scheduled_by_a_task_runs_in_the_same_advance() -> None:
 
 
 def test_a_cancelled_task_does_not_run() -> None:
-    """A task cancelled while it waits never runs."""
+    """A task that is cancelled while it waits never runs."""
     clock = ManualClock()
     scheduler = ManualScheduler(clock)
     ran: list[str] = []
@@ -118,8 +118,8 @@ def test_a_cancelled_task_does_not_run() -> None:
     assert (ran, scheduler.pending()) == (["t"], [])
 
 
-def test_an_error_of_a_task_reaches_the_test() -> None:
-    """An error ends the advance at its moment; a periodic task goes on at the next one."""
+def test_an_error_of_a_task_is_raised_in_the_test() -> None:
+    """An error stops the advance; a periodic task continues with the next one."""
     clock = ManualClock(start_ms=0)
     seen: list[int] = []
 
@@ -138,7 +138,7 @@ def test_an_error_of_a_task_reaches_the_test() -> None:
 
 
 def test_run_all_ends_every_task_before_it_raises() -> None:
-    """Results come in order; the first error is raised once all have run."""
+    """Results are in order; the first error is raised once all tasks have run."""
     scheduler = ManualScheduler(ManualClock())
     ran: list[str] = []
 
@@ -152,8 +152,8 @@ def test_run_all_ends_every_task_before_it_raises() -> None:
     assert scheduler.run_all("t", [lambda: 1, lambda: 2], 2) == [1, 2]
 
 
-def test_run_ahead_asks_for_tasks_as_early_as_threads_would() -> None:
-    """Each runs when its result is due, after some more were asked for."""
+def test_run_ahead_takes_tasks_as_early_as_threads_would() -> None:
+    """Each task runs when its result is requested, after some more were taken."""
     events: list[str] = []
 
     def tasks() -> Iterator[Callable[[], None]]:

@@ -1,4 +1,4 @@
-"""Generated data is valid, and holds what its description says."""
+"""Generated data is valid and matches its description."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCh
 
 @QUICK
 @given(batches(base_offset=7))
-def test_a_produced_batch_is_whole_and_without_holes(data: bytes) -> None:
-    """It is one batch, its checksum holds, and each offset it covers has a record."""
+def test_a_produced_batch_is_whole_and_without_gaps(data: bytes) -> None:
+    """It is one batch with a valid checksum and a record for each of its offsets."""
     found = walk(data, check_crc=True)
 
     header = BATCH_HEADER.unpack(data)
@@ -35,8 +35,8 @@ def test_a_produced_batch_is_whole_and_without_holes(data: bytes) -> None:
 
 @QUICK
 @given(batch_samples())
-def test_a_sample_reads_as_the_records_it_tells_of(sample: BatchSample) -> None:
-    """Offsets, timestamps, keys, values and headers come back from the bytes."""
+def test_a_sample_reads_as_its_records(sample: BatchSample) -> None:
+    """Offsets, timestamps, keys, values and headers are read back from the bytes."""
     found = list(iterate(sample.data, walk(sample.data, check_crc=True).batches))
 
     is_appended = sample.spec.timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -50,7 +50,7 @@ def test_a_sample_reads_as_the_records_it_tells_of(sample: BatchSample) -> None:
 @QUICK
 @given(stored_batches(start_offset=5))
 def test_stored_batches_follow_each_other(samples: list[BatchSample]) -> None:
-    """As in a log: one after the other, offsets rise, leader epochs do not fall."""
+    """As in a log, they are contiguous, offsets increase and leader epochs do not decrease."""
     data = b"".join(sample.data for sample in samples)
     found = walk(data, check_crc=True)
 
@@ -66,8 +66,8 @@ def test_stored_batches_follow_each_other(samples: list[BatchSample]) -> None:
     assert epochs == sorted(epochs)
 
 
-def test_samples_are_of_every_kind() -> None:
-    """Each codec, nulls, headers, append times, transactions, horizons and holes come up."""
+def test_samples_of_every_kind_occur() -> None:
+    """Every codec, nulls, headers, append times, transactions, horizons and gaps occur."""
     drawn: list[BatchSample] = []
     once = settings(
         QUICK, max_examples=150, phases=[Phase.generate], derandomize=True, database=None
@@ -92,8 +92,8 @@ def test_samples_are_of_every_kind() -> None:
     assert {bool(headers) for *_, headers in records} == {False, True}
 
 
-def test_the_door_loads_only_what_is_asked_for() -> None:
-    """Clocks and disks work where hypothesis is not installed."""
+def test_the_package_loads_only_the_names_in_use() -> None:
+    """Clocks and disks work without hypothesis installed."""
     code = "import sys; from tidelog.testing import CrashFileSystem; print(*sys.modules)"
     source = tidelog.testing.__file__.removesuffix("/tidelog/testing/__init__.py")
 
@@ -108,8 +108,8 @@ def test_the_door_loads_only_what_is_asked_for() -> None:
     assert "hypothesis" not in result.stdout.split()
 
 
-def test_the_door_shows_what_it_has() -> None:
-    """Each name that is listed can be had, and no other."""
+def test_the_package_lists_its_names() -> None:
+    """Each listed name can be loaded, and no other."""
     names = dir(tidelog.testing)
 
     assert [name for name in names if not hasattr(tidelog.testing, name)] == []
