@@ -58,7 +58,7 @@ def damaged(rng: Random, batch: bytes) -> bytes:
     return bytes(changed)
 
 
-def outcome(tables: Iterable[pa.RecordBatch], schema: pa.Schema) -> tuple[pa.Table, Any]:
+def read_tables(tables: Iterable[pa.RecordBatch], schema: pa.Schema) -> tuple[pa.Table, Any]:
     """Return the rows before an error, and the error."""
     made, error = [], None
     try:
@@ -87,13 +87,13 @@ def test_hostile_batches_become_the_decoder_s_rows_or_its_error() -> None:
         start, end = rng.choice(((0, 2**62), (100, 150), (103, 2**62), (0, 112)))
         schema = rng.choice(SCHEMAS)
         batches = walk(data).batches
-        expected = outcome(
+        expected = read_tables(
             decoded(np.frombuffer(data, np.uint8), batches, schema, start, end), schema
         )
         buffer = np.frombuffer(bytearray(data), np.uint8)
 
         made = ArrowDecoder(schema, "flights", 3).tables_of(buffer, batches, start, end)
-        rows, error = outcome(made, schema)
+        rows, error = read_tables(made, schema)
         buffer[:] = 0xEE
 
         assert (case, expected[1]) == (case, error)

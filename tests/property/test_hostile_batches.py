@@ -175,11 +175,11 @@ def survive(count: int, seed: int) -> None:
     rng = Random(seed)
     for _ in range(count):
         data = corrupted(rng)
-        outcomes = []
+        results = []
         for way in (False, True):
             gate.force(way)
-            outcomes.append(read(data, check_crc=False))
-        assert outcomes[0] == outcomes[1], data.hex()
+            results.append(read(data, check_crc=False))
+        assert results[0] == results[1], data.hex()
         append(data)
 
 

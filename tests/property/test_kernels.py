@@ -192,9 +192,9 @@ def damaged_areas(draw: st.DrawFn) -> tuple[bytes, Any]:
 
 @settings(max_examples=150, deadline=None)
 @given(damaged_areas())
-def test_records_are_decoded_as_one_at_a_time(given_areas: tuple[bytes, Any]) -> None:
+def test_records_are_decoded_as_one_at_a_time(case: tuple[bytes, Any]) -> None:
     """The rows before the first bad record, and the area of that record, are the same."""
-    data, areas = given_areas
+    data, areas = case
     found = []
     for kernel in (decode_records, decode_records.py_func):
         out = np.zeros((rows.RECORD_COLUMNS, len(data) // 7), np.int64)
@@ -219,14 +219,14 @@ def test_records_are_decoded_as_one_at_a_time(given_areas: tuple[bytes, Any]) ->
 @settings(max_examples=100, deadline=None)
 @given(damaged_areas(), st.booleans(), INT64, INT64, st.booleans())
 def test_records_are_validated_as_decoded_rows_are(
-    given_areas: tuple[bytes, Any],
+    case: tuple[bytes, Any],
     need_key: bool,
     not_before_ms: int,
     not_after_ms: int,
     use_append_time: bool,
 ) -> None:
     """Areas pass if all their rows follow the rules; their summaries are those of the rows."""
-    data, areas = given_areas
+    data, areas = case
     rules = (need_key, not_before_ms, not_after_ms, use_append_time)
     found = []
     for kernel in (validate_records, validate_records.py_func):

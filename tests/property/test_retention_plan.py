@@ -61,11 +61,11 @@ def make(path: str, case: Case) -> None:
                 partition.log.maybe_increment_log_start_offset(case.start)
 
 
-def run(*words: object) -> list[Any]:
+def run(*arguments: object) -> list[Any]:
     """Run a command and return its JSON lines."""
     out, err = io.TextIOWrapper(io.BytesIO()), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
-        code = main([str(word) for word in words])
+        code = main([str(argument) for argument in arguments])
     assert code == 0, err.getvalue()
     out.flush()
     return [json.loads(line) for line in out.buffer.getvalue().splitlines()]  # type: ignore[attr-defined]  # it is a BytesIO
@@ -96,12 +96,12 @@ def test_retention_deletes_the_files_and_records_that_its_plan_names(case: Case)
     """It does so at the same time, and the files are deleted when the command ends."""
     with tempfile.TemporaryDirectory() as path:
         make(path, case)
-        words = ("-d", path, "--now", NOW_MS + case.later * HOUR_MS, "--json")
+        arguments = ("-d", path, "--now", NOW_MS + case.later * HOUR_MS, "--json")
         files, records = logs_in(path), offsets_in(path)
 
-        plan = run("plan", "retention", *words)
+        plan = run("plan", "retention", *arguments)
         kept = logs_in(path), offsets_in(path)
-        done = run("retain", *words)
+        done = run("retain", *arguments)
 
         stay = {
             f"t-{row['partition']}/{segment['baseOffset']:020}.log"

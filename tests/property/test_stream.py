@@ -33,20 +33,22 @@ class Logs:
 
     def __init__(self) -> None:
         self.home = DataHome()
-        self.given: Rows = {}
+        self.appended: Rows = {}
         self.makings: dict[str, int] = {}
 
     def create(self, topic: str) -> None:
         self.makings[topic] = self.makings.get(topic, 0) + 1
         with self.home.open() as directory:
             directory.create_topic(topic, 1)
-        self.given[TopicPartition(topic, 0)] = []
+        self.appended[TopicPartition(topic, 0)] = []
 
     def create_again(self, topic: str) -> None:
         if topic in self.makings:
             with self.home.open() as directory:
                 directory.delete_topic(topic)
-            self.given = {place: of for place, of in self.given.items() if place.topic != topic}
+            self.appended = {
+                place: of for place, of in self.appended.items() if place.topic != topic
+            }
         self.create(topic)
 
     def grow(self, topic: str) -> None:
@@ -54,17 +56,17 @@ class Logs:
         if topic not in self.makings:
             self.create(topic)
             return
-        number = sum(place.topic == topic for place in self.given)
+        number = sum(place.topic == topic for place in self.appended)
         place = TopicPartition(topic, number)
         self.home.write(f"{topic}-{number}/{METADATA}", self.home.text(f"{topic}-0/{METADATA}"))
-        self.given[place] = []
+        self.appended[place] = []
         self.append(topic, number, 2)
 
     def append(self, topic: str, number: int, count: int) -> None:
         place = TopicPartition(topic, number)
-        if place not in self.given:
+        if place not in self.appended:
             return
-        had = self.given[place]
+        had = self.appended[place]
         made = self.makings[topic]
         values = [f"{topic} {made} {number} {len(had) + at}" for at in range(count)]
         with self.home.open() as directory:
@@ -76,7 +78,7 @@ class Logs:
         """Delete records that were read."""
         with self.home.open() as directory:
             for place, offset in offsets.items():
-                if place in self.given:
+                if place in self.appended:
                     log = directory.partition(*place).log
                     log.maybe_increment_log_start_offset(min(offset, log.log_end_offset))
 
@@ -103,8 +105,8 @@ class Engine:
 
     def restart(self, *, is_bounded: bool = False) -> None:
         """Restart from the checkpoint; repeat the batch that was planned but not finished."""
-        given = {"path": self.logs.home.path, "subscribePattern": "."} | self.options
-        self.parsed = ReadOptions.parse_stream(given)
+        options = {"path": self.logs.home.path, "subscribePattern": "."} | self.options
+        self.parsed = ReadOptions.parse_stream(options)
         fs, clock = self.logs.home.fs, self.logs.home.clock
         self.plan = StreamPlan(fs, self.parsed, clock=clock, cores=2)
         self.last_batch_ms = None
@@ -225,13 +227,13 @@ pytestmark = pytest.mark.slow
 
 def play(engine: Engine, logs: Logs, step: tuple[Any, ...]) -> None:
     """Apply the step to the logs or to the engine."""
-    name, *words = step
+    name, *arguments = step
     if name == "append":
-        logs.append(*words)
+        logs.append(*arguments)
     elif name == "grow":
-        logs.grow(*words)
+        logs.grow(*arguments)
     elif name == "again":
-        logs.create_again(*words)
+        logs.create_again(*arguments)
     elif name == "forget":
         done = engine.committed
         logs.forget_below(
@@ -239,7 +241,7 @@ def play(engine: Engine, logs: Logs, step: tuple[Any, ...]) -> None:
         )
     elif name == "wait":
         logs.home.clock.advance(DELAY_MS)
-    elif name == "restart" or (engine.trigger(until=words[0]) and words[0] != "end"):
+    elif name == "restart" or (engine.trigger(until=arguments[0]) and arguments[0] != "end"):
         engine.restart()
 
 
@@ -264,7 +266,7 @@ def test_every_record_comes_once_in_order_whatever_happens(
     engine.read_to_the_end()
 
     started = StreamOffset.from_json(json.loads(engine.begun)).offsets
-    expected = {place: had[started.get(place, 0) :] for place, had in logs.given.items()}
+    expected = {place: had[started.get(place, 0) :] for place, had in logs.appended.items()}
     assert engine.output == {place: rows for place, rows in expected.items() if rows}
 
 
@@ -293,4 +295,4 @@ def test_a_topic_made_again_is_read_from_its_start(
     for place, rows in engine.output.items():
         assert len(set(rows)) == len(rows)
         latest = f"{place.topic} {logs.makings[place.topic]} "
-        assert [row for row in rows if row.startswith(latest)] == logs.given.get(place, [])
+        assert [row for row in rows if row.startswith(latest)] == logs.appended.get(place, [])

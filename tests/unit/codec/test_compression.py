@@ -194,7 +194,7 @@ def test_pieces_of_damaged_data_end_as_the_whole_does(codec: Codec, seed: int) -
     packed[rng.randrange(len(packed))] ^= 1 << rng.randrange(8)
     damaged = bytes(packed[: rng.randrange(len(packed) // 2, 2 * len(packed))])
 
-    def outcome(*, in_pieces: bool) -> bytes | None:
+    def result(*, in_pieces: bool) -> bytes | None:
         try:
             if in_pieces:
                 return b"".join(decompress_in_pieces(codec, damaged, 50))
@@ -202,7 +202,7 @@ def test_pieces_of_damaged_data_end_as_the_whole_does(codec: Codec, seed: int) -
         except CorruptMessage:
             return None
 
-    assert outcome(in_pieces=True) == outcome(in_pieces=False)
+    assert result(in_pieces=True) == result(in_pieces=False)
 
 
 @pytest.mark.parametrize(

@@ -137,27 +137,30 @@ def test_one_error_names_every_bad_key() -> None:
 @pytest.mark.parametrize("cordoned", ["*,/a", "/b"])
 def test_only_data_directories_can_be_cordoned(cordoned: str) -> None:
     """Cordoned directories are some of the data directories, or all if it is only a star."""
-    given = {"log.dirs": "/a,/c", "cordoned.log.dirs": cordoned}
+    properties = {"log.dirs": "/a,/c", "cordoned.log.dirs": cordoned}
 
-    assert problems_of(given)[0].startswith("cordoned.log.dirs:")
-    assert BrokerConfig.parse({**given, "cordoned.log.dirs": "/c"}).cordoned_log_dirs == ("/c",)
-    assert BrokerConfig.parse({**given, "cordoned.log.dirs": "*"}).cordoned_log_dirs == ("*",)
+    assert problems_of(properties)[0].startswith("cordoned.log.dirs:")
+    for valid in ("/c", "*"):
+        config = BrokerConfig.parse({**properties, "cordoned.log.dirs": valid})
+        assert config.cordoned_log_dirs == (valid,)
 
 
 def test_each_cleaner_thread_needs_a_mebibyte() -> None:
     """Smaller offset maps are rejected."""
-    given = {"log.cleaner.threads": "4", "log.cleaner.dedupe.buffer.size": f"{4 * 2**20}"}
+    properties = {"log.cleaner.threads": "4", "log.cleaner.dedupe.buffer.size": f"{4 * 2**20}"}
 
-    assert problems_of(given)[0].startswith("log.cleaner.dedupe.buffer.size:")
+    assert problems_of(properties)[0].startswith("log.cleaner.dedupe.buffer.size:")
 
 
-@pytest.mark.parametrize("given", [{"log.cleaner.enable": "false"}, {"log.cleaner.threads": "0"}])
+@pytest.mark.parametrize(
+    "properties", [{"log.cleaner.enable": "false"}, {"log.cleaner.threads": "0"}]
+)
 def test_a_broker_without_cleaner_gets_a_warning(
-    given: dict[str, str], caplog: pytest.LogCaptureFixture
+    properties: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Compacted topics grow without limit when no cleaner runs."""
     with caplog.at_level(logging.WARNING, "tidelog.config.broker_config"):
-        BrokerConfig.parse(given)
+        BrokerConfig.parse(properties)
 
     assert "cleaner-off" in caplog.text
 

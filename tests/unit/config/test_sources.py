@@ -22,12 +22,12 @@ def test_topic_names_set_the_defaults_of_all_topics() -> None:
 
 def test_one_error_names_every_bad_key() -> None:
     """It names bad settings of the broker, of topics, and unknown ones."""
-    given = {"log.cleaner.threads": "x", "retention.ms": "-2", "no.such": "1"}
+    properties = {"log.cleaner.threads": "x", "retention.ms": "-2", "no.such": "1"}
     with pytest.raises(InvalidConfig) as caught:
-        broker_config(given)
+        broker_config(properties)
 
     named = {problem.partition(":")[0] for problem in caught.value.problems}
-    assert named == set(given)
+    assert named == set(properties)
 
 
 def test_variables_name_settings() -> None:
@@ -39,9 +39,9 @@ def test_variables_name_settings() -> None:
 
 def test_keywords_name_settings() -> None:
     """Values need not be text."""
-    given = from_keywords({"retention_ms": 5, "preallocate": True, "log_dirs": ["/a", "/b"]})
+    properties = from_keywords({"retention_ms": 5, "preallocate": True, "log_dirs": ["/a", "/b"]})
 
-    assert given == {"retention.ms": "5", "preallocate": "true", "log.dirs": "/a,/b"}
+    assert properties == {"retention.ms": "5", "preallocate": "true", "log.dirs": "/a,/b"}
 
 
 def test_settings_that_need_a_restart_are_named() -> None:

@@ -380,11 +380,11 @@ def test_inline_never_runs_periodic_tasks() -> None:
 
 def test_a_task_scheduled_behind_a_long_one_finds_another_thread() -> None:
     """Scheduling it woke no thread, because another task was due before it."""
-    second, outcome = threading.Event(), []
+    second, waited = threading.Event(), []
     done = threading.Event()
 
     def first() -> None:
-        outcome.append(second.wait(SOON_S))
+        waited.append(second.wait(SOON_S))
         done.set()
 
     with running(2) as scheduler:
@@ -393,4 +393,4 @@ def test_a_task_scheduled_behind_a_long_one_finds_another_thread() -> None:
         scheduler.schedule("second", second.set, delay_ms=20)
         done.wait(SOON_S)
 
-    assert outcome == [True]
+    assert waited == [True]

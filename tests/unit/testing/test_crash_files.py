@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SEEDS = range(300)
 
 
-def outcomes(prepare: Callable[[CrashFileSystem], None], name: str = "/f") -> set[bytes | None]:
+def remains(prepare: Callable[[CrashFileSystem], None], name: str = "/f") -> set[bytes | None]:
     """Return what a power cut after ``prepare`` may leave of a file; None: nothing."""
     found: set[bytes | None] = set()
     for seed in SEEDS:
@@ -37,7 +37,7 @@ def durable(fs: CrashFileSystem, path: str, data: bytes) -> None:
 
 def test_synced_bytes_under_a_synced_name_survive() -> None:
     """Durable data survives every power cut."""
-    assert outcomes(lambda fs: durable(fs, "/f", b"abcd")) == {b"abcd"}
+    assert remains(lambda fs: durable(fs, "/f", b"abcd")) == {b"abcd"}
 
 
 def test_unsynced_bytes_may_be_kept_lost_torn_or_zero() -> None:
@@ -48,7 +48,7 @@ def test_unsynced_bytes_may_be_kept_lost_torn_or_zero() -> None:
         with closing(fs.open("/f", "w")) as file:
             file.pwrite(b"cd", 2)
 
-    assert outcomes(prepare) == {b"ab", b"abc", b"abcd", b"ab\0\0", b"abc\0", b"ab\0d"}
+    assert remains(prepare) == {b"ab", b"abc", b"abcd", b"ab\0\0", b"abc\0", b"ab\0d"}
 
 
 def test_unsynced_writes_may_survive_out_of_order() -> None:
@@ -60,7 +60,7 @@ def test_unsynced_writes_may_survive_out_of_order() -> None:
             file.pwrite(b"a", 0)
             file.pwrite(b"b", 2)
 
-    assert outcomes(prepare) == {b"....", b"a...", b"..b.", b"a.b."}
+    assert remains(prepare) == {b"....", b"a...", b"..b.", b"a.b."}
 
 
 def test_a_write_after_a_truncation_depends_on_it() -> None:
@@ -72,7 +72,7 @@ def test_a_write_after_a_truncation_depends_on_it() -> None:
             file.truncate(1)
             file.pwrite(b"X", 1)
 
-    assert outcomes(prepare) == {b"abcd", b"a", b"aX", b"a\0"}
+    assert remains(prepare) == {b"abcd", b"a", b"aX", b"a\0"}
 
 
 def test_an_unsynced_name_may_be_lost() -> None:
@@ -83,7 +83,7 @@ def test_an_unsynced_name_may_be_lost() -> None:
         with closing(fs.open("/f")) as file:
             file.sync()
 
-    assert outcomes(prepare) == {None, b"ab"}
+    assert remains(prepare) == {None, b"ab"}
 
 
 def test_an_unsynced_delete_may_not_have_happened() -> None:
@@ -97,8 +97,8 @@ def test_an_unsynced_delete_may_not_have_happened() -> None:
         prepare(fs)
         fs.sync_directory("/")
 
-    assert outcomes(prepare) == {None, b"ab"}
-    assert outcomes(prepare_synced) == {None}
+    assert remains(prepare) == {None, b"ab"}
+    assert remains(prepare_synced) == {None}
 
 
 def test_a_rename_happens_whole_or_not_at_all() -> None:
@@ -139,7 +139,7 @@ def test_changes_of_one_name_stay_in_order() -> None:
         fs.rename("/f", "/saved")
         fs.rename("/new", "/f")
 
-    assert outcomes(prepare) == {b"old", b"new", None}
+    assert remains(prepare) == {b"old", b"new", None}
     for seed in SEEDS:
         fs = CrashFileSystem(seed)
         prepare(fs)
@@ -260,7 +260,7 @@ def test_a_killed_process_makes_nothing_durable() -> None:
         fs.write("/f", b"ab")
         fs.kill()
 
-    assert None in outcomes(prepare)
+    assert None in remains(prepare)
 
 
 def test_a_full_disk_accepts_a_part() -> None:
