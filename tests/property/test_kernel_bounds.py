@@ -25,14 +25,14 @@ from tidelog.kernels.accept import accept_batch
 from tidelog.kernels.batch_headers import close_batches
 from tidelog.kernels.compaction import key_rows as keys
 from tidelog.kernels.compaction.key_batches import (
-    count_outcome,
+    collect_stats,
     count_records,
     fill_areas,
-    look_over,
     mark_superseded,
+    summarize_headers,
 )
 from tidelog.kernels.compaction.key_rewrite import rewrite_batches
-from tidelog.kernels.compaction.key_walk import find_keys, judge_keys, put_keys, walk_keys
+from tidelog.kernels.compaction.key_walk import decide_retention, find_keys, put_keys, walk_keys
 from tidelog.kernels.decode import decode_records
 from tidelog.kernels.encode import cut_batches, write_batches
 from tidelog.kernels.extract import extract
@@ -262,7 +262,7 @@ def compact(pages: Pages, rng: random.Random) -> None:
     headers = pages.numbers(hostile(rng, out[:, :found].copy(), 0.3))
     marks = pages.numbers([rng.choice((0, 1, 2, 5, 10)) for _ in range(found)])
     areas = pages.table(rows.AREA_COLUMNS, found)
-    look_over(headers)
+    summarize_headers(headers)
     fill_areas(headers, areas)
     areas = pages.numbers(hostile(rng, areas.copy(), 0.3))
     stated = count_records(areas, marks)
@@ -277,14 +277,14 @@ def compact(pages: Pages, rng: random.Random) -> None:
     hashes = pages.table(2, judged.shape[1])
     put_keys(data, judged, count, hashes, slots, bits, state)
     find_keys(data, judged, 0, count, hashes, slots, state)
-    judge_keys(areas, marks, judged, count, bits, state, 0)
+    decide_retention(areas, marks, judged, count, bits, state, 0)
     mark_superseded(headers, marks, bits, state)
     room = data.size + 10 * count + rows.HEADER_BYTES * found - rng.choice((0, 0, 1, 70))
     written, fates = pages.table(rows.BATCH_COLUMNS, found), pages.numbers(np.zeros(found))
     copy, target = rng.random() < 0.5, pages.bytes(max(room, 0))
     judged = pages.numbers(hostile(rng, judged.copy(), 0.5))
     rewrite_batches(data, headers, marks, judged, count, 5, copy, target, written, fates)
-    count_outcome(headers, marks, judged, count, fates, pages.numbers(np.zeros(keys.SEEN_COLUMNS)))
+    collect_stats(headers, marks, judged, count, fates, pages.numbers(np.zeros(keys.SEEN_COLUMNS)))
 
 
 def main(side: str) -> None:

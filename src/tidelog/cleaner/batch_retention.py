@@ -97,7 +97,7 @@ class BatchRetentionRules:
 
         ``data`` contains the batches, at their positions; ``summary`` is theirs.
         """
-        actions = np.full(len(batches), keys.JUDGE, np.int64)
+        actions = np.full(len(batches), keys.FILTER, np.int64)
         is_at_end = batches.last_offset == self.end_offset - 1
         if is_at_end.any():
             actions[is_at_end] |= keys.RETAIN_EMPTY
@@ -110,7 +110,7 @@ class BatchRetentionRules:
             if row[rows.ATTRIBUTES] & _CONTROL:
                 actions[index] = self._marker_action(data, row, int(actions[index]), aborted)
             elif self.transactions.on_batch(row[rows.PRODUCER_ID], row[rows.LAST_OFFSET]):
-                actions[index] &= ~keys.JUDGE
+                actions[index] &= ~keys.FILTER
         return actions, aborted
 
     def _marker_action(
@@ -122,7 +122,7 @@ class BatchRetentionRules:
         )
         if txn is not None:
             aborted.append(txn)
-        action &= ~keys.JUDGE
+        action &= ~keys.FILTER
         if not is_empty:
             return action | keys.KEEP
         has_horizon = row[rows.ATTRIBUTES] & _DELETE_HORIZON
@@ -148,11 +148,11 @@ def read_control_type(data: Bytes, row: list[int]) -> ControlType | None:
 def actions_for_map(
     data: Bytes, batches: BatchColumns, summary: HeaderSummary, transactions: CleanedTransactions
 ) -> Ints:
-    """Return JUDGE for each batch whose keys are put into the offset map, 0 for the others.
+    """Return FILTER for each batch whose keys are put into the offset map, 0 for the others.
 
     The others are control batches and batches of aborted transactions.
     """
-    actions = np.full(len(batches), keys.JUDGE, np.int64)
+    actions = np.full(len(batches), keys.FILTER, np.int64)
     for index in _control_and_transactional(batches, summary):
         row = batches.row(index)
         producer_id, last_offset = row[rows.PRODUCER_ID], row[rows.LAST_OFFSET]

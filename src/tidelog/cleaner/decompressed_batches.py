@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tidelog.records.array_rows import Bytes, Ints
     from tidelog.records.record_columns import RecordColumns
 
-_READ: Final = keys.JUDGE | keys.KEEP
+_READ: Final = keys.FILTER | keys.KEEP
 
 
 class DecompressedBatches(NamedTuple):
@@ -74,7 +74,7 @@ def decompress_batches(
     Args:
         source: contains the batches.
         batches: with positions in ``source``.
-        actions: one per batch; batches without JUDGE or KEEP are not decompressed.
+        actions: one per batch; batches without FILTER or KEEP are not decompressed.
         summary: of these batches.
         with_kernels: whether compiled code may be used.
 

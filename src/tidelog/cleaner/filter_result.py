@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tidelog.cleaner.stats import CleanerStats
     from tidelog.records.array_rows import Ints
 
-_READ: Final = keys.JUDGE | keys.KEEP
+_READ: Final = keys.FILTER | keys.KEEP
 _CAUSE_OF_VERDICT: Final = {
     keys.SUPERSEDED: DropCause.SUPERSEDED,
     keys.EXPIRED: DropCause.TOMBSTONE,
@@ -73,17 +73,17 @@ def update_stats(
 def _count_by_kernel(
     decompressed: DecompressedBatches, table: KeyTable, results: Ints
 ) -> list[int]:
-    from tidelog.kernels.compaction.key_batches import count_outcome  # noqa: PLC0415 - compiles when imported
+    from tidelog.kernels.compaction.key_batches import collect_stats  # noqa: PLC0415 - compiles when imported
 
     batches, actions = np.ascontiguousarray(decompressed.batches.array), decompressed.actions
     counts = np.empty(keys.SEEN_COLUMNS, np.int64)
-    check_status(count_outcome(batches, actions, table.rows, table.count, results, counts))
+    check_status(collect_stats(batches, actions, table.rows, table.count, results, counts))
     numbers: list[int] = counts.tolist()
     return numbers
 
 
 def _count_plainly(decompressed: DecompressedBatches, table: KeyTable, results: Ints) -> list[int]:
-    """Do what the kernel ``count_outcome`` does."""
+    """Do what the kernel ``collect_stats`` does."""
     batches, records = decompressed.batches, decompressed.batches.records_count
     verdicts = np.bincount(table.rows[keys.VERDICT, : table.count], minlength=4)
     is_unread = (decompressed.actions & _READ) == 0

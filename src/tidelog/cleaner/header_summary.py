@@ -33,9 +33,9 @@ class HeaderSummary(NamedTuple):
     def of(cls, batches: BatchColumns, *, with_kernels: bool) -> HeaderSummary:
         """Return the summary of ``batches``."""
         if with_kernels:
-            from tidelog.kernels.compaction.key_batches import look_over  # noqa: PLC0415 - compiles when imported
+            from tidelog.kernels.compaction.key_batches import summarize_headers  # noqa: PLC0415 - compiles when imported
 
-            found, records = look_over(np.ascontiguousarray(batches.array))
+            found, records = summarize_headers(np.ascontiguousarray(batches.array))
             return cls(
                 bool(found & keys.HAS_OLD),
                 bool(found & keys.HAS_COMPRESSED),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tidelog.records.array_rows import Bytes, Ints
     from tidelog.records.record_columns import RecordColumns
 
-_READ: Final = keys.JUDGE | keys.KEEP
+_READ: Final = keys.FILTER | keys.KEEP
 _APPEND_TIME: Final = int(BatchFlags.LOG_APPEND_TIME)
 _FROM_COLUMNS: Final = {
     keys.OFFSET: rows.OFFSET,
@@ -78,7 +78,7 @@ class KeyTable:
         min_offset: int = 0,
         keyed_only: bool = False,
     ) -> None:
-        """Find the keys of the batches whose action is JUDGE or KEEP.
+        """Find the keys of the batches whose action is FILTER or KEEP.
 
         Args:
             data: contains the record areas, uncompressed.

@@ -38,11 +38,11 @@ def mark_superseded(
         return
     first, last = batches.base_offset, batches.last_offset
     has_bits = (first >= offset_map.bits_start) & (last < offset_map.bits_end) & (first <= last)
-    is_filtered = (actions & (keys.JUDGE | keys.KEEP)) == keys.JUDGE
+    is_filtered = (actions & (keys.FILTER | keys.KEEP)) == keys.FILTER
     is_dense = (batches.records_count == last - first + 1) & (batches.magic >= 2)
     for index in np.flatnonzero(has_bits & is_filtered & is_dense).tolist():
         if offset_map.has_bits(np.arange(first[index], last[index] + 1)).all():
-            actions[index] = actions[index] & ~keys.JUDGE | _WHOLE
+            actions[index] = actions[index] & ~keys.FILTER | _WHOLE
 
 
 def check_record_retention(
@@ -64,11 +64,11 @@ def check_record_retention(
             decompressed, table, offset_map, now_ms, retain_legacy_deletes=retain_legacy_deletes
         )
         return
-    from tidelog.kernels.compaction.key_walk import judge_keys  # noqa: PLC0415 - compiles when imported
+    from tidelog.kernels.compaction.key_walk import decide_retention  # noqa: PLC0415 - compiles when imported
 
     areas, actions = decompressed.areas, decompressed.actions
     arrays = offset_map.bits, offset_map.state
-    check_status(judge_keys(areas, actions, table.rows, table.count, *arrays, now_ms))
+    check_status(decide_retention(areas, actions, table.rows, table.count, *arrays, now_ms))
 
 
 def _look_up(decompressed: DecompressedBatches, table: KeyTable, offset_map: OffsetMap) -> None:
@@ -93,7 +93,7 @@ def _check_plainly(
     *,
     retain_legacy_deletes: bool,
 ) -> None:
-    """Do what the kernel ``judge_keys`` does, with arrays; supports magic 0 and 1 too."""
+    """Do what the kernel ``decide_retention`` does, with arrays; supports magic 0 and 1 too."""
     columns = table.rows[:, : table.count]
     offsets, batch = columns[keys.OFFSET], columns[keys.AREA]
     has_bit = (offsets >= offset_map.bits_start) & (offsets < offset_map.bits_end)

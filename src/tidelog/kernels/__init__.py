@@ -1,1 +1,1 @@
-"""Compiled loops over arrays. Must not know files, objects or errors."""
+"""Compiled loops over arrays, each with a plain-Python equivalent elsewhere in tidelog."""

@@ -1,7 +1,8 @@
-"""The usual append, one plain batch of a client, checked in one call.
+"""The fast path of an append: one ordinary client batch, checked in a single call.
 
-Owns the decision that nothing at all is wrong or unusual with it. Whatever else there is to say is
-left to plain code, which looks again. Kafka: ``LogValidator``, the case of in-place assignment.
+A batch that is invalid, or needs anything besides offsets and a leader epoch, is left to plain
+code, which checks it again and reports the reason. Kafka: ``LogValidator``, the case of in-place
+assignment.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ def accept_batch(
     not_after_ms: int,
     out: npt.NDArray[np.int64],
 ) -> bool:
-    """Say whether ``data`` is one batch that a leader takes as it is but for its offsets and epoch.
+    """Return whether ``data`` is one batch that lacks only its offsets and leader epoch.
 
-    That is: whole, of magic 2, with its CRC; no codec, control records or append time; offsets
-    0, 1, 2 up to the count; a sequence if there is a producer; records that keep the rules (as for
-    ``validate_records``), the greatest of whose timestamps is the one in the header. ``out`` has
-    one column, which gets the header as ``walk_batches`` fills it.
+    The batch is whole, of magic 2, and its CRC matches; it has no codec, control records or append
+    time; its offsets are 0, 1, 2 up to the count; it has a sequence if it has a producer; its
+    records follow the rules of ``validate_records``, and their greatest timestamp is the one in the
+    header. ``out`` has one column, which is filled with the header as in ``walk_batches``.
     """
     if out.shape[1] != 1:
         return False

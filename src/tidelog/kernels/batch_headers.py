@@ -1,7 +1,7 @@
-"""Headers written in front of record areas.
+"""Batch headers and CRCs, written in front of record areas that are already in place.
 
-Owns the bytes of a batch header and its CRC, for batches made by ``encode`` or compressed by
-Python in between. Must not know records. Kafka: ``DefaultRecordBatch.writeHeader``.
+``encode`` uses them for uncompressed batches, and Python for batches whose records it has
+compressed. Kafka: ``DefaultRecordBatch.writeHeader``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class HeaderFields(NamedTuple):
-    """What goes into a header, besides magic and CRC."""
+    """The fields of a batch header, except magic and CRC."""
 
     size: int
     base_offset: int
@@ -62,14 +62,14 @@ class HeaderFields(NamedTuple):
 
 
 @inlined
-def is_header_place(position: int, size: int, room: int) -> bool:
-    """Say whether a whole batch of ``size`` bytes at ``position`` lies in ``room`` bytes."""
+def batch_fits(position: int, size: int, room: int) -> bool:
+    """Return whether a batch of ``size`` bytes at ``position`` lies within ``room`` bytes."""
     return HEADER_BYTES <= size <= room and 0 <= position <= room - size
 
 
 @called
 def write_header(address: int, fields: HeaderFields) -> int:
-    """Write the header of the batch at ``address``, whose records are there; return its CRC."""
+    """Write the header of the batch at ``address``, in front of its records; return its CRC."""
     store64_be(address, fields.base_offset)
     store32_be(address + 8, fields.size - LOG_OVERHEAD)
     store32_be(address + 12, fields.leader_epoch)
@@ -107,16 +107,16 @@ def header_fields(batches: npt.NDArray[np.int64], index: int) -> HeaderFields:
 
 @kernel(f"int64({WRITABLE_BYTES}, {WRITABLE_TABLE})")
 def close_batches(data: npt.NDArray[np.uint8], batches: npt.NDArray[np.int64]) -> int:
-    """Write the header of each batch of a table in front of its records, and the CRC.
+    """Write the header and CRC of each batch in a table, in front of the batch's records.
 
-    ``batches`` has a column a batch, as ``walk_batches`` fills it: its POSITION and SIZE say where
-    in ``data`` the batch lies, its records from byte 61 on; its CRC is filled in. Returns OK, or
-    BAD_ARGUMENT, with nothing written, when a batch does not lie in ``data``.
+    ``batches`` has one column per batch, as filled by ``walk_batches``: POSITION and SIZE locate
+    the batch in ``data``, with its records from byte 61 on. Its CRC is filled in. Returns OK, or
+    BAD_ARGUMENT, with nothing written, if a batch extends outside ``data``.
     """
     if batches.shape[0] < BATCH_COLUMNS:
         return BAD_ARGUMENT
     for index in range(batches.shape[1]):
-        if not is_header_place(batches[POSITION, index], batches[SIZE, index], data.size):
+        if not batch_fits(batches[POSITION, index], batches[SIZE, index], data.size):
             return BAD_ARGUMENT
     first = address_of(data)
     for index in range(batches.shape[1]):

@@ -1,7 +1,7 @@
-"""Copies of short pieces inside kernels.
+"""Copies of short byte ranges inside kernels.
 
-Owns the choice between whole vectors, which write past the piece, and an exact copy. Must not know
-arrays: the caller says how many bytes may be read and written from each address on.
+Copying whole vectors is faster, but writes past the range, so it is used only where there is slack
+behind both ranges. The caller states how many bytes may be read and written.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from tidelog.kernels.runtime.jit import inlined
 
 VECTOR_BYTES: Final = 32
 SLACK_BYTES: Final = 64
-"""Bytes that must be there behind a piece, on both sides, for whole vectors to be used."""
+"""Bytes required behind the range on both sides for whole vectors to be used."""
 LONG_BYTES: Final = 1024
-"""From here on the exact copy is as fast."""
+"""From this size on, the exact copy is as fast."""
 
 
 @inlined
 def copy_piece(target: int, target_room: int, source: int, source_room: int, size: int) -> None:
-    """Copy ``size`` bytes; may also write up to 31 bytes behind them, never beyond the room.
+    """Copy ``size`` bytes; may also write up to 31 bytes behind them, but never beyond the room.
 
-    The caller has checked that ``size`` is not more than either room.
+    The caller has checked that ``size`` does not exceed either room.
     """
     if size <= LONG_BYTES and min(target_room, source_room) - size >= SLACK_BYTES:
         for at in range(0, size, VECTOR_BYTES):

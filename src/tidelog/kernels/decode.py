@@ -1,7 +1,7 @@
-"""Records to columns: where each record's key, value and headers lie, its offset and timestamp.
+"""Records decoded to columns: offset, timestamp, and the positions of key, value and headers.
 
-Owns the walk over the records of many areas in one call. Must not know batch headers or codecs: an
-area is plain bytes. Kafka: ``DefaultRecordBatch``'s iterators.
+One call decodes any number of uncompressed record areas; batch headers and codecs are the caller's
+concern. Kafka: the iterators of ``DefaultRecordBatch``.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ def decode_records(
 ) -> tuple[int, int, int, int]:
     """Fill one column of ``out`` for each record of ``areas``, in order.
 
-    Returns the number of records, a status, and the area and the position in ``data`` where it
-    stopped: on OK the number of areas, on FULL the area to call again with (none of its records
-    is counted), else the record that is malformed. Records before it are in ``out``.
+    Returns the number of records, a status, and the area and the position in ``data`` where
+    decoding stopped. On OK the area is the number of areas. On FULL it is the area to continue
+    with, none of whose records are counted. Otherwise it is the area of the malformed record, whose
+    position is returned; the records before it are in ``out``.
     """
     if areas.shape[0] < AREA_COLUMNS or out.shape[0] < RECORD_COLUMNS:
         return 0, BAD_ARGUMENT, 0, 0
@@ -73,18 +74,18 @@ def decode_records(
             status, record, end = record_bounds(at, area_end)
             if status != OK:
                 return row, status, area, at - first
-            status, places = read_record(record, end)
+            status, span = read_record(record, end)
             if status != OK:
                 return row, status, area, at - first
-            timestamp = add64(base_timestamp, places.timestamp_delta)
-            out[OFFSET, row] = add64(base_offset, places.offset_delta)
+            timestamp = add64(base_timestamp, span.timestamp_delta)
+            out[OFFSET, row] = add64(base_offset, span.offset_delta)
             out[TIMESTAMP, row] = areas[AREA_MAX_TIMESTAMP, area] if is_append_time else timestamp
-            out[KEY_AT, row] = places.key_at - first
-            out[KEY_SIZE, row] = places.key_size
-            out[VALUE_AT, row] = places.value_at - first
-            out[VALUE_SIZE, row] = places.value_size
-            out[HEADERS_AT, row] = places.headers_at - first
-            out[HEADERS_COUNT, row] = places.headers_count
+            out[KEY_AT, row] = span.key_at - first
+            out[KEY_SIZE, row] = span.key_size
+            out[VALUE_AT, row] = span.value_at - first
+            out[VALUE_SIZE, row] = span.value_size
+            out[HEADERS_AT, row] = span.headers_at - first
+            out[HEADERS_COUNT, row] = span.headers_count
             out[AREA, row] = area
             row += 1
             at = end

@@ -1,21 +1,21 @@
-"""Columns to batches: records cut into batches, then written, uncompressed.
+"""Columns encoded to batches: records are cut into batches, then written uncompressed.
 
-Owns sizes and bytes of records. Must not know Arrow or codecs: for a codec the caller compresses
-the record areas and closes the batches itself (``batch_headers``). Kafka: ``MemoryRecordsBuilder``.
+To compress, the caller writes only the record areas, compresses them and writes the headers with
+``batch_headers``. Kafka: ``MemoryRecordsBuilder``.
 
 A record is a column of the table that ``decode_records`` fills, so decoded records can be written
-again as they are. Keys, values and headers may lie in one buffer or in three. The steps are
+again as they are. Keys, values and headers may be in one buffer or in three. The steps are
 
-1. ``record_headers.encode_headers``, if there are headers that are no record's bytes yet;
-2. ``cut_batches``: which records make up which batch, and the exact bytes;
-3. ``write_batches`` into a buffer of that size.
+1. ``record_headers.encode_headers``, for headers that are not yet encoded;
+2. ``cut_batches``, which assigns records to batches and computes the exact sizes;
+3. ``write_batches``, into a buffer of that size.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.kernels.batch_headers import header_fields, is_header_place, write_header
+from tidelog.kernels.batch_headers import batch_fits, header_fields, write_header
 from tidelog.kernels.copy_bytes import copy_piece
 from tidelog.kernels.record import headers_end
 from tidelog.kernels.rows import (
@@ -69,12 +69,12 @@ if TYPE_CHECKING:
 
 MOST_BYTES: Final = 2**31 - 1
 MOST_RECORD_BYTES: Final = MOST_BYTES - 256
-"""Longest content of a record that always fits a batch."""
+"""Greatest size of a record's content that always fits in a batch."""
 
 
 @inlined
 def _headers_bytes(first: int, room: int, at: int, count: int) -> int:
-    """Return the bytes of ``count`` headers at byte ``at``; below 0 if they are malformed."""
+    """Return the bytes of ``count`` headers at byte ``at``; negative if they are malformed."""
     if count == 0:
         return 0
     if at < 0 or at > room or count < 0:
@@ -87,7 +87,7 @@ def _headers_bytes(first: int, room: int, at: int, count: int) -> int:
 def _content_bytes(
     key_size: int, value_size: int, headers_count: int, headers_bytes: int, timestamp: int
 ) -> int:
-    """Return a record's bytes from the key's length on, or what keeps it from being written."""
+    """Return a record's size from the key's length on, or the status of what is invalid."""
     if headers_bytes < 0:
         return BAD_HEADER
     if key_size < -1 or value_size < -1:
@@ -104,20 +104,20 @@ def _content_bytes(
 
 @inlined
 def _body_bytes(content: int, timestamp_delta: int, offset_delta: int) -> int:
-    """Return a record's length as it is written in front of it."""
+    """Return the length that is written in front of a record."""
     return 1 + varint_bytes(timestamp_delta) + varint_bytes(offset_delta) + content
 
 
 @inlined
 def _record_bytes(content: int, timestamp_delta: int, offset_delta: int) -> int:
-    """Return a record's bytes, its length included."""
+    """Return a record's size in bytes, including its length field."""
     body = _body_bytes(content, timestamp_delta, offset_delta)
     return varint_bytes(body) + body
 
 
 @called
 def _finish_table(out: npt.NDArray[np.int64], count: int, base_offset: int) -> None:
-    """Fill what follows from the records of each batch, and what no producer means."""
+    """Fill in offsets, magic and the values that mean "none" for each batch."""
     for batch in range(count):
         out[BASE_OFFSET, batch] = base_offset
         base_offset += out[RECORDS_COUNT, batch]
@@ -143,15 +143,17 @@ def cut_batches(
     """Cut the records ``rows`` of ``table`` into batches; fill a column of ``out`` for each.
 
     Args:
-        headers: where the table's HEADERS_AT point to; checked.
-        table: records, as ``decode_records`` fills it; OFFSET and AREA are not read.
-        rows: which of them, in order.
-        batch_bytes: most bytes of a batch, header and all; a longer record has one of its own.
-        base_offset: offset of the first record; the others follow without holes.
-        out: the batches, one behind the other from position 0 on; no producer, codec or epoch.
+        headers: the buffer that HEADERS_AT refers to; headers are checked.
+        table: records, as filled by ``decode_records``; OFFSET and AREA are ignored.
+        rows: the records to write, in order.
+        batch_bytes: greatest size of a batch, including its header; a larger record gets a batch of
+            its own.
+        base_offset: offset of the first record; the others follow without gaps.
+        out: the batches, contiguous from position 0, without producer, codec or leader epoch.
 
-    Returns the number of batches, their bytes, a status, and the number of records in them: on
-    FULL call again with the other rows; otherwise the record at that index is bad.
+    Returns the number of batches, their total size in bytes, a status, and the number of records in
+    them. On FULL, call again with the remaining rows; on an error, the record at that index is
+    invalid.
     """
     if table.shape[0] < RECORD_COLUMNS or out.shape[0] < BATCH_COLUMNS or batch_bytes > MOST_BYTES:
         return 0, 0, BAD_ARGUMENT, 0
@@ -193,7 +195,7 @@ def cut_batches(
 
 
 class Piece(NamedTuple):
-    """Bytes to copy: where they begin, how many may be read from there, how many are meant."""
+    """A range to copy: its address, how many bytes may be read from there, and its size."""
 
     address: int
     room: int
@@ -202,7 +204,7 @@ class Piece(NamedTuple):
 
 @inlined
 def _piece(first: int, room: int, at: int, size: int) -> Piece:
-    """Return the piece at byte ``at`` of a buffer; its address is 0 if it does not lie in it."""
+    """Return the range at byte ``at`` of a buffer; its address is 0 if it is outside the buffer."""
     if size <= 0:
         return Piece(first, room, size)
     if at < 0 or size > room - at:
@@ -212,7 +214,7 @@ def _piece(first: int, room: int, at: int, size: int) -> Piece:
 
 @inlined
 def _write_piece(at: int, end: int, piece: Piece) -> int:
-    """Write a key or value with its length in front; return the address after it."""
+    """Write a key or value, preceded by its length; return the address after it."""
     at = write_varint(at, piece.size)
     if piece.size > 0:
         copy_piece(at, end - at, piece.address, piece.room, piece.size)
@@ -231,7 +233,7 @@ def _write_record(
     headers: Piece,
     headers_count: int,
 ) -> int:
-    """Write a record; return the address after it, 0 when it does not fit before ``end``."""
+    """Write a record; return the address after it, or 0 if it does not fit before ``end``."""
     if key.address == 0 or value.address == 0 or headers.address == 0 or headers.size < 0:
         return 0
     content = _content_bytes(key.size, value.size, headers_count, headers.size, 0)
@@ -264,19 +266,21 @@ def write_batches(
     close: bool,  # noqa: FBT001 - numba takes arguments by position
     out: npt.NDArray[np.uint8],
 ) -> tuple[int, int]:
-    """Write the records ``rows`` of ``table`` into ``out``, as ``cut_batches`` has cut them.
+    """Write the records ``rows`` of ``table`` into ``out``, in the batches made by ``cut_batches``.
 
     Args:
-        keys: where the table's KEY_AT point to.
-        values: where VALUE_AT point to.
-        headers: where HEADERS_AT point to.
+        keys: the buffer that KEY_AT refers to.
+        values: the buffer that VALUE_AT refers to.
+        headers: the buffer that HEADERS_AT refers to.
         table: the records.
-        rows: which of them, in order.
-        batches: the table of ``cut_batches``; offsets and producer may have been changed since.
-        close: write headers and CRCs too (CRC is filled in); else those 61 bytes are left free.
-        out: the buffer; a batch's position in it is its POSITION.
+        rows: the records to write, in order.
+        batches: the table from ``cut_batches``; offsets and producer fields may have been changed.
+        close: whether to write headers and CRCs too, and fill in CRC; otherwise the 61 bytes of
+            each header are left untouched.
+        out: the buffer; each batch is written at its POSITION.
 
-    Returns OK or BAD_ARGUMENT, when something does not fit, and the number of records written.
+    Returns a status, which is BAD_ARGUMENT if anything does not fit, and the number of records
+    written.
     """
     if table.shape[0] < RECORD_COLUMNS or batches.shape[0] < BATCH_COLUMNS:
         return BAD_ARGUMENT, 0
@@ -286,7 +290,7 @@ def write_batches(
     for batch in range(batches.shape[1]):
         position, size = batches[POSITION, batch], batches[SIZE, batch]
         count = batches[RECORDS_COUNT, batch]
-        if not is_header_place(position, size, out.size) or count > rows.size - done:
+        if not batch_fits(position, size, out.size) or count > rows.size - done:
             return BAD_ARGUMENT, done
         base_timestamp = batches[BASE_TIMESTAMP, batch]
         end = target + position + size

@@ -1,8 +1,8 @@
-"""Records to the columns of a table in one walk: no places in between, and only what is wanted.
+"""Records extracted to the columns of a table in a single pass.
 
-Owns the walk for what is usual: plain records that are all wanted. Must not know Arrow, nor what is
-wrong with other records: the caller takes them another way, and learns the reason then. Kafka has
-no such reader.
+This is the fast path of a read: uncompressed records, all of them in range. Anything else,
+including malformed records, is left to the caller, which decodes it in separate steps and reports
+what is wrong. Kafka has no equivalent.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.kernels.copy_bytes import copy_piece
 from tidelog.kernels.record import (
-    NOWHERE,
-    RecordPlaces,
+    NO_SPAN,
+    RecordSpan,
     area_status,
     read_record,
     record_bounds,
@@ -46,30 +46,30 @@ if TYPE_CHECKING:
 
 MICROS: Final = 1000
 MOST_MILLIS: Final = (2**63 - 1) // MICROS
-"""What fits into microseconds."""
+"""Greatest timestamp, in ms, that can be expressed in microseconds as an int64."""
 
 MOST_BYTES: Final = 2**31 - 1
-"""What an int32 offset can reach."""
+"""Greatest value of an int32 offset."""
 
 UNUSUAL: Final = -1
-"""What the kernel returns for records that it does not take."""
+"""Returned for records that the kernel does not handle."""
 
 
 @inlined
-def _next_record(at: int, area_end: int) -> tuple[int, RecordPlaces, int]:
-    """Return a status, the parts of the record at ``at``, and the address of its end."""
+def _next_record(at: int, area_end: int) -> tuple[int, RecordSpan, int]:
+    """Return a status, the fields of the record at ``at``, and the address of its end."""
     status, record, end = record_bounds(at, area_end)
     if status != OK:
-        return status, NOWHERE, at
-    status, places = read_record(record, end)
-    return status, places, end
+        return status, NO_SPAN, at
+    status, span = read_record(record, end)
+    return status, span, end
 
 
 @inlined
 def _has_room(size: int, row: int, count: int, behind: int) -> bool:
-    """Say whether a column is not wanted, or takes ``count`` rows more and ``behind`` after them.
+    """Return whether a column is omitted, or has room for ``count`` more rows plus ``behind``.
 
-    A count may be any number, so nothing is added to it.
+    ``count`` may be any int64, so nothing is added to it.
     """
     return size == 0 or count <= size - row - behind
 
@@ -85,7 +85,7 @@ def _put(
     source: int,
     size: int,
 ) -> int:
-    """Put a key or value behind ``filled`` bytes; return how many they are then, or UNUSUAL."""
+    """Copy a key or value behind ``filled`` bytes; return the new size, or UNUSUAL."""
     if ends.size == 0:
         return 0
     length = max(size, 0)
@@ -100,7 +100,7 @@ def _put(
 
 @inlined
 def _close(ends: npt.NDArray[np.int32], row: int, filled: int) -> None:
-    """Say where the last key or value ends."""
+    """Set the end of the last key or value."""
     if ends.size != 0:
         ends[row] = filled
 
@@ -125,25 +125,27 @@ def extract(
     values: npt.NDArray[np.uint8],
     value_valid: npt.NDArray[np.uint8],
 ) -> int:
-    """Fill columns with the records of ``areas``, in order; one without room is not wanted.
+    """Fill columns with the records of ``areas``, in order; an empty column is omitted.
 
     Args:
-        data: the bytes that the areas lie in.
-        areas: as ``decode_records`` takes them.
-        start_offset: inclusive; no record's offset lies below.
-        end_offset: exclusive.
-        refuse_headers: a record with headers is unusual.
-        offsets: of the records; one place for each of them, or empty, as the next.
+        data: the bytes that the areas refer to.
+        areas: as for ``decode_records``.
+        start_offset: least offset, inclusive; a record below it is unusual.
+        end_offset: greatest offset, exclusive.
+        refuse_headers: whether a record with headers is unusual.
+        offsets: offset of each record; one element per record, or empty, like the next.
         micros: timestamps in microseconds.
-        key_ends: where each key begins in ``keys``, and the last ends; one more place, or empty.
-        keys: bytes of the keys, side by side; may be larger, what lies behind them is not kept.
-        key_valid: 1 for each key, 0 for a null one; as many places as ``key_ends``.
-        value_ends: as ``key_ends``, of the values, as the next.
-        values: bytes of the values.
-        value_valid: 1 for each value, 0 for a null one.
+        key_ends: where each key begins in ``keys`` and the last one ends; one element more than
+            records, or empty.
+        keys: the keys, contiguous; may be larger than needed, bytes behind the last key are
+            undefined.
+        key_valid: 1 for a key, 0 for null; as many elements as ``key_ends``.
+        value_ends: as ``key_ends``, for the values, like the next two.
+        values: the values, contiguous.
+        value_valid: 1 for a value, 0 for null.
 
-    Returns the number of records, or UNUSUAL if one is malformed or otherwise not as said, or does
-    not fit; columns then hold anything.
+    Returns the number of records, or UNUSUAL if a record is malformed, does not meet these
+    conditions or does not fit; the columns are then undefined.
     """
     first = address_of(data)
     data_end = first + data.size
@@ -156,10 +158,10 @@ def extract(
         count, start = areas[AREA_COUNT, area], areas[AREA_START, area]
         status = area_status(start, areas[AREA_END, area], data.size, count, count)
         has_offsets = _has_room(offsets.size, row, count, 0)
-        has_places = has_offsets and _has_room(micros.size, row, count, 0)
+        has_fixed = has_offsets and _has_room(micros.size, row, count, 0)
         has_keys = _has_room(key_ends.size, row, count, 1)
         has_values = _has_room(value_ends.size, row, count, 1)
-        if status != OK or not (has_places and has_keys and has_values):
+        if status != OK or not (has_fixed and has_keys and has_values):
             return UNUSUAL
         at, area_end = first + start, first + areas[AREA_END, area]
         base_offset, base_timestamp = (
@@ -168,11 +170,11 @@ def extract(
         )
         is_append_time = areas[AREA_ATTRIBUTES, area] & LOG_APPEND_TIME
         for _ in range(count):
-            status, places, at = _next_record(at, area_end)
-            offset = add64(base_offset, places.offset_delta)
-            millis = add64(base_timestamp, places.timestamp_delta)
+            status, span, at = _next_record(at, area_end)
+            offset = add64(base_offset, span.offset_delta)
+            millis = add64(base_timestamp, span.timestamp_delta)
             millis = areas[AREA_MAX_TIMESTAMP, area] if is_append_time else millis
-            is_refused = refuse_headers and places.headers_count != 0
+            is_refused = refuse_headers and span.headers_count != 0
             is_shown = start_offset <= offset < end_offset and not is_refused
             has_time = micros.size == 0 or -MOST_MILLIS <= millis <= MOST_MILLIS
             if status != OK or not (is_shown and has_time):
@@ -181,9 +183,9 @@ def extract(
                 offsets[row] = offset
             if micros.size != 0:
                 micros[row] = millis * MICROS
-            at_byte, size = places.key_at, places.key_size
+            at_byte, size = span.key_at, span.key_size
             key_bytes = _put(key_ends, keys, key_valid, row, key_bytes, data_end, at_byte, size)
-            at_byte, size = places.value_at, places.value_size
+            at_byte, size = span.value_at, span.value_size
             value_bytes = _put(
                 value_ends, values, value_valid, row, value_bytes, data_end, at_byte, size
             )

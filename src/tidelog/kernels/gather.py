@@ -1,7 +1,6 @@
-"""Pieces of a buffer put side by side, as Arrow wants them.
+"""Slices of a buffer copied into one contiguous buffer with offsets, as Arrow requires.
 
-Owns the copy of keys, values and header parts into one buffer with offsets, and the positions of
-headers. Must not know Arrow or what the pieces mean.
+Used for keys, values, and the names and values of headers.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 MOST_BYTES: Final = 2**31 - 1
-"""What an int32 offset can reach."""
+"""Greatest value of an int32 offset."""
 
 
 @inlined
 def _piece_status(at: int, length: int, data_size: int, filled: int, out_size: int) -> int:
-    """Return what keeps a piece from being copied: 0 if nothing does."""
+    """Return the status that prevents a slice from being copied, or 0."""
     if at < 0 or length > data_size - at:
         return BAD_ARGUMENT
     if length > MOST_BYTES - filled:
@@ -60,12 +59,13 @@ def gather(
     out: npt.NDArray[np.uint8],
     valid: npt.NDArray[np.uint8],
 ) -> int:
-    """Copy the slices ``data[at:at + size]`` one behind the other into ``out``.
+    """Copy the slices ``data[at:at + size]`` into ``out``, contiguously.
 
-    ``offsets`` (one more than slices) gets where each begins and the last ends, ``valid`` 1 for
-    each slice, 0 for a null one (size below 0). ``out`` may be larger than the slices; what lies
-    behind them in it is not kept. Returns the number of nulls, BAD_LENGTH when the slices come to
-    more than 2**31 - 1 bytes, BAD_ARGUMENT when one does not lie in ``data`` or ``out`` is short.
+    ``offsets``, one element longer than the slices, is filled with where each begins and the last
+    ends. ``valid`` is filled with 1 for each slice, 0 for a null one (negative size). ``out`` may
+    be larger than the slices; bytes behind them are undefined. Returns the number of nulls;
+    BAD_LENGTH if the slices total more than 2**31 - 1 bytes; BAD_ARGUMENT if a slice is outside
+    ``data`` or ``out`` is too small.
     """
     count = at.size
     if size.size != count or offsets.size <= count or valid.size < count:
@@ -101,9 +101,9 @@ def header_positions(
 ) -> int:
     """Fill one column of ``out`` for each header of each record, ``HEADER_NAME_AT`` and so on.
 
-    ``offsets`` (one more than records) gets where each record's headers begin among them all.
-    Returns the number of headers, BAD_HEADER when one is malformed, BAD_ARGUMENT when the arrays
-    do not fit together (``out`` needs one column a header).
+    ``offsets``, one element longer than the records, is filled with the index of each record's
+    first header. Returns the number of headers; BAD_HEADER if one is malformed; BAD_ARGUMENT if the
+    arrays are inconsistent (``out`` needs one column per header).
     """
     records = headers_at.size
     if counts.size != records or offsets.size <= records or out.shape[0] < HEADER_COLUMNS:

@@ -1,7 +1,6 @@
-"""One record of magic 2 inside kernels.
+"""Parsing of one record of magic 2 inside kernels, with every bound checked.
 
-Owns the order of a record's fields and every bound on them. Must not know arrays or batches:
-addresses and numbers go in and out. Kafka: ``DefaultRecord``.
+Functions take and return addresses and numbers, not arrays. Kafka: ``DefaultRecord``.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from tidelog.kernels.runtime.jit import called, inlined
 from tidelog.kernels.varint import read_varint, read_varlong
 
 
-class RecordPlaces(NamedTuple):
-    """Where the parts of a record lie, as addresses; sizes are -1 for null."""
+class RecordSpan(NamedTuple):
+    """The fields of a record; ``_at`` are addresses, and a size of -1 is null."""
 
     timestamp_delta: int
     offset_delta: int
@@ -39,12 +38,12 @@ class RecordPlaces(NamedTuple):
     headers_count: int
 
 
-NOWHERE = RecordPlaces(0, 0, 0, 0, 0, 0, 0, 0)
+NO_SPAN = RecordSpan(0, 0, 0, 0, 0, 0, 0, 0)
 
 
 @inlined
 def area_status(start: int, end: int, size: int, count: int, free: int) -> int:
-    """Return what keeps an area from being decoded into ``free`` columns, OK if nothing does."""
+    """Return the status that prevents decoding an area into ``free`` columns, or OK."""
     if start < 0 or end < start or end > size:
         return BAD_ARGUMENT
     if count < 0:
@@ -95,7 +94,7 @@ def read_header(at: int, end: int) -> tuple[int, int, int, int]:
 
 @called
 def headers_end(at: int, end: int, count: int) -> int:
-    """Return the address after ``count`` headers, 0 if one is malformed."""
+    """Return the address after ``count`` headers, or 0 if one is malformed."""
     for _ in range(count):
         name_at, _size, value_at, value_size = read_header(at, end)
         if name_at == 0:
@@ -106,7 +105,7 @@ def headers_end(at: int, end: int, count: int) -> int:
 
 @inlined
 def _headers(at: int, end: int) -> tuple[int, int, int]:
-    """Return a status, the number of headers, and the address of the first; checks them all."""
+    """Check all headers; return a status, their number, and the address of the first."""
     count, used = read_varint(at, end - at)
     if used == 0:
         return BAD_VARINT, 0, 0
@@ -120,23 +119,23 @@ def _headers(at: int, end: int) -> tuple[int, int, int]:
 
 
 @inlined
-def read_record(at: int, end: int) -> tuple[int, RecordPlaces]:
-    """Return a status and the parts of the record in ``[at, end)``, which must fill it exactly."""
-    at += 1  # its attributes, which nobody reads
+def read_record(at: int, end: int) -> tuple[int, RecordSpan]:
+    """Return a status and the fields of the record, which must occupy ``[at, end)`` exactly."""
+    at += 1  # the record's attributes are unused
     timestamp_delta, used = read_varlong(at, end - at)
     if used == 0:
-        return BAD_VARINT, NOWHERE
+        return BAD_VARINT, NO_SPAN
     at += used
     offset_delta, used = read_varint(at, end - at)
     if used == 0:
-        return BAD_VARINT, NOWHERE
+        return BAD_VARINT, NO_SPAN
     status, key_size, key_at = _field(at + used, end, BAD_KEY_LENGTH)
     if status != OK:
-        return status, NOWHERE
+        return status, NO_SPAN
     status, value_size, value_at = _field(key_at + max(key_size, 0), end, BAD_VALUE_LENGTH)
     if status != OK:
-        return status, NOWHERE
+        return status, NO_SPAN
     status, count, headers_at = _headers(value_at + max(value_size, 0), end)
-    return status, RecordPlaces(
+    return status, RecordSpan(
         timestamp_delta, offset_delta, key_at, key_size, value_at, value_size, headers_at, count
     )

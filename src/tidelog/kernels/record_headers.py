@@ -1,7 +1,6 @@
-"""Columns of headers to the bytes of a record's headers.
+"""Columns of header names and values encoded to the bytes of each record's headers.
 
-Owns the order of a header's fields as they are written. Must not know Arrow's nesting beyond its
-offsets. Kafka: ``DefaultRecord.writeTo``.
+The columns have the layout of Arrow lists, given by offsets. Kafka: ``DefaultRecord.writeTo``.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 MOST_LENGTH_BYTES: Final = 10
-"""Bytes that a header takes at most besides its name and value."""
+"""Greatest size in bytes of a header without its name and value."""
 
 
 @inlined
 def _is_slice(start: int, end: int, size: int) -> bool:
-    """Say whether ``[start, end)`` lies in ``size`` bytes (or elements)."""
+    """Return whether ``[start, end)`` lies within ``size`` bytes or elements."""
     return 0 <= start <= end <= size
 
 
 @inlined
 def _write_part(at: int, end: int, source: int, room: int, size: int) -> int:
-    """Write a name or value (size -1: null) with its length in front; return the address after."""
+    """Write a name or value (size -1: null) after its length; return the address after it."""
     at = write_varint(at, size)
     if size > 0:
         copy_piece(at, end - at, source, room, size)
@@ -63,17 +62,17 @@ def encode_headers(
     """Write the headers of each record into ``out``; fill HEADERS_AT and HEADERS_COUNT.
 
     Args:
-        lists: where each record's headers begin among all headers; one more than records.
-        present: 0 for a record whose list is null, which has none.
-        names: bytes of all names.
-        name_offsets: where each name begins; one more than headers.
-        values: bytes of all values.
-        value_offsets: where each value begins; one more than headers.
+        lists: index of each record's first header among all headers; one element more than records.
+        present: 0 for a record whose list is null, which has no headers.
+        names: all names, contiguous.
+        name_offsets: where each name begins; one element more than headers.
+        values: all values, contiguous.
+        value_offsets: where each value begins; one element more than headers.
         value_valid: 0 for a header whose value is null.
-        table: a column for each record.
-        out: ``MOST_LENGTH_BYTES`` for each header and its name and value always fit.
+        table: one column per record.
+        out: ``MOST_LENGTH_BYTES`` per header plus its name and value is always enough.
 
-    Returns the bytes written, or BAD_ARGUMENT when the arrays do not fit together.
+    Returns the number of bytes written, or BAD_ARGUMENT if the arrays are inconsistent.
     """
     records, headers = lists.size - 1, value_valid.size
     if table.shape[0] < RECORD_COLUMNS or min(present.size, table.shape[1]) < records:

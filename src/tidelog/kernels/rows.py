@@ -1,19 +1,19 @@
 """Rows of the arrays that kernels fill, and the statuses they return.
 
-Owns the numbers that kernels and their callers share. Compiles nothing, so it may be imported at
-any time. Arrays are 2-D, int64 and C-contiguous: a row holds one field, a column one batch, area
-or record.
+Kernels and their callers share these numbers. The module compiles nothing, so it may be imported at
+any time. Arrays are 2-D, int64 and C-contiguous: a row holds one field, a column one batch, area or
+record.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# One column a batch: what ``walk_batches`` fills.
+# One column per batch, filled by ``walk_batches``.
 POSITION: Final = 0
 """Byte in ``data`` at which the batch starts."""
 SIZE: Final = 1
-"""Bytes of the whole batch, its first 12 included."""
+"""Size of the whole batch in bytes, including offset and length fields."""
 BASE_OFFSET: Final = 2
 LAST_OFFSET: Final = 3
 LEADER_EPOCH: Final = 4
@@ -28,11 +28,11 @@ RECORDS_COUNT: Final = 12
 CRC: Final = 13
 BATCH_COLUMNS: Final = 14
 
-# One column a record area (the plain bytes behind a batch header): what the record kernels take.
+# One column per record area (the uncompressed bytes behind a batch header): the kernels' input.
 AREA_START: Final = 0
 """First byte of the area in ``data``."""
 AREA_END: Final = 1
-"""Byte after the area's last."""
+"""Byte after the last one of the area."""
 AREA_COUNT: Final = 2
 AREA_BASE_OFFSET: Final = 3
 AREA_BASE_TIMESTAMP: Final = 4
@@ -40,73 +40,73 @@ AREA_MAX_TIMESTAMP: Final = 5
 AREA_ATTRIBUTES: Final = 6
 AREA_COLUMNS: Final = 7
 
-# One column a record: what ``decode_records`` fills.
+# One column per record, filled by ``decode_records``.
 OFFSET: Final = 0
 TIMESTAMP: Final = 1
 KEY_AT: Final = 2
 KEY_SIZE: Final = 3
-"""Bytes, -1 for null."""
+"""In bytes, -1 for null."""
 VALUE_AT: Final = 4
 VALUE_SIZE: Final = 5
-"""Bytes, -1 for null."""
+"""In bytes, -1 for null."""
 HEADERS_AT: Final = 6
-"""Byte after the count of headers."""
+"""Byte after the header count."""
 HEADERS_COUNT: Final = 7
 AREA: Final = 8
 """Index of the record's area."""
 RECORD_COLUMNS: Final = 9
 
-# One column a header: what ``header_positions`` fills.
+# One column per header, filled by ``header_positions``.
 HEADER_NAME_AT: Final = 0
 HEADER_NAME_SIZE: Final = 1
 HEADER_VALUE_AT: Final = 2
 HEADER_VALUE_SIZE: Final = 3
-"""Bytes, -1 for null."""
+"""In bytes, -1 for null."""
 HEADER_COLUMNS: Final = 4
 
-# One column an index entry: what ``plan_index_entries`` fills.
+# One column per index entry, filled by ``plan_index_entries``.
 ENTRY_OFFSET: Final = 0
-"""Last offset of the batch that gets the entry."""
+"""Last offset of the batch that the entry points to."""
 ENTRY_POSITION: Final = 1
 ENTRY_TIMESTAMP: Final = 2
-"""Greatest timestamp up to that batch."""
+"""Greatest timestamp up to and including that batch."""
 ENTRY_TIMESTAMP_OFFSET: Final = 3
 ENTRY_COLUMNS: Final = 4
 
-# What ``survey_batches`` fills, a number each; yes is 1.
+# One element each, filled by ``survey_batches``; 1 means true.
 SURVEY_GREATEST_SIZE: Final = 0
 SURVEY_GREATEST_TIMESTAMP: Final = 1
 SURVEY_GREATEST_EPOCH: Final = 2
 SURVEY_GREATEST_PRODUCER_ID: Final = 3
 SURVEY_GREATEST_CODEC: Final = 4
 SURVEY_LAST_CODEC: Final = 5
-"""That of the last compressed batch, 0 if there is none."""
+"""Codec of the last compressed batch, 0 if there is none."""
 SURVEY_HAS_BASE_OFFSET: Final = 6
-"""Whether a batch of magic 2 begins at another offset than 0."""
+"""Whether a batch of magic 2 has a base offset other than 0."""
 SURVEY_ARE_OFFSETS_RISING: Final = 7
 """Whether each last offset is greater than the one before."""
 SURVEY_IS_UNIFORM: Final = 8
-"""Whether all batches have one leader epoch and one magic."""
+"""Whether all batches have the same leader epoch and the same magic."""
 SURVEY_COLUMNS: Final = 9
 
-# One column a record area: what ``validate_records`` fills.
+# One column per record area, filled by ``validate_records``.
 VALID_MAX_TIMESTAMP: Final = 0
 """Greatest timestamp of the area's records, -1 if there is none."""
 VALID_IS_DENSE: Final = 1
 """1 if the records' offset deltas are 0, 1, 2 and so on."""
 VALID_COLUMNS: Final = 2
 
-# Statuses: 0 and above are no errors.
+# Statuses; only negative ones are errors.
 OK: Final = 0
 FULL: Final = 1
-"""The output array is full; call again from where it stopped."""
+"""The output array is full; call again from where the kernel stopped."""
 LEGACY: Final = 2
 """A batch of magic 0 or 1, which only plain code reads."""
 BAD_LENGTH: Final = -1
 BAD_MAGIC: Final = -2
 BAD_CRC: Final = -3
 BAD_ARGUMENT: Final = -4
-"""The caller's arrays or positions do not fit together; nothing was written."""
+"""The caller's arrays or positions are inconsistent; nothing was written."""
 BAD_VARINT: Final = -10
 BAD_RECORD_LENGTH: Final = -11
 BAD_KEY_LENGTH: Final = -12
@@ -123,41 +123,41 @@ TOO_LONG: Final = -22
 
 STATUS_TEXT: Final = {
     BAD_LENGTH: "the batch length is too small",
-    BAD_MAGIC: "the magic is none of 0, 1 and 2",
+    BAD_MAGIC: "the magic is not 0, 1 or 2",
     BAD_CRC: "the CRC does not match the bytes",
-    BAD_ARGUMENT: "positions lie outside the data",
-    BAD_VARINT: "a variable-length number is illegal or cut short",
-    BAD_RECORD_LENGTH: "the record's length is negative or passes the end of the records",
-    BAD_KEY_LENGTH: "the key passes the end of its record",
-    BAD_VALUE_LENGTH: "the value passes the end of its record",
+    BAD_ARGUMENT: "a position is outside the data",
+    BAD_VARINT: "a varint is malformed or cut short",
+    BAD_RECORD_LENGTH: "the record's length is negative or extends past the end of the batch",
+    BAD_KEY_LENGTH: "the key extends past the end of its record",
+    BAD_VALUE_LENGTH: "the value extends past the end of its record",
     BAD_HEADERS_COUNT: "the number of headers is negative or greater than the bytes left",
-    BAD_HEADER: "a header has no key or passes the end of its record",
-    BAD_RECORD_END: "the record's length differs from the bytes it holds",
+    BAD_HEADER: "a header has no key or extends past the end of its record",
+    BAD_RECORD_END: "the record's length differs from the size of its fields",
     BAD_COUNT: "the number of records is negative",
-    MISSING_RECORDS: "the batch has fewer records than its header says",
+    MISSING_RECORDS: "the batch holds fewer records than its header states",
     BYTES_LEFT_OVER: "bytes are left over after the last record",
-    NULL_KEY: "a record has no key, and the topic is compacted or its cleanup.policy unknown",
-    BAD_TIMESTAMP: "a timestamp is outside the limits, or negative",
-    TOO_LONG: "a record is longer than a batch can be",
+    NULL_KEY: "the record has no key, but the topic is compacted or its cleanup.policy is unknown",
+    BAD_TIMESTAMP: "the timestamp is negative or outside the limits",
+    TOO_LONG: "the record is too large for a batch",
 }
-"""What each negative status means, for the caller's error."""
+"""The error text of each negative status."""
 
 SMALLEST_RECORD_BYTES: Final = 7
-"""Bytes of a record without key, value and headers: seven numbers of one byte each."""
+"""Size of a record without key, value and headers: seven one-byte fields."""
 
-# Places in a batch of magic 2, from its first byte; a test holds them to records/batch.py.
+# Positions in a batch of magic 2; a test compares them with records/batch.py.
 LOG_OVERHEAD: Final = 12
 PREFIX_BYTES: Final = 17
 HEADER_BYTES: Final = 61
 CRC_FROM: Final = 21
 """First byte that the CRC covers."""
 SMALLEST_LENGTH: Final = 14
-"""Least ``length`` of a batch of any magic."""
+"""Least value of the length field of a batch of any magic."""
 CODEC_BITS: Final = 0x07
-"""The attribute bits that say the codec."""
+"""Attribute bits of the codec."""
 CONTROL_BIT: Final = 0x20
-"""The attribute bit of a control batch."""
+"""Attribute bit of a control batch."""
 LOG_APPEND_TIME: Final = 0x08
-"""The attribute bit by which all records have the batch's greatest timestamp."""
+"""Attribute bit: every record's timestamp is the batch's greatest timestamp."""
 UNUSUAL_FLAGS: Final = 0x2F
-"""The attribute bits that say codec, append time or control."""
+"""Attribute bits of codec, append time and control."""

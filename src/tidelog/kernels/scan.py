@@ -1,7 +1,6 @@
-"""Batch headers in a piece of a log, or in its file: found, checked and laid out as columns.
+"""Batch headers found in a buffer or a file, checked, and laid out as columns.
 
-Owns the walk over record batches of magic 2. Must not know records, and leaves batches of magic 0
-and 1 to plain code. Kafka: ``ByteBufferLogInputStream``.
+Batches of magic 0 and 1 are left to plain code. Kafka: ``ByteBufferLogInputStream``.
 """
 
 from __future__ import annotations
@@ -64,12 +63,12 @@ if TYPE_CHECKING:
 
 
 BEHIND_BYTES: Final = 64 << 10
-"""Bytes read for a batch that begins in a range and ends behind it."""
+"""Bytes read past the end of a range, for the batch that begins in it and ends behind it."""
 
 
 @inlined
 def _whole_batch(address: int, room: int) -> tuple[int, int]:
-    """Return the bytes of the batch at ``address`` and a status; 0 and OK when it is cut short."""
+    """Return the size of the batch at ``address`` and a status; 0 and OK if it is cut short."""
     if room < LOG_OVERHEAD:
         return 0, OK
     length = load32_be(address + 8)
@@ -107,8 +106,8 @@ def _walk(
 ) -> tuple[int, int, int]:
     """Fill the columns of ``out`` from ``count`` on, as ``walk_batches`` does.
 
-    The bytes begin at address ``first``; positions in ``out`` are those in them and ``shift``.
-    Returns the number of columns filled by now, the position in the bytes, and the status.
+    The bytes begin at address ``first``; ``shift`` is added to the positions in ``out``. Returns
+    the total number of columns filled, the position in the bytes, and the status.
     """
     at = start
     while True:
@@ -150,9 +149,9 @@ def walk_batches(
 ) -> tuple[int, int, int]:
     """Fill one column of ``out`` for each whole batch in ``data[start:end]``.
 
-    Returns the number of batches, the position behind the last of them, and why it stopped: OK
-    (too few bytes left for a whole batch), FULL, LEGACY, or what is wrong with the next batch.
-    ``start`` has to be the first byte of a batch. Source: Kafka ByteBufferLogInputStream.
+    Returns the number of batches, the position after the last of them, and why the walk stopped: OK
+    (too few bytes left for a whole batch), FULL, LEGACY, or the error of the next batch. ``start``
+    must be the first byte of a batch. Source: Kafka ByteBufferLogInputStream.
     """
     if start < 0 or end < start or end > data.size or out.shape[0] < BATCH_COLUMNS:
         return 0, start, BAD_ARGUMENT
@@ -175,23 +174,22 @@ def walk_file(
 ) -> tuple[int, int, int]:
     """Fill one column of ``out`` for each batch that begins in bytes ``[start, stop)`` of a file.
 
-    Reads them by itself, so that the interpreter is not asked for as long as all is well, and
-    checks every CRC.
+    The kernel reads the file itself, without the interpreter lock, and checks every CRC.
 
     Args:
-        pread: the address of C's function.
-        descriptor: the file's; open, and nobody closes it meanwhile.
+        pread: the address of C's ``pread``.
+        descriptor: the file's descriptor, which must stay open during the call.
         start: the first byte of a batch.
-        stop: no batch that begins there or behind it is wanted.
-        end: byte after the last that may be read.
-        buffer: to read into, time and again.
-        controls: gets the bytes of the control batches, one behind the other.
-        out: gets positions in the file.
+        stop: batches that begin here or later are not wanted.
+        end: byte after the last one that may be read.
+        buffer: scratch space to read into.
+        controls: filled with the bytes of the control batches, contiguously.
+        out: filled with positions in the file.
 
-    Returns the number of batches, the position in the file behind the last of them, and the bytes
-    used of ``controls``. It stops at whatever is not a good batch of magic 2 that fits the buffer,
-    at an error of the disk, and when ``out`` or ``controls`` is full: the caller goes on in another
-    way, and learns the reason then.
+    Returns the number of batches, the position in the file after the last of them, and the number
+    of bytes used of ``controls``. The walk stops at anything that is not a valid batch of magic 2
+    that fits in the buffer, on a read error, and when ``out`` or ``controls`` is full. The caller
+    continues in plain code, which reports the reason.
     """
     position, count, used = start, 0, 0
     if start < 0 or stop > end or buffer.size == 0 or out.shape[0] < BATCH_COLUMNS:

@@ -1,7 +1,7 @@
-"""Offsets and leader epoch written into batch headers.
+"""Offsets and leader epoch written into the headers of accepted batches.
 
-Owns the twelve bytes a leader writes into each batch, which no CRC covers. Kafka: ``LogValidator``
-and ``DefaultRecordBatch.setLastOffset``.
+The CRC does not cover these twelve bytes. Kafka: ``LogValidator`` and
+``DefaultRecordBatch.setLastOffset``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @inlined
 def _can_stamp(position: int, size: int, delta: int) -> bool:
-    """Say whether a header lies at ``position`` and its batch holds offsets."""
+    """Return whether a header at ``position`` is inside the data and its offset delta is valid."""
     return 0 <= position <= size - HEADER_BYTES and 0 <= delta <= 2**31 - 1
 
 
@@ -38,11 +38,11 @@ def stamp_batches(
     base_offset: int,
     leader_epoch: int,
 ) -> int:
-    """Give the batches in ``data`` consecutive offsets from ``base_offset`` on, and the epoch.
+    """Assign offsets from ``base_offset`` on, and the leader epoch, to the batches in ``data``.
 
-    ``batches`` has a column a batch, as ``walk_batches`` fills it; its offsets and epochs change
-    too. Each batch keeps its last offset delta. Returns the next offset, or BAD_ARGUMENT, with
-    nothing written, when a header does not lie in ``data`` or a delta is negative.
+    ``batches`` has one column per batch, as filled by ``walk_batches``; its offsets and epochs are
+    updated too. Each batch keeps its last offset delta. Returns the next offset, or BAD_ARGUMENT,
+    with nothing written, if a header is outside ``data`` or a delta is negative.
     """
     if batches.shape[0] < BATCH_COLUMNS or base_offset < 0:
         return BAD_ARGUMENT

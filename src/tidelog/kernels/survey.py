@@ -1,7 +1,6 @@
-"""What an append asks of all its batches, and which of them get index entries, in one call each.
+"""Two passes over the batch headers of an append: a summary, and the index entries to add.
 
-Owns two passes over batch headers that ``walk_batches`` found. Must not know what follows from
-them. Kafka: the loops of ``UnifiedLog.analyzeAndValidateRecords`` and ``LogSegment.append``.
+Kafka: the loops of ``UnifiedLog.analyzeAndValidateRecords`` and ``LogSegment.append``.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 
 @kernel(f"int64({TABLE}, {WRITABLE_INT64S})")
 def survey_batches(batches: npt.NDArray[np.int64], out: npt.NDArray[np.int64]) -> int:
-    """Fill ``out`` (``SURVEY_COLUMNS``) from at least one batch; return OK or BAD_ARGUMENT."""
+    """Summarize one or more batches in ``out`` (``SURVEY_COLUMNS``); return OK or BAD_ARGUMENT."""
     count = batches.shape[1]
     if batches.shape[0] < BATCH_COLUMNS or count == 0 or out.size < SURVEY_COLUMNS:
         return BAD_ARGUMENT
@@ -97,16 +96,16 @@ def plan_index_entries(
     """Fill a column of ``out`` (``ENTRY_COLUMNS``) for each batch that gets an index entry.
 
     Args:
-        batches: one behind the other, as ``walk_batches`` fills it.
-        position: where the first lies in the file.
-        passed: bytes since the batch that got the entry before, itself included.
+        batches: contiguous batches, as filled by ``walk_batches``.
+        position: position of the first batch in the file.
+        passed: bytes since the last batch that got an entry, including that batch.
         greatest: greatest timestamp so far.
-        offset_of_greatest: the offset that goes with it.
-        interval_bytes: a batch gets an entry once more than this have passed.
-        out: as many columns as batches always suffice.
+        offset_of_greatest: offset of that timestamp.
+        interval_bytes: a batch gets an entry if more than this many bytes have passed.
+        out: one column per batch is always enough.
 
-    Returns the number of entries, and the three numbers as the last batch leaves them; or
-    BAD_ARGUMENT, with nothing written, when ``out`` is too small.
+    Returns the number of entries, and ``passed``, ``greatest`` and ``offset_of_greatest`` after the
+    last batch; or BAD_ARGUMENT, with nothing written, if ``out`` is too small.
     """
     if batches.shape[0] < BATCH_COLUMNS or out.shape[0] < ENTRY_COLUMNS:
         return BAD_ARGUMENT, passed, greatest, offset_of_greatest

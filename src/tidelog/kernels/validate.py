@@ -1,7 +1,6 @@
-"""Records checked as a leader checks them.
+"""A leader's checks on records, for any number of batches in one call.
 
-Owns the record rules of an append over many batches in one call. Must not know batch headers,
-settings or clocks: limits come as numbers. Kafka: ``LogValidator``.
+Kafka: ``LogValidator``.
 """
 
 from __future__ import annotations
@@ -37,22 +36,22 @@ if TYPE_CHECKING:
 
 
 class RecordRules(NamedTuple):
-    """What holds for every record of an area: the topic's rules and the area's own."""
+    """The rules for every record of an area: the topic's, and its batch's timestamp type."""
 
     need_key: bool
     not_before_ms: int
     not_after_ms: int
     use_append_time: bool
-    says_append_time: bool
+    is_append_time: bool
 
 
 @inlined
 def _record_status(key_size: int, timestamp: int, rules: RecordRules) -> int:
-    """Return the first rule that a well-formed record breaks, OK if it breaks none."""
+    """Return the first rule that a well-formed record breaks, or OK."""
     if rules.need_key and key_size < 0:
         return NULL_KEY
     if rules.use_append_time or timestamp == -1:
-        return BAD_TIMESTAMP if rules.says_append_time else OK
+        return BAD_TIMESTAMP if rules.is_append_time else OK
     is_allowed = rules.not_before_ms <= timestamp <= rules.not_after_ms
     return OK if is_allowed else BAD_TIMESTAMP
 
@@ -61,9 +60,10 @@ def _record_status(key_size: int, timestamp: int, rules: RecordRules) -> int:
 def check_records(
     at: int, end: int, count: int, base_timestamp: int, append_timestamp: int, rules: RecordRules
 ) -> tuple[int, int, int, int]:
-    """Check the records at these addresses.
+    """Check the records between two addresses.
 
-    Returns a status, the index of the bad record, the greatest timestamp, 1 for dense offsets.
+    Returns a status, the index of the invalid record, the greatest timestamp, and 1 if the offsets
+    are dense.
     """
     greatest = -1
     is_dense = 1
@@ -73,17 +73,17 @@ def check_records(
         status, record, at = record_bounds(at, end)
         if status != OK:
             return status, index, 0, 0
-        status, places = read_record(record, at)
+        status, span = read_record(record, at)
         if status != OK:
             return status, index, 0, 0
-        timestamp = add64(base_timestamp, places.timestamp_delta)
-        if rules.says_append_time:
+        timestamp = add64(base_timestamp, span.timestamp_delta)
+        if rules.is_append_time:
             timestamp = append_timestamp
-        status = _record_status(places.key_size, timestamp, rules)
+        status = _record_status(span.key_size, timestamp, rules)
         if status != OK:
             return status, index, 0, 0
         greatest = max(greatest, timestamp)
-        if places.offset_delta != index:
+        if span.offset_delta != index:
             is_dense = 0
     status = BYTES_LEFT_OVER if count > 0 and at != end else OK
     return status, count, greatest, is_dense
@@ -102,17 +102,18 @@ def validate_records(
     """Check every record of ``areas``; fill a column of ``out`` (``VALID_COLUMNS``) for each area.
 
     Args:
-        data: the bytes.
-        areas: a column for each record area.
+        data: the bytes that the areas refer to.
+        areas: one column per record area.
         need_key: whether a null key is an error (compacted topics).
-        not_before_ms: least timestamp allowed; -1, no timestamp, always is.
+        not_before_ms: least timestamp allowed; -1, no timestamp, is always allowed.
         not_after_ms: greatest timestamp allowed.
-        use_append_time: the topic's timestamps are append times, so records' own do not matter.
-        out: where to put each area's greatest timestamp and whether its offsets are dense.
+        use_append_time: whether the topic uses append times, so that the records' own do not
+            matter.
+        out: filled with each area's greatest timestamp and whether its offsets are dense.
 
-    Returns the status of the first bad record, its area and its index therein; OK, the number of
-    areas and 0 if there is none. The caller finds out in plain code what else is wrong.
-    Source: Kafka LogValidator.validateRecord and validateTimestamp.
+    Returns the status of the first invalid record, its area and its index in the area; or OK, the
+    number of areas and 0. The caller reports details from plain code. Source: Kafka
+    LogValidator.validateRecord and validateTimestamp.
     """
     if areas.shape[0] < AREA_COLUMNS or out.shape[0] < VALID_COLUMNS:
         return BAD_ARGUMENT, 0, 0
@@ -125,14 +126,14 @@ def validate_records(
         status = area_status(start, end, data.size, count, count)
         if status != OK:
             return status, area, 0
-        says_append_time = areas[AREA_ATTRIBUTES, area] & LOG_APPEND_TIME != 0
+        is_append_time = areas[AREA_ATTRIBUTES, area] & LOG_APPEND_TIME != 0
         status, index, greatest, is_dense = check_records(
             first + start,
             first + end,
             count,
             areas[AREA_BASE_TIMESTAMP, area],
             areas[AREA_MAX_TIMESTAMP, area],
-            RecordRules(need_key, not_before_ms, not_after_ms, use_append_time, says_append_time),
+            RecordRules(need_key, not_before_ms, not_after_ms, use_append_time, is_append_time),
         )
         if status != OK:
             return status, area, index

@@ -1,8 +1,7 @@
-"""Variable-length numbers inside kernels.
+"""Zigzag varints inside kernels.
 
-Owns the decoding and encoding of zigzag varints from and to words. Must not know arrays. A number
-is read from a window, the eight bytes at its address as one word, so the common short ones cost
-no loop. Kafka: ``ByteUtils``.
+A number is decoded from a window, the eight bytes at its address as one word, so that short numbers
+need no loop. Kafka: ``ByteUtils``.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ MAX_VARLONG_BYTES: Final = 10
 
 @called
 def _short_window(address: int, room: int) -> int:
-    """Return up to seven bytes at ``address`` as a word, zeros above them."""
+    """Return up to seven bytes at ``address`` as a word, padded with zeros above them."""
     word = 0
     for index in range(room):
         word |= load8(address + index) << 8 * index
@@ -34,13 +33,13 @@ def _short_window(address: int, room: int) -> int:
 
 @inlined
 def window(address: int, room: int) -> int:
-    """Return the eight bytes at ``address`` as a word, or as many as ``room`` says there are."""
+    """Return the eight bytes at ``address`` as a word, or the ``room`` bytes there are."""
     return load64(address) if room >= 8 else _short_window(address, room)
 
 
 @called
 def _long_unsigned(address: int, room: int, most_bytes: int) -> tuple[int, int]:
-    """Return the unsigned number at ``address`` and its bytes; 0 bytes if illegal or cut short."""
+    """Return the unsigned number at ``address`` and its size; size 0 if malformed or cut short."""
     value = 0
     for index in range(min(room, most_bytes)):
         byte = load8(address + index)
@@ -52,7 +51,7 @@ def _long_unsigned(address: int, room: int, most_bytes: int) -> tuple[int, int]:
 
 @inlined
 def _unsigned(word: int, address: int, room: int, most_bytes: int) -> tuple[int, int]:
-    """Return the unsigned number at ``address``, whose window is ``word``, and its bytes."""
+    """Return the unsigned number at ``address``, whose window is ``word``, and its size."""
     if word & 0x80 == 0:
         return word & 0x7F, 1
     if word & 0x8000 == 0:
@@ -64,7 +63,7 @@ def _unsigned(word: int, address: int, room: int, most_bytes: int) -> tuple[int,
 
 @inlined
 def read_varint(address: int, room: int) -> tuple[int, int]:
-    """Return the int32 at ``address`` and its bytes: 0 when illegal or more than ``room``."""
+    """Return the int32 at ``address`` and its size; size 0 if malformed or larger than ``room``."""
     raw, size = _unsigned(window(address, room), address, room, MAX_VARINT_BYTES)
     raw &= 0xFFFF_FFFF
     return (raw >> 1) ^ -(raw & 1), size if size <= room else 0
@@ -72,26 +71,26 @@ def read_varint(address: int, room: int) -> tuple[int, int]:
 
 @inlined
 def read_varlong(address: int, room: int) -> tuple[int, int]:
-    """Return the int64 at ``address`` and its bytes: 0 when illegal or more than ``room``."""
+    """Return the int64 at ``address`` and its size; size 0 if malformed or larger than ``room``."""
     raw, size = _unsigned(window(address, room), address, room, MAX_VARLONG_BYTES)
     return shift_right(raw, 1) ^ -(raw & 1), size if size <= room else 0
 
 
 @inlined
 def zigzag(value: int) -> int:
-    """Return the unsigned word that stands for ``value``: small for numbers near zero."""
+    """Return the zigzag encoding of ``value``: an unsigned word, small for numbers near zero."""
     return shift_left(value, 1) ^ (value >> 63)
 
 
 @inlined
 def unsigned_bytes(word: int) -> int:
-    """Return how many bytes ``word`` takes as an unsigned varint, 1 to 10."""
-    return (70 - leading_zeros(word | 1)) * 9363 >> 16  # divided by 7
+    """Return the size of ``word`` as an unsigned varint, 1 to 10 bytes."""
+    return (70 - leading_zeros(word | 1)) * 9363 >> 16  # division by 7
 
 
 @inlined
 def varint_bytes(value: int) -> int:
-    """Return how many bytes ``value`` takes; an int32 takes the same as its varint as varlong."""
+    """Return the size in bytes of ``value`` as a varint or, equally, as a varlong."""
     return unsigned_bytes(zigzag(value))
 
 
@@ -108,7 +107,7 @@ def _write_long(address: int, word: int) -> int:
 
 @inlined
 def write_varint(address: int, value: int) -> int:
-    """Write ``value`` as a zigzag varint; return the address after it. The caller has room."""
+    """Write ``value`` as a zigzag varint; return the address after it. Does not check the room."""
     word = zigzag(value)
     if word & ~0x7F == 0:
         store8(address, word)

@@ -27,7 +27,7 @@ def walked(data: Bytes, *, with_kernels: bool, keyed_only: bool = False) -> Any:
     found = walk(data).batches
     plain = found.select((found.codec == 0) & (found.magic >= 2))
     table = KeyTable(with_kernels=with_kernels)
-    actions = np.full(len(plain), keys.JUDGE, np.int64)
+    actions = np.full(len(plain), keys.FILTER, np.int64)
     try:
         table.walk(data, areas_of(plain), actions, keyed_only=keyed_only)
     except InvalidRecord:

@@ -1,4 +1,4 @@
-"""Kernels as they are called: compiled, or as the Python they are written in."""
+"""Fixtures that run kernels compiled, or as the Python functions they are written as."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 @pytest.fixture(params=["compiled", "python"])
 def run(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
-    """Return a kernel as compiled, or as Python all the way down."""
+    """Return a kernel as compiled, or as plain Python throughout."""
     is_python = request.param == "python"
     return lambda kernel: getattr(kernel, "py_func", kernel) if is_python else kernel
 
 
 @pytest.fixture
 def rng() -> random.Random:
-    """Random numbers that are the same each time."""
+    """Random numbers with a fixed seed."""
     return random.Random(20130101)
 
 
 @pytest.fixture
 def record() -> Callable[..., bytes]:
-    """Make one record's bytes from raw numbers, legal or not."""
+    """Make one record's bytes from raw numbers, valid or not."""
 
     def make(
         timestamp_delta: int = 0,

@@ -1,4 +1,4 @@
-"""One usual batch of a client, judged in one call."""
+"""The fast path of an append: one ordinary client batch, checked in one call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ RECORDS = [(1_000, b"key", b"value", ()), (1_005, None, b"value", (("h", b"x"),)
 PRODUCER = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 4}
 
 
-def judged(kernel: Any, data: bytes, rules: tuple[Any, ...] = (False, 0, 2_000)) -> tuple[Any, Any]:
+def accepted(
+    kernel: Any, data: bytes, rules: tuple[Any, ...] = (False, 0, 2_000)
+) -> tuple[Any, Any]:
     out = np.zeros((rows.BATCH_COLUMNS, 1), np.int64)
     return kernel(np.frombuffer(data, np.uint8), *rules, out), out
 
@@ -36,10 +38,10 @@ def repacked(**fields: int) -> bytes:
 def test_a_usual_batch_is_taken_with_its_header(
     run: Callable[[Any], Any], fields: dict[str, Any]
 ) -> None:
-    """Whole, plain, dense and within the limits; the row is that of a walk."""
+    """A whole, uncompressed, dense batch within the limits is accepted, with its header row."""
     data = build_batch(RECORDS, **fields)
 
-    is_taken, row = judged(run(accept_batch), data)
+    is_taken, row = accepted(run(accept_batch), data)
 
     assert is_taken
     assert row.tolist() == walk(data).batches.array.tolist()
@@ -85,29 +87,29 @@ def test_a_usual_batch_is_taken_with_its_header(
     ],
 )
 def test_whatever_is_unusual_is_not(run: Callable[[Any], Any], data: bytes) -> None:
-    """Wrong or only rare: plain code has to look at it."""
-    assert not judged(run(accept_batch), data)[0]
+    """A batch that is invalid or merely unusual is left to plain code."""
+    assert not accepted(run(accept_batch), data)[0]
 
 
 @pytest.mark.parametrize("rules", [(True, 0, 2_000), (False, 1_001, 2_000), (False, 0, 1_004)])
 def test_records_that_break_a_rule_are_not(run: Callable[[Any], Any], rules: Any) -> None:
-    """A key that is needed, a timestamp below or above its limits."""
-    assert not judged(run(accept_batch), build_batch(RECORDS), rules)[0]
+    """A missing key, or a timestamp outside the limits, is not accepted."""
+    assert not accepted(run(accept_batch), build_batch(RECORDS), rules)[0]
 
 
 def test_offsets_with_a_hole_are_not(
     run: Callable[[Any], Any], record: Callable[..., bytes]
 ) -> None:
-    """The log would hold an offset that no record has."""
+    """A gap would leave the log with an offset that has no record."""
     header = BATCH_HEADER.unpack(build_batch(RECORDS))
     area = record(0, 0) + record(5, 2)
     whole = header._replace(length=BATCH_HEADER.size - 12 + len(area))
 
-    assert not judged(run(accept_batch), pack_batch(whole, area))[0]
+    assert not accepted(run(accept_batch), pack_batch(whole, area))[0]
 
 
 def test_there_is_one_column_to_fill(run: Callable[[Any], Any]) -> None:
-    """No more and no fewer."""
+    """The output has exactly one column."""
     data = np.frombuffer(build_batch(RECORDS), np.uint8)
 
     for columns in (0, 2):

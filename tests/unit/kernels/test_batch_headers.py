@@ -30,7 +30,7 @@ DATA = build_batch([(1_000, b"k", b"v", ())]) + build_batch([(-1, b"k", None, ()
 
 
 def test_headers_and_crcs_are_those_of_the_builder(run: Callable[[Any], Any]) -> None:
-    """From the table alone every byte of the headers comes back, CRC included."""
+    """Every byte of the headers can be rebuilt from the table, including the CRC."""
     table = walk(DATA).batches.array.copy()
     data = np.frombuffer(DATA, np.uint8).copy()
     crcs = table[rows.CRC].tolist()
@@ -56,7 +56,7 @@ def test_headers_and_crcs_are_those_of_the_builder(run: Callable[[Any], Any]) ->
 def test_nothing_is_written_when_one_batch_does_not_fit(
     run: Callable[[Any], Any], row: int, value: int
 ) -> None:
-    """A batch outside the buffer leaves all of it as it was."""
+    """A batch outside the buffer leaves the whole buffer unchanged."""
     table = walk(DATA).batches.array.copy()
     data = np.zeros(len(DATA), np.uint8)
     table[row, 1] = value

@@ -1,4 +1,4 @@
-"""Copies of short pieces never touch a byte beyond the room they were given."""
+"""Copies of short ranges never touch a byte beyond their room."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def copied(out: np.ndarray, room: int, source: np.ndarray, size: int) -> None:
 @pytest.mark.parametrize("size", [0, 1, 31, 32, 33, 100, 1024, 1025])
 @pytest.mark.parametrize("spare", [0, 1, 63, 64, 200])
 def test_a_copy_is_whole_and_stays_in_its_room(copier: object, size: int, spare: int) -> None:
-    """All bytes arrive; behind the room nothing changes, whatever vectors are used."""
+    """All bytes are copied; nothing changes behind the room, whether or not vectors are used."""
     source = np.arange(size + spare, dtype=np.uint8)
     out = np.full(size + spare + 64, 0xEE, np.uint8)
 

@@ -1,4 +1,4 @@
-"""Records laid out as rows, against the rules for one record."""
+"""Records decoded to rows, compared with the rules for one record."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def decoded(
 def test_every_part_of_a_record_has_its_row(
     run: Callable[[Any], Any], record: Callable[..., bytes], areas_of: Callable[..., Any]
 ) -> None:
-    """Rows hold offset, timestamp, the places of key, value and headers, and the area."""
+    """Rows hold offset, timestamp, the positions of key, value and headers, and the area."""
     first = record(0, 0, b"key", b"value", ONE_HEADER)
     second = record(-5, 300, None, b"")
     data, areas = areas_of([(1, first), (1, second)], base_offset=100, base_timestamp=1_000)
@@ -50,7 +50,7 @@ def test_every_part_of_a_record_has_its_row(
 def test_append_time_is_every_record_s_time(
     run: Callable[[Any], Any], record: Callable[..., bytes], areas_of: Callable[..., Any]
 ) -> None:
-    """With LogAppendTime the batch's greatest timestamp counts, whatever the deltas say."""
+    """With LogAppendTime every record has the batch's greatest timestamp, whatever its delta."""
     data, areas = areas_of(
         [(2, record(1) + record(2, 1))], attributes=rows.LOG_APPEND_TIME, max_timestamp=77
     )
@@ -63,7 +63,7 @@ def test_append_time_is_every_record_s_time(
 def test_sums_wrap_as_java_s_do(
     run: Callable[[Any], Any], record: Callable[..., bytes], areas_of: Callable[..., Any]
 ) -> None:
-    """A base and a delta beyond 64 bits wrap around instead of being an error."""
+    """A base plus a delta beyond 64 bits wraps around."""
     far = {"base_offset": 2**63 - 1, "base_timestamp": 2**63 - 1}
     data, areas = areas_of([(1, record(2**62, 1))], **far)
 
@@ -78,7 +78,7 @@ def framed(body: bytes) -> bytes:
 
 
 def bad_cases(record: Callable[..., bytes]) -> dict[str, tuple[int, bytes]]:
-    """Return areas of one record that break one rule each, and the rule."""
+    """Return areas of one record that each break one rule, and the rule."""
     too_long = b"\xff" * 5 + b"\x01"
     return {
         "length beyond the area": (rows.BAD_RECORD_LENGTH, record(length_error=1)),
@@ -112,7 +112,7 @@ def test_a_malformed_record_is_told_by_its_rule(
     areas_of: Callable[..., Any],
     case: str,
 ) -> None:
-    """Each rule has its status; records before the bad one are there, and its place is told."""
+    """Each rule has its status; the position is returned, and earlier records are in the output."""
     status, bad = bad_cases(record)[case]
     good = record()
     data, areas = areas_of([(1, good), (2, good + bad)])
@@ -144,7 +144,7 @@ def test_the_count_must_be_the_records_there(
 def test_a_batch_that_says_empty_is_not_looked_into(
     run: Callable[[Any], Any], areas_of: Callable[..., Any]
 ) -> None:
-    """With a count of 0 nothing is read, and bytes behind it are not noticed, as in Kafka."""
+    """With a count of 0 nothing is read and bytes behind it are not noticed, as in Kafka."""
     data, areas = areas_of([(0, b"whatever")])
 
     assert decoded(run(decode_records), data, areas) == ([], (rows.OK, 1, 0))
@@ -153,7 +153,7 @@ def test_a_batch_that_says_empty_is_not_looked_into(
 def test_a_full_array_stops_before_an_area(
     run: Callable[[Any], Any], record: Callable[..., bytes], areas_of: Callable[..., Any]
 ) -> None:
-    """An area that does not fit whole is left for the next call."""
+    """An area that does not fit entirely is left for the next call."""
     data, areas = areas_of([(5, record() * 5), (4, record() * 4)])
 
     found, rest = decoded(run(decode_records), data, areas)
@@ -169,7 +169,7 @@ def test_an_area_outside_the_data_is_refused(
     start: int,
     end: int,
 ) -> None:
-    """Bounds that do not lie in the data are never followed."""
+    """An area outside the data is never read."""
     data, areas = areas_of([(1, record())])
     areas[: rows.AREA_END + 1, 0] = start, end
 

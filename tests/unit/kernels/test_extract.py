@@ -1,4 +1,4 @@
-"""Records to columns in one walk, against what decoding and gathering give."""
+"""Records extracted to columns in one pass, compared with decoding and gathering."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVERY_OFFSET = (-(2**63), 2**63 - 1)
 
 
 class Room(NamedTuple):
-    """Rows and bytes that the columns have room for; 0 rows: not wanted."""
+    """Rows and bytes that the columns have room for; 0 rows means omitted."""
 
     numbers: int = 8
     keys: int = 8
@@ -28,7 +28,7 @@ class Room(NamedTuple):
 
 
 class Out(NamedTuple):
-    """What the kernel fills."""
+    """The arrays that the kernel fills."""
 
     offsets: Any
     micros: Any
@@ -44,11 +44,11 @@ def new_out(room: Room) -> Out:
     numbers = (np.full(room.numbers, -99, np.int64) for _ in range(2))
     pieces = (
         np.full(size, fill, kind)
-        for places in (room.keys, room.values)
+        for count in (room.keys, room.values)
         for size, fill, kind in (
-            (places, -99, np.int32),
-            (room.data if places else 0, 9, np.uint8),
-            (places, 9, np.uint8),
+            (count, -99, np.int32),
+            (room.data if count else 0, 9, np.uint8),
+            (count, 9, np.uint8),
         )
     )
     return Out(*numbers, *pieces)
@@ -69,7 +69,7 @@ def extracted(
 def test_columns_hold_what_the_records_hold(
     run: Callable[[Any], Any], record: Callable[..., bytes], areas_of: Callable[..., Any]
 ) -> None:
-    """Offsets, microseconds, bytes side by side, where they end, and which are null."""
+    """Offsets, microseconds, contiguous bytes, their ends, and which are null."""
     first = record(0, 0, b"key", b"value", ONE_HEADER)
     given = areas_of(
         [(2, first + record(-5, 1, None, b"")), (1, record(2, 3, b"k", None))],
@@ -93,7 +93,7 @@ def test_columns_hold_what_the_records_hold(
 def test_columns_without_room_are_not_wanted(
     run: Callable[[Any], Any], record: Callable[..., bytes], areas_of: Callable[..., Any]
 ) -> None:
-    """Each column can be left out, and the others are the same."""
+    """Each column can be omitted, and the others are the same."""
     given = areas_of([(1, record(0, 7, b"key", b"value"))])
 
     for room in (Room(0), Room(keys=0), Room(values=0), Room(0, 0, 0)):
@@ -107,7 +107,7 @@ def test_columns_without_room_are_not_wanted(
 def test_append_time_is_every_record_s_time(
     run: Callable[[Any], Any], record: Callable[..., bytes], areas_of: Callable[..., Any]
 ) -> None:
-    """With LogAppendTime the batch's greatest timestamp counts, whatever the deltas say."""
+    """With LogAppendTime every record has the batch's greatest timestamp, whatever its delta."""
     given = areas_of([(1, record(1))], attributes=rows.LOG_APPEND_TIME, max_timestamp=77)
 
     _, out = extracted(run(extract), given)
@@ -122,7 +122,7 @@ def test_columns_too_small_are_not_overrun(
     areas_of: Callable[..., Any],
     room: Room,
 ) -> None:
-    """Where rows or bytes have no room, nothing is taken."""
+    """Records are unusual if their rows or bytes do not fit."""
     given = areas_of([(1, record(0, 0, b"k", b"value")), (1, record(0, 1, b"k", b"value"))])
 
     count, _ = extracted(run(extract), given, room)
@@ -137,7 +137,7 @@ def test_the_greatest_count_there_is_does_not_overrun(
     areas_of: Callable[..., Any],
     room: Room,
 ) -> None:
-    """A count to which one cannot be added counts as too many, also for one column alone."""
+    """The greatest int64 as a count is too great for any column and does not overflow."""
     given = areas_of([(2**63 - 1, record() * 3)])
 
     count, out = extracted(run(extract), given, room)
@@ -153,7 +153,7 @@ def test_an_offset_outside_the_range_is_unusual(
     areas_of: Callable[..., Any],
     offsets: tuple[int, int],
 ) -> None:
-    """A record below the start, or at the end or behind it, is left to the caller."""
+    """A record below the start offset, or at or beyond the end offset, is left to the caller."""
     given = areas_of([(1, record(0, 7))])
 
     count, _ = extracted(run(extract), given, offsets=offsets)
@@ -164,7 +164,7 @@ def test_an_offset_outside_the_range_is_unusual(
 def test_headers_are_unusual_where_they_are_refused(
     run: Callable[[Any], Any], record: Callable[..., bytes], areas_of: Callable[..., Any]
 ) -> None:
-    """Headers make no column here, so where they are wanted a record must have none."""
+    """Headers have no column here, so where they are wanted a record must have none."""
     given = areas_of([(1, record(headers=ONE_HEADER))])
 
     assert extracted(run(extract), given, refuse_headers=True)[0] == UNUSUAL
@@ -178,7 +178,7 @@ def test_a_time_beyond_microseconds_is_unusual(
     areas_of: Callable[..., Any],
     millis: int,
 ) -> None:
-    """Such a time is left to the caller, unless nobody wants it."""
+    """A timestamp beyond int64 microseconds is left to the caller, unless the column is omitted."""
     given = areas_of([(1, record())], base_timestamp=millis)
 
     assert extracted(run(extract), given)[0] == UNUSUAL
@@ -191,7 +191,7 @@ def test_damaged_bytes_are_unusual_or_read_as_records(
     areas_of: Callable[..., Any],
     rng: random.Random,
 ) -> None:
-    """Whatever the bytes are, the kernel stays inside them and takes all records or none."""
+    """Whatever the bytes, the kernel stays inside them and takes all records or none."""
     good = record(0, 0, b"key", b"value", ONE_HEADER) + record(1, 1, b"k", b"v")
     for _ in range(300):
         bad = bytearray(good)
@@ -204,7 +204,7 @@ def test_damaged_bytes_are_unusual_or_read_as_records(
 def test_a_count_that_does_not_fit_is_unusual(
     run: Callable[[Any], Any], record: Callable[..., bytes], areas_of: Callable[..., Any]
 ) -> None:
-    """Too few records, bytes left over, and areas outside the data are not taken."""
+    """Missing records, bytes left over and areas outside the data are left to the caller."""
     for count in (-1, 1, 3):
         given = areas_of([(count, record() + record())])
         assert extracted(run(extract), given)[0] == UNUSUAL

@@ -1,4 +1,4 @@
-"""Slices of a buffer put side by side, and the places of headers."""
+"""Slices of a buffer made contiguous, and the positions of headers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def gathered(
 
 
 def test_slices_lie_one_behind_the_other(run: Callable[[Any], Any]) -> None:
-    """Bytes, offsets, nulls and flags come out as Arrow has them."""
+    """Bytes, offsets, nulls and flags have Arrow's layout."""
     slices = [(2, 3), (0, -1), (9, 1), (4, 0), (0, 2)]
 
     found = gathered(run(gather), DATA, slices)
@@ -59,21 +59,21 @@ def test_many_sizes_arrive_whole(run: Callable[[Any], Any], rng: random.Random, 
 def test_a_slice_outside_the_data_is_refused(
     run: Callable[[Any], Any], bad: tuple[int, int]
 ) -> None:
-    """No byte outside the data is ever copied."""
+    """No byte outside the data is copied."""
     nulls, *_ = gathered(run(gather), DATA, [(0, 1), bad], room=64)
 
     assert nulls == rows.BAD_ARGUMENT
 
 
 def test_a_buffer_too_small_is_not_overrun(run: Callable[[Any], Any]) -> None:
-    """When the output cannot hold the slices, that is a status."""
+    """An output too small for the slices gives a status."""
     nulls, *_ = gathered(run(gather), DATA, [(0, 4), (0, 4)], room=7)
 
     assert nulls == rows.BAD_ARGUMENT
 
 
 def test_more_bytes_than_an_offset_reaches_are_refused(run: Callable[[Any], Any]) -> None:
-    """Beyond 2**31 - 1 bytes int32 offsets do not reach: -1, and nothing is copied."""
+    """More than 2**31 - 1 bytes exceed int32 offsets: BAD_LENGTH, and nothing is copied."""
     data = np.zeros(2**31, np.uint8)  # never touched, so it takes no memory
     at, size = np.zeros(1, np.int64), np.array([2**31], np.int64)
     out, valid = np.zeros(1, np.uint8), np.zeros(1, np.uint8)
@@ -96,7 +96,7 @@ HEADERS = b"\x02a\x04xy\x00\x01" + b"\x06abc\x00"
 """a: xy; an empty name: null; abc: an empty value."""
 
 
-def placed(
+def positions_of(
     kernel: Callable[..., int], data: bytes, at: list[int], counts: list[int], columns: int
 ) -> tuple[int, list[int], list[list[int]]]:
     offsets = np.zeros(len(at) + 1, np.int32)
@@ -112,11 +112,11 @@ def placed(
 
 
 def test_each_header_has_its_places(run: Callable[[Any], Any]) -> None:
-    """Names and values are found, record by record; a null value has the size -1."""
-    found = placed(run(header_positions), HEADERS, [0, 0, 7], [2, 0, 1], 3)
+    """Names and values are found record by record; a null value has size -1."""
+    found = positions_of(run(header_positions), HEADERS, [0, 0, 7], [2, 0, 1], 3)
 
-    places = [[1, 1, 3, 2], [6, 0, 7, -1], [8, 3, 12, 0]]
-    assert found == (3, [0, 2, 2, 3], places)
+    positions = [[1, 1, 3, 2], [6, 0, 7, -1], [8, 3, 12, 0]]
+    assert found == (3, [0, 2, 2, 3], positions)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_each_header_has_its_places(run: Callable[[Any], Any]) -> None:
 def test_malformed_headers_are_refused(
     run: Callable[[Any], Any], data: bytes, at: int, count: int, status: int
 ) -> None:
-    """Bytes that are no headers, and counts that do not fit, give a status."""
-    found, *_ = placed(run(header_positions), data, [at], [count], 3)
+    """Malformed headers, and counts that do not match the arrays, give a status."""
+    found, *_ = positions_of(run(header_positions), data, [at], [count], 3)
 
     assert status == found

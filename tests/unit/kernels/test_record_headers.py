@@ -1,4 +1,4 @@
-"""Headers given as columns, written as records hold them."""
+"""Columns of headers encoded as in records."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ RECORDS: list[Pairs | None] = [
 
 
 def one_at_a_time(headers: Pairs | None) -> bytes:
-    """Return what the plain writer puts behind the count of headers."""
+    """Return what the plain writer puts after the header count."""
     out = bytearray()
     write_record(out, 0, 0, key=None, value=None, headers=headers or ())
     return bytes(out)[scan_record(memoryview(out), 0, len(out)).headers_at :]
@@ -70,7 +70,7 @@ def one_at_a_time(headers: Pairs | None) -> bytes:
 
 @pytest.mark.parametrize("spare", [0, 200])
 def test_bytes_are_those_of_one_record_at_a_time(run: Callable[[Any], Any], spare: int) -> None:
-    """Each record's part is what the plain writer puts behind the count of headers."""
+    """Each record's bytes are those that the plain writer puts after the header count."""
     size, parts, counts = encoded(run(encode_headers), columns_of(RECORDS), spare)
 
     assert [one_at_a_time(headers) for headers in RECORDS] == parts
@@ -92,7 +92,7 @@ def test_bytes_are_those_of_one_record_at_a_time(run: Callable[[Any], Any], spar
 def test_offsets_that_do_not_fit_are_refused(
     run: Callable[[Any], Any], name: str, index: int, value: int
 ) -> None:
-    """Offsets that fall or leave their buffer are never followed."""
+    """Offsets that decrease or are outside their buffer are rejected."""
     given = columns_of(RECORDS)
     given[name][index] = value
 
@@ -100,7 +100,7 @@ def test_offsets_that_do_not_fit_are_refused(
 
 
 def test_a_buffer_too_small_is_not_overrun(run: Callable[[Any], Any]) -> None:
-    """Without room for the longest form of a header that is a status."""
+    """A buffer without room for the longest form of a header gives a status."""
     assert encoded(run(encode_headers), columns_of(RECORDS), spare=-30)[0] == rows.BAD_ARGUMENT
 
 

@@ -1,4 +1,4 @@
-"""The places that kernels know are those of the declared formats."""
+"""The constants that kernels use are those of the declared formats."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tidelog.records.batch import (
 
 def test_places_in_a_batch_are_those_of_the_layout() -> None:
     """Header sizes and the CRC's start are the same in kernels and in the declaration."""
-    places = (rows.LOG_OVERHEAD, rows.PREFIX_BYTES, rows.HEADER_BYTES, rows.CRC_FROM)
+    constants = (rows.LOG_OVERHEAD, rows.PREFIX_BYTES, rows.HEADER_BYTES, rows.CRC_FROM)
 
     declared = (LOG_OVERHEAD, BATCH_PREFIX.size, BATCH_HEADER.size, 21)
-    assert declared == places
+    assert declared == constants
     assert BATCH_HEADER.offsets["attributes"] == rows.CRC_FROM
     assert MIN_RECORD_LENGTH == rows.SMALLEST_LENGTH
 
 
 def test_the_flag_of_append_time_is_the_declared_one() -> None:
-    """Kernels test the same attribute bit as everything else."""
+    """Kernels test the declared attribute bit."""
     assert int(BatchFlags.LOG_APPEND_TIME) == rows.LOG_APPEND_TIME
     assert int(BatchFlags.CODEC) == rows.CODEC_BITS
     unusual = BatchFlags.CODEC | BatchFlags.LOG_APPEND_TIME | BatchFlags.CONTROL
@@ -31,7 +31,7 @@ def test_the_flag_of_append_time_is_the_declared_one() -> None:
 
 
 def test_every_error_status_has_words() -> None:
-    """A caller can turn each negative status into a sentence."""
+    """Each negative status has an error text."""
     statuses = {
         value
         for name, value in vars(rows).items()

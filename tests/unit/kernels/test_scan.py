@@ -1,4 +1,4 @@
-"""The walk over batch headers, against the plain one."""
+"""The walk over batch headers, compared with the plain one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def walked(
 
 
 def test_every_field_of_a_header_has_its_row(run: Callable[[Any], Any]) -> None:
-    """Each row holds the header's field of that name, with its sign."""
+    """Each row holds the header field of that name, with its sign."""
     data = batch(
         2**40,
         leader_epoch=7,
@@ -69,7 +69,7 @@ def test_every_field_of_a_header_has_its_row(run: Callable[[Any], Any]) -> None:
 
 
 def test_absent_numbers_are_minus_one(run: Callable[[Any], Any]) -> None:
-    """Fields of 16, 32 and 64 bits that say none come out as -1."""
+    """Fields of 16, 32 and 64 bits that mean "none" are -1."""
     found, _, _ = walked(run(walk_batches), batch())
 
     fields = (rows.LEADER_EPOCH, rows.PRODUCER_ID, rows.PRODUCER_EPOCH, rows.BASE_SEQUENCE)
@@ -78,7 +78,7 @@ def test_absent_numbers_are_minus_one(run: Callable[[Any], Any]) -> None:
 
 @pytest.mark.parametrize("cut", [0, 1, 11, 12, 16, 17, 60, 61, 80])
 def test_a_batch_cut_short_ends_the_walk(run: Callable[[Any], Any], cut: int) -> None:
-    """Too few bytes for a whole batch are no error: the walk says where they begin."""
+    """Too few bytes for a whole batch are not an error: the walk returns their position."""
     whole = batch()
 
     found, position, status = walked(run(walk_batches), whole + batch(2)[:cut])
@@ -103,7 +103,7 @@ def test_a_batch_cut_short_ends_the_walk(run: Callable[[Any], Any], cut: int) ->
 def test_a_bad_batch_stops_the_walk_before_it(
     run: Callable[[Any], Any], at: int, bytes_: bytes, status: int
 ) -> None:
-    """Lengths, magics and CRCs that do not hold give a status and the batch's position."""
+    """An invalid length, magic or CRC gives a status and the batch's position."""
     good, bad = batch(), bytearray(batch(2))
     bad[at : at + len(bytes_)] = bytes_
 
@@ -113,7 +113,7 @@ def test_a_bad_batch_stops_the_walk_before_it(
 
 
 def test_the_crc_is_looked_at_only_if_asked(run: Callable[[Any], Any]) -> None:
-    """Without the check a batch with a wrong CRC is taken."""
+    """Without the check, a batch with a wrong CRC is found like any other."""
     bad = bytearray(batch())
     bad[-1] ^= 1
 
@@ -123,7 +123,7 @@ def test_the_crc_is_looked_at_only_if_asked(run: Callable[[Any], Any]) -> None:
 
 
 def test_a_full_array_stops_the_walk_to_go_on_from_there(run: Callable[[Any], Any]) -> None:
-    """FULL comes with the position of the first batch that found no column."""
+    """FULL comes with the position of the first batch without a column."""
     data = b"".join(batch(2 * i) for i in range(5))
     size = len(batch())
 
@@ -135,7 +135,7 @@ def test_a_full_array_stops_the_walk_to_go_on_from_there(run: Callable[[Any], An
 
 
 def test_bytes_behind_the_end_are_not_looked_at(run: Callable[[Any], Any]) -> None:
-    """The end given counts, not that of the buffer."""
+    """The given end counts, not the buffer's."""
     data = batch() + batch(2)
 
     found, position, _ = walked(run(walk_batches), data, end=len(data) - 1)
@@ -147,7 +147,7 @@ def test_bytes_behind_the_end_are_not_looked_at(run: Callable[[Any], Any]) -> No
 def test_bounds_outside_the_data_are_refused(
     run: Callable[[Any], Any], start: int, end: int
 ) -> None:
-    """Positions that do not lie in the data give BAD_ARGUMENT."""
+    """Positions outside the data give BAD_ARGUMENT."""
     found = walked(run(walk_batches), batch(), start=start, end=end)
 
     assert ([], start, rows.BAD_ARGUMENT) == found
@@ -193,7 +193,7 @@ class InFile:
 
 @pytest.fixture
 def in_file(tmp_path: Path) -> Iterator[Callable[[bytes], InFile]]:
-    """Put bytes into a file; all are closed at the end."""
+    """Write bytes to a file; all files are closed at the end."""
     opened: list[InFile] = []
 
     def make(data: bytes) -> InFile:
@@ -220,7 +220,7 @@ def marker(offset: int) -> bytes:
 def test_a_file_is_walked_as_its_bytes_are(
     run: Callable[[Any], Any], in_file: Callable[[bytes], InFile], buffer: int
 ) -> None:
-    """However little is read at a time, as long as a batch fits; positions are the file's."""
+    """The result does not depend on the buffer size if a batch fits; positions are the file's."""
     data = b"".join(batch(2 * i) for i in range(12))
     assert len(batch()) == 91
 
@@ -232,7 +232,7 @@ def test_a_file_is_walked_as_its_bytes_are(
 def test_a_walk_through_a_file_begins_anywhere(
     run: Callable[[Any], Any], in_file: Callable[[bytes], InFile]
 ) -> None:
-    """At the first byte of a batch."""
+    """The walk may begin at the first byte of any batch."""
     data = b"".join(batch(2 * i) for i in range(5))
     start = 3 * len(batch())
 
@@ -246,7 +246,7 @@ def test_a_walk_through_a_file_begins_anywhere(
 def test_a_batch_that_begins_in_the_range_may_end_behind_it(
     run: Callable[[Any], Any], in_file: Callable[[bytes], InFile], stop: int, count: int
 ) -> None:
-    """The walk ends behind it, or at ``stop``, however much lies in the buffer."""
+    """The walk ends after that batch or at ``stop``, however much the buffer holds."""
     data = b"".join(batch(2 * i) for i in range(5))
 
     found, position, _ = in_file(data).walk(run(walk_file), stop=stop, buffer=400)
@@ -260,7 +260,7 @@ def test_a_batch_that_begins_in_the_range_may_end_behind_it(
 def test_whatever_is_no_good_batch_ends_the_walk_through_a_file(
     run: Callable[[Any], Any], in_file: Callable[[bytes], InFile], at: int, bytes_: bytes
 ) -> None:
-    """Bad lengths, magics and CRCs, and old formats: it says where they begin."""
+    """Invalid lengths, magics and CRCs, and old formats, end the walk at their position."""
     good, bad = batch(), bytearray(batch(2))
     bad[at : at + 1] = bytes_
 
@@ -272,7 +272,7 @@ def test_whatever_is_no_good_batch_ends_the_walk_through_a_file(
 def test_a_batch_larger_than_the_buffer_ends_the_walk_through_a_file(
     run: Callable[[Any], Any], in_file: Callable[[bytes], InFile]
 ) -> None:
-    """The caller reads it in another way."""
+    """A batch that does not fit in the buffer is left to the caller."""
     data = batch() + batch(2, count=40) + batch(42)
 
     found, position, _ = in_file(data).walk(run(walk_file))
@@ -283,7 +283,7 @@ def test_a_batch_larger_than_the_buffer_ends_the_walk_through_a_file(
 def test_the_bytes_of_control_batches_are_kept_as_far_as_there_is_room(
     run: Callable[[Any], Any], in_file: Callable[[bytes], InFile]
 ) -> None:
-    """The walk ends before the first that finds no room, to go on from there."""
+    """The walk ends before the first control batch without room, to be resumed there."""
     data = batch() + marker(2) + marker(3) + batch(4) + marker(6) + batch(7)
     file = in_file(data)
     assert 2 * len(marker(2)) < len(file.controls) < 3 * len(marker(2))
@@ -301,7 +301,7 @@ def test_the_bytes_of_control_batches_are_kept_as_far_as_there_is_room(
 def test_full_columns_end_the_walk_through_a_file(
     run: Callable[[Any], Any], in_file: Callable[[bytes], InFile]
 ) -> None:
-    """To go on from there."""
+    """The walk can be resumed where the columns were full."""
     data = b"".join(batch(2 * i) for i in range(5))
 
     found, position, _ = in_file(data).walk(run(walk_file), capacity=3)
@@ -312,7 +312,7 @@ def test_full_columns_end_the_walk_through_a_file(
 def test_a_file_that_cannot_be_read_ends_the_walk_where_it_begins(
     run: Callable[[Any], Any], in_file: Callable[[bytes], InFile]
 ) -> None:
-    """What is wrong, the caller learns when it reads there."""
+    """A read error ends the walk; the caller gets the error when it reads there."""
     file = in_file(batch() + batch(2))
     reads = file.file.native_reads()
     assert reads is not None
@@ -328,7 +328,7 @@ def test_a_file_that_cannot_be_read_ends_the_walk_where_it_begins(
 def test_a_walk_outside_of_what_may_be_read_finds_nothing(
     run: Callable[[Any], Any], in_file: Callable[[bytes], InFile], start: int, stop: int
 ) -> None:
-    """No size that is less than nothing, and so a huge one to C, is ever asked for."""
+    """A negative size, which C would take as a huge one, is never requested."""
     found, position, _ = in_file(batch()).walk(run(walk_file), start=start, stop=stop)
 
     assert ([], start) == (found, position)
@@ -338,7 +338,7 @@ def test_a_walk_outside_of_what_may_be_read_finds_nothing(
 def test_a_walk_without_room_finds_nothing(
     run: Callable[[Any], Any], in_file: Callable[[bytes], InFile], buffer: int, shape: int
 ) -> None:
-    """Neither bytes nor columns are written where there are none."""
+    """Nothing is written to buffers or columns that have no room."""
     file = in_file(batch())
     reads = file.file.native_reads()
     assert reads is not None

@@ -29,7 +29,7 @@ def batches(*, last_gap: int = 0) -> tuple[Any, Any]:
 
 
 def test_offsets_run_on_and_crcs_still_hold(run: Callable[[Any], Any]) -> None:
-    """Each batch begins where the one before ends; headers, rows and CRCs agree."""
+    """Each batch begins where the previous one ends; headers, rows and CRCs agree."""
     data, table = batches(last_gap=4)
 
     next_offset = run(stamp_batches)(data, table, 2**33, 9)
@@ -69,7 +69,7 @@ def test_only_twelve_bytes_of_a_batch_change(run: Callable[[Any], Any]) -> None:
 def test_nothing_is_written_when_one_batch_does_not_fit(
     run: Callable[[Any], Any], row: int, value: int
 ) -> None:
-    """A place outside the data, or an impossible delta, leaves all batches as they were."""
+    """A position outside the data, or an impossible delta, leaves all batches unchanged."""
     data, table = batches()
     before = data.copy()
     table[row, 2] = value
@@ -80,7 +80,7 @@ def test_nothing_is_written_when_one_batch_does_not_fit(
 
 
 def test_read_only_data_is_refused() -> None:
-    """The compiled kernel takes no array that it may not write."""
+    """The compiled kernel does not accept a read-only array."""
     data, table = batches()
     data.flags.writeable = False
 

@@ -1,4 +1,4 @@
-"""What an append asks of all its batches, and the index entries they get."""
+"""The summary of an append's batches, and their index entries."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_survey_has_the_greatest_of_each(run: Callable[[Any], Any]) -> None:
 
 
 def test_a_survey_sees_what_differs(run: Callable[[Any], Any]) -> None:
-    """A base offset that is not 0, offsets that do not rise, another epoch or magic."""
+    """A base offset other than 0, offsets that do not rise, another epoch or magic."""
     survey = run(survey_batches)
 
     based, falling = table(2, base_offset=[0, 1]), table(2, last_offset=[4, 4])
@@ -59,7 +59,7 @@ def test_a_survey_sees_what_differs(run: Callable[[Any], Any]) -> None:
 
 
 def test_a_survey_needs_batches_and_room(run: Callable[[Any], Any]) -> None:
-    """Nothing to look at, or nowhere to put it."""
+    """No batches, or too small an output, is BAD_ARGUMENT."""
     survey = run(survey_batches)
 
     assert survey(table(0), np.zeros(rows.SURVEY_COLUMNS, np.int64)) == rows.BAD_ARGUMENT
@@ -67,7 +67,7 @@ def test_a_survey_needs_batches_and_room(run: Callable[[Any], Any]) -> None:
 
 
 def test_entries_are_due_when_more_than_the_interval_has_passed(run: Callable[[Any], Any]) -> None:
-    """Each has last offset, position, and the greatest timestamp with the offset it came from."""
+    """Each entry has last offset, position, and the greatest timestamp with its offset."""
     batches = table(4, size=[10, 10, 10, 10], max_timestamp=[5, 9, 9, 7])
     out = np.zeros((rows.ENTRY_COLUMNS, 4), np.int64)
 
@@ -78,7 +78,7 @@ def test_entries_are_due_when_more_than_the_interval_has_passed(run: Callable[[A
 
 
 def test_without_room_for_all_no_entry_is_made(run: Callable[[Any], Any]) -> None:
-    """The caller does not know how many there will be."""
+    """The output needs a column for every batch, since the number of entries is not known."""
     batches = table(2, size=[10, 10])
     out = np.zeros((rows.ENTRY_COLUMNS, 1), np.int64)
 

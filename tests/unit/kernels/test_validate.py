@@ -1,4 +1,4 @@
-"""What a leader asks of records, over many at once."""
+"""A leader's checks on many records at once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def checked(
 def test_good_records_tell_greatest_time_and_density(
     run: Callable[[Any], Any], record: Callable[..., bytes], areas_of: Callable[..., Any]
 ) -> None:
-    """Each area tells its greatest timestamp, and whether offsets run 0, 1, 2."""
+    """For each area: the greatest timestamp, and whether offset deltas are 0, 1, 2 and so on."""
     dense = record(5, 0) + record(9, 1) + record(-3, 2)
     holes = record(0, 0) + record(1, 2)
     data, areas = areas_of([(3, dense), (2, holes), (0, b"")], base_timestamp=1_000)
@@ -59,7 +59,7 @@ def test_only_compacted_topics_need_keys(
     key: bytes | None,
     status: int,
 ) -> None:
-    """A null key is refused where keys are needed; an empty one never is."""
+    """A null key is rejected where keys are required; an empty key never is."""
     data, areas = areas_of([(1, record()), (2, record() + record(0, 1, key))])
 
     (found, area, index), _ = checked(run(validate_records), data, areas, need_key=need_key)
@@ -92,7 +92,7 @@ def test_timestamps_keep_to_the_limits(
     attributes: int,
     status: int,
 ) -> None:
-    """Limits hold for CreateTime topics, -1 excepted; a producer may not claim append time."""
+    """Limits apply to CreateTime topics, except for -1; a producer may not claim append time."""
     data, areas = areas_of([(1, record(timestamp))], attributes=attributes, max_timestamp=timestamp)
 
     (found, *_), _ = checked(
@@ -105,7 +105,7 @@ def test_timestamps_keep_to_the_limits(
 def test_append_time_of_the_batch_is_what_is_checked(
     run: Callable[[Any], Any], record: Callable[..., bytes], areas_of: Callable[..., Any]
 ) -> None:
-    """A batch that says LogAppendTime is judged by its greatest timestamp, not by deltas."""
+    """A LogAppendTime batch is checked by its greatest timestamp, not by its deltas."""
     data, areas = areas_of([(1, record(5))], attributes=rows.LOG_APPEND_TIME, max_timestamp=150)
 
     found, out = checked(run(validate_records), data, areas, limits=(100, 200))
@@ -132,7 +132,7 @@ def test_malformed_records_are_found(
     status: int,
     index: int,
 ) -> None:
-    """Records are parsed by the rules of the decoder, and the first bad one is named."""
+    """Records are parsed by the decoder's rules, and the first invalid one is returned."""
     data, areas = areas_of([(1, record()), (count, record() + record(0, 1) + tail)])
 
     (found, area, at), _ = checked(run(validate_records), data, areas)
@@ -143,7 +143,7 @@ def test_malformed_records_are_found(
 def test_arrays_that_do_not_fit_are_refused(
     run: Callable[[Any], Any], record: Callable[..., bytes], areas_of: Callable[..., Any]
 ) -> None:
-    """The output needs a column for each area, and areas lie in the data."""
+    """The output needs a column for each area, and areas must be within the data."""
     data, areas = areas_of([(1, record())])
     short = np.zeros((rows.VALID_COLUMNS, 0), np.int64)
 

@@ -1,4 +1,4 @@
-"""Variable-length numbers in kernels, against those of the codec."""
+"""Varints in kernels, compared with those of the codec."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_number_is_read_back(functions: dict[str, object], value: int, spare: 
 
 @pytest.mark.parametrize("value", INT64S)
 def test_a_number_is_written_as_the_codec_does(functions: dict[str, object], value: int) -> None:
-    """Bytes and their number are those of the codec; the byte behind stays."""
+    """The bytes and their number are those of the codec; the next byte is unchanged."""
     expected = bytearray()
     codec.write_varlong(expected, value)
     out = np.full(12, 0x55, np.uint8)
@@ -64,7 +64,7 @@ def test_a_number_is_written_as_the_codec_does(functions: dict[str, object], val
 def test_long_and_cut_numbers_are_judged_alike(
     functions: dict[str, object], size: int, last: int
 ) -> None:
-    """What the codec refuses, too long or cut short, takes 0 bytes; the rest reads the same."""
+    """A varint that the codec rejects, too long or cut short, has size 0; others read the same."""
     data = b"\xff" * size + bytes([last])
     array = np.frombuffer(data, np.uint8)
     for room in range(len(data) + 1):

@@ -1,1 +1,1 @@
-"""Kernels with which the cleaner finds keys and writes batches again."""
+"""Kernels of the log cleaner: find keys, decide which records to retain, rewrite batches."""

@@ -1,7 +1,6 @@
-"""Batches looked over by the cleaner, before their records are read and after they were judged.
+"""The log cleaner's passes over batch headers, before and after it decides about records.
 
-Owns the loops of compaction over batch headers. Must not know what a key is (``key_walk``) or how
-a batch is written (``key_rewrite``). Kafka: ``Cleaner.cleanInto`` and ``CleanerStats``.
+Kafka: ``Cleaner.cleanInto`` and ``CleanerStats``.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from tidelog.kernels.compaction.key_rows import (
     BITS_START,
     DROPPED,
     EXPIRED,
+    FILTER,
     HAS_COMPRESSED,
     HAS_OLD,
     HAS_SPECIAL,
-    JUDGE,
     KEEP,
     KEY_COLUMNS,
     KEYLESS,
@@ -85,8 +84,8 @@ TRANSACTIONAL: Final = 0x10
 
 
 @kernel(f"UniTuple(int64, 2)({TABLE})")
-def look_over(batches: npt.NDArray[np.int64]) -> tuple[int, int]:
-    """Return which of the ``HAS_...`` bits are true of some batch, and the records of all."""
+def summarize_headers(batches: npt.NDArray[np.int64]) -> tuple[int, int]:
+    """Return the ``HAS_...`` bits that apply to any batch, and the total number of records."""
     found = records = 0
     if batches.shape[0] < BATCH_COLUMNS:
         return found, records
@@ -121,16 +120,17 @@ def fill_areas(batches: npt.NDArray[np.int64], areas: npt.NDArray[np.int64]) -> 
 
 
 @kernel(f"int64({TABLE}, {INT64S})")
-def count_records(areas: npt.NDArray[np.int64], marks: npt.NDArray[np.int64]) -> int:
-    """Return the records of the areas marked JUDGE or KEEP.
+def count_records(areas: npt.NDArray[np.int64], actions: npt.NDArray[np.int64]) -> int:
+    """Return the number of records in the areas whose actions include FILTER or KEEP.
 
-    BAD_COUNT if one states more than its bytes can hold, so that nobody makes room for those.
+    Returns BAD_COUNT if an area states more records than its bytes can hold, so that no memory is
+    allocated for them.
     """
-    if areas.shape[0] < AREA_COLUMNS or marks.size < areas.shape[1]:
+    if areas.shape[0] < AREA_COLUMNS or actions.size < areas.shape[1]:
         return BAD_ARGUMENT
     records = 0
     for area in range(areas.shape[1]):
-        if marks[area] & (JUDGE | KEEP) == 0:
+        if actions[area] & (FILTER | KEEP) == 0:
             continue
         count = areas[AREA_COUNT, area]
         length = subtract64(areas[AREA_END, area], areas[AREA_START, area])
@@ -142,7 +142,7 @@ def count_records(areas: npt.NDArray[np.int64], marks: npt.NDArray[np.int64]) ->
 
 @called
 def _are_set(bits: npt.NDArray[np.uint8], start: int, end: int) -> bool:
-    """Say whether all bits of ``[start, end)`` are set, 0 <= start < end <= 8 * bits.size."""
+    """Return whether all bits of ``[start, end)`` are set, 0 <= start < end <= 8 * bits.size."""
     first, last = start >> 3, (end - 1) >> 3
     head, tail = 0xFF << (start & 7) & 0xFF, 0xFF >> (7 - ((end - 1) & 7))
     if first == last:
@@ -159,52 +159,52 @@ def _are_set(bits: npt.NDArray[np.uint8], start: int, end: int) -> bool:
 @kernel(f"int64({TABLE}, {WRITABLE_INT64S}, {BYTES}, {INT64S})")
 def mark_superseded(
     batches: npt.NDArray[np.int64],
-    marks: npt.NDArray[np.int64],
+    actions: npt.NDArray[np.int64],
     bits: npt.NDArray[np.uint8],
     state: npt.NDArray[np.int64],
 ) -> int:
-    """Mark SUPERSEDED_WHOLE, in place of JUDGE, batches all of whose offsets have their bit.
+    """Replace FILTER by SUPERSEDED_WHOLE for batches all of whose offsets have their bit set.
 
-    Only batches with a record at each of their offsets: nothing in them can be anything else.
-    Returns how many those are, or BAD_ARGUMENT.
+    Only batches with a record at each of their offsets qualify, since nothing else can be in them.
+    Returns the number of these batches, or BAD_ARGUMENT.
     """
-    if batches.shape[0] < BATCH_COLUMNS or marks.size < batches.shape[1]:
+    if batches.shape[0] < BATCH_COLUMNS or actions.size < batches.shape[1]:
         return BAD_ARGUMENT
     if state.size < STATE_WORDS:
         return BAD_ARGUMENT
     bits_start, bits_end = state[BITS_START], state[BITS_END]
     if not 0 <= subtract64(bits_end, bits_start) <= 8 * bits.size:
         return BAD_ARGUMENT
-    marked = 0
+    changed = 0
     for index in range(batches.shape[1]):
         first, last = batches[BASE_OFFSET, index], batches[LAST_OFFSET, index]
-        if marks[index] & (JUDGE | KEEP) != JUDGE or batches[MAGIC, index] < 2:
+        if actions[index] & (FILTER | KEEP) != FILTER or batches[MAGIC, index] < 2:
             continue
         if not bits_start <= first <= last < bits_end:
             continue
         if batches[RECORDS_COUNT, index] != last - first + 1:
             continue
         if _are_set(bits, first - bits_start, last - bits_start + 1):
-            marks[index] = marks[index] & ~JUDGE | SUPERSEDED_WHOLE
-            marked += 1
-    return marked
+            actions[index] = actions[index] & ~FILTER | SUPERSEDED_WHOLE
+            changed += 1
+    return changed
 
 
 @kernel(f"int64({TABLE}, {INT64S}, {TABLE}, int64, {INT64S}, {WRITABLE_INT64S})")
-def count_outcome(
+def collect_stats(
     batches: npt.NDArray[np.int64],
-    marks: npt.NDArray[np.int64],
+    actions: npt.NDArray[np.int64],
     rows: npt.NDArray[np.int64],
     count: int,
-    fates: npt.NDArray[np.int64],
+    results: npt.NDArray[np.int64],
     seen: npt.NDArray[np.int64],
 ) -> int:
-    """Fill ``seen`` with what became of some batches and of their records ``rows[:count]``.
+    """Fill ``seen`` with the results for some batches and their records ``rows[:count]``.
 
     Returns OK or BAD_ARGUMENT.
     """
     total = batches.shape[1]
-    if batches.shape[0] < BATCH_COLUMNS or min(marks.size, fates.size) < total:
+    if batches.shape[0] < BATCH_COLUMNS or min(actions.size, results.size) < total:
         return BAD_ARGUMENT
     if rows.shape[0] < KEY_COLUMNS or not 0 <= count <= rows.shape[1] or seen.size < SEEN_COLUMNS:
         return BAD_ARGUMENT
@@ -221,12 +221,12 @@ def count_outcome(
     for index in range(total):
         records = batches[RECORDS_COUNT, index]
         seen[SEEN_BYTES] = add64(seen[SEEN_BYTES], batches[SIZE, index])
-        seen[SEEN_REWRITTEN] += fates[index] == REWRITTEN
-        seen[SEEN_EMPTY] += records == 0 and fates[index] == DROPPED
-        if marks[index] & (JUDGE | KEEP) != 0:
+        seen[SEEN_REWRITTEN] += results[index] == REWRITTEN
+        seen[SEEN_EMPTY] += records == 0 and results[index] == DROPPED
+        if actions[index] & (FILTER | KEEP) != 0:
             continue
         cause = SEEN_ABORTED
-        if marks[index] & SUPERSEDED_WHOLE != 0:
+        if actions[index] & SUPERSEDED_WHOLE != 0:
             cause = SEEN_SUPERSEDED
         elif batches[MAGIC, index] >= 2 and batches[ATTRIBUTES, index] & CONTROL != 0:
             cause = SEEN_MARKERS

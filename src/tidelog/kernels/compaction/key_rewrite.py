@@ -1,7 +1,6 @@
-"""Batches written again without the records that went.
+"""Batches rewritten without the records that compaction removes.
 
-Owns the bytes of a batch that compaction leaves. Must not know keys or why a record goes: verdicts
-and marks come in. Kafka: ``MemoryRecords.filterTo``.
+The verdicts on records and the actions for batches are inputs. Kafka: ``MemoryRecords.filterTo``.
 """
 
 from __future__ import annotations
@@ -68,16 +67,16 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 GROWTH_BYTES: Final = 10
-"""Bytes by which a record may grow: its timestamp delta and, by that, its length."""
+"""Bytes by which a record may grow: its timestamp delta and, in consequence, its length field."""
 KEPT_FLAGS: Final = 0x3F
-"""Attribute bits that a batch written again keeps: all but the delete horizon's."""
+"""Attribute bits that a rewritten batch keeps: all except the delete horizon's."""
 EMPTY_FLAGS: Final = 0x38
-"""The same without the codec, for an empty one."""
+"""The same without the codec, for an empty batch."""
 
 
 @called
 def _survivors(rows: npt.NDArray[np.int64], start: int, end: int) -> tuple[int, int, int, int]:
-    """Return what stays: how many records, 1 for a tombstone, first row, greatest timestamp."""
+    """Return the retained records' number, 1 for a tombstone, first row and greatest timestamp."""
     kept, tombstones, first, greatest = 0, 0, start, -1
     for row in range(start, end):
         if rows[VERDICT, row] == STAYS:
@@ -101,7 +100,7 @@ def _write_records(
     at: int,
     limit: int,
 ) -> int:
-    """Write the records of ``rows[start:end]`` that stay; return the address after, or a status."""
+    """Write the retained records of ``rows[start:end]``; return the address after, or a status."""
     for row in range(start, end):
         if rows[VERDICT, row] != STAYS:
             continue
@@ -138,7 +137,7 @@ def _close(
     max_timestamp: int,
     count: int,
 ) -> None:
-    """Write a changed header in front of records; POSITION and SIZE are in ``written`` already."""
+    """Write a changed header in front of records; POSITION and SIZE are already in ``written``."""
     for field in range(BASE_OFFSET, BATCH_COLUMNS):
         written[field, column] = batches[field, index]
     written[ATTRIBUTES, column] = attributes
@@ -149,32 +148,32 @@ def _close(
 
 
 @called
-def _fate(
-    mark: int,
+def _result_of(
+    action: int,
     kept: int,
     count: int,
     needs_horizon: bool,  # noqa: FBT001 - kernels pass arguments by position
 ) -> int:
-    """Say what becomes of a batch, ``kept`` of whose ``count`` records stay."""
+    """Return the result for a batch of which ``kept`` out of ``count`` records are retained."""
     if kept == 0:
-        return EMPTIED if mark & RETAIN_EMPTY else DROPPED
+        return EMPTIED if action & RETAIN_EMPTY else DROPPED
     return REWRITTEN if needs_horizon or kept < count else COPIED
 
 
 @inlined
 def _can_rewrite(
     batches: npt.NDArray[np.int64],
-    marks: npt.NDArray[np.int64],
+    actions: npt.NDArray[np.int64],
     rows: npt.NDArray[np.int64],
     count: int,
     tables: npt.NDArray[np.int64],
-    fates: npt.NDArray[np.int64],
+    results: npt.NDArray[np.int64],
 ) -> bool:
-    """Say whether the arrays fit together, and the batches that may be copied lie in ``data``."""
+    """Return whether the arrays have the sizes that ``rewrite_batches`` requires."""
     total = batches.shape[1]
     if min(batches.shape[0], tables.shape[0]) < BATCH_COLUMNS or rows.shape[0] < KEY_COLUMNS:
         return False
-    has_room = min(marks.size, tables.shape[1], fates.size) >= total
+    has_room = min(actions.size, tables.shape[1], results.size) >= total
     return bool(has_room and 0 <= count <= rows.shape[1])
 
 
@@ -191,7 +190,7 @@ def _copy_batch(
     column: int,
     target: int,
 ) -> tuple[int, int]:
-    """Copy a whole batch, or only note it; return a status and the bytes written."""
+    """Copy a whole batch, or only its header fields; return a status and the bytes written."""
     for field in range(BATCH_COLUMNS):
         written[field, column] = batches[field, index]
     if not copy:
@@ -240,9 +239,9 @@ def _write_batch(
     column: int,
     target: int,
 ) -> tuple[int, int]:
-    """Write a batch with those of its records that stay; return a status and the bytes written.
+    """Write a batch with its retained records; return a status and the bytes written.
 
-    ``new_horizon_ms`` is the delete horizon it gets, -1 to leave that as it is.
+    ``new_horizon_ms`` is the delete horizon to set, or -1 to leave it unchanged.
     """
     if limit - at < HEADER_BYTES:
         return BAD_ARGUMENT, 0
@@ -272,32 +271,33 @@ def _write_batch(
 def rewrite_batches(
     data: npt.NDArray[np.uint8],
     batches: npt.NDArray[np.int64],
-    marks: npt.NDArray[np.int64],
+    actions: npt.NDArray[np.int64],
     rows: npt.NDArray[np.int64],
     count: int,
     horizon_ms: int,
     copy: bool,  # noqa: FBT001 - numba takes arguments by position
     out: npt.NDArray[np.uint8],
     written: npt.NDArray[np.int64],
-    fates: npt.NDArray[np.int64],
+    results: npt.NDArray[np.int64],
 ) -> tuple[int, int, int]:
-    """Write what is left of each batch into ``out``, uncompressed, one behind the other.
+    """Write what remains of each batch into ``out``, uncompressed and contiguous.
 
     Args:
         data: the records; with ``copy`` also the batches, at their POSITION.
-        batches: one column a batch, as ``walk_batches`` fills it.
-        marks: what is to be done with each batch.
-        rows: one column a record, judged; those of the batches marked JUDGE or KEEP.
-        count: how many.
+        batches: one column per batch, as filled by ``walk_batches``.
+        actions: what to do with each batch.
+        rows: one column per record, with its VERDICT; records of batches with FILTER or KEEP.
+        count: number of records.
         horizon_ms: the delete horizon for batches that need one.
-        copy: copy batches that stay whole; else they get a column with POSITION -1 and no bytes.
-        out: the buffer; ``GROWTH_BYTES`` a record more than the batches have always suffice.
-        written: gets a column for each batch that stays.
-        fates: gets for each batch what became of it.
+        copy: whether to copy batches that are unchanged; otherwise they get a column with POSITION
+            -1 and no bytes.
+        out: the buffer; the size of the batches plus ``GROWTH_BYTES`` per record is always enough.
+        written: filled with a column for each batch that remains.
+        results: filled with the result for each batch.
 
-    Returns a status, the number of batches that stay, and the bytes written.
+    Returns a status, the number of batches that remain, and the bytes written.
     """
-    if not _can_rewrite(batches, marks, rows, count, written, fates):
+    if not _can_rewrite(batches, actions, rows, count, written, results):
         return BAD_ARGUMENT, 0, 0
     source = address_of(data)
     first = at = address_of(out)
@@ -308,18 +308,18 @@ def rewrite_batches(
         while end < count and rows[AREA, end] == index:
             end += 1
         kept, tombstones, _, _ = _survivors(rows, start, end)
-        wants_horizon = tombstones != 0 or marks[index] & MARK_EMPTIED != 0
+        wants_horizon = tombstones != 0 or actions[index] & MARK_EMPTIED != 0
         needs_horizon = wants_horizon and batches[ATTRIBUTES, index] & DELETE_HORIZON == 0
-        fate = _fate(marks[index], kept, batches[RECORDS_COUNT, index], needs_horizon)
-        fates[index] = fate
+        result = _result_of(actions[index], kept, batches[RECORDS_COUNT, index], needs_horizon)
+        results[index] = result
         status, size = OK, 0
-        if fate == COPIED:
+        if result == COPIED:
             status, size = _copy_batch(
                 source, data.size, batches, index, copy, at, limit, written, column, at - first
             )
-        elif fate == EMPTIED:
+        elif result == EMPTIED:
             status, size = _empty_batch(batches, index, at, limit, written, column, at - first)
-        elif fate == REWRITTEN:
+        elif result == REWRITTEN:
             new_horizon_ms = horizon_ms if needs_horizon else -1
             status, size = _write_batch(
                 source,
@@ -339,6 +339,6 @@ def rewrite_batches(
         if status != OK:
             return status, column, at - first
         at += size
-        column += fate != DROPPED
+        column += result != DROPPED
         start = end
     return OK, column, at - first

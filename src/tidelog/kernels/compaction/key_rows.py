@@ -1,51 +1,51 @@
-"""Rows of the arrays that the cleaner's kernels fill, and the marks they take and give.
+"""Rows of the arrays that the log cleaner's kernels fill, and the constants they share.
 
-Owns the numbers that those kernels and their callers share. Compiles nothing, so it may be imported
-at any time. Arrays are 2-D, int64 and C-contiguous: a row holds one field, a column one record.
+The module compiles nothing, so it may be imported at any time. Arrays are 2-D, int64 and
+C-contiguous: a row holds one field, a column one record.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# One column a record: what ``walk_keys`` fills, but for the last two rows.
+# One column per record, filled by ``walk_keys`` except for the last two rows.
 OFFSET: Final = 0
 TIMESTAMP: Final = 1
-"""As readers see it."""
+"""In ms, as readers see it."""
 REST_AT: Final = 2
-"""Byte after the offset delta: from here on a record is copied as it is."""
+"""Byte after the offset delta: a rewritten record is copied unchanged from here on."""
 KEY_AT: Final = 3
 KEY_SIZE: Final = 4
-"""Bytes, -1 for null."""
+"""In bytes, -1 for null."""
 VALUE_SIZE: Final = 5
-"""Bytes, -1 for null."""
+"""In bytes, -1 for null."""
 END: Final = 6
 """Byte after the record."""
 AREA: Final = 7
 """Index of the record's batch."""
 LATEST: Final = 8
-"""What the offset map says of the key: its last offset, -1 if there is none."""
+"""The key's last offset in the offset map, -1 if the key is not in the map."""
 VERDICT: Final = 9
 KEY_COLUMNS: Final = 10
 
-# Marks of a batch: what is to be done with it. Without KEEP and JUDGE its records go unseen.
-JUDGE: Final = 1
-"""Each record is judged by its key."""
+# Actions for a batch, one bit each. Without KEEP and FILTER its records are dropped unread.
+FILTER: Final = 1
+"""Each record is retained or removed according to its key."""
 KEEP: Final = 2
-"""All records stay, as those of control batches do."""
+"""All records are retained, as in control batches."""
 RETAIN_EMPTY: Final = 4
-"""If no record stays, the header does."""
+"""If no record is retained, the header is."""
 MARK_EMPTIED: Final = 8
 """A marker whose transaction has no records left: it needs a delete horizon."""
 SUPERSEDED_WHOLE: Final = 16
-"""All its records are superseded, by the bits of the map alone."""
+"""All its records are superseded according to the map's bits alone."""
 
-# What ``look_over`` says of some batches, a bit each.
+# Results of ``summarize_headers``, one bit each.
 HAS_OLD: Final = 1
 """Batches of magic 0 or 1."""
 HAS_COMPRESSED: Final = 2
 HAS_SPECIAL: Final = 4
-"""Control batches, or batches of transactions."""
+"""Control batches or transactional batches."""
 
 # Verdicts on a record.
 STAYS: Final = 0
@@ -54,13 +54,13 @@ EXPIRED: Final = 2
 """A tombstone whose delete horizon has passed."""
 KEYLESS: Final = 3
 
-# What became of a batch.
+# The result for a batch.
 DROPPED: Final = 0
 EMPTIED: Final = 1
 COPIED: Final = 2
 REWRITTEN: Final = 3
 
-# What ``count_outcome`` counts: records, but for the last three.
+# Counts of ``collect_stats``: records, except for the last three.
 SEEN_RECORDS: Final = 0
 SEEN_STAYING: Final = 1
 SEEN_SUPERSEDED: Final = 2
@@ -69,28 +69,28 @@ SEEN_KEYLESS: Final = 4
 SEEN_ABORTED: Final = 5
 SEEN_MARKERS: Final = 6
 SEEN_EMPTY: Final = 7
-"""Batches that held no record and went."""
+"""Batches without records that were dropped."""
 SEEN_REWRITTEN: Final = 8
-"""Batches."""
+"""Batches that were rewritten."""
 SEEN_BYTES: Final = 9
-"""Of whole batches, as read."""
+"""Size in bytes of the batches as read."""
 SEEN_COLUMNS: Final = 10
 
-# Words of an offset map's state.
+# Elements of an offset map's state.
 KEY_LOW: Final = 0
 """The hash's random key, lower half."""
 KEY_HIGH: Final = 1
 ENTRIES: Final = 2
-"""Keys in the map."""
+"""Number of keys in the map."""
 CAPACITY: Final = 3
-"""Keys that it may hold."""
+"""Greatest number of keys that the map may hold."""
 BITS_START: Final = 4
 """First offset that has a bit for "superseded"."""
 BITS_END: Final = 5
 """Offset after the last one that has a bit."""
 LATEST_OFFSET: Final = 6
-"""Records above it are not in the map; -1 at first."""
+"""Records above this offset are not in the map; initially -1."""
 STATE_WORDS: Final = 7
 
 SLOT_WORDS: Final = 3
-"""Words of a slot: both halves of the hash, and offset + 1; 0 there means empty."""
+"""Words of a slot: both halves of the hash, and offset + 1, where 0 means empty."""

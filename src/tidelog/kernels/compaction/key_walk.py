@@ -1,10 +1,8 @@
-"""Keys of records: where they lie, which record has them last, and which records go.
+"""The log cleaner's passes over records: find keys, hash them, fill and search the offset map.
 
-Owns the loops of compaction over records: walk, hash, map, judge. Must not know batches' headers
-(``key_rewrite``) or why a batch is marked as it is. Kafka: ``Cleaner``, ``SkimpyOffsetMap``.
-
-A map is an array of slots of three words, filled by linear probing from where the first word of
-the hash points to; ``key_rows`` names the words of its state.
+An offset map is an array of slots of three words, with linear probing from the slot that the first
+word of the hash selects; ``key_rows`` names the elements of its state. Kafka: ``Cleaner``,
+``SkimpyOffsetMap``.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from tidelog.kernels.compaction.key_rows import (
     END,
     ENTRIES,
     EXPIRED,
-    JUDGE,
+    FILTER,
     KEEP,
     KEY_AT,
     KEY_COLUMNS,
@@ -78,13 +76,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 AHEAD: Final = 16
-"""Slots are asked of memory so many records before they are looked at: measured as the best."""
+"""Slots are prefetched this many records ahead, the fastest of the distances measured."""
 DELETE_HORIZON: Final = 0x40
-"""The attribute bit by which a batch's base timestamp is its delete horizon."""
+"""Attribute bit: the batch's base timestamp is its delete horizon."""
 
 
 class _Keyed(NamedTuple):
-    """A record read up to its value; places are addresses, sizes -1 for null."""
+    """A record parsed up to its value; ``_at`` are addresses, and a size of -1 is null."""
 
     timestamp_delta: int
     offset_delta: int
@@ -99,7 +97,7 @@ _NOTHING = _Keyed(0, 0, 0, 0, 0, 0)
 
 @inlined
 def _keyed_record(at: int, end: int) -> tuple[int, _Keyed]:
-    """Return a status, and what ``walk_keys`` wants of the record in ``[at, end)``."""
+    """Return a status, and the fields that ``walk_keys`` needs of the record in ``[at, end)``."""
     timestamp_delta, used = read_varlong(at + 1, end - at - 1)
     if used == 0:
         return BAD_VARINT, _NOTHING
@@ -167,23 +165,23 @@ def _walk_area(
 def walk_keys(
     data: npt.NDArray[np.uint8],
     areas: npt.NDArray[np.int64],
-    marks: npt.NDArray[np.int64],
+    actions: npt.NDArray[np.int64],
     min_offset: int,
     keyed_only: bool,  # noqa: FBT001 - numba takes arguments by position
     out: npt.NDArray[np.int64],
 ) -> tuple[int, int, int]:
-    """Fill one column of ``out`` for each record of the areas marked JUDGE or KEEP, in order.
+    """Fill one column of ``out`` for each record of areas whose actions include FILTER or KEEP.
 
-    Records below ``min_offset``, and with ``keyed_only`` those without a key, are left out.
-    Returns the number of records, a status, and the area where it stopped. ``out`` has to have
-    room for all records that the areas state. Headers are not looked at.
+    Records below ``min_offset`` are omitted, and with ``keyed_only`` also records without a key.
+    Returns the number of records, a status, and the area where the walk stopped. ``out`` must have
+    room for all records that the areas state. Record headers are not parsed.
     """
-    if areas.shape[0] < AREA_COLUMNS or out.shape[0] < KEY_COLUMNS or marks.size < areas.shape[1]:
+    if areas.shape[0] < AREA_COLUMNS or out.shape[0] < KEY_COLUMNS or actions.size < areas.shape[1]:
         return 0, BAD_ARGUMENT, 0
     first = address_of(data)
     row = 0
     for area in range(areas.shape[1]):
-        if marks[area] & (JUDGE | KEEP) == 0:
+        if actions[area] & (FILTER | KEEP) == 0:
             continue
         start, end, count = areas[AREA_START, area], areas[AREA_END, area], areas[AREA_COUNT, area]
         status = area_status(start, end, data.size, count, out.shape[1] - row)
@@ -210,7 +208,7 @@ def _hash_rows(
     state: npt.NDArray[np.int64],
     hashes: npt.NDArray[np.int64],
 ) -> int:
-    """Hash the keys of ``rows[start:end]``, -1 for none as if it were empty; return a status."""
+    """Hash the keys of ``rows[start:end]``, a null key like an empty one; return a status."""
     first, size = address_of(data), data.size
     low, high = state[KEY_LOW], state[KEY_HIGH]
     for row in range(start, end):
@@ -223,7 +221,7 @@ def _hash_rows(
 
 @inlined
 def _find(table: npt.NDArray[np.int64], one: int, two: int) -> int:
-    """Return the word of the key's slot, or of the empty one for it, or -1 in a full table."""
+    """Return the word of the key's slot or of the empty slot for it; -1 if the table is full."""
     words = table.size
     at = _slot(one, words // SLOT_WORDS)
     for _ in range(words // SLOT_WORDS):
@@ -237,7 +235,7 @@ def _find(table: npt.NDArray[np.int64], one: int, two: int) -> int:
 
 @called
 def _is_map(table: npt.NDArray[np.int64], state: npt.NDArray[np.int64], bits: int) -> bool:
-    """Say whether the arrays of a map fit together; ``bits`` is the size of the third."""
+    """Return whether the arrays of a map are consistent; ``bits`` is the size of the third."""
     if state.size < STATE_WORDS or table.size % SLOT_WORDS or table.size >= SLOT_WORDS << 31:
         return False
     return bool(0 <= state[BITS_END] - state[BITS_START] <= 8 * bits)
@@ -256,10 +254,11 @@ def put_keys(
     bits: npt.NDArray[np.uint8],
     state: npt.NDArray[np.int64],
 ) -> tuple[int, int]:
-    """Note the offsets of ``rows[:count]``, which rise and have keys, until the map is full.
+    """Put the offsets of ``rows[:count]``, which rise and have keys, into the map until it is full.
 
-    An offset that is superseded gets its bit in ``bits``. ``hashes`` is scratch of two rows.
-    Returns a status and how many records went in; fewer than ``count`` means full.
+    The bit of each superseded offset is set in ``bits``. ``hashes`` is scratch space of two rows.
+    Returns a status and the number of records put into the map; fewer than ``count`` means that the
+    map is full.
     """
     if rows.shape[0] < KEY_COLUMNS or hashes.shape[0] < 2 or not _is_map(table, state, bits.size):
         return BAD_ARGUMENT, 0
@@ -301,7 +300,7 @@ def find_keys(
     table: npt.NDArray[np.int64],
     state: npt.NDArray[np.int64],
 ) -> int:
-    """Fill LATEST of ``rows[start:end]`` from the map: -1 for a key it does not hold."""
+    """Fill LATEST of ``rows[start:end]`` from the map: -1 for a key that is not in it."""
     if rows.shape[0] < KEY_COLUMNS or hashes.shape[0] < 2 or not _is_map(table, state, 1 << 50):
         return BAD_ARGUMENT
     if not 0 <= start <= end <= min(rows.shape[1], hashes.shape[1]):
@@ -319,18 +318,19 @@ def find_keys(
 
 
 @kernel(f"int64({TABLE}, {INT64S}, {WRITABLE_TABLE}, int64, {BYTES}, {INT64S}, int64)")
-def judge_keys(
+def decide_retention(
     areas: npt.NDArray[np.int64],
-    marks: npt.NDArray[np.int64],
+    actions: npt.NDArray[np.int64],
     rows: npt.NDArray[np.int64],
     count: int,
     bits: npt.NDArray[np.uint8],
     state: npt.NDArray[np.int64],
     now_ms: int,
 ) -> int:
-    """Fill VERDICT of ``rows[:count]``; LATEST counts where an offset has no bit.
+    """Fill VERDICT of ``rows[:count]``, from ``bits`` or, for offsets without a bit, from LATEST.
 
-    A tombstone is protected until its batch has a delete horizon and that has passed.
+    A tombstone is retained until its batch has a delete horizon that has passed. Source: Kafka
+    Cleaner.shouldRetainRecord.
     """
     if areas.shape[0] < AREA_COLUMNS or rows.shape[0] < KEY_COLUMNS or state.size < STATE_WORDS:
         return BAD_ARGUMENT
@@ -340,7 +340,7 @@ def judge_keys(
     latest_offset = state[LATEST_OFFSET]
     for row in range(count):
         area, offset = rows[AREA, row], rows[OFFSET, row]
-        if not 0 <= area < min(areas.shape[1], marks.size):
+        if not 0 <= area < min(areas.shape[1], actions.size):
             return BAD_ARGUMENT
         if bits_start <= offset < bits_end:
             bit = offset - bits_start
@@ -354,6 +354,6 @@ def judge_keys(
             verdict = KEYLESS
         elif is_superseded:
             verdict = SUPERSEDED
-        stays = offset > latest_offset or marks[area] & KEEP != 0
+        stays = offset > latest_offset or actions[area] & KEEP != 0
         rows[VERDICT, row] = STAYS if stays else verdict
     return OK

@@ -1,1 +1,1 @@
-"""Kernels that compute checksums and hashes of bytes."""
+"""Kernels that compute checksums and hashes."""

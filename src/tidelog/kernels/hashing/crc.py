@@ -1,7 +1,7 @@
-"""CRC-32C over bytes of an array.
+"""CRC-32C of a byte range.
 
-Owns the checksum in compiled form: vectors where the CPU multiplies them as needed, else three
-interleaved streams of its CRC instruction, and tables where it has none. Kafka: ``Crc32C``.
+The implementation depends on the CPU: carry-less multiplication of vectors where it is available,
+else three interleaved streams of the CRC instruction, else lookup tables. Kafka: ``Crc32C``.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 LONG: Final = 2048
-"""Bytes of each of three streams that run side by side over a long piece."""
+"""Bytes of each of the three streams that run side by side over a long range."""
 SHORT: Final = 256
-"""The same, over what a long piece leaves."""
+"""The same, for what remains of a long range."""
 LINE: Final = 64
-"""Bytes of a cache line; both lengths above are whole lines."""
+"""Bytes of a cache line; both lengths above are multiples of it."""
 AHEAD: Final = 3 * LONG
-"""How far ahead lines are asked for: bytes that are not cached come twice as fast for it."""
+"""Bytes that lines are prefetched ahead, which doubles the speed for data that is not cached."""
 assert LONG % LINE == SHORT % LINE == 0
 
 _ALL_ONES: Final = 0xFFFF_FFFF
 
 
 def _byte_tables() -> npt.NDArray[np.uint32]:
-    """Return eight tables of 256: what a byte does to a CRC 0 to 7 bytes later."""
+    """Return eight tables of 256: the effect of a byte on a CRC 0 to 7 bytes later."""
     tables = np.zeros((8, 256), np.uint32)
     row: npt.NDArray[np.uint32] = np.arange(256, dtype=np.uint32)
     for _ in range(8):
@@ -55,14 +55,14 @@ def _byte_tables() -> npt.NDArray[np.uint32]:
 
 
 def _carried(crcs: npt.NDArray[np.uint32], table: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-    """Return ``crcs`` after as many zero bytes as ``table`` (four rows of 256, flat) stands for."""
+    """Return ``crcs`` advanced over the zero bytes of ``table`` (four rows of 256, flat)."""
     a, b, c, d = (table[256 * lane + (crcs >> 8 * lane & 0xFF)] for lane in range(4))
     carried: npt.NDArray[np.uint32] = a ^ b ^ c ^ d
     return carried
 
 
 def _zero_tables(size: int) -> npt.NDArray[np.uint32]:
-    """Return the table that carries a CRC over ``size`` zero bytes, a power of two."""
+    """Return the table that advances a CRC over ``size`` zero bytes, a power of two."""
     singles = np.array([byte << 8 * lane for lane in range(4) for byte in range(256)], np.uint32)
     table: npt.NDArray[np.uint32] = singles >> 8 ^ _TABLES[singles & 0xFF]
     for _ in range(size.bit_length() - 1):
@@ -77,7 +77,7 @@ _AFTER_SHORT: Final = _zero_tables(SHORT)
 
 @inlined
 def _after_long(crc: int) -> int:
-    """Return ``crc`` carried over ``LONG`` zero bytes."""
+    """Return ``crc`` advanced over ``LONG`` zero bytes."""
     return (
         number(_AFTER_LONG[crc & 0xFF])
         ^ number(_AFTER_LONG[256 + (crc >> 8 & 0xFF)])
@@ -88,7 +88,7 @@ def _after_long(crc: int) -> int:
 
 @inlined
 def _after_short(crc: int) -> int:
-    """Return ``crc`` carried over ``SHORT`` zero bytes."""
+    """Return ``crc`` advanced over ``SHORT`` zero bytes."""
     return (
         number(_AFTER_SHORT[crc & 0xFF])
         ^ number(_AFTER_SHORT[256 + (crc >> 8 & 0xFF)])
@@ -99,7 +99,7 @@ def _after_short(crc: int) -> int:
 
 @inlined
 def _three_streams(address: int, crc: int, size: int) -> tuple[int, int, int]:
-    """Return the CRCs of three neighbouring pieces of ``size`` bytes; only the first goes on."""
+    """Return the CRCs of three adjacent ranges of ``size`` bytes; the first continues ``crc``."""
     second = third = 0
     for line in range(address, address + size, LINE):
         for stream in range(3):
@@ -128,7 +128,7 @@ def _crc_by_instruction(address: int, end: int) -> int:
 
 @inlined
 def _word_by_word(crc: int, address: int, end: int) -> int:
-    """Return ``crc`` with the bytes from ``address`` up to ``end`` taken in; for few of them."""
+    """Return ``crc`` updated with the bytes from ``address`` up to ``end``; for short ranges."""
     while end - address >= 8:
         crc = crc_word(crc, load64(address))
         address += 8
@@ -150,7 +150,7 @@ def _crc_by_folding(address: int, end: int) -> int:
 
 @inlined
 def _table(later: int, byte: int) -> int:
-    """Return what the low byte of ``byte`` does to a CRC so many bytes later."""
+    """Return the effect of the low byte of ``byte`` on a CRC ``later`` bytes later."""
     return number(_TABLES[256 * later + (byte & 0xFF)])
 
 
@@ -171,7 +171,7 @@ def _word_by_tables(word: int) -> int:
 
 @called
 def _crc_by_tables(address: int, end: int) -> int:
-    """Return the CRC-32C of the bytes from ``address`` up to ``end``; needs no instruction."""
+    """Return the CRC-32C of the bytes from ``address`` up to ``end``; needs no CPU instruction."""
     crc = _ALL_ONES
     while end - address >= 8:
         crc = _word_by_tables(load64(address) ^ crc)
@@ -186,7 +186,7 @@ if HAVE_FOLDING:
     crc_between = _crc_by_folding
 else:
     crc_between = _crc_by_instruction if HAVE_CRC_INSTRUCTION else _crc_by_tables
-"""For kernels: the CRC-32C of the bytes from one address up to another, the end exclusive."""
+"""For kernels: the CRC-32C of the bytes between two addresses, the end exclusive."""
 
 
 @kernel(f"int64({BYTES}, int64, int64)")

@@ -1,12 +1,11 @@
-"""CRC-32C of whole blocks by carry-less multiplication, 64 bytes at an instruction.
+"""CRC-32C of whole blocks by carry-less multiplication, 64 bytes per instruction.
 
-Owns one operation, for CPUs that multiply vectors of 512 bits so: it is twice as fast there as the
-CRC instruction. Must not know how bytes are divided into blocks, nor what is done on other CPUs.
+On CPUs that multiply 512-bit vectors this is twice as fast as the CRC instruction.
 
-Four vectors hold what came before, as a polynomial. A step multiplies each by the power of x that
-256 bytes stand for, modulo CRC-32C's polynomial, and adds the next 256 bytes. What the four hold at
-last has the CRC of all that went in. Source: V. Gopal and others, "Fast CRC Computation for Generic
-Polynomials Using PCLMULQDQ Instruction", Intel 2009.
+Four vectors hold the polynomial of the bytes so far. Each step multiplies them by the power of x
+that corresponds to 256 bytes, modulo CRC-32C's polynomial, and adds the next 256 bytes. At the end
+the four vectors have the same CRC as all the bytes. Source: V. Gopal and others, "Fast CRC
+Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel 2009.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ BLOCK: Final = _VECTORS * _VECTOR
 
 
 def _power(exponent: int) -> int:
-    """Return x to that power, modulo the polynomial; bits reversed, as the CRC itself."""
+    """Return x to the power ``exponent`` modulo the polynomial, bit-reversed like the CRC."""
     power = 1 << 31
     for _ in range(exponent):
         power = power >> 1 ^ (CRC32C_POLYNOMIAL if power & 1 else 0)
@@ -50,10 +49,10 @@ def _power(exponent: int) -> int:
 
 
 def _factors(distance: int) -> list[int]:
-    """Return what carries the words of a vector over so many bytes, the lower of a pair first.
+    """Return what advances a vector's words over ``distance`` bytes, lower of a pair first.
 
-    A product of reversed numbers comes out a bit too low, and these have 32 bits where words have
-    64: hence 31 more and 33 less.
+    The product of bit-reversed numbers is shifted by one bit, and the factors have 32 bits where
+    words have 64: hence the 31 more and 33 less.
     """
     return [_power(8 * distance + 31), _power(8 * distance - 33)] * (_WORDS // 2)
 
@@ -79,7 +78,7 @@ def _carry(builder: Llvm, vector: Llvm, factors: list[int]) -> Llvm:
 
 
 def _crc_of(builder: Llvm, vectors: list[Llvm]) -> Llvm:
-    """Emit what makes a CRC of the four vectors."""
+    """Emit the reduction of the four vectors to a CRC."""
     last = reduce(lambda a, b: builder.xor(_carry(builder, a, _BY_VECTOR), b), vectors)
     crc = llvm_constant(64, 0)
     for number in range(_WORDS):
@@ -96,7 +95,7 @@ def _plain_crc_blocks(crc: int, address: int, end: int) -> int:
 
 @native("int64", _plain_crc_blocks)
 def crc_blocks(builder: Llvm, crc: Llvm, address: Llvm, end: Llvm) -> Llvm:
-    """Take the bytes from ``address`` to ``end``, one block or more, into a CRC as ``crc_word``."""
+    """Update a CRC, as ``crc_word`` does, with one or more blocks from ``address`` to ``end``."""
     vectors = [_load(builder, address, number) for number in range(_VECTORS)]
     vectors[0] = builder.xor(
         vectors[0],

@@ -1,7 +1,6 @@
-"""Keys to partitions, as Kafka's producers do it.
+"""Partitions of a column of keys, as chosen by Kafka's producers.
 
-Owns Kafka's murmur2 and the default partitioner's rule over a whole column of keys. Kafka:
-``Utils.murmur2`` and ``BuiltInPartitioner``.
+Kafka: ``Utils.murmur2`` and ``BuiltInPartitioner``.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ MASK32: Final = 0xFFFF_FFFF
 
 @inlined
 def _multiplied(value: int) -> int:
-    """Return ``value`` times the factor, its low 32 bits."""
+    """Return the low 32 bits of ``value`` times the factor."""
     return multiply64(value, FACTOR) & MASK32
 
 
 @inlined
 def _last_bytes(address: int, size: int) -> int:
-    """Return one to three bytes as a number."""
+    """Return one to three bytes as a little-endian number."""
     value = load8(address)
     if size > 1:
         value |= load8(address + 1) << 8
@@ -71,9 +70,9 @@ def partition_keys(
 ) -> int:
     """Write the partition of each key ``data[at:at + size]`` into ``out``, -1 for a null key.
 
-    Returns the number of null keys (size below 0), which the caller places as it likes, or
-    BAD_ARGUMENT when a key does not lie in ``data`` or there is no partition.
-    Source: Kafka BuiltInPartitioner.partitionForKey.
+    Returns the number of null keys (negative size), which the caller assigns to partitions, or
+    BAD_ARGUMENT if a key is outside ``data`` or ``partitions`` is not a valid count. Source: Kafka
+    BuiltInPartitioner.partitionForKey.
     """
     if not 1 <= partitions <= 2**31 - 1 or size.size != at.size or out.size < at.size:
         return BAD_ARGUMENT
@@ -97,10 +96,10 @@ def rows_by_partition(
     starts: npt.NDArray[np.int64],
     rows: npt.NDArray[np.int64],
 ) -> int:
-    """Sort row numbers by partition, keeping their order within each.
+    """Sort row numbers by partition; the sort is stable.
 
-    ``starts`` has one more element than there are partitions: afterwards the rows of partition p
-    are ``rows[starts[p]:starts[p + 1]]``. Returns the number of rows, or BAD_ARGUMENT when a
+    ``starts`` has one element more than there are partitions; on return, the rows of partition p
+    are ``rows[starts[p]:starts[p + 1]]``. Returns the number of rows, or BAD_ARGUMENT if a
     partition is out of range.
     """
     last = starts.size - 1

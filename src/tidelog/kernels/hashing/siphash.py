@@ -1,7 +1,7 @@
-"""SipHash-2-4 with 128 bits: a hash of keys that nobody can make collide without its random key.
+"""SipHash-2-4 with 128 bits, the hash of the log cleaner's offset map.
 
-Owns the arithmetic. Must not know what is hashed. Source: Aumasson and Bernstein, SipHash (its
-128-bit form is that of the authors' reference code).
+It is keyed, so that nobody can construct colliding keys without knowing the random key. Source:
+Aumasson and Bernstein, SipHash; the 128-bit form is that of the authors' reference code.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _four_rounds(a: int, b: int, c: int, d: int) -> tuple[int, int, int, int]:
 def siphash128(address: int, size: int, room: int, low: int, high: int) -> tuple[int, int]:
     """Return the hash of ``size`` bytes at ``address`` as two words.
 
-    ``room`` bytes may be read there, at least ``size``; ``low`` and ``high`` are the random key.
+    ``room`` bytes, at least ``size``, may be read there; ``low`` and ``high`` are the random key.
     """
     a, b, c, d = low ^ _FIRST, high ^ _SECOND ^ _WIDE, low ^ _THIRD, high ^ _FOURTH
     left = size

@@ -1,8 +1,8 @@
-"""Bytes written as the inside of a JSON string, and numbers as digits, inside kernels.
+"""JSON strings and decimal numbers, written inside kernels.
 
-Owns which bytes are escaped, what is UTF-8, and the three encodings. Must not know records or
-arrays: addresses go in and out. A writer returns the address behind what it wrote; 0 says that the
-bytes are no text. The caller has room for the most a text can take, and ``SPARE_BYTES`` more.
+Functions take and return addresses. A writer returns the address after its output, or 0 if the
+bytes are not valid text. The caller provides room for the longest possible output plus
+``SPARE_BYTES``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BASE64: Final = 1
 HEX: Final = 2
 
 MOST_EXPANSION: Final = 6
-"""Most bytes that a byte becomes: a control character is written as six."""
+"""Greatest number of bytes written for one byte: a control character becomes six."""
 SPARE_BYTES: Final = 8
 """Bytes that may be written behind a text."""
 MOST_DIGITS: Final = 20
@@ -41,27 +41,27 @@ _FILLER: Final = 0x61
 
 @inlined
 def _zero_bytes(word: int) -> int:
-    """Return a word with the top bit of its first zero byte set, and maybe of later bytes."""
+    """Return a word with the top bit of its first zero byte set, and possibly of later bytes."""
     return subtract64(word, _EACH) & ~word & _HIGH
 
 
 @inlined
 def _special_bytes(word: int) -> int:
-    """Mark, as ``_zero_bytes``, bytes that are not written as they are, or are no ASCII."""
+    """Flag, as ``_zero_bytes`` does, bytes that must be escaped or are not ASCII."""
     below_space = subtract64(word, _SPACE * _EACH) & ~word
     quoted = _zero_bytes(word ^ _QUOTE * _EACH) | _zero_bytes(word ^ _BACKSLASH * _EACH)
     return (word | below_space) & _HIGH | quoted
 
 
 @inlined
-def _first_marked(marks: int) -> int:
-    """Return the index of the lowest byte that is marked; there is one."""
-    return (63 - leading_zeros(marks & subtract64(0, marks))) >> 3
+def _first_flagged(flags: int) -> int:
+    """Return the index of the lowest flagged byte; there must be one."""
+    return (63 - leading_zeros(flags & subtract64(0, flags))) >> 3
 
 
 @inlined
 def _short_escape(byte: int) -> int:
-    """Return the letter that stands behind the backslash, 0 if there is none."""
+    """Return the letter that follows the backslash in a byte's short escape, 0 if it has none."""
     if byte in (_QUOTE, _BACKSLASH):
         return byte
     if byte == 0x0A:
@@ -82,7 +82,7 @@ def _hex_digit(value: int) -> int:
 
 @called
 def _write_escape(target: int, byte: int) -> int:
-    """Write a byte of ASCII that does not stand for itself."""
+    """Write the escape sequence of an ASCII byte."""
     store8(target, _BACKSLASH)
     letter = _short_escape(byte)
     if letter:
@@ -98,7 +98,7 @@ def _write_escape(target: int, byte: int) -> int:
 
 @inlined
 def _sequence_bytes(first: int) -> int:
-    """Return how many bytes a sequence of UTF-8 with this first byte has, 0 if there is none."""
+    """Return the length of a UTF-8 sequence by its first byte, 0 if that is not valid."""
     if 0xC2 <= first <= 0xDF:
         return 2
     if 0xE0 <= first <= 0xEF:
@@ -108,7 +108,7 @@ def _sequence_bytes(first: int) -> int:
 
 @inlined
 def _is_second(first: int, second: int) -> bool:
-    """Say whether a second byte may follow: nothing too long, no surrogate, nothing too high."""
+    """Return whether ``second`` may follow: not overlong, not a surrogate, at most U+10FFFF."""
     least = 0xA0 if first == 0xE0 else 0x90 if first == 0xF0 else 0x80
     most = 0x9F if first == 0xED else 0x8F if first == 0xF4 else 0xBF
     return least <= second <= most
@@ -116,7 +116,7 @@ def _is_second(first: int, second: int) -> bool:
 
 @called
 def _copy_sequence(target: int, source: int, size: int) -> int:
-    """Copy one sequence of UTF-8 beyond ASCII; return its bytes, 0 if the bytes are none."""
+    """Copy one non-ASCII UTF-8 sequence; return its length, 0 if it is not valid."""
     first = load8(source)
     count = _sequence_bytes(first)
     if count == 0 or count > size:
@@ -142,14 +142,14 @@ def write_utf8(target: int, source: int, size: int, room: int) -> int:
         if size < 8:
             kept = shift_left(1, 8 * size) - 1
             word = word & kept | _FILLER * _EACH & ~kept
-        marks = _special_bytes(word)
+        flags = _special_bytes(word)
         store64(target, word)
-        plain = min(size, 8) if marks == 0 else _first_marked(marks)
+        plain = min(size, 8) if flags == 0 else _first_flagged(flags)
         target += plain
         source += plain
         size -= plain
         room -= plain
-        if marks == 0:
+        if flags == 0:
             continue
         byte = load8(source)
         used = 1
@@ -198,7 +198,7 @@ def _write_hex(target: int, source: int, size: int) -> int:
 
 @called
 def write_text(target: int, source: int, size: int, room: int, encoding: int, signs: int) -> int:
-    """Write bytes in an encoding; ``signs`` is the address of base64's 64 letters."""
+    """Write bytes in an encoding; ``signs`` is the address of base64's 64 characters."""
     if encoding == BASE64:
         return _write_base64(target, source, size, signs)
     if encoding == HEX:
@@ -208,7 +208,7 @@ def write_text(target: int, source: int, size: int, room: int, encoding: int, si
 
 @called
 def write_number(target: int, value: int) -> int:
-    """Write a number, at most ``MOST_DIGITS`` bytes; any but the least int64."""
+    """Write a decimal number of at most ``MOST_DIGITS`` bytes; the least int64 is not supported."""
     if value < 0:
         value = subtract64(0, value)
         store8(target, 0x2D)

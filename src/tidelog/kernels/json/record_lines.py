@@ -1,8 +1,9 @@
 """Records written as lines of JSON.
 
-Owns the loop over records. The words between the values come from the caller
-(``records/json/json_lines.py``), whose plain form of a record is the reference. What the kernel
-cannot write, such as bytes that are no text, it leaves to that: it stops before such a record.
+The text between the values, the line template, comes from the caller
+(``records/json/json_lines.py``), whose plain form of a record is the reference. The kernel stops
+before a record that it cannot write, such as one that is not valid UTF-8, and the caller writes it
+in plain code.
 """
 
 from __future__ import annotations
@@ -58,11 +59,11 @@ if TYPE_CHECKING:
 NOT_PLAIN: Final = 3
 """The status that leaves the next record to plain code."""
 
-# The caller's words: piece ``n`` is ``words[ends[n]:ends[n + 1]]``.
+# The line template: piece ``n`` is ``template[ends[n]:ends[n + 1]]``.
 BEFORE_OFFSET: Final = 0
 BEFORE_TIMESTAMP: Final = 1
 BEFORE_KEY: Final = 2
-"""The first of three: for CREATE_TIME, for LOG_APPEND_TIME, and for none."""
+"""The first of three pieces: for CREATE_TIME, for LOG_APPEND_TIME, and for no timestamp type."""
 BEFORE_VALUE: Final = 5
 BEFORE_HEADERS: Final = 6
 BEFORE_EPOCH: Final = 7
@@ -77,17 +78,17 @@ LOG_APPEND_TIME: Final = 1
 _NULL: Final = 0x6C6C756E
 _QUOTE: Final = 0x22
 _HEADER_BYTES: Final = 16
-"""Most bytes of the signs around the texts of a header."""
+"""Greatest size of the punctuation around a header's strings."""
 _NUMBERS_BYTES: Final = 3 * MOST_DIGITS + 2 * _HEADER_BYTES + SPARE_BYTES
-"""Most bytes of a record's numbers, and of the signs around key and value."""
+"""Greatest size of a record's numbers and of the punctuation around key and value."""
 _SIZE_SHIFT: Final = 31
 _START_MASK: Final = (1 << _SIZE_SHIFT) - 1
 _LEAST: Final = -(2**63)
-"""The one number that has no positive twin."""
+"""The one int64 that cannot be negated."""
 
 
-class _Given(NamedTuple):
-    """What all records share: addresses of the data's end and of base64's letters, encodings."""
+class _Context(NamedTuple):
+    """What all records share: addresses of the data's end and of base64's characters, encodings."""
 
     end: int
     signs: int
@@ -96,8 +97,8 @@ class _Given(NamedTuple):
     """The encoding of header names."""
 
 
-class _Words(NamedTuple):
-    """The caller's words: where they begin, then start and size of each piece in one number."""
+class _Template(NamedTuple):
+    """The line template: its address, then start and size of each piece packed into one number."""
 
     first: int
     before_offset: int
@@ -111,8 +112,8 @@ class _Words(NamedTuple):
     line_end: int
 
 
-class _Places(NamedTuple):
-    """One record: numbers, and its parts as addresses; sizes are -1 for null."""
+class _Fields(NamedTuple):
+    """One record: its numbers, and its key, value and headers by address; a size of -1 is null."""
 
     offset: int
     timestamp: int
@@ -127,13 +128,13 @@ class _Places(NamedTuple):
 
 
 @called
-def _text(target: int, source: int, size: int, encoding: int, given: _Given) -> int:
-    """Write a string with its quotes, or null; return the address behind it, 0 if no text."""
+def _text(target: int, source: int, size: int, encoding: int, context: _Context) -> int:
+    """Write a string with its quotes, or null; return the address after it, 0 if not valid text."""
     if size < 0:
         store64(target, _NULL)
         return target + 4
     store8(target, _QUOTE)
-    end = write_text(target + 1, source, size, given.end - source, encoding, given.signs)
+    end = write_text(target + 1, source, size, context.end - source, encoding, context.signs)
     if end == 0:
         return 0
     store8(end, _QUOTE)
@@ -141,21 +142,21 @@ def _text(target: int, source: int, size: int, encoding: int, given: _Given) -> 
 
 
 @called
-def _headers(target: int, at: int, count: int, given: _Given) -> int:
-    """Write headers as pairs of name and text; return the address behind them, 0 if no text."""
+def _headers(target: int, at: int, count: int, context: _Context) -> int:
+    """Write headers as pairs of name and value; return the address after, 0 if not valid text."""
     for index in range(count):
-        name_at, name_size, value_at, value_size = read_header(at, given.end)
+        name_at, name_size, value_at, value_size = read_header(at, context.end)
         if index:
             store8(target, 0x2C)
             store8(target + 1, 0x20)
             target += 2
         store8(target, 0x5B)
-        target = _text(target + 1, name_at, name_size, given.names, given)
+        target = _text(target + 1, name_at, name_size, context.names, context)
         if target == 0:
             return 0
         store8(target, 0x2C)
         store8(target + 1, 0x20)
-        target = _text(target + 2, value_at, value_size, given.encoding, given)
+        target = _text(target + 2, value_at, value_size, context.encoding, context)
         if target == 0:
             return 0
         store8(target, 0x5D)
@@ -165,45 +166,45 @@ def _headers(target: int, at: int, count: int, given: _Given) -> int:
 
 
 @called
-def _copy(target: int, words: _Words, piece: int) -> int:
-    """Copy a piece of the caller's words; return the address behind it."""
+def _copy(target: int, template: _Template, piece: int) -> int:
+    """Copy a piece of the template; return the address after it."""
     size = piece >> _SIZE_SHIFT
-    copy_exact(target, words.first + (piece & _START_MASK), size)
+    copy_exact(target, template.first + (piece & _START_MASK), size)
     return target + size
 
 
 @inlined
-def _before_key(kind: int, words: _Words) -> int:
+def _before_key(kind: int, template: _Template) -> int:
     if kind == CREATE_TIME:
-        return words.before_key_created
-    return words.before_key_appended if kind == LOG_APPEND_TIME else words.before_key
+        return template.before_key_created
+    return template.before_key_appended if kind == LOG_APPEND_TIME else template.before_key
 
 
 @called
-def _line(at: int, record: _Places, given: _Given, words: _Words) -> int:
-    """Write one record; return the address behind it, 0 if something in it is no text."""
-    at = write_number(_copy(at, words, words.before_offset), record.offset)
-    at = write_number(_copy(at, words, words.before_timestamp), record.timestamp)
-    at = _copy(at, words, _before_key(record.kind, words))
-    at = _text(at, record.key_at, record.key_size, given.encoding, given)
+def _line(at: int, record: _Fields, context: _Context, template: _Template) -> int:
+    """Write one record; return the address after it, 0 if anything in it is not valid text."""
+    at = write_number(_copy(at, template, template.before_offset), record.offset)
+    at = write_number(_copy(at, template, template.before_timestamp), record.timestamp)
+    at = _copy(at, template, _before_key(record.kind, template))
+    at = _text(at, record.key_at, record.key_size, context.encoding, context)
     if at == 0:
         return 0
-    at = _copy(at, words, words.before_value)
-    at = _text(at, record.value_at, record.value_size, given.encoding, given)
+    at = _copy(at, template, template.before_value)
+    at = _text(at, record.value_at, record.value_size, context.encoding, context)
     if at == 0:
         return 0
-    at = _copy(at, words, words.before_headers)
+    at = _copy(at, template, template.before_headers)
     if record.headers:
-        at = _headers(at, record.headers_at, record.headers, given)
+        at = _headers(at, record.headers_at, record.headers, context)
         if at == 0:
             return 0
-    at = _copy(at, words, words.before_epoch)
+    at = _copy(at, template, template.before_epoch)
     if record.epoch < 0:
         store64(at, _NULL)
         at += 4
     else:
         at = write_number(at, record.epoch)
-    return _copy(at, words, words.line_end)
+    return _copy(at, template, template.line_end)
 
 
 @inlined
@@ -213,7 +214,7 @@ def _is_inside(at: int, size: int, data_size: int) -> bool:
 
 @inlined
 def _headers_bytes(start: int, data_size: int, at: int, count: int) -> int:
-    """Return the bytes of a record's headers; below 0 if they do not lie in the data."""
+    """Return the size of a record's headers; negative if they are outside the data."""
     if count == 0:
         return 0
     if count < 0 or not 0 <= at <= data_size:
@@ -223,16 +224,16 @@ def _headers_bytes(start: int, data_size: int, at: int, count: int) -> int:
 
 
 @inlined
-def _most_bytes(record: _Places, headers_bytes: int) -> int:
-    """Return the most bytes that a record takes besides the caller's words."""
+def _most_bytes(record: _Fields, headers_bytes: int) -> int:
+    """Return the greatest size of a record's line, without the template."""
     texts = max(record.key_size, 0) + max(record.value_size, 0) + headers_bytes
     return texts * MOST_EXPANSION + record.headers * _HEADER_BYTES + _NUMBERS_BYTES
 
 
 @called
-def _are_words(words_size: int, ends: npt.NDArray[np.int64]) -> bool:
-    """Say whether the caller's words are as many as they should, one behind the other."""
-    if ends.size != PIECES + 1 or ends[0] != 0 or ends[PIECES] > words_size:
+def _is_template(template_size: int, ends: npt.NDArray[np.int64]) -> bool:
+    """Return whether the template has the expected number of contiguous pieces."""
+    if ends.size != PIECES + 1 or ends[0] != 0 or ends[PIECES] > template_size:
         return False
     for index in range(PIECES):
         if ends[index] > ends[index + 1]:
@@ -246,8 +247,8 @@ def _piece(ends: npt.NDArray[np.int64], n: int) -> int:
 
 
 @called
-def _words(first: int, ends: npt.NDArray[np.int64]) -> _Words:
-    return _Words(
+def _template_of(first: int, ends: npt.NDArray[np.int64]) -> _Template:
+    return _Template(
         first,
         _piece(ends, number(BEFORE_OFFSET)),
         _piece(ends, number(BEFORE_TIMESTAMP)),
@@ -270,7 +271,7 @@ def write_lines(
     table: npt.NDArray[np.int64],
     types: npt.NDArray[np.uint8],
     epochs: npt.NDArray[np.int64],
-    words: npt.NDArray[np.uint8],
+    template: npt.NDArray[np.uint8],
     ends: npt.NDArray[np.int64],
     encoding: int,
     first: int,
@@ -278,18 +279,19 @@ def write_lines(
 ) -> tuple[int, int, int]:
     """Write the records from column ``first`` of ``table`` on as lines into ``out``.
 
-    ``types`` says each record's timestamp type, ``epochs`` each area's leader epoch. Returns a
-    status, the next column and the bytes written. FULL: ``out`` may be too short for the next
-    record; NOT_PLAIN: plain code has to write it; BAD_ARGUMENT: its positions are wrong.
+    ``types`` holds each record's timestamp type, ``epochs`` each area's leader epoch. Returns a
+    status, the next column and the bytes written. FULL: ``out`` may be too small for the next
+    record. NOT_PLAIN: plain code has to write the next record. BAD_ARGUMENT: its positions are
+    outside the data.
     """
     count, size, begin, start = table.shape[1], data.size, address_of(out), address_of(data)
     if table.shape[0] != RECORD_COLUMNS or types.size < count or first < 0:
         return BAD_ARGUMENT, first, 0
-    if words.size > _START_MASK or not _are_words(words.size, ends):
+    if template.size > _START_MASK or not _is_template(template.size, ends):
         return BAD_ARGUMENT, first, 0
-    first_word = address_of(words)
-    given = _Given(start + size, first_word + ends[BASE64_SIGNS], encoding, number(UTF8))
-    pieces = _words(first_word, ends)
+    template_at = address_of(template)
+    context = _Context(start + size, template_at + ends[BASE64_SIGNS], encoding, number(UTF8))
+    pieces = _template_of(template_at, ends)
     target = begin
     for row in range(first, count):
         area, headers_at = table[AREA, row], table[HEADERS_AT, row]
@@ -297,7 +299,7 @@ def write_lines(
         if headers_bytes < 0 or not 0 <= area < epochs.size:
             return BAD_ARGUMENT, row, target - begin
         key_at, value_at = table[KEY_AT, row], table[VALUE_AT, row]
-        record = _Places(
+        record = _Fields(
             table[OFFSET, row],
             table[TIMESTAMP, row],
             number(types[row]),
@@ -317,7 +319,7 @@ def write_lines(
             return FULL, row, target - begin
         end = 0
         if min(record.offset, record.timestamp) > _LEAST:
-            end = _line(target, record, given, pieces)
+            end = _line(target, record, context, pieces)
         if end == 0:
             return NOT_PLAIN, row, target - begin
         target = end

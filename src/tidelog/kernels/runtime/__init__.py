@@ -1,1 +1,1 @@
-"""How kernels are compiled, kept between runs, and chosen over plain code."""
+"""How kernels are compiled, cached between processes, and chosen over plain code."""

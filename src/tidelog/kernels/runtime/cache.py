@@ -1,8 +1,8 @@
-"""Where compiled kernels are kept between runs.
+"""The folder in which compiled kernels are cached between processes.
 
-Owns the choice of the folder and the name that tells one set of kernel sources from another.
-Never fails: without a usable folder, kernels are compiled anew in each process. Cached files are
-unpickled when read, so a folder that others could write to is not used.
+Its name contains a digest of the kernel sources, so edited kernels are compiled again. Nothing here
+is fatal: without a usable folder, each process compiles the kernels anew. Cached files are
+unpickled, so a folder that other users can write to is never used.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KEPT_DAYS: Final = 30
 
 
 def sources_digest(sources: Iterable[tuple[str, bytes]], *versions: str) -> str:
-    """Return a short name for these (path, content) pairs and versions, order ignored."""
+    """Return a short digest of these (path, content) pairs, in any order, and versions."""
     digest = hashlib.sha256()
     for part in versions:
         digest.update(part.encode() + b"\0")
@@ -39,8 +39,8 @@ def sources_digest(sources: Iterable[tuple[str, bytes]], *versions: str) -> str:
 def kernel_sources(package: str = "tidelog.kernels") -> list[tuple[str, bytes]]:
     """Return path and content of each module in ``package``, on disk or in a zip file.
 
-    Paths lead from the package to its modules and to those of packages in it. Raises OSError when
-    the package comes without sources.
+    Paths are relative to the package and include subpackages. Raises OSError if the package has no
+    sources.
     """
     files = list(_sources_in(resources.files(package), ""))
     if not files:
@@ -49,7 +49,7 @@ def kernel_sources(package: str = "tidelog.kernels") -> list[tuple[str, bytes]]:
 
 
 def _sources_in(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
-    """Yield path and content of each module in a folder and those below, ``path`` being its own."""
+    """Yield path and content of each module in a folder, recursively; ``path`` is the folder's."""
     for entry in folder.iterdir():
         if entry.is_dir():
             yield from _sources_in(entry, f"{path}{entry.name}/")
@@ -58,9 +58,9 @@ def _sources_in(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
 
 
 def cache_folder(*versions: str) -> str | None:
-    """Return an existing folder for kernels made from the present sources, or None.
+    """Return an existing folder for kernels of the current sources, or None.
 
-    The user's cache folder is tried first, then one of the user's own in the temp folder.
+    The user's cache folder is tried first, then a private one in the temporary folder.
     """
     try:
         name = _PREFIX + sources_digest(kernel_sources(), sys.version, *versions)
@@ -74,9 +74,9 @@ def cache_folder(*versions: str) -> str | None:
 
 
 def _note_use(folder: str) -> None:
-    """Let the folder's time say when it was last used; a new one drops those of old sources.
+    """Set the folder's modification time to now; if it is new, remove folders unused for a month.
 
-    A process that finds its files gone meanwhile compiles them again, so this needs no lock.
+    A process whose files are removed meanwhile compiles them again, so no lock is needed.
     """
     os.utime(folder)
     if not os.listdir(folder):
@@ -89,7 +89,7 @@ def _note_use(folder: str) -> None:
 
 
 def _remove_if_old(folder: str, before: float) -> None:
-    """Remove a folder that nobody has used since ``before``, with the files in it."""
+    """Remove a folder that has not been used since ``before``, including its files."""
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_mtime >= before:
         return
@@ -99,7 +99,7 @@ def _remove_if_old(folder: str, before: float) -> None:
 
 
 def _first_usable(name: str) -> str | None:
-    """Make a folder of this name, in the user's cache or among temporary files."""
+    """Create a folder of this name in the user's cache folder, or else in the temporary folder."""
     user_cache = user_cache_folder()
     if user_cache is not None:
         folder = os.path.join(user_cache, "tidelog", name)
@@ -112,7 +112,7 @@ def _first_usable(name: str) -> str | None:
 
 
 def user_cache_folder() -> str | None:
-    """Return the folder in which this user's programs keep caches; None if that cannot be told."""
+    """Return the folder for this user's caches, or None if it cannot be determined."""
     named = os.environ.get("XDG_CACHE_HOME", "")
     if os.path.isabs(named):
         return named
@@ -123,7 +123,7 @@ def user_cache_folder() -> str | None:
 
 
 def _make_private(folder: str) -> bool:
-    """Make ``folder`` if need be; say whether it is the user's own, writable by nobody else."""
+    """Create ``folder`` if needed; return whether it is the user's and no other may write to it."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         found = os.lstat(folder)

@@ -1,9 +1,8 @@
-"""Says when the compiled kernels pay for themselves.
+"""Decides when to use compiled kernels instead of plain Python.
 
-Owns one decision: load the kernels (up to some seconds when they are not cached) or do this piece
-of work in plain Python. It is the ski-rental rule: plain code is used until it has done as much
-work as would have paid for loading. Imports no kernel and no numba by itself, so a short command
-never waits for a compiler.
+Loading the kernels takes up to some seconds if they are not cached. This is the ski-rental problem:
+plain code is used until it has done as much work as would have paid for loading. The module imports
+no kernel and no numba itself, so a short command never waits for a compiler.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LOADING_PAYS_BYTES: Final = 4 << 20
-"""Bytes of plain work after which the kernels are loaded."""
+"""Bytes of work in plain code after which the kernels are loaded."""
 
 KERNEL_MODULES: Final = (
     "hashing.crc",
@@ -41,7 +40,7 @@ KERNEL_MODULES: Final = (
 
 
 class Gate:
-    """The decision for one process; ``load`` imports numba and says whether it can be used."""
+    """The decision for one process; ``load`` imports numba and returns whether it is usable."""
 
     def __init__(self, load: Callable[[], bool]) -> None:
         self._load = load
@@ -56,7 +55,7 @@ class Gate:
         return self._usable
 
     def would_use(self, work_bytes: int) -> bool:
-        """Decide about a piece of work that, if not by kernels, is done by others, who count it."""
+        """Decide about work that somebody else does and counts if kernels are not used."""
         if self._forced is not None:
             return self._forced and self.load()
         if self._usable is None and self._plain_bytes + work_bytes < LOADING_PAYS_BYTES:
@@ -72,12 +71,12 @@ class Gate:
         return False
 
     def force(self, choice: bool | None) -> None:  # noqa: FBT001 - the one thing it takes
-        """Decide so from now on; None: by the rule again."""
+        """Always decide this way from now on; None restores the rule."""
         self._forced = choice
 
 
 def _load_numba() -> bool:
-    """Import numba and say whether it works here."""
+    """Import numba and return whether it works here."""
     if find_spec("numba") is None:
         return False
     return bool(import_module("tidelog.kernels.runtime.jit").HAVE_NUMBA)
@@ -87,26 +86,26 @@ _GATE: Final = Gate(_load_numba)
 
 
 def use_kernels(work_bytes: int) -> bool:
-    """Say whether to do ``work_bytes`` of work with kernels; count it as plain work if not.
+    """Return whether to do ``work_bytes`` of work with kernels; if not, count it as plain work.
 
-    True once kernels are loaded in this process, or when the plain work so far and this piece
-    come to ``LOADING_PAYS_BYTES``. Always False without a working numba.
+    True once kernels are loaded in this process, or when this piece and the plain work so far reach
+    ``LOADING_PAYS_BYTES``. Always False without a working numba.
     """
     return _GATE.use_kernels(work_bytes)
 
 
 def would_use(work_bytes: int) -> bool:
-    """Say what ``use_kernels`` would, and count nothing: if not, others ask it for that work."""
+    """Return what ``use_kernels`` would, without counting; for work that others do and count."""
     return _GATE.would_use(work_bytes)
 
 
 def force(choice: bool | None) -> None:  # noqa: FBT001 - the one thing the function takes
-    """Make ``use_kernels`` say ``choice`` (True still needs numba); None: decide again."""
+    """Make ``use_kernels`` return ``choice`` (True still needs numba); None restores the rule."""
     _GATE.force(choice)
 
 
 class Warmed(NamedTuple):
-    """A kernel module and how long it took to load, or to compile."""
+    """A kernel module, and the seconds it took to load or compile."""
 
     name: str
     seconds: float
@@ -115,7 +114,7 @@ class Warmed(NamedTuple):
 def warm(monotonic_ns: Callable[[], int]) -> list[Warmed]:
     """Import every kernel module, compiling what is not cached; return names and seconds.
 
-    The first one's time has that of numba itself in it. Empty without a working numba.
+    The first time includes that of numba itself. Empty without a working numba.
     """
     warmed: list[Warmed] = []
     started = monotonic_ns()

@@ -1,8 +1,8 @@
-"""Single operations that Python cannot spell: words at an address, vector copies, CRC steps.
+"""Single operations that Python cannot express: words at an address, vector copies, CRC steps.
 
-Owns the LLVM code of each and, beside it, its plain twin. Every number is an int64; a CRC is one
-whose upper half is zero. No operation checks a bound: kernels do, before the call. Words are
-little-endian unless the name says ``be`` (big-endian, as Kafka's files are).
+Each has its LLVM code and, beside it, a plain-Python equivalent. Every number is an int64; a CRC is
+one whose upper half is zero. No operation checks bounds: kernels do that before the call. Words are
+little-endian unless the name ends in ``be`` (big-endian, as in Kafka's files).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 SIGN: Final = 1 << 63
 MASK64: Final = (1 << 64) - 1
 CRC32C_POLYNOMIAL: Final = 0x82F63B78
-"""Castagnoli's, bits reversed."""
+"""Castagnoli's polynomial, bit-reversed."""
 
 
 def _signed(value: int) -> int:
-    """Return the int64 that has the low 64 bits of ``value``."""
+    """Return the int64 with the low 64 bits of ``value``."""
     return ((value & MASK64) ^ SIGN) - SIGN
 
 
@@ -51,7 +51,7 @@ def _plain_number(value: int) -> int:
 
 @native("int64", _plain_number)
 def number(_builder: Any, value: Any) -> Any:
-    """Turn an array's element of any integer type into an int64."""
+    """Convert an array element of any integer type to an int64."""
     return value
 
 
@@ -61,7 +61,7 @@ def _plain_add(a: int, b: int) -> int:
 
 @native("int64", _plain_add)
 def add64(builder: Any, a: Any, b: Any) -> Any:
-    """Add and wrap, as Java's long; numba's own ``+`` leaves overflow undefined."""
+    """Add with wrap-around, like Java's long; numba's ``+`` leaves overflow undefined."""
     return builder.add(a, b)
 
 
@@ -71,7 +71,7 @@ def _plain_subtract(a: int, b: int) -> int:
 
 @native("int64", _plain_subtract)
 def subtract64(builder: Any, a: Any, b: Any) -> Any:
-    """Subtract and wrap, as Java's long; numba's own ``-`` leaves overflow undefined."""
+    """Subtract with wrap-around, like Java's long; numba's ``-`` leaves overflow undefined."""
     return builder.sub(a, b)
 
 
@@ -81,7 +81,7 @@ def _plain_multiply(a: int, b: int) -> int:
 
 @native("int64", _plain_multiply)
 def multiply64(builder: Any, a: Any, b: Any) -> Any:
-    """Multiply and wrap; numba's own ``*`` leaves overflow undefined."""
+    """Multiply with wrap-around; numba's ``*`` leaves overflow undefined."""
     return builder.mul(a, b)
 
 
@@ -91,7 +91,7 @@ def _plain_shift_left(a: int, bits: int) -> int:
 
 @native("int64", _plain_shift_left)
 def shift_left(builder: Any, a: Any, bits: Any) -> Any:
-    """Shift left by 0 to 63 bits, dropping what falls out."""
+    """Shift left by 0 to 63 bits; bits shifted out are dropped."""
     return builder.shl(a, bits)
 
 
@@ -116,13 +116,13 @@ def leading_zeros(builder: Any, a: Any) -> Any:
 
 
 def _load(builder: Any, address: Any, bits: int) -> Any:
-    """Emit the load of a word that may lie at any address."""
+    """Emit the load of a word at an unaligned address."""
     pointer = builder.inttoptr(address, llvm_type(bits).as_pointer())
     return builder.load(pointer, align=1)
 
 
 def _store(builder: Any, address: Any, value: Any) -> None:
-    """Emit the store of a word that may lie at any address."""
+    """Emit the store of a word at an unaligned address."""
     builder.store(value, builder.inttoptr(address, value.type.as_pointer()), align=1)
 
 
@@ -254,7 +254,7 @@ def _plain_copy(target: int, source: int, size: int) -> None:
 
 @native("void", _plain_copy)
 def copy_exact(builder: Any, target: Any, source: Any, size: Any) -> None:
-    """Copy ``size`` bytes, not one more; the two ranges do not overlap."""
+    """Copy exactly ``size`` bytes; the two ranges must not overlap."""
     pointer = llvm_type(8).as_pointer()
     memcpy = builder.module.declare_intrinsic("llvm.memcpy", [pointer, pointer, llvm_type(64)])
     to, from_ = builder.inttoptr(target, pointer), builder.inttoptr(source, pointer)
@@ -271,7 +271,7 @@ def _plain_pread(function: int, descriptor: int, target: int, size: int, positio
 def call_pread(
     builder: Any, function: Any, descriptor: Any, target: Any, size: Any, position: Any
 ) -> Any:
-    """Call C's ``pread``, which is at the address ``function``; return the bytes read, or -1."""
+    """Call C's ``pread`` at the address ``function``; return the number of bytes read, or -1."""
     values = [builder.trunc(descriptor, llvm_type(32)), target, size, position]
     return call_address(builder, function, llvm_type(64), values)
 
@@ -282,9 +282,11 @@ def _plain_prefetch(address: int) -> None:
 
 @native("void", _plain_prefetch)
 def prefetch(builder: Any, address: Any) -> Any:
-    """Ask for the cache line at ``address``, which need not be anyone's."""
+    """Prefetch the cache line at ``address``, which may be invalid."""
     pointer = builder.inttoptr(address, llvm_type(8).as_pointer())
-    hints = [llvm_constant(32, number) for number in (0, 3, 1)]  # to read, and keep, data
+    hints = [
+        llvm_constant(32, number) for number in (0, 3, 1)
+    ]  # for reading, high locality, data cache
     call_llvm(builder, "llvm.prefetch.p0", llvm_void(), [pointer, *hints])
 
 
@@ -316,7 +318,7 @@ def _arm_crc(builder: Any, name: str, crc: Any, value: Any) -> Any:
 
 @native("int64", _plain_crc_word)
 def crc_word(builder: Any, crc: Any, word: Any) -> Any:
-    """Take eight more bytes into a CRC-32C that is neither inverted at start nor at end."""
+    """Update a CRC-32C, without initial and final inversion, with eight bytes."""
     if HAVE_ARM_CRC:
         return _arm_crc(builder, "crc32cx", crc, word)
     return call_llvm(builder, "llvm.x86.sse42.crc32.64.64", llvm_type(64), [crc, word])
@@ -324,7 +326,7 @@ def crc_word(builder: Any, crc: Any, word: Any) -> Any:
 
 @native("int64", _plain_crc_byte)
 def crc_byte(builder: Any, crc: Any, byte: Any) -> Any:
-    """Take one more byte into such a CRC."""
+    """Update such a CRC with one byte."""
     if HAVE_ARM_CRC:
         return _arm_crc(builder, "crc32cb", crc, builder.trunc(byte, llvm_type(32)))
     low = [builder.trunc(crc, llvm_type(32)), builder.trunc(byte, llvm_type(8))]

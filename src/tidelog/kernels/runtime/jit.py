@@ -1,11 +1,10 @@
-"""The one door to numba: marks functions as kernels, or leaves them as they are without it.
+"""The only import of numba: decorators that compile functions as kernels.
 
-Owns compilation and its cache. Must not know what any kernel does. Without numba (or on a machine
-whose words are big-endian) the decorators change nothing and the same functions run as Python,
-which is right but slow: see ``gate`` for who calls them.
+Without numba, or on a big-endian machine, the decorators change nothing and the same functions run
+as Python: correct but slow, so ``gate`` avoids them.
 
-A signature names the types of all arguments, so a module compiles its kernels when it is imported
-and never again: an argument of another type is a TypeError. ``BYTES`` takes writable arrays too.
+A signature gives the types of all arguments, so a module compiles its kernels when it is imported
+and never again: an argument of another type is a TypeError. ``BYTES`` also accepts writable arrays.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ try:
     import numba as _numba
     from numba.core import caching as _caching
 
-    numba: Any = _numba  # its types change from release to release; ours are the kernels' own
+    numba: Any = _numba  # its types change between releases; callers see the kernels' own types
     caching: Any = _caching
     ir: Any = llvmlite.ir
     HAVE_NUMBA: Final = sys.byteorder == "little" and not numba.config.DISABLE_JIT
@@ -48,9 +47,9 @@ WRITABLE_TABLE: Final = "Array(int64, 2, 'C')"
 
 
 def kernel(signature: str) -> Callable[[F], F]:
-    """Mark a loop over arrays that Python calls; ``signature`` is numba's, and the only one."""
+    """Compile a loop over arrays that Python calls; ``signature`` is numba's, and the only one."""
 
-    def mark(function: F) -> F:
+    def decorate(function: F) -> F:
         if not HAVE_NUMBA:
             return function
         made: Any = numba.njit(nogil=True)(function)
@@ -59,24 +58,24 @@ def kernel(signature: str) -> Callable[[F], F]:
         made.disable_compile()
         return made  # type: ignore[no-any-return]  # called as ``function`` is
 
-    return mark
+    return decorate
 
 
 def inlined(function: F) -> F:
-    """Mark a small function of numbers that kernels call; its code goes into theirs.
+    """Compile a small function on numbers that is inlined into the kernels that call it.
 
-    Called from Python it runs as Python, so that ``py_func`` of a kernel does all the way down.
+    Called from Python it runs as Python, so that a kernel's ``py_func`` is plain Python throughout.
     """
     return _callee(function, forceinline=True)
 
 
 def called(function: F) -> F:
-    """Mark a function that kernels call and that has its own code, such as a loop."""
+    """Compile a function that kernels call without inlining it, such as a loop."""
     return _callee(function, forceinline=False)
 
 
 def _callee(function: F, *, forceinline: bool) -> F:
-    """Compile ``function`` when a kernel first needs it, without an entry from Python."""
+    """Compile ``function`` when a kernel first needs it, without an entry point from Python."""
     if not HAVE_NUMBA:
         return function
     made: Any = numba.njit(
@@ -87,16 +86,16 @@ def _callee(function: F, *, forceinline: bool) -> F:
 
 
 def native(result: str, plain: F) -> Callable[[Callable[..., Any]], F]:
-    """Mark a function ``build(builder, *values)`` that emits the LLVM code of one operation.
+    """Decorate ``build(builder, *values)``, which emits the LLVM code of one operation.
 
-    Numbers go in as int64 words, arrays as they are; ``result`` names numba's type of what comes
-    out. ``plain`` does the same with ints in Python, and is what a caller outside a kernel gets.
+    Numbers are passed as int64, arrays as they are; ``result`` names numba's type of the result.
+    ``plain`` is the same operation in Python, which callers outside kernels get.
     """
 
-    def twin(*values: Any) -> Any:  # noqa: ANN401 - whatever ``plain`` takes and gives
+    def twin(*values: Any) -> Any:  # noqa: ANN401 - the types of ``plain``
         return plain(*(value if hasattr(value, "ctypes") else int(value) for value in values))
 
-    def mark(build: Callable[..., Any]) -> F:
+    def decorate(build: Callable[..., Any]) -> F:
         if not HAVE_NUMBA:
             return cast("F", twin)
 
@@ -121,42 +120,42 @@ def native(result: str, plain: F) -> Callable[[Callable[..., Any]], F]:
         typed.__name__ = build.__name__
         first, *_ = inspect.signature(typed).parameters.values()
         named = inspect.signature(plain).parameters.values()
-        typed.__signature__ = inspect.Signature((first, *named))  # type: ignore[attr-defined]  # numba reads it: its arguments have to be named
+        typed.__signature__ = inspect.Signature((first, *named))  # type: ignore[attr-defined]  # numba requires named arguments
         made: Any = numba.extending.intrinsic(typed)
         made.__class__ = type("Native", (type(made),), {"__call__": staticmethod(twin)})
         return made  # type: ignore[no-any-return]  # called as ``plain`` is
 
-    return mark
+    return decorate
 
 
 def llvm_type(bits: int) -> Any:  # noqa: ANN401 - llvmlite's own types
-    """Return LLVM's integer type of so many bits."""
+    """Return LLVM's integer type of ``bits`` bits."""
     return ir.IntType(bits)
 
 
 def llvm_void() -> Any:  # noqa: ANN401 - llvmlite's own types
-    """Return LLVM's type of nothing."""
+    """Return LLVM's void type."""
     return ir.VoidType()
 
 
 def llvm_vector(bytes_: int) -> Any:  # noqa: ANN401 - llvmlite's own types
-    """Return LLVM's type of a vector of so many bytes."""
+    """Return LLVM's type of a vector of ``bytes_`` bytes."""
     return ir.VectorType(ir.IntType(8), bytes_)
 
 
 def llvm_words(count: int) -> Any:  # noqa: ANN401 - llvmlite's own types
-    """Return LLVM's type of a vector of so many words of 64 bits."""
+    """Return LLVM's type of a vector of ``count`` 64-bit words."""
     return ir.VectorType(ir.IntType(64), count)
 
 
 def call_llvm(builder: Any, name: str, result: Any, values: list[Any]) -> Any:  # noqa: ANN401 - llvmlite's own types
-    """Emit a call of one of LLVM's own functions."""
+    """Emit a call of an LLVM intrinsic."""
     kind = ir.FunctionType(result, [value.type for value in values])
     return builder.call(builder.module.declare_intrinsic(name, fnty=kind), values)
 
 
 def call_address(builder: Any, address: Any, result: Any, values: list[Any]) -> Any:  # noqa: ANN401 - llvmlite's own types
-    """Emit a call of the C function at an address, an int64; its numbers are integers."""
+    """Emit a call of the C function at an address, an int64; its arguments are integers."""
     kind = ir.FunctionType(result, [value.type for value in values])
     return builder.call(builder.inttoptr(address, kind.as_pointer()), values)
 
@@ -167,36 +166,36 @@ def llvm_constant(bits: int, value: int) -> Any:  # noqa: ANN401 - llvmlite's ow
 
 
 def cpu_has(feature: str) -> bool:
-    """Say whether kernels may use this feature (LLVM's name) of the CPU they are compiled for."""
+    """Return whether kernels may use this CPU feature (LLVM's name) on the target CPU."""
     if not HAVE_NUMBA:
         return False
-    if numba.config.CPU_NAME or numba.config.CPU_FEATURES:  # not for this machine, but as told
+    if numba.config.CPU_NAME or numba.config.CPU_FEATURES:  # compiling for another CPU
         return f"+{feature}" in (numba.config.CPU_FEATURES or "").split(",")
     try:
         return bool(llvmlite.binding.get_host_cpu_features().get(feature))
-    except RuntimeError:  # this machine does not tell
+    except RuntimeError:  # LLVM cannot detect the features here
         return False
 
 
 @cache
 def _folder() -> str | None:
-    """Return the cache folder for this numba; settings that change the code are in its name."""
+    """Return the cache folder for this numba; its name depends on the settings that affect code."""
     settings = (numba.config.BOUNDSCHECK, numba.config.OPT, numba.config.DEBUGINFO_DEFAULT)
     return cache_folder(numba.__version__, llvmlite.__version__, repr(settings))
 
 
 def _keep_in_cache(dispatcher: Any) -> None:  # noqa: ANN401 - numba's own type
-    """Let ``dispatcher`` keep its code in our folder; other code's numba settings are untouched."""
+    """Cache the code of ``dispatcher`` in our folder; numba's settings are left unchanged."""
     folder = _folder()
     if folder is not None:
         dispatcher._cache = _kernel_cache(dispatcher.py_func, folder)  # noqa: SLF001 - numba has no public way to cache in a folder of one's own
 
 
 def _kernel_cache(function: Any, folder: str) -> Any:  # noqa: ANN401 - numba's own types
-    """Return numba's cache for one function, in ``folder``, which never raises."""
+    """Return numba's cache for one function, in ``folder``; it never raises."""
 
     class Locator(caching._CacheLocator):  # type: ignore[misc]  # noqa: SLF001 - as above; numba is untyped
-        """Puts the files into ``folder``, whose name already stands for the sources."""
+        """Puts the files into ``folder``, whose name already identifies the sources."""
 
         def get_cache_path(self) -> str:
             return folder

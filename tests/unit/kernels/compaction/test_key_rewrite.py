@@ -1,4 +1,4 @@
-"""Batches written again without the records that went: the kernel against its plain twin."""
+"""Batches rewritten without removed records: the kernel compared with its plain equivalent."""
 
 from __future__ import annotations
 
@@ -55,86 +55,86 @@ def some_batch(rng: random.Random, base_offset: int) -> bytes:
 
 
 class Case:
-    """Some batches, marked and judged at random, as the cleaner gives them to the kernel."""
+    """Some batches with random actions and verdicts, as the cleaner passes them to the kernel."""
 
     def __init__(self, seed: int) -> None:
         rng = random.Random(seed)
         data = b"".join(some_batch(rng, 100 * n) for n in range(rng.randrange(1, 6)))
         self.data = np.frombuffer(data, np.uint8)
         self.batches = walk(self.data).batches
-        choices = (keys.JUDGE, keys.JUDGE | keys.RETAIN_EMPTY, keys.KEEP | keys.MARK_EMPTIED, 0)
+        choices = (keys.FILTER, keys.FILTER | keys.RETAIN_EMPTY, keys.KEEP | keys.MARK_EMPTIED, 0)
         count = len(self.batches)
-        self.marks = np.array([rng.choice(choices) for _ in range(count)], np.int64)
+        self.actions = np.array([rng.choice(choices) for _ in range(count)], np.int64)
         self.areas = areas_of(self.batches)
         self.rows = np.zeros((keys.KEY_COLUMNS, int(self.areas[rows.AREA_COUNT].sum())), np.int64)
-        self.count, status, _ = walk_keys(self.data, self.areas, self.marks, 0, False, self.rows)
+        self.count, status, _ = walk_keys(self.data, self.areas, self.actions, 0, False, self.rows)
         assert status == rows.OK
         verdicts = keys.STAYS, keys.STAYS, keys.SUPERSEDED
         self.rows[keys.VERDICT, : self.count] = [rng.choice(verdicts) for _ in range(self.count)]
 
     def plain(self) -> tuple[bytes, Any, list[int]]:
-        """Return what the twin writes: bytes, headers, fates."""
-        run = Batches(self.data, self.batches, self.marks, self.data, self.areas, self.count)
+        """Return what the plain equivalent writes: bytes, headers, results."""
+        run = Batches(self.data, self.batches, self.actions, self.data, self.areas, self.count)
         written = rewrite_plainly(run, self.rows[:, : self.count], HORIZON_MS)
         return written.data.tobytes(), written.batches.array.tolist(), written.results.tolist()
 
     def by_kernel(
         self, run: Run, *, room: int | None = None, copy: bool = True
     ) -> tuple[int, bytes, Any, list[int]]:
-        """Return the same of the kernel, and its status; guards lie behind the room it is given."""
+        """Return the same from the kernel, and its status; guard bytes follow its output buffer."""
         needed = len(self.data) + 10 * self.count + rows.HEADER_BYTES * len(self.batches)
         room = needed if room is None else room
         out = np.full(room + 64, 0xAB, np.uint8)
         written = np.zeros((rows.BATCH_COLUMNS, len(self.batches)), np.int64)
-        fates = np.zeros(len(self.batches), np.int64)
+        results = np.zeros(len(self.batches), np.int64)
         status, kept, size = run(rewrite_batches)(
             self.data,
             self.batches.array,
-            self.marks,
+            self.actions,
             self.rows,
             self.count,
             HORIZON_MS,
             copy,
             out[:room],
             written,
-            fates,
+            results,
         )
         assert (out[room:] == 0xAB).all()
         assert 0 <= size <= room
-        return status, out[:size].tobytes(), written[:, :kept].tolist(), fates.tolist()
+        return status, out[:size].tobytes(), written[:, :kept].tolist(), results.tolist()
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_the_kernel_writes_what_plain_code_writes(run: Run, seed: int) -> None:
-    """Same bytes, same headers, same fate of each batch; every batch written reads again."""
+    """Bytes, headers and results are the same, and each written batch can be read."""
     case = Case(seed)
 
-    status, data, headers, fates = case.by_kernel(run)
+    status, data, headers, results = case.by_kernel(run)
 
     assert status == rows.OK
-    assert (data, headers, fates) == case.plain()
+    assert (data, headers, results) == case.plain()
     found = walk(data, check_crc=True)
     assert (found.error, found.next_position) == (None, len(data))
     assert headers == found.batches.array.tolist()
 
 
 def test_whole_batches_may_be_noted_only(run: Run) -> None:
-    """Without copying, a batch that stays whole gets a column at position -1 and no bytes."""
+    """Without copying, an unchanged batch gets a column with position -1 and no bytes."""
     case = Case(3)
-    case.marks[:] = keys.KEEP
+    case.actions[:] = keys.KEEP
     case.rows[keys.VERDICT] = keys.STAYS
     case.rows[keys.VALUE_SIZE] = 0
 
-    status, data, headers, fates = case.by_kernel(run, copy=False)
+    status, data, headers, results = case.by_kernel(run, copy=False)
 
     assert (status, data) == (rows.OK, b"")
-    assert fates == [keys.COPIED] * len(case.batches)
+    assert results == [keys.COPIED] * len(case.batches)
     assert headers[rows.POSITION] == [-1] * len(case.batches)
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_too_little_room_is_a_status(run: Run, seed: int) -> None:
-    """Whatever the buffer's size, nothing is written behind it; too small is BAD_ARGUMENT."""
+    """Whatever the buffer's size, nothing is written behind it; a small one is BAD_ARGUMENT."""
     case = Case(seed)
     whole = len(case.plain()[0])
 
@@ -144,10 +144,10 @@ def test_too_little_room_is_a_status(run: Run, seed: int) -> None:
 
 
 def test_a_negative_timestamp_is_refused(run: Run) -> None:
-    """A batch whose record would have a timestamp below -1 cannot be written again."""
+    """A batch with a record whose timestamp would be below -1 cannot be rewritten."""
     case = Case(1)
-    case.marks[:] = keys.JUDGE
-    case.batches.array[rows.RECORDS_COUNT] += 1  # so that each batch has to be written again
+    case.actions[:] = keys.FILTER
+    case.batches.array[rows.RECORDS_COUNT] += 1  # so that each batch has to be rewritten
     case.rows[keys.VERDICT] = keys.STAYS
     case.rows[keys.TIMESTAMP, 0] = -2
 
@@ -156,7 +156,7 @@ def test_a_negative_timestamp_is_refused(run: Run) -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_hostile_numbers_are_a_status(run: Run, seed: int) -> None:
-    """Places that lead out of the data or count wrongly never do harm."""
+    """Positions outside the data and wrong counts never read or write out of bounds."""
     rng, case = random.Random(seed), Case(seed)
     for table in (case.batches.array, case.rows):
         for _ in range(rng.randrange(3)):
@@ -164,28 +164,28 @@ def test_hostile_numbers_are_a_status(run: Run, seed: int) -> None:
                 HOSTILE
             )
 
-    status, _, _, fates = case.by_kernel(run)
+    status, _, _, results = case.by_kernel(run)
 
     assert status in {rows.OK, rows.BAD_ARGUMENT, rows.BAD_TIMESTAMP}
-    assert set(fates) <= {keys.DROPPED, keys.EMPTIED, keys.COPIED, keys.REWRITTEN}
+    assert set(results) <= {keys.DROPPED, keys.EMPTIED, keys.COPIED, keys.REWRITTEN}
 
 
 def test_arrays_that_do_not_fit_are_refused(run: Run) -> None:
-    """Too few rows, marks or columns, or more records than there are, are BAD_ARGUMENT."""
+    """Too few rows, actions or columns, or a count beyond the rows, are BAD_ARGUMENT."""
     case = Case(5)
     out, count = np.zeros(1 << 16, np.uint8), len(case.batches)
     table = np.zeros((rows.BATCH_COLUMNS, count), np.int64)
-    fates = np.zeros(count, np.int64)
-    good = [case.data, case.batches.array, case.marks, case.rows, case.count, 0, True]
-    good += [out, table, fates]
+    results = np.zeros(count, np.int64)
+    good = [case.data, case.batches.array, case.actions, case.rows, case.count, 0, True]
+    good += [out, table, results]
     for index, wrong in (
         (1, case.batches.array[:5].copy()),
-        (2, case.marks[:-1].copy()),
+        (2, case.actions[:-1].copy()),
         (3, case.rows[:5].copy()),
         (4, case.rows.shape[1] + 1),
         (4, -1),
         (8, table[:, :-1].copy()),
-        (9, fates[:-1].copy()),
+        (9, results[:-1].copy()),
     ):
         given = [*good[:index], wrong, *good[index + 1 :]]
         assert run(rewrite_batches)(*given) == (rows.BAD_ARGUMENT, 0, 0)

@@ -1,4 +1,4 @@
-"""The cleaner's loops over keys: bounds, limits and malformed records."""
+"""The log cleaner's passes over keys: bounds, limits and malformed records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tidelog.kernels import rows
 from tidelog.kernels.compaction import key_rows as keys
-from tidelog.kernels.compaction.key_walk import find_keys, judge_keys, put_keys, walk_keys
+from tidelog.kernels.compaction.key_walk import decide_retention, find_keys, put_keys, walk_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     Run = Callable[[Any], Any]
 
 
-def marks(count: int, mark: int = keys.JUDGE) -> Any:
-    return np.full(count, mark, np.int64)
+def actions(count: int, action: int = keys.FILTER) -> Any:
+    return np.full(count, action, np.int64)
 
 
 def table(count: int) -> Any:
@@ -28,12 +28,12 @@ def table(count: int) -> Any:
 def test_keys_are_found_and_the_rest_is_told_from_it(
     run: Run, record: Callable[..., bytes], areas_of: Callable[..., Any]
 ) -> None:
-    """Offset, timestamp, key, value's size and the end of each record are noted."""
+    """Offset, timestamp, key, value size and end of each record are found."""
     first, second = record(3, 0, b"key", b"value"), record(-2, 5, None, None)
     data, areas = areas_of([(2, first + second)], base_offset=100, base_timestamp=1000)
     out = table(4)
 
-    count, status, _ = run(walk_keys)(data, areas, marks(1), 0, False, out)
+    count, status, _ = run(walk_keys)(data, areas, actions(1), 0, False, out)
 
     assert (count, status) == (2, rows.OK)
     assert out[keys.OFFSET, :2].tolist() == [100, 105]
@@ -54,11 +54,11 @@ def test_unwanted_records_are_left_out(
     least: int,
     found: list[int],
 ) -> None:
-    """Records without a key, or below an offset, get no column when they are not wanted."""
+    """Records without a key, or below an offset, get no column if they are not wanted."""
     data, areas = areas_of([(2, record(0, 0, b"k") + record(0, 1, None))])
     out = table(4)
 
-    count, _, _ = run(walk_keys)(data, areas, marks(1), least, keyed_only, out)
+    count, _, _ = run(walk_keys)(data, areas, actions(1), least, keyed_only, out)
 
     assert out[keys.OFFSET, :count].tolist() == found
 
@@ -66,7 +66,7 @@ def test_unwanted_records_are_left_out(
 def test_batches_without_a_mark_are_not_looked_at(
     run: Run, record: Callable[..., bytes], areas_of: Callable[..., Any]
 ) -> None:
-    """Garbage in a batch that goes unseen stops nobody."""
+    """A batch without an action is not read, so malformed bytes in it do no harm."""
     data, areas = areas_of([(2, b"\xff" * 20), (1, record(0, 0, b"k"))])
 
     count, status, _ = run(walk_keys)(data, areas, np.array([0, 1]), 0, False, table(4))
@@ -78,17 +78,17 @@ def test_batches_without_a_mark_are_not_looked_at(
 def test_a_record_cut_short_has_a_negative_status(
     run: Run, record: Callable[..., bytes], areas_of: Callable[..., Any], cut: int
 ) -> None:
-    """No cut of a record is read beyond its end."""
+    """A record that is cut anywhere is not read beyond its end."""
     whole = record(0, 0, b"k", b"v")
     data, areas = areas_of([(1, whole[: min(cut, len(whole) - 1)])])
 
-    _, status, _ = run(walk_keys)(data, areas, marks(1), 0, False, table(4))
+    _, status, _ = run(walk_keys)(data, areas, actions(1), 0, False, table(4))
 
     assert status < 0
 
 
 def test_arrays_that_do_not_fit_are_refused(run: Run) -> None:
-    """Positions outside of the data, and too small tables, are statuses, not crashes."""
+    """Positions outside the data and tables that are too small give a status, not a crash."""
     data, state = np.zeros(10, np.uint8), np.zeros(keys.STATE_WORDS, np.int64)
     outside = table(1)
     outside[keys.KEY_AT], outside[keys.KEY_SIZE] = 8, 5
@@ -100,7 +100,7 @@ def test_arrays_that_do_not_fit_are_refused(run: Run) -> None:
     assert run(find_keys)(data, outside, 0, 1, hashes, slots, state) == rows.BAD_ARGUMENT
     state[keys.BITS_END] = 9
     areas = np.zeros((rows.AREA_COLUMNS, 1), np.int64)
-    assert run(judge_keys)(areas, marks(1), outside, 1, bits, state, 0) == rows.BAD_ARGUMENT
+    assert run(decide_retention)(areas, actions(1), outside, 1, bits, state, 0) == rows.BAD_ARGUMENT
     outside[keys.AREA] = 1
     state[keys.BITS_END] = 0
-    assert run(judge_keys)(areas, marks(1), outside, 1, bits, state, 0) == rows.BAD_ARGUMENT
+    assert run(decide_retention)(areas, actions(1), outside, 1, bits, state, 0) == rows.BAD_ARGUMENT

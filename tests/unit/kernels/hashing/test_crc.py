@@ -24,7 +24,7 @@ SIZES = (0, 1, 7, 8, 9, 255, 256, 257, 767, 768, 769, 6143, 6144, 6145, 16_001)
 def test_the_kernel_agrees_with_the_package(
     run: Callable[[Any], Any], rng: random.Random, size: int
 ) -> None:
-    """Any slice has the CRC that the crc32c package gives it."""
+    """Any slice has the CRC that the crc32c package computes."""
     data = rng.randbytes(size + 5)
 
     found = run(crc.crc32c)(np.frombuffer(data, np.uint8), 3, 3 + size)
@@ -45,7 +45,7 @@ WAYS = {
 def test_each_way_gives_the_same(
     rng: random.Random, way: Callable[[int, int], int], size: int
 ) -> None:
-    """Whichever way suits a CPU, it gets the same CRC."""
+    """All implementations give the same CRC, whichever one suits the CPU."""
     data = np.frombuffer(rng.randbytes(size), np.uint8)
     address = crc.address_of(data)
 
@@ -54,7 +54,7 @@ def test_each_way_gives_the_same(
 
 @pytest.mark.parametrize("way", [way for way, is_for_here in WAYS.items() if is_for_here])
 def test_each_way_compiles(rng: random.Random, way: Callable[[int, int], int]) -> None:
-    """Also those that this CPU does not need, to the same result."""
+    """Implementations that this CPU does not need compile too, with the same result."""
     address_of = crc.address_of
 
     @numba.njit
@@ -70,5 +70,5 @@ def test_each_way_compiles(rng: random.Random, way: Callable[[int, int], int]) -
 def test_a_slice_outside_the_data_is_refused(
     run: Callable[[Any], Any], start: int, end: int
 ) -> None:
-    """Bounds that do not lie in the data give a status, not a read."""
+    """Bounds outside the data give a status, and nothing is read."""
     assert run(crc.crc32c)(np.zeros(10, np.uint8), start, end) == BAD_ARGUMENT

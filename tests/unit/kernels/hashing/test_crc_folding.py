@@ -1,4 +1,4 @@
-"""The vector operation does the same compiled as its plain twin does in Python."""
+"""The compiled vector operation does the same as its plain-Python equivalent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def carried(crc: int, data: np.ndarray, start: int, end: int) -> int:
 @pytest.mark.skipif(not HAVE_FOLDING, reason="this CPU has no such instruction")
 @pytest.mark.parametrize("crc", [0, 1, 2**31, 2**32 - 1])
 def test_blocks_are_taken_into_any_crc(rng: random.Random, crc: int) -> None:
-    """One block or several, at whatever address."""
+    """One block or several, at any address, from any initial CRC."""
     compiled = numba.njit(carried)
 
     for blocks in (1, 2, 3, 7):

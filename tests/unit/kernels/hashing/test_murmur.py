@@ -1,4 +1,4 @@
-"""Keys to partitions, as Kafka's producers place them."""
+"""Partitions of keys, as chosen by Kafka's producers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 PARTITIONS = 1_000_003
 
 
-def placed(kernel: Callable[..., int], keys: list[bytes | None], partitions: int) -> list[int]:
+def partitions_of(
+    kernel: Callable[..., int], keys: list[bytes | None], partitions: int
+) -> list[int]:
     size = np.array([-1 if key is None else len(key) for key in keys], np.int64)
     at = np.cumsum(np.maximum(size, 0)) - np.maximum(size, 0)
     data = np.frombuffer(b"".join(key or b"" for key in keys), np.uint8)
@@ -29,27 +31,27 @@ def placed(kernel: Callable[..., int], keys: list[bytes | None], partitions: int
 
 
 def test_places_are_those_of_another_client(run: Callable[[Any], Any], rng: random.Random) -> None:
-    """Keys of every length go where aiokafka's port of the default partitioner puts them."""
+    """Keys of every length get the partition that aiokafka's default partitioner chooses."""
     keys = [rng.randbytes(size) for size in (*range(20), 100, 1_000)]
 
-    found = placed(run(partition_keys), list(keys), PARTITIONS)
+    found = partitions_of(run(partition_keys), list(keys), PARTITIONS)
 
     assert [(murmur2(key) & 0x7FFFFFFF) % PARTITIONS for key in keys] == found
 
 
 def test_published_hashes_are_met(run: Callable[[Any], Any]) -> None:
-    """The values of Kafka's own test of murmur2 come out."""
+    """The hashes are those of Kafka's own test of murmur2."""
     hashes = {b"21": -973932308, b"foobar": -790332482, b"a-little-bit-long-string": -985981536}
     partitions = 2**31 - 1
 
-    found = placed(run(partition_keys), list(hashes), partitions)
+    found = partitions_of(run(partition_keys), list(hashes), partitions)
 
     assert [(value & 0x7FFFFFFF) % partitions for value in hashes.values()] == found
 
 
 def test_a_null_key_has_no_place(run: Callable[[Any], Any]) -> None:
-    """Null keys get -1, and are counted; an empty key is a key."""
-    found = placed(run(partition_keys), [None, b"", None], 4)
+    """Null keys get -1 and are counted; an empty key is a key."""
+    found = partitions_of(run(partition_keys), [None, b"", None], 4)
 
     assert found == [-1, (murmur2(b"") & 0x7FFFFFFF) % 4, -1]
 
@@ -58,14 +60,14 @@ def test_a_null_key_has_no_place(run: Callable[[Any], Any]) -> None:
 def test_a_key_outside_the_data_is_refused(run: Callable[[Any], Any], at: int, size: int) -> None:
     """No byte outside the data is hashed."""
     out = np.zeros(1, np.int32)
-    places = np.array([at], np.int64), np.array([size], np.int64)
+    slices = np.array([at], np.int64), np.array([size], np.int64)
 
-    assert run(partition_keys)(np.zeros(3, np.uint8), *places, 2, out) == BAD_ARGUMENT
+    assert run(partition_keys)(np.zeros(3, np.uint8), *slices, 2, out) == BAD_ARGUMENT
 
 
 @pytest.mark.parametrize("partitions", [0, -1, 2**31])
 def test_there_must_be_partitions(run: Callable[[Any], Any], partitions: int) -> None:
-    """A number of partitions that Kafka does not know is refused."""
+    """A number of partitions outside Kafka's range is rejected."""
     none = np.zeros(0, np.int64)
     found = run(partition_keys)(
         np.zeros(0, np.uint8), none, none, partitions, np.zeros(0, np.int32)
@@ -82,7 +84,7 @@ def sorted_rows(kernel: Callable[..., int], partitions: list[int], count: int) -
 
 
 def test_rows_are_sorted_by_partition_in_their_order(run: Callable[[Any], Any]) -> None:
-    """Each partition's rows stand together, in the order they came; empty ones are empty."""
+    """Each partition's rows are contiguous, in their original order; a partition may be empty."""
     found = sorted_rows(run(rows_by_partition), [2, 0, 2, 3, 0, 2], 5)
 
     assert found == (6, [0, 2, 2, 5, 6, 6], [1, 4, 0, 2, 5, 3])
@@ -90,5 +92,5 @@ def test_rows_are_sorted_by_partition_in_their_order(run: Callable[[Any], Any]) 
 
 @pytest.mark.parametrize("bad", [-1, 2, 2**31 - 1])
 def test_a_partition_out_of_range_is_refused(run: Callable[[Any], Any], bad: int) -> None:
-    """Partitions beyond the table are never counted."""
+    """A partition outside the table is rejected."""
     assert sorted_rows(run(rows_by_partition), [0, bad], 2)[0] == BAD_ARGUMENT

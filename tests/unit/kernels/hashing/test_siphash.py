@@ -1,4 +1,4 @@
-"""SipHash-2-4-128 against its authors' vectors."""
+"""SipHash-2-4-128 compared with its authors' test vectors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VECTORS = {
 @pytest.mark.parametrize("size", VECTORS)
 @pytest.mark.parametrize("slack", [0, 100])
 def test_the_hash_is_that_of_the_reference(size: int, slack: int) -> None:
-    """Whatever lies behind the bytes, and whether it may be read, does not matter."""
+    """Bytes behind the input, and whether they may be read, do not change the hash."""
     buffer = ctypes.create_string_buffer(bytes(range(size)) + b"\xff" * slack, size + slack)
 
     words = siphash128(ctypes.addressof(buffer), size, size + slack, LOW, HIGH)

@@ -1,4 +1,4 @@
-"""The inside of JSON strings, and digits, as kernels write them."""
+"""JSON strings and decimal numbers as kernels write them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def functions(request: pytest.FixtureRequest) -> dict[str, Callable[..., int]]:
 def written(
     functions: dict[str, Any], data: bytes, encoding: int, behind: bytes = b""
 ) -> str | None:
-    """Return what is written for the bytes, None if they are said to be no text."""
+    """Return what is written for the bytes, None if they are not valid text."""
     most = len(data) * json_text.MOST_EXPANSION + json_text.SPARE_BYTES
     out = np.zeros(most, np.uint8)
     given = np.frombuffer(data + behind, np.uint8)
@@ -49,7 +49,7 @@ def written(
 
 
 def expected(data: bytes) -> str | None:
-    """Return what Python makes of it."""
+    """Return what Python writes for the bytes."""
     try:
         return json.dumps(data.decode(), ensure_ascii=False)[1:-1]
     except UnicodeDecodeError:
@@ -60,7 +60,7 @@ def expected(data: bytes) -> str | None:
 def test_each_byte_at_each_place_is_written_as_python_does(
     functions: dict[str, Any], behind: bytes
 ) -> None:
-    """Signs that JSON escapes, control characters, and bytes that are no text, in any word."""
+    """Every byte, escaped or not or invalid, at every position of a word."""
     for at in (0, 3, 7, 8, 12):
         for byte in range(256):
             data = b"a" * at + bytes([byte]) + b"b" * 5
@@ -68,14 +68,14 @@ def test_each_byte_at_each_place_is_written_as_python_does(
 
 
 def test_text_beyond_ascii_is_written_as_it_is(functions: dict[str, Any]) -> None:
-    """The first and last sign of each length."""
+    """The first and last character of each UTF-8 length."""
     signs = "\x7f\x80\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0010ffff"
     for given in (signs, signs[::-1], f'"{signs}\n', *signs):
         assert written(functions, given.encode(), json_text.UTF8) == expected(given.encode())
 
 
 def test_what_is_no_utf8_is_no_text(functions: dict[str, Any], rng: random.Random) -> None:
-    """Overlong, surrogates, too high, cut short, stray: as Python's strict decoder says."""
+    """Overlong, surrogate, too high, cut short, stray: as Python's strict decoder decides."""
     bad = [b"\xc0\x80", b"\xc1\xbf", b"\xe0\x9f\xbf", b"\xed\xa0\x80", b"\xf0\x8f\xbf\xbf"]
     bad += [
         b"\xf4\x90\x80\x80",
@@ -98,7 +98,7 @@ def test_what_is_no_utf8_is_no_text(functions: dict[str, Any], rng: random.Rando
 def test_any_bytes_can_be_base64_or_hex(
     functions: dict[str, Any], rng: random.Random, size: int
 ) -> None:
-    """As Python writes them."""
+    """Any bytes are written as Python writes them."""
     data = rng.randbytes(size)
 
     assert written(functions, data, json_text.BASE64) == base64.b64encode(data).decode()
@@ -109,7 +109,7 @@ def test_any_bytes_can_be_base64_or_hex(
     "value", [0, 9, 10, 99, 100, 12345, 10**18, 2**63 - 1, -1, -10, -(2**63) + 1]
 )
 def test_numbers_are_written_in_digits(functions: dict[str, Any], value: int) -> None:
-    """Also negative ones, within the most bytes that are promised."""
+    """Numbers, also negative ones, take at most the documented number of bytes."""
     out = np.zeros(json_text.MOST_DIGITS, np.uint8)
 
     size = functions["digits"](value, out)

@@ -1,4 +1,4 @@
-"""Records as lines of JSON, as far as the kernel writes them. What a line says: see records."""
+"""Records as lines of JSON in the kernel; the content of a line is tested under records."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def lines(
     ends: Any = None,
 ) -> tuple[int, int, bytes]:
     out = np.zeros(room, np.uint8)
-    places = np.cumsum([0, *map(len, WORDS)]) if ends is None else np.array(ends)
+    ends_array = np.cumsum([0, *map(len, WORDS)]) if ends is None else np.array(ends)
     status, row, size = run(write_lines)(
         DATA,
         records,
         np.frombuffer(types, np.uint8),
         np.array([5, -1]),
         np.frombuffer(b"".join(WORDS), np.uint8),
-        places,
+        ends_array,
         encoding,
         first,
         out,
@@ -55,7 +55,7 @@ def lines(
 
 
 def test_words_and_values_take_turns(run: Callable[[Any], Any]) -> None:
-    """Numbers as digits, texts in quotes, null for what is not there, headers as pairs."""
+    """Template and values alternate: digits, quoted strings, null if absent, header pairs."""
     whole = {
         rows.OFFSET: 12,
         rows.TIMESTAMP: -1,
@@ -76,7 +76,7 @@ def test_words_and_values_take_turns(run: Callable[[Any], Any]) -> None:
 
 
 def test_what_is_no_text_is_left_to_plain_code(run: Callable[[Any], Any]) -> None:
-    """The kernel stops before that record and can go on behind it; hex takes any bytes."""
+    """The kernel stops before a record that is not UTF-8 and can be resumed behind it."""
     records = table({}, {rows.KEY_SIZE: 4}, {})
 
     assert lines(run, records) == (NOT_PLAIN, 1, b"<0;0Cnull,null[]5>\n")
@@ -85,12 +85,12 @@ def test_what_is_no_text_is_left_to_plain_code(run: Callable[[Any], Any]) -> Non
 
 
 def test_a_number_without_a_positive_twin_is_left_to_plain_code(run: Callable[[Any], Any]) -> None:
-    """Of all int64 it is the one that the kernel does not write."""
+    """The least int64, which cannot be negated, is the only number the kernel does not write."""
     assert lines(run, table({rows.TIMESTAMP: -(2**63)}))[0] == NOT_PLAIN
 
 
 def test_a_short_buffer_ends_before_a_record(run: Callable[[Any], Any]) -> None:
-    """FULL, with whole lines in it; the caller goes on from there."""
+    """FULL comes with whole lines; the caller continues from the next record."""
     status, row, found = lines(run, table(*[{}] * 9), room=290)
 
     assert (status, found) == (rows.FULL, b"<0;0Cnull,null[]5>\n" * row)
@@ -122,6 +122,6 @@ def test_positions_outside_the_data_are_refused(
 
 @pytest.mark.parametrize("ends", [[0], [1, *range(2, 12)], [0] * 10 + [10**9], [0] * 11])
 def test_words_that_are_none_are_refused(run: Callable[[Any], Any], ends: list[int]) -> None:
-    """Neither too few nor outside their buffer, nor without base64's letters."""
+    """A template that lacks pieces, base64's letters, or bytes in its buffer is rejected."""
     assert lines(run, table({}), ends=ends)[0] == rows.BAD_ARGUMENT
     assert len(WORDS) == record_lines.PIECES

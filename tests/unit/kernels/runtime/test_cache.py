@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept."""
+"""The folder in which compiled kernels are cached."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SOURCES = [("caller.py", b"from callee import f"), ("callee.py", b"def f(): retu
 
 
 @pytest.fixture(autouse=True)
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """Give the test a home and a temp folder of its own."""
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """Give the test its own home and temporary folders."""
     home, temp = tmp_path / "home", tmp_path / "temp"
     home.mkdir()
     temp.mkdir()
@@ -35,9 +35,9 @@ def own_temp(temp: Path) -> Path:
     return temp / f"tidelog-{os.getuid()}"
 
 
-def test_the_users_cache_folder_comes_first(places: tuple[Path, Path]) -> None:
-    """The folder lies in ~/.cache/tidelog and nobody else may write there."""
-    home, _ = places
+def test_the_users_cache_folder_comes_first(folders: tuple[Path, Path]) -> None:
+    """The folder is in ~/.cache/tidelog, and nobody else can write to it."""
+    home, _ = folders
 
     folder = cache_folder("1.0")
 
@@ -47,42 +47,42 @@ def test_the_users_cache_folder_comes_first(places: tuple[Path, Path]) -> None:
 
 
 def test_a_mac_has_its_own_place(
-    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On macOS caches belong into ~/Library/Caches."""
+    """On macOS the folder is in ~/Library/Caches."""
     monkeypatch.setattr("sys.platform", "darwin")
 
     folder = cache_folder("1.0")
 
     assert folder is not None
-    assert os.path.dirname(folder) == str(places[0] / "Library" / "Caches" / "tidelog")
+    assert os.path.dirname(folder) == str(folders[0] / "Library" / "Caches" / "tidelog")
 
 
 @pytest.mark.parametrize(("named", "is_used"), [("absolute", True), ("relative", False)])
 def test_xdg_cache_home_counts_if_absolute(
-    places: tuple[Path, Path],
+    folders: tuple[Path, Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     named: str,
     *,
     is_used: bool,
 ) -> None:
-    """XDG_CACHE_HOME moves the folder; a relative path is ignored, as its standard says."""
+    """XDG_CACHE_HOME moves the folder; a relative path is ignored, as the XDG standard requires."""
     chosen = str(tmp_path / "cache") if named == "absolute" else "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", chosen)
 
     folder = cache_folder("1.0")
 
     assert folder is not None
-    base = chosen if is_used else str(places[0] / ".cache")
+    base = chosen if is_used else str(folders[0] / ".cache")
     assert folder.startswith(os.path.join(base, "tidelog"))
 
 
 def test_an_unusable_home_falls_back_to_a_private_temp_folder(
-    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the home takes no folder, one of the user's own among temporary files is used."""
-    home, temp = places
+    """If no folder can be made in the home, a private one in the temporary folder is used."""
+    home, temp = folders
     (home / "file").write_bytes(b"")
     monkeypatch.setenv("HOME", str(home / "file"))
 
@@ -94,9 +94,9 @@ def test_an_unusable_home_falls_back_to_a_private_temp_folder(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_home_falls_back_too(places: tuple[Path, Path]) -> None:
-    """A home without write permission is no error."""
-    home, temp = places
+def test_a_read_only_home_falls_back_too(folders: tuple[Path, Path]) -> None:
+    """A home without write permission is not an error."""
+    home, temp = folders
     home.chmod(0o500)
 
     folder = cache_folder("1.0")
@@ -106,10 +106,10 @@ def test_a_read_only_home_falls_back_too(places: tuple[Path, Path]) -> None:
 
 
 def test_a_temp_folder_that_others_may_write_is_not_used(
-    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cached code is run, so a folder somebody else may have filled is refused."""
-    _, temp = places
+    """Cached code is executed, so a folder that others may have written to is rejected."""
+    _, temp = folders
     monkeypatch.setenv("HOME", os.devnull)
     own_temp(temp).mkdir()
     own_temp(temp).chmod(0o777)
@@ -118,10 +118,10 @@ def test_a_temp_folder_that_others_may_write_is_not_used(
 
 
 def test_a_link_in_the_temp_folder_is_not_followed(
-    places: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A link put there by somebody else leads nowhere."""
-    _, temp = places
+    """A symbolic link in the temporary folder, which anyone may have made, is not used."""
+    _, temp = folders
     monkeypatch.setenv("HOME", os.devnull)
     own_temp(temp).symlink_to(tmp_path)
 
@@ -131,16 +131,16 @@ def test_a_link_in_the_temp_folder_is_not_followed(
 def test_nowhere_to_write_is_no_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Without any usable folder kernels are simply not kept."""
+    """Without any usable folder, kernels are not cached."""
     monkeypatch.setenv("HOME", os.devnull)
     monkeypatch.setattr(tempfile, "tempdir", os.devnull)
 
     assert cache_folder("1.0") is None
 
 
-def test_a_new_folder_drops_those_that_nobody_used_for_a_month(places: tuple[Path, Path]) -> None:
-    """Each release has kernels of its own; those of old ones would stay for ever."""
-    caches = places[0] / ".cache" / "tidelog"
+def test_a_new_folder_drops_those_that_nobody_used_for_a_month(folders: tuple[Path, Path]) -> None:
+    """Each release has kernels of its own, so those of old releases are removed."""
+    caches = folders[0] / ".cache" / "tidelog"
     for name, days in (("kernels-old", 31), ("kernels-recent", 29), ("something-else", 99)):
         (caches / name).mkdir(parents=True)
         (caches / name / "file.nbc").write_bytes(b"code")
@@ -155,7 +155,7 @@ def test_a_new_folder_drops_those_that_nobody_used_for_a_month(places: tuple[Pat
 
 
 def test_a_folder_in_use_stays_young() -> None:
-    """Every start that asks for it counts as use."""
+    """Each process that asks for the folder counts as use."""
     folder = cache_folder("1.0")
     assert folder is not None
     os.utime(folder, (0, 0))
@@ -166,27 +166,27 @@ def test_a_folder_in_use_stays_young() -> None:
 
 
 def test_an_edited_callee_changes_the_name() -> None:
-    """Any source counts, not only the kernel's own: numba's cache does not see callees."""
+    """All sources count, not only the kernel's own, since numba's cache does not track callees."""
     edited = [SOURCES[0], ("callee.py", b"def f(): return 2")]
 
     assert sources_digest(SOURCES) != sources_digest(edited)
 
 
 def test_bytes_moved_between_files_change_the_name() -> None:
-    """The same text under other names is another set of sources."""
+    """The same content under other file names is a different set of sources."""
     moved = [("callee.py", SOURCES[0][1]), ("caller.py", SOURCES[1][1])]
 
     assert sources_digest(SOURCES) != sources_digest(moved)
 
 
 def test_versions_change_the_name_and_order_does_not() -> None:
-    """Another numba or Python compiles anew; the order of a directory listing does not."""
+    """Another numba or Python compiles anew; the order of a directory listing does not matter."""
     assert sources_digest(SOURCES, "1.0") == sources_digest(SOURCES[::-1], "1.0")
     assert sources_digest(SOURCES, "1.0") != sources_digest(SOURCES, "1.1")
 
 
 def test_sources_are_read_from_a_zip_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An archive on the path, as Spark ships packages, gives its sources as a folder does."""
+    """Sources are read from an archive on the path, as Spark ships packages, as from a folder."""
     archive = tmp_path / "packed.zip"
     with zipfile.ZipFile(archive, "w") as packed:
         packed.writestr("packed_kernels/__init__.py", "")
@@ -203,7 +203,7 @@ def test_sources_are_read_from_a_zip_file(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_package_without_sources_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiled-only installs have nothing to name a folder by: an OSError, for the caller."""
+    """An install without sources raises OSError, since there is nothing to derive a name from."""
     (tmp_path / "bare_kernels").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))
 

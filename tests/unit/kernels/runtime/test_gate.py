@@ -15,7 +15,7 @@ from tidelog.kernels.runtime.gate import KERNEL_MODULES, LOADING_PAYS_BYTES, Gat
 
 
 class Loader:
-    """Stands for numba; ``calls`` says how often it was loaded."""
+    """Stands in for numba; ``calls`` counts how often it was loaded."""
 
     def __init__(self, *, works: bool = True) -> None:
         self.works = works
@@ -28,7 +28,7 @@ class Loader:
 
 
 def test_a_little_work_is_done_in_plain_python() -> None:
-    """Below the limit, all pieces together, nothing is loaded."""
+    """As long as all pieces together are below the limit, nothing is loaded."""
     loader = Loader()
     own = Gate(loader)
 
@@ -38,7 +38,7 @@ def test_a_little_work_is_done_in_plain_python() -> None:
 
 
 def test_kernels_are_loaded_once_plain_work_would_have_paid_for_them() -> None:
-    """The piece that reaches the limit loads them; from then on the least piece uses them."""
+    """The piece that reaches the limit loads the kernels; after that even small pieces use them."""
     loader = Loader()
     own = Gate(loader)
 
@@ -48,12 +48,12 @@ def test_kernels_are_loaded_once_plain_work_would_have_paid_for_them() -> None:
 
 
 def test_one_great_piece_loads_them_at_once() -> None:
-    """Work is not begun in plain Python when the piece alone is reason enough."""
+    """A piece that reaches the limit by itself is not begun in plain Python."""
     assert Gate(Loader()).use_kernels(LOADING_PAYS_BYTES)
 
 
 def test_a_question_counts_no_work() -> None:
-    """Who only asks whether kernels would be used, and leaves the work to others, adds nothing."""
+    """Asking whether kernels would be used does not add to the plain work."""
     loader = Loader()
     own = Gate(loader)
     half = LOADING_PAYS_BYTES // 2
@@ -65,7 +65,7 @@ def test_a_question_counts_no_work() -> None:
 
 
 def test_without_numba_all_is_plain() -> None:
-    """When loading fails it is not tried again."""
+    """If loading fails, it is not tried again."""
     loader = Loader(works=False)
     own = Gate(loader)
 
@@ -79,7 +79,7 @@ def test_without_numba_all_is_plain() -> None:
     [(True, True, True), (True, False, False), (False, True, False)],
 )
 def test_a_test_can_choose(*, choice: bool, works: bool, expected: bool) -> None:
-    """A forced choice holds for any work, as far as numba works at all."""
+    """A forced choice applies to any work, as long as numba works at all."""
     own = Gate(Loader(works=works))
     own.force(choice)
 
@@ -87,7 +87,7 @@ def test_a_test_can_choose(*, choice: bool, works: bool, expected: bool) -> None
 
 
 def test_a_choice_can_be_taken_back() -> None:
-    """After None the rule decides again."""
+    """After None, the rule applies again."""
     own = Gate(Loader())
     own.force(True)
     own.force(None)
@@ -96,7 +96,7 @@ def test_a_choice_can_be_taken_back() -> None:
 
 
 def test_warm_loads_every_module_and_times_it() -> None:
-    """Each module comes with the seconds from the one before."""
+    """Each module comes with the seconds since the previous one."""
     ticks = count(0, 10**9)
 
     warmed = warm(lambda: next(ticks))
@@ -105,7 +105,7 @@ def test_warm_loads_every_module_and_times_it() -> None:
 
 
 def test_every_module_with_kernels_is_known() -> None:
-    """A new kernel cannot be forgotten by ``warm``."""
+    """``warm`` covers every module that has kernels."""
     found = {
         name.removesuffix(".py").replace("/", ".")
         for name, text in kernel_sources()
@@ -120,7 +120,7 @@ def test_every_module_with_kernels_is_known() -> None:
 
 
 def test_asking_loads_no_numba() -> None:
-    """A short command that asks the gate does not pay for numba's import."""
+    """A short command that asks the gate does not import numba."""
     code = (
         "import sys; from tidelog.kernels.runtime import gate; assert not gate.use_kernels(1000); "
         "sys.exit('numba' in sys.modules)"
@@ -130,7 +130,7 @@ def test_asking_loads_no_numba() -> None:
 
 
 def test_the_process_has_one_gate() -> None:
-    """The functions of the module share their state; a test sets it back."""
+    """The module's functions share their state; this test resets it afterwards."""
     gate.force(False)
     chosen = gate.use_kernels(LOADING_PAYS_BYTES)
     gate.force(None)

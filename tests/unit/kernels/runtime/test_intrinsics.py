@@ -1,4 +1,4 @@
-"""Each single operation does the same compiled as its plain twin does in Python."""
+"""Each compiled operation does the same as its plain-Python equivalent."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_arithmetic_wraps_as_java_does(compiled: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("first", [0, 0x7F, 0x80, 0xFF])
 def test_loads_take_any_address_and_sign(compiled: dict[str, object], first: int) -> None:
-    """A word is read from an odd address, its sign kept where it is big-endian."""
+    """A word is read from an odd address; big-endian words are signed."""
     data = np.array([9, first, 2, 3, 4, 5, 6, 7, 255], np.uint8)
 
     assert loads(data) == compiled["loads"](data)
@@ -114,7 +114,7 @@ def test_loads_take_any_address_and_sign(compiled: dict[str, object], first: int
 
 @pytest.mark.parametrize("value", INT64S)
 def test_stores_write_their_bytes_and_no_more(compiled: dict[str, object], value: int) -> None:
-    """Stores and copies change exactly the bytes they say."""
+    """Stores and copies change exactly their own bytes."""
     source = np.arange(64, dtype=np.uint8)
     plain, native = np.full(80, 0xAA, np.uint8), np.full(80, 0xAA, np.uint8)
 
@@ -129,7 +129,7 @@ def test_stores_write_their_bytes_and_no_more(compiled: dict[str, object], value
 @pytest.mark.skipif(not intrinsics.HAVE_CRC_INSTRUCTION, reason="this CPU has no such instruction")
 @pytest.mark.parametrize("value", INT64S)
 def test_crc_steps_are_the_instruction(compiled: dict[str, object], value: int) -> None:
-    """The plain CRC steps are those of the CPU."""
+    """The plain CRC steps compute the same as the CPU's instruction."""
     assert [crcs(c, value) for c in (0, 1, 2**32 - 1)] == [
         compiled["crcs"](c, value) for c in (0, 1, 2**32 - 1)
     ]
@@ -141,7 +141,7 @@ def test_crc_steps_are_the_instruction(compiled: dict[str, object], value: int) 
 def test_a_call_of_pread_reads_from_a_place(
     compiled: dict[str, object], tmp_path: Path, position: int, count: int, found: bytes
 ) -> None:
-    """Bytes of the file go where they are wanted, and nowhere else; their number comes back."""
+    """The bytes at a position are read into the target, and their count is returned."""
     path = tmp_path / "file"
     path.write_bytes(b"abcde")
     with closing(SYSTEM_FILES.open(str(path))) as file:
@@ -154,7 +154,7 @@ def test_a_call_of_pread_reads_from_a_place(
 
 
 def test_a_call_of_pread_that_fails_gives_minus_one(compiled: dict[str, object]) -> None:
-    """As in C; a descriptor of -1 is never open."""
+    """As in C: a descriptor of -1 is never open."""
     with closing(SYSTEM_FILES.open(os.devnull)) as file:
         native = file.native_reads()
     assert native is not None

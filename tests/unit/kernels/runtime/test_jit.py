@@ -1,4 +1,4 @@
-"""The door to numba: what callers may pass, what is kept, what happens without it."""
+"""The interface to numba: accepted arguments, caching, and behaviour without numba."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ print(json.dumps([found, sum(stats.cache_hits.values()), stats.cache_path]))
 
 @pytest.mark.parametrize("is_writable", [False, True])
 def test_bytes_may_be_read_only_or_not(*, is_writable: bool) -> None:
-    """A map of a file and a reused buffer go into the same kernel."""
+    """The same kernel accepts a mapped file and a reused buffer."""
     data = np.frombuffer(DATA, np.uint8)
 
     assert crc32c(data.copy() if is_writable else data, 0, 9) == CRC
@@ -57,17 +57,17 @@ def test_another_type_of_array_is_refused(data: object) -> None:
 
 
 def test_a_callee_runs_as_python_when_python_calls_it() -> None:
-    """Functions inside kernels have no entry from Python; a call does not crash."""
+    """A function without an entry point from Python runs as Python instead of crashing."""
     assert [varint_bytes(value) for value in (0, 63, 64, -(2**63))] == [1, 1, 2, 10]
 
 
 def test_an_operation_runs_as_its_twin_when_python_calls_it() -> None:
-    """So does an operation that is LLVM code inside kernels, whatever integers come in."""
+    """An operation called from Python runs its plain equivalent, for integers of any type."""
     assert intrinsics.add64(np.int64(2**63 - 1), np.uint8(1)) == -(2**63)
 
 
 def test_other_code_s_numba_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither numba's settings nor where the user's own functions are cached change."""
+    """Numba's settings, and where the user's own functions are cached, are unchanged."""
     (tmp_path / "users_own.py").write_text(
         "import numba\n\n\n@numba.njit(cache=True)\ndef double(x):\n    return 2 * x\n"
     )
@@ -94,7 +94,7 @@ def probe(**variables: str) -> tuple[int, int, str | None]:
 
 
 def test_without_numba_the_marks_change_nothing() -> None:
-    """The same functions then run as Python, and the gate never asks for them."""
+    """Without numba the functions run as Python, and the gate never chooses kernels."""
     code = """
 import sys
 sys.modules["numba"] = None
@@ -130,7 +130,7 @@ def test_kernels_are_kept_and_found_again(tmp_path: Path) -> None:
 def test_a_damaged_cache_is_compiled_anew(
     tmp_path: Path, suffix: str, damage: Callable[[bytes], bytes]
 ) -> None:
-    """Whatever lies in a cached file, the kernel works, and the next process finds it again."""
+    """Whatever a cached file contains, the kernel works, and the next process finds it cached."""
     probe(XDG_CACHE_HOME=str(tmp_path))
     (kept,) = tmp_path.rglob(f"*.{suffix}")
     kept.write_bytes(damage(kept.read_bytes()))
@@ -143,7 +143,7 @@ def test_a_damaged_cache_is_compiled_anew(
 
 @pytest.mark.slow
 def test_without_any_folder_kernels_still_work() -> None:
-    """No home and no temp folder: compiled in each process, kept nowhere."""
+    """Without a home and a temporary folder, each process compiles and nothing is cached."""
     found = probe(HOME=os.devnull, XDG_CACHE_HOME="", TMPDIR=os.devnull)
 
     assert found[0] == CRC
@@ -151,7 +151,7 @@ def test_without_any_folder_kernels_still_work() -> None:
 
 @pytest.mark.slow
 def test_a_cpu_without_the_crc_instruction_gets_tables(tmp_path: Path) -> None:
-    """Told to compile for any CPU, as numba can be, kernels use no special instruction."""
+    """Compiled for a generic CPU, kernels use no special instruction."""
     found = probe(NUMBA_CPU_NAME="generic", XDG_CACHE_HOME=str(tmp_path))
 
     assert found[:2] == (CRC, 0)
@@ -159,7 +159,7 @@ def test_a_cpu_without_the_crc_instruction_gets_tables(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_kernels_work_from_a_zip_file(tmp_path: Path) -> None:
-    """Imported from an archive they compile, are kept, and are found by the next process."""
+    """Imported from an archive, kernels compile, are cached, and are found by the next process."""
     inside = tmp_path / "sources" / "tidelog"
     shutil.copytree(PACKAGE, inside, ignore=shutil.ignore_patterns("__pycache__"))
     archive = shutil.make_archive(str(tmp_path / "packed"), "zip", inside.parent)
