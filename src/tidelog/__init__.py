@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tidelog.log.log import Log
     from tidelog.manager.partition import Partition
     from tidelog.readonly.read_only_log import ReadOnlyLog, ReadUpTo
-    from tidelog.records.json.json_record import NewRecord
+    from tidelog.records.new_record import NewRecord
     from tidelog.records.record import Record
     from tidelog.version import __version__
 
@@ -60,7 +60,7 @@ __getattr__, __dir__ = lazy_door(
         "Log": "tidelog.log.log",
         "LogConfig": "tidelog.config.log_config",
         "Logs": "tidelog.embedded.logs",
-        "NewRecord": "tidelog.records.json.json_record",
+        "NewRecord": "tidelog.records.new_record",
         "Partition": "tidelog.manager.partition",
         "ReadOnlyLog": "tidelog.readonly.read_only_log",
         "ReadUpTo": "tidelog.readonly.read_only_log",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tidelog.log.log import Log
-    from tidelog.records.builder import NewRecord
+    from tidelog.records.builder import RecordFields
 
 HERE = Path(__file__).parent
 JARS = HERE.parents[1] / ".peer" / "kafka"
@@ -232,7 +232,7 @@ class Written:
         return [record for record in self.records if record[0] not in self.aborted]
 
 
-def new_records(number: int, count: int = 20) -> list[NewRecord]:
+def new_records(number: int, count: int = 20) -> list[RecordFields]:
     """Return records of all kinds, different for each ``number``."""
     key = f"{number}-".encode()
     return [

@@ -20,7 +20,7 @@ from tidelog.testing.strategies import batch_samples, records, stored_specs
 
 if TYPE_CHECKING:
     from conftest import Library
-    from tidelog.records.builder import NewRecord
+    from tidelog.records.builder import RecordFields
     from tidelog.testing.strategies import BatchSample
 
     Both = tuple[Library, Codec]
@@ -30,7 +30,7 @@ SOME = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],  # the engine is set once a test
 )
-MANY: list[NewRecord] = [
+MANY: list[RecordFields] = [
     (
         1_700_000_000_000 + (number * 7919) % 1000,
         None if number % 7 == 0 else f"key-{number}".encode(),

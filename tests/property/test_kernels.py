@@ -33,7 +33,7 @@ from tidelog.testing.strategies import batches, produced_specs, records, stored_
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tidelog.records.builder import NewRecord
+    from tidelog.records.builder import RecordFields
 
 PLAIN_SPECS = st.just(BatchSpec())
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -286,7 +286,7 @@ def test_slices_are_gathered_as_python_slices_them(
 @settings(max_examples=100, deadline=None)
 @given(st.lists(records(), max_size=12), st.integers(0, 400), st.data())
 def test_records_are_encoded_as_one_at_a_time(
-    chosen: list[NewRecord], batch_bytes: int, drawn: st.DataObject
+    chosen: list[RecordFields], batch_bytes: int, drawn: st.DataObject
 ) -> None:
     """Any records, split anywhere, give the batches that the builder makes of them."""
     source = build_batch(chosen)

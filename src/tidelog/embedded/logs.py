@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.metrics.metric import Metric
     from tidelog.manager.partition import Partition
-    from tidelog.records.json.json_record import NewRecord
+    from tidelog.records.new_record import NewRecord
     from tidelog.records.record import Header, Record
     from tidelog.staging.staged_file import StagedFile
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.clock import Clock
     from tidelog.manager.partition import Partition
-    from tidelog.records.builder import NewRecord as BuilderRecord
-    from tidelog.records.json.json_record import NewRecord
+    from tidelog.records.builder import RecordFields
+    from tidelog.records.new_record import NewRecord
 
 BATCH_BYTES: Final = 64 << 10
 """Bytes of records after which a batch is appended, if the topic takes as many."""
@@ -76,7 +76,7 @@ class TopicWriter:
         self._policy = LeaderPolicy.of(config)
         batch_bytes = min(BATCH_BYTES, config.max_message_bytes, config.segment_size_bytes)
         self._room = batch_bytes - BATCH_HEADER.size
-        self._batches: dict[int, list[BuilderRecord]] = {n: [] for n in self._numbers}
+        self._batches: dict[int, list[RecordFields]] = {n: [] for n in self._numbers}
         self._sizes = dict.fromkeys(self._numbers, 0)
         self._turn = 0
         self.records = 0

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from tidelog.log.flush_times import FlushTimes
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.retention_pass import DeletedSegment
-    from tidelog.records.builder import NewRecord
+    from tidelog.records.builder import RecordFields
     from tidelog.segment.segment import LogSegment
 
 DEFAULT_PRODUCER_CONFIG: Final = ProducerStateConfig()
@@ -193,7 +193,7 @@ class Log(ReadableLog):
 
     def append_records(
         self,
-        records: Iterable[NewRecord],
+        records: Iterable[RecordFields],
         leader_epoch: int = 0,
         **fields: Any,  # noqa: ANN401 - the fields of BatchSpec, which checks their names
     ) -> AppendInfo:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tidelog.log.append import AppendInfo
     from tidelog.log.log import Log
     from tidelog.manager.metrics.counters import Counters
-    from tidelog.records.builder import NewRecord
+    from tidelog.records.builder import RecordFields
     from tidelog.staging.staged_file import StagedReader
 
 
@@ -90,7 +90,11 @@ class Partition:
             return info
 
     def append_records(
-        self, records: Iterable[NewRecord], *, codec: Codec = Codec.NONE, level: int | None = None
+        self,
+        records: Iterable[RecordFields],
+        *,
+        codec: Codec = Codec.NONE,
+        level: int | None = None,
     ) -> AppendInfo:
         """Append records as one batch; errors as ``Log.append_as_leader``.
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
     from tidelog.records.record import Header
 
-    NewRecord: TypeAlias = tuple[int, bytes | None, bytes | None, Sequence[Header]]
+    RecordFields: TypeAlias = tuple[int, bytes | None, bytes | None, Sequence[Header]]
     """Timestamp in ms (-1 none), key, value, headers."""
 
 NO_PRODUCER_EPOCH: Final = -1
@@ -97,7 +97,7 @@ def check_spec(spec: BatchSpec) -> None:
 
 
 def build_batch(
-    records: Iterable[NewRecord],
+    records: Iterable[RecordFields],
     spec: BatchSpec = DEFAULT_SPEC,
     *,
     offsets: Iterable[int] | None = None,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tidelog.records.array_rows import Bytes, Ints
-    from tidelog.records.builder import BatchSpec, NewRecord
+    from tidelog.records.builder import BatchSpec, RecordFields
     from tidelog.records.record_columns import RecordColumns
 
 BATCH_BYTES: Final = 16384
@@ -172,7 +172,7 @@ def _plain_batches(
     source: RecordSource, spec: BatchSpec, chosen: list[int], batch_bytes: int
 ) -> Iterator[bytes]:
     """Do what the encode kernels do, one record at a time."""
-    waiting: list[NewRecord] = []
+    waiting: list[RecordFields] = []
     size, offset, sequence = BATCH_HEADER.size, spec.base_offset, spec.base_sequence
     for record in _values(source, chosen):
         record_bytes = _record_bytes(record, len(waiting), waiting[0][0] if waiting else record[0])
@@ -187,14 +187,14 @@ def _plain_batches(
     yield build_batch(waiting, spec, base_offset=offset, base_sequence=sequence)
 
 
-def _record_bytes(record: NewRecord, delta: int, base_timestamp: int) -> int:
+def _record_bytes(record: RecordFields, delta: int, base_timestamp: int) -> int:
     timestamp, key, value, headers = record
     out = bytearray()
     write_record(out, timestamp - base_timestamp, delta, key=key, value=value, headers=headers)
     return len(out)
 
 
-def _values(source: RecordSource, chosen: Iterable[int]) -> Iterator[NewRecord]:
+def _values(source: RecordSource, chosen: Iterable[int]) -> Iterator[RecordFields]:
     keys, values, headers = (byte_view(part) for part in source[1:])
     for index in chosen:
         row = source.table[:, index].tolist()

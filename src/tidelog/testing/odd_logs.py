@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidelog.log.log import Log
-    from tidelog.records.builder import NewRecord
+    from tidelog.records.builder import RecordFields
 
 FIRST_MS: Final = 1_700_000_000_000
 
@@ -55,12 +55,12 @@ class _Writer:
         self._epochs: dict[int, int] = {}
         self._open: dict[int, int] = {}
 
-    def records(self, count: int | None = None) -> list[NewRecord]:
+    def records(self, count: int | None = None) -> list[RecordFields]:
         """Return records of all kinds."""
         rng = self.rng
         return [self._record(rng) for _ in range(count or rng.choice((1, 1, 2, 5, 20)))]
 
-    def _record(self, rng: Random) -> NewRecord:
+    def _record(self, rng: Random) -> RecordFields:
         self.time_ms += rng.choice((0, 1, 1000, -500))
         key = b"k%d" % rng.randrange(20)
         value = None if rng.random() < 0.1 else rng.randbytes(rng.choice((0, 1, 10, 100, 300)))

@@ -17,7 +17,7 @@ from tidelog.records.builder import BatchSpec, build_batch
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
-    from tidelog.records.builder import NewRecord
+    from tidelog.records.builder import RecordFields
 
 _INT32_MAX: Final = 2**31 - 1
 _INT64_MAX: Final = 2**63 - 1
@@ -53,7 +53,7 @@ def records(
     *,
     keys: SearchStrategy[bytes | None] | None = None,
     times: SearchStrategy[int] | None = None,
-) -> SearchStrategy[NewRecord]:
+) -> SearchStrategy[RecordFields]:
     """Records as ``build_batch`` takes them: (timestamp, key, value, headers).
 
     Args:
@@ -73,7 +73,7 @@ class BatchSample(NamedTuple):
 
     data: bytes
     spec: BatchSpec
-    records: list[NewRecord]
+    records: list[RecordFields]
     offsets: list[int]
 
     @property
@@ -115,7 +115,7 @@ def stored_specs(draw: DrawFn) -> BatchSpec:
 def batch_samples(
     draw: DrawFn,
     specs: SearchStrategy[BatchSpec] | None = None,
-    records: SearchStrategy[NewRecord] | None = None,
+    records: SearchStrategy[RecordFields] | None = None,
     *,
     base_offset: int = 0,
     max_records: int = 8,
@@ -144,7 +144,7 @@ def batch_samples(
 
 def batches(
     specs: SearchStrategy[BatchSpec] | None = None,
-    records: SearchStrategy[NewRecord] | None = None,
+    records: SearchStrategy[RecordFields] | None = None,
     *,
     base_offset: int = 0,
     max_records: int = 8,
@@ -161,7 +161,7 @@ def batches(
 def stored_batches(
     draw: DrawFn,
     specs: SearchStrategy[BatchSpec] | None = None,
-    records: SearchStrategy[NewRecord] | None = None,
+    records: SearchStrategy[RecordFields] | None = None,
     *,
     start_offset: int = 0,
     max_batches: int = 6,
@@ -189,6 +189,6 @@ def stored_batches(
     return found
 
 
-def _default(chosen: SearchStrategy[NewRecord] | None) -> SearchStrategy[NewRecord]:
+def _default(chosen: SearchStrategy[RecordFields] | None) -> SearchStrategy[RecordFields]:
     """Return ``records()`` for None; here that name is shadowed by an argument."""
     return records() if chosen is None else chosen

@@ -25,7 +25,7 @@ from tidelog.testing.old_batches import build_old
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tidelog.records.builder import NewRecord
+    from tidelog.records.builder import RecordFields
 
 MILLIS = st.integers(-1, 253_402_300_799_000)  # what datetime takes
 MAYBE_BYTES = st.none() | st.binary(max_size=40)
@@ -75,7 +75,7 @@ def expected_rows(data: bytes) -> list[dict[str, Any]]:
 @settings(max_examples=60, deadline=None)
 @given(batches=st.lists(RECORDS, min_size=1, max_size=3), codec=st.sampled_from(Codec))
 def test_tables_have_the_content_of_the_records(
-    batches: list[list[NewRecord]], codec: Codec
+    batches: list[list[RecordFields]], codec: Codec
 ) -> None:
     """Each record is a row with the same offset, time, key, value and headers, nulls included."""
     data, base_offset = b"", 100
@@ -93,7 +93,7 @@ def test_tables_have_the_content_of_the_records(
     cut=st.integers(0, 25),
 )
 def test_direct_and_decoded_rows_are_the_same(
-    batches: list[list[NewRecord]], codec: Codec, cut: int
+    batches: list[list[RecordFields]], codec: Codec, cut: int
 ) -> None:
     """Rows built straight from the bytes equal the decoded ones, also at the ends of a range."""
     data, base_offset = b"", 100

@@ -13,7 +13,7 @@ from tidelog.errors import (
     MessageTooLarge,
     UnknownTopicOrPartition,
 )
-from tidelog.records.json.json_record import NewRecord
+from tidelog.records.new_record import NewRecord
 from tidelog.records.partitioner import partition_for_key
 from tidelog.testing.directory_home import DataHome
 

@@ -1,4 +1,4 @@
-"""Records cut into batches and written, against the builder of single batches."""
+"""Records cut into batches and written, compared with the builder of single batches."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tidelog.records.record_columns import decode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidelog.records.builder import NewRecord
+    from tidelog.records.builder import RecordFields
 
-RECORDS: list[NewRecord] = [
+RECORDS: list[RecordFields] = [
     (1_000, b"key", b"value", ()),
     (990, None, b"", (("h", b"x"), ("", None))),
     (-1, b"", None, ()),
@@ -31,7 +31,7 @@ ALL = np.arange(len(RECORDS))
 HEADER_BYTES = rows.HEADER_BYTES
 
 
-def table_of(records: list[NewRecord]) -> tuple[Any, Any]:
+def table_of(records: list[RecordFields]) -> tuple[Any, Any]:
     batch = build_batch(records)
     return np.frombuffer(batch, np.uint8), decode(batch, walk(batch).batches).array
 
@@ -60,7 +60,7 @@ def encoded(
 
 @pytest.mark.parametrize("spare", [0, 100])
 def test_one_batch_is_that_of_the_builder(run: Callable[[Any], Any], spare: int) -> None:
-    """The bytes are the same as when the batch is built a record at a time."""
+    """The bytes are the same as those of a batch built one record at a time."""
     data, table = encoded(run, ALL, 2**31 - 1, base_offset=500, spare=spare)
 
     assert build_batch(RECORDS, BatchSpec(base_offset=500)) == data
@@ -69,22 +69,22 @@ def test_one_batch_is_that_of_the_builder(run: Callable[[Any], Any], spare: int)
 
 @pytest.mark.parametrize("batch_bytes", [0, 62, 80, 200, 500, 700, 9_100, 10_000])
 def test_batches_keep_to_the_limit(run: Callable[[Any], Any], batch_bytes: int) -> None:
-    """No batch is longer than the limit unless it holds one record; none could take one more."""
+    """No batch exceeds the limit unless it holds one record; none could hold one more."""
     data, table = encoded(run, ALL, batch_bytes)
 
-    parts, first = [], 0
+    chunks, first = [], 0
     for size, count in table[[rows.SIZE, rows.RECORDS_COUNT]].T.tolist():
         records = RECORDS[first : first + count]
-        parts.append(build_batch(records, BatchSpec(base_offset=first)))
+        chunks.append(build_batch(records, BatchSpec(base_offset=first)))
         assert size <= batch_bytes or count == 1
         one_more = build_batch(RECORDS[first : first + count + 1])
         assert len(one_more) > batch_bytes or first + count == len(RECORDS)
         first += count
-    assert (len(RECORDS), b"".join(parts)) == (first, data)
+    assert (len(RECORDS), b"".join(chunks)) == (first, data)
 
 
 def test_chosen_rows_come_in_the_order_given(run: Callable[[Any], Any]) -> None:
-    """Rows may be left out, repeated and turned round."""
+    """Rows may be omitted, repeated and reversed."""
     chosen = np.array([3, 0, 0, 6])
 
     data, _ = encoded(run, chosen, 2**31 - 1)
@@ -93,7 +93,7 @@ def test_chosen_rows_come_in_the_order_given(run: Callable[[Any], Any]) -> None:
 
 
 def test_record_areas_alone_leave_the_headers_free(run: Callable[[Any], Any]) -> None:
-    """Without closing, 61 bytes in front of each area are not touched."""
+    """Without ``close``, the 61 bytes in front of each area are not written."""
     data, table = table_of(RECORDS)
     batches = np.zeros((rows.BATCH_COLUMNS, 1), np.int64)
     _, size, _, _ = run(cut_batches)(data, table, ALL, 2**31 - 1, 0, batches)
@@ -133,7 +133,7 @@ def test_a_full_table_tells_where_to_go_on(run: Callable[[Any], Any]) -> None:
 def test_a_record_that_no_batch_takes_is_named(
     run: Callable[[Any], Any], row: int, value: int, status: int
 ) -> None:
-    """Cutting stops at the record, with the rule it breaks; what was before it is cut."""
+    """Cutting stops at an invalid record with its status; the records before it are cut."""
     data, table = table_of(RECORDS)
     table[row, 4] = value
     batches = np.zeros((rows.BATCH_COLUMNS, 4), np.int64)
@@ -174,7 +174,7 @@ def test_rows_that_do_not_exist_are_refused(run: Callable[[Any], Any], bad: int)
 def test_a_table_that_does_not_fit_the_records_is_refused(
     run: Callable[[Any], Any], row: int, value: int
 ) -> None:
-    """A batch is written only where it lies whole in the buffer, and exactly as long as said."""
+    """A batch is written only within the buffer, and only if its size is exactly as planned."""
     data, table = table_of(RECORDS)
     batches = np.zeros((rows.BATCH_COLUMNS, 1), np.int64)
     _, size, _, _ = run(cut_batches)(data, table, ALL, 2**31 - 1, 0, batches)
@@ -200,7 +200,7 @@ def test_a_table_that_does_not_fit_the_records_is_refused(
 def test_parts_outside_their_buffers_are_never_copied(
     run: Callable[[Any], Any], row: int, value: int
 ) -> None:
-    """A key, value or headers that do not lie in their buffer are refused."""
+    """A key, value or headers outside their buffer are rejected."""
     data, table = table_of(RECORDS)
     batches = np.zeros((rows.BATCH_COLUMNS, 1), np.int64)
     _, size, _, _ = run(cut_batches)(data, table, ALL, 2**31 - 1, 0, batches)

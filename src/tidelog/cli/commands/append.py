@@ -138,7 +138,8 @@ def _hint(args: Namespace) -> str:
 
 
 def _append(writer: TopicWriter, lines: Iterator[bytes], args: Namespace) -> None:
-    from tidelog.records.json.json_record import Encoding, NewRecord, record_from_json
+    from tidelog.records.json.json_record import Encoding, record_from_json
+    from tidelog.records.new_record import NewRecord
 
     encoding = Encoding(args.encoding)
     is_json, lines = _with_format(lines, args.format)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import base64
 import json
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from tidelog.errors import InvalidArgument
 from tidelog.records.batch import INT32_MAX, INT64_MAX, NO_TIMESTAMP
+from tidelog.records.new_record import NewRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,16 +41,6 @@ class NotText(InvalidArgument):
 
     def __str__(self) -> str:
         return f"the {self.part} at offset {self.offset} is no UTF-8; use --encoding base64 or hex"
-
-
-class NewRecord(NamedTuple):
-    """A record to be appended; ``timestamp`` in ms, None: now; ``partition`` None: by the key."""
-
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[Header, ...] = ()
-    timestamp: int | None = None
-    partition: int | None = None
 
 
 def record_as_json(topic: str, partition: int, record: Record, encoding: Encoding) -> str:

@@ -13,13 +13,13 @@ from tidelog.errors import InvalidArgument
 from tidelog.records.batch import TimestampType
 from tidelog.records.json.json_record import (
     Encoding,
-    NewRecord,
     NotText,
     bytes_from_text,
     has_members_of_a_record,
     record_as_json,
     record_from_json,
 )
+from tidelog.records.new_record import NewRecord
 from tidelog.records.record import Record
 
 if TYPE_CHECKING:
