@@ -187,7 +187,7 @@ def append(data: bytes) -> None:
     """Append as a client; accepted batches must read back with contiguous offsets."""
     options = {"leader_epoch": 3, "origin": AppendOrigin.CLIENT}
     try:
-        analyzed = analyze(data, max_batch_bytes=None, are_offsets_given=False, **options)
+        analyzed = analyze(data, max_batch_bytes=None, require_offsets_monotonic=False, **options)
         if not analyzed.valid_bytes:
             return
         config = LeaderPolicy(needs_keys=len(data) % 2 == 0)

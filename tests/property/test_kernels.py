@@ -110,7 +110,7 @@ def test_what_is_accepted_at_once_plain_code_takes_as_it_is(
     origin = {"origin": AppendOrigin.CLIENT, "leader_epoch": 3}
     kept = None
     try:
-        seen = analyze(data, max_batch_bytes=None, are_offsets_given=False, **origin)
+        seen = analyze(data, max_batch_bytes=None, require_offsets_monotonic=False, **origin)
         if len(seen.batches):
             kept = validate_for_leader(
                 data, seen, config=policy, first_offset=0, now_ms=now, **origin
@@ -237,11 +237,11 @@ def test_records_are_validated_as_decoded_rows_are(
     summaries: list[list[int]] = []
     for index, area in enumerate(areas.T.tolist()):
         good, is_whole = plain_rows(data, area, index)
-        says_append_time = bool(area[rows.AREA_ATTRIBUTES] & rows.LOG_APPEND_TIME)
+        is_append_time = bool(area[rows.AREA_ATTRIBUTES] & rows.LOG_APPEND_TIME)
         for row in good:
             unchecked = use_append_time or row[rows.TIMESTAMP] == -1
             in_limits = not_before_ms <= row[rows.TIMESTAMP] <= not_after_ms
-            is_whole &= not says_append_time if unchecked else in_limits
+            is_whole &= not is_append_time if unchecked else in_limits
             is_whole &= row[rows.KEY_SIZE] >= 0 or not need_key
         if not is_whole:
             break

@@ -130,7 +130,7 @@ class TopicWriter:
             return
         is_appended = policy.timestamp_type is TimestampType.LOG_APPEND_TIME
         rules = RecordRules(policy.needs_keys, *limits, is_appended, ignore_rejections)
-        if rules.has_bad_time(np.array(timestamp), says_append_time=False):
+        if rules.has_bad_time(np.array(timestamp), is_append_time=False):
             raise InvalidTimestamp(rules.time_reason(timestamp))
 
     def _append_batch(self, number: int) -> None:

@@ -150,7 +150,7 @@ def _look(context: LogContext, data: Buffer, request: AppendRequest) -> Analyzed
         origin=request.origin,
         leader_epoch=request.leader_epoch,
         max_batch_bytes=None if request.origin is AppendOrigin.REPLICATION else limit_bytes,
-        are_offsets_given=not request.assigns_offsets,
+        require_offsets_monotonic=not request.assigns_offsets,
     )
     return found if found.valid_bytes > 0 else None
 
@@ -199,7 +199,7 @@ def _placed(state: LogState, accepted: Accepted, request: AppendRequest) -> _Bat
     first_offset, epoch = state.offsets.log_end_offset, request.leader_epoch
     if first_offset > _NEAR_THE_END:
         _check_offsets_left(first_offset, accepted.row[rows.LAST_OFFSET] + 1)
-    data, columns, row = accepted.place(first_offset, epoch)
+    data, columns, row = accepted.assign_offsets(first_offset, epoch)
     last_offset, max_timestamp = row[rows.LAST_OFFSET], row[rows.MAX_TIMESTAMP]
     offsets = first_offset, last_offset
     return _Batches(

@@ -1,1 +1,1 @@
-"""Record batches in memory and in files. Must not know segments or offsets of a log."""
+"""Record batches in memory and in files: read, built, and validated for an append."""

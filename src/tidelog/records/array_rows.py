@@ -1,6 +1,6 @@
-"""Names for the rows of a 2-D array, and the types of the arrays that batches and records use.
+"""Named rows of a 2-D array, and the types of the arrays that batches and records use.
 
-Owns nothing else; ``memory`` and ``record_columns`` say what the rows mean.
+``memory`` and ``record_columns`` define the rows.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class Table(Protocol):
-    """Something with a 2-D array: one row per field, one column per batch or record."""
+    """An object with a 2-D array: one row per field, one column per batch or record."""
 
     array: Ints
 
 
 class Row:
-    """A row of a ``Table`` under a name: reading the attribute gives a view of the row."""
+    """A descriptor for a row of a ``Table``: reading the attribute gives a view of the row."""
 
     def __init__(self, index: int, meaning: str) -> None:
         self.index = index
@@ -43,15 +43,15 @@ def as_bytes(data: Buffer) -> Bytes:
 
 
 def every(mask: Bools) -> bool:
-    """Say whether all are true. On short arrays ``mask.all()`` takes four times as long."""
+    """Return whether all are true; on short arrays ``mask.all()`` takes four times as long."""
     return int(np.count_nonzero(mask)) == mask.size
 
 
 def greatest(column: Ints) -> int:
-    """Return the greatest number of at least one. See ``every`` for why this and not ``max``."""
+    """Return the greatest of one or more numbers; faster than ``max``, see ``every``."""
     return int(column.item(column.argmax()))
 
 
 def increases(column: Ints) -> bool:
-    """Say whether each number is greater than the one before."""
+    """Return whether each number is greater than the one before."""
     return every(column[1:] > column[:-1])

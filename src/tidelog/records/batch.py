@@ -1,7 +1,6 @@
 """The record batch header (magic 2), its flags, and the prefix shared by all batch formats.
 
-Owns the declaration of the header and the rules that hold between its fields. Must not know where
-batches lie (memory or file) or what their records hold. Kafka: ``DefaultRecordBatch``.
+Kafka: ``DefaultRecordBatch``.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ class BatchPrefix(NamedTuple):
 class BatchHeader(NamedTuple):
     """The header of a record batch, magic 2. Source: Kafka DefaultRecordBatch."""
 
-    base_offset: Annotated[int, Wire("q", "First offset; outside the CRC.")]
+    base_offset: Annotated[int, Wire("q", "First offset; not covered by the CRC.")]
     length: Annotated[int, Wire("i", "Bytes that follow this field: total size - 12.")]
-    leader_epoch: Annotated[int, Wire("i", "Epoch of the leader that wrote it, -1 none; no CRC.")]
+    leader_epoch: Annotated[int, Wire("i", "Epoch of the leader, -1 none; not covered by the CRC.")]
     magic: Annotated[int, Wire("b", "Format version, 2.")]
     crc: Annotated[int, Wire("I", "CRC-32C of all bytes from the attributes on.")]
     attributes: Annotated[int, Wire("h", "Codec and flags, see BatchFlags.")]
@@ -34,7 +33,7 @@ class BatchHeader(NamedTuple):
     base_timestamp: Annotated[int, Wire("q", "Base of the deltas in ms, or the delete horizon.")]
     max_timestamp: Annotated[int, Wire("q", "Greatest timestamp in ms, or the append time.")]
     producer_id: Annotated[int, Wire("q", "Producer, -1 none.")]
-    producer_epoch: Annotated[int, Wire("h", "Producer's fencing number, -1 none.")]
+    producer_epoch: Annotated[int, Wire("h", "Epoch of the producer, -1 none.")]
     base_sequence: Annotated[int, Wire("i", "Sequence of the first record, -1 none.")]
     records_count: Annotated[int, Wire("i", "Number of records present.")]
 
@@ -47,10 +46,10 @@ assert BATCH_HEADER.offsets["crc"] == 17
 assert BATCH_HEADER.offsets["attributes"] == 21
 
 LOG_OVERHEAD: Final = 12
-"""Bytes of offset and length, which ``length`` does not count."""
+"""Bytes of offset and length, which ``length`` does not include."""
 
 MIN_RECORD_LENGTH: Final = 14
-"""Smallest legal ``length`` of any batch: an empty magic 0 record."""
+"""Smallest valid ``length`` of any batch: an empty magic 0 record."""
 
 NO_PRODUCER_ID: Final = -1
 NO_TIMESTAMP: Final = -1
@@ -60,11 +59,11 @@ UNKNOWN_OFFSET: Final = -1
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 MAGIC_V2: Final = 2
-"""The format of all batches that are written; 0 and 1 are read."""
+"""The format in which batches are written; 0 and 1 are only read."""
 
 
 class BatchFlags(IntFlag):
-    """Bits of ``attributes``; the codec takes bits 0 to 2."""
+    """Bits of ``attributes``; the codec is in bits 0 to 2."""
 
     CODEC = 0x07
     LOG_APPEND_TIME = 0x08
@@ -74,7 +73,7 @@ class BatchFlags(IntFlag):
 
 
 class TimestampType(IntEnum):
-    """What a record's timestamp means. Source: Kafka TimestampType."""
+    """The meaning of a record's timestamp. Source: Kafka TimestampType."""
 
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0
@@ -82,5 +81,5 @@ class TimestampType(IntEnum):
 
     @property
     def kafka_name(self) -> str:
-        """Kafka's spelling, as in records printed as JSON."""
+        """Kafka's spelling, used in records printed as JSON."""
         return ("NoTimestampType", "CreateTime", "LogAppendTime")[self + 1]

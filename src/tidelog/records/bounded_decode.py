@@ -1,7 +1,7 @@
-"""Batches decoded in bounded memory, also one batch that decompresses to gigabytes.
+"""Decoding of batches in bounded memory, even of one that decompresses to gigabytes.
 
-Owns the walk over a large batch, a window of its plain bytes after the other. Must not know where
-batches come from. Kafka: ``DefaultRecordBatch.streamingIterator``, which reads so too.
+A large batch is decompressed piece by piece into a window, and decoded from there. Kafka:
+``DefaultRecordBatch.streamingIterator``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tidelog.records.memory import BatchColumns
 
 LARGE_BYTES: Final = 8 << 20
-"""A batch that gives more than this is decoded in windows."""
+"""A batch that decompresses to more than this many bytes is decoded in windows."""
 
 _MOST_VARINT_BYTES: Final = 5
 
@@ -42,14 +42,14 @@ def decode_bounded(
     group_bytes: int = GROUP_BYTES,
     large_bytes: int = LARGE_BYTES,
 ) -> Iterator[RecordColumns]:
-    """Decode ``batches`` a few at a time, as ``decode_groups`` does, and a large one in parts.
+    """Decode ``batches`` a few at a time, like ``decode_groups``, and large ones in parts.
 
-    Memory follows ``group_bytes``, ``large_bytes`` and the largest record, not what a batch gives
-    in all; ``limit`` holds for a record, and for a whole batch of magic 0 or 1.
+    Memory is bounded by ``group_bytes``, ``large_bytes`` and the largest record, not by the size of
+    a batch. ``limit`` applies to each record, and to each whole batch of magic 0 or 1.
 
     Raises:
-        InvalidRecord, CorruptMessage, UnsupportedCompressionType: as ``decode``; what was before
-            the damage in a large batch has been yielded.
+        InvalidRecord, CorruptMessage, UnsupportedCompressionType: as ``decode``; the records before
+            the damage in a large batch have been yielded.
         MessageTooLarge: a record is larger than ``limit``.
     """
     source = as_bytes(data)
@@ -65,7 +65,7 @@ def decode_bounded(
 def _decode_usual(
     data: Bytes, batches: BatchColumns, limit: int, group_bytes: int, large_bytes: int
 ) -> Iterator[RecordColumns]:
-    """Decode batches of which some may turn out to be large."""
+    """Decode batches, some of which may turn out to be large."""
     start, most = 0, group_bytes
     while start < len(batches):
         try:
@@ -76,7 +76,7 @@ def _decode_usual(
                 yield group
         except MessageTooLarge:
             if most > 1:
-                most = 1  # which one it is shows when they come one by one
+                most = 1  # decoding one by one finds the large batch
                 continue
             yield from _decode_large(data, batches.slice(start, start + 1), limit, group_bytes)
             start, most = start + 1, group_bytes
@@ -96,7 +96,7 @@ def _decode_large(
 
 
 class _Windows:
-    """The plain bytes of one batch, decoded from record to record as they come."""
+    """The uncompressed bytes of one batch, decoded in windows of whole records."""
 
     def __init__(self, data: Bytes, batch: BatchColumns, limit: int, window_bytes: int) -> None:
         self._limit = limit
@@ -113,7 +113,7 @@ class _Windows:
         )
 
     def decode(self) -> Iterator[tuple[Ints, Bytes]]:
-        """Yield rows and the bytes they lie in; the errors are those of a batch decoded whole."""
+        """Yield rows and the bytes they refer to; errors are those of a batch decoded at once."""
         window = bytearray()
         needed = self._window_bytes
         for piece in self._pieces if self._left else ():
@@ -135,14 +135,14 @@ class _Windows:
             yield array, plain
 
     def _area(self, window: bytearray) -> tuple[Bytes, Ints]:
-        """Return a copy of the window with slack behind, and the area of what is left in it."""
+        """Return a copy of the window with slack behind it, and the area of its records."""
         plain = np.frombuffer(bytes(window) + bytes(SLACK_BYTES), np.uint8)
         area = np.array([0, len(window), *self._fields], np.int64)[:, np.newaxis]
         area[rows.AREA_COUNT] = self._left
         return plain, area
 
     def _bytes_needed(self, window: bytearray, reason: str) -> int:
-        """Return how large the window must be for its first record, which is not whole in it."""
+        """Return the window size that its first record, which is incomplete, requires."""
         if not self._left and window:
             raise InvalidRecord("bytes are left over after the last record")
         if len(window) < _MOST_VARINT_BYTES:

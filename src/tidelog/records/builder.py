@@ -1,7 +1,6 @@
-"""Making a batch of magic 2 from records.
+"""Builds single batches of magic 2 in plain code.
 
-Owns the rules for what a batch may hold. Must not know where the batch will go. This is the plain
-way, for single batches; ``bulk_builder`` makes many from columns. Kafka: ``MemoryRecordsBuilder``.
+``bulk_builder`` builds many batches from columns. Kafka: ``MemoryRecordsBuilder``.
 """
 
 from __future__ import annotations
@@ -37,17 +36,18 @@ if TYPE_CHECKING:
     from tidelog.records.record import Header
 
     RecordFields: TypeAlias = tuple[int, bytes | None, bytes | None, Sequence[Header]]
-    """Timestamp in ms (-1 none), key, value, headers."""
+    """Timestamp in ms (-1 none), key, value and headers of a record that a batch is built from."""
 
 NO_PRODUCER_EPOCH: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSpec:
-    """Everything a batch says about itself besides its records.
+    """The header fields of a batch that do not follow from its records.
 
-    ``last_offset`` and ``max_timestamp`` override what the records give: compaction keeps the
-    original ones, and with LogAppendTime ``max_timestamp`` is the append time and must be given.
+    ``last_offset`` and ``max_timestamp`` override what follows from the records: compaction keeps
+    the original values, and with LogAppendTime ``max_timestamp`` is the append time and is
+    required.
     """
 
     base_offset: int = 0
@@ -83,17 +83,17 @@ DEFAULT_SPEC: Final = BatchSpec()
 
 
 def check_spec(spec: BatchSpec) -> None:
-    """Raise InvalidArgument unless the producer fields and times of ``spec`` fit together."""
+    """Raise InvalidArgument unless the producer fields and times of ``spec`` are consistent."""
     if spec.producer_id == NO_PRODUCER_ID:
         if spec.transactional:
-            raise InvalidArgument("a transactional batch needs a producer id")
+            raise InvalidArgument("a transactional batch requires a producer id")
     elif spec.producer_epoch == NO_PRODUCER_EPOCH:
-        raise InvalidArgument("a producer id needs an epoch")
+        raise InvalidArgument(f"producer {spec.producer_id} requires a producer epoch")
     elif spec.base_sequence < 0 and not spec.control:
-        raise InvalidArgument("a producer id needs a sequence")
+        raise InvalidArgument(f"producer {spec.producer_id} requires a base sequence")
     is_appended = spec.timestamp_type is TimestampType.LOG_APPEND_TIME
     if is_appended and spec.max_timestamp is None:
-        raise InvalidArgument("LogAppendTime needs the append time as max_timestamp")
+        raise InvalidArgument("LogAppendTime requires the append time as max_timestamp")
 
 
 def build_batch(
@@ -103,19 +103,18 @@ def build_batch(
     offsets: Iterable[int] | None = None,
     **fields: Any,  # noqa: ANN401 - the fields of BatchSpec, which checks their names
 ) -> bytes:
-    """Return one batch that holds ``records``; no bytes at all for no records.
+    """Return one batch that holds ``records``; empty bytes if there are no records.
 
     Args:
         records: timestamp in ms, key, value and headers of each.
-        spec: everything else; ``fields`` change single ones: ``build_batch(records, codec=...)``.
-        fields: see ``spec``.
-        offsets: absolute offset of each record, rising; from the base offset on without holes if
-            None.
+        spec: all other fields of the batch.
+        fields: single fields that override those of ``spec``: ``build_batch(records, codec=...)``.
+        offsets: absolute offset of each record, increasing; None: consecutive from the base offset.
 
     Raises:
-        InvalidArgument: a rule of Kafka's for batches is broken: offsets that do not rise or span
-            2**31 and more, negative timestamps other than -1, producer fields that do not fit; or
-            a number is larger than its field.
+        InvalidArgument: the batch would break one of Kafka's rules: offsets that do not increase or
+            span 2**31 or more, negative timestamps other than -1, inconsistent producer fields; or
+            a number does not fit in its field.
     """
     spec = replace(spec, **fields) if fields else spec
     check_spec(spec)
@@ -126,12 +125,12 @@ def build_batch(
     for timestamp, key, value, headers in records:
         delta = next(numbers, spec.base_offset + last_delta) - spec.base_offset
         if not last_delta < delta <= INT32_MAX:
-            raise InvalidArgument(f"offset delta {delta} after {last_delta}")
+            raise InvalidArgument(f"offset delta {delta} is not in ({last_delta}, {INT32_MAX}]")
         if not NO_TIMESTAMP <= timestamp <= INT64_MAX:
-            raise InvalidArgument(f"timestamp {timestamp} is negative, or no int64")
+            raise InvalidArgument(f"timestamp {timestamp} is outside [-1, {INT64_MAX}]")
         if base_timestamp is None:
             base_timestamp = timestamp
-        # From -1 to the greatest the delta is no int64: it wraps, and comes back when it is read.
+        # From -1 to the greatest timestamp the delta exceeds an int64; readers undo the wrap.
         since = wrap_int64(timestamp - base_timestamp)
         write_record(body, since, delta, key=key, value=value, headers=headers)
         max_timestamp = max(max_timestamp, timestamp)
@@ -150,13 +149,14 @@ def build_batch(
 def header_of(
     spec: BatchSpec, last_delta: int, base_timestamp: int, *, max_timestamp: int, count: int
 ) -> BatchHeader:
-    """Return the header that ``spec`` asks for; length and CRC are left to ``pack_batch``."""
+    """Return the header for ``spec``; ``pack_batch`` fills in length and CRC."""
     if spec.last_offset is not None:
         if not last_delta <= spec.last_offset - spec.base_offset <= INT32_MAX:
-            raise InvalidArgument(f"last offset {spec.last_offset} is below the last record's")
+            least, most = spec.base_offset + last_delta, spec.base_offset + INT32_MAX
+            raise InvalidArgument(f"last offset {spec.last_offset} is outside [{least}, {most}]")
         last_delta = spec.last_offset - spec.base_offset
     if spec.base_offset + last_delta > INT64_MAX:
-        raise InvalidArgument(f"{last_delta + 1} offsets from {spec.base_offset} on are no int64")
+        raise InvalidArgument(f"last offset {spec.base_offset + last_delta} exceeds {INT64_MAX}")
     return BatchHeader(
         base_offset=spec.base_offset,
         length=0,
@@ -175,7 +175,7 @@ def header_of(
 
 
 def pack_batch(header: BatchHeader, records: Buffer) -> bytes:
-    """Return the bytes of a batch, with the right length and CRC; ``records`` as they shall lie."""
+    """Return a batch with correct length and CRC; ``records`` are its bytes behind the header."""
     size = BATCH_HEADER.size + len(records)
     packed = bytearray(BATCH_HEADER.pack(header._replace(length=size - LOG_OVERHEAD)))
     packed += byte_view(records)
@@ -185,10 +185,10 @@ def pack_batch(header: BatchHeader, records: Buffer) -> bytes:
 
 
 def empty_batch(header: BatchHeader) -> bytes:
-    """Return ``header`` as a batch without records, as compaction keeps it for its producer.
+    """Return ``header`` as a batch without records, which compaction keeps for its producer.
 
-    Offsets, sequence, producer, leader epoch, timestamp type, maximal timestamp, transactional and
-    control bits stay. Source: Kafka DefaultRecordBatch.writeEmptyHeader.
+    Offsets, sequence, producer, leader epoch, timestamp type, maximum timestamp, transactional and
+    control bits are kept. Source: Kafka DefaultRecordBatch.writeEmptyHeader.
     """
     kept = BatchFlags.LOG_APPEND_TIME | BatchFlags.TRANSACTIONAL | BatchFlags.CONTROL
     attributes = header.attributes & int(kept)

@@ -1,7 +1,6 @@
-"""Batches made from columns of records, many at once.
+"""Builds batches from columns of records, many at once.
 
-Owns the way from columns back to batches, in kernels where they pay. Must not know where the
-records came from. Kafka: ``MemoryRecordsBuilder``, used in a loop.
+Kernels do this where they are worth loading. Kafka: ``MemoryRecordsBuilder``, used in a loop.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ if TYPE_CHECKING:
     from tidelog.records.record_columns import RecordColumns
 
 BATCH_BYTES: Final = 16384
-"""Kafka's ``batch.size``: bytes of a batch, before compression."""
+"""Kafka's ``batch.size``: size of a batch in bytes, before compression."""
 
 
 class RecordSource(NamedTuple):
-    """Records to be written: a table as decoding fills it, and the buffers its positions mean.
+    """Records to write: a table as filled by decoding, and the buffers that its positions refer to.
 
-    Rows ``OFFSET`` and ``AREA`` are not read. The three buffers may be one.
+    Rows ``OFFSET`` and ``AREA`` are ignored. The three buffers may be the same.
     """
 
     table: Ints
@@ -45,18 +44,18 @@ class RecordSource(NamedTuple):
 
     @classmethod
     def of(cls, columns: RecordColumns) -> RecordSource:
-        """Take decoded records, with the timestamps they show."""
+        """Return decoded records as a source, with their timestamps as readers see them."""
         return cls(np.ascontiguousarray(columns.array), columns.data, columns.data, columns.data)
 
     @property
     def content_bytes(self) -> int:
-        """About how many bytes the records take."""
+        """Approximate size of the records in bytes."""
         sizes = self.table[rows.KEY_SIZE] + self.table[rows.VALUE_SIZE]
         return int(sizes.sum()) + self.table.size
 
 
 class BuiltBatches(NamedTuple):
-    """Batches one behind the other, and their table; ``data`` holds nothing else."""
+    """Contiguous batches, and their table; ``data`` holds nothing else."""
 
     data: Bytes
     batches: BatchColumns
@@ -65,10 +64,10 @@ class BuiltBatches(NamedTuple):
 def rebuild(
     columns: RecordColumns, spec: BatchSpec, *, offsets: Iterable[int] | None = None
 ) -> bytes | Bytes:
-    """Return one batch with all records of ``columns``, in order, with the timestamps they show.
+    """Return one batch with all records of ``columns``, in order, with the timestamps readers see.
 
-    ``spec`` and ``offsets`` as in ``build_batch``; the records' own offsets, batches and sequences
-    do not count. No records give no bytes.
+    ``spec`` and ``offsets`` are as in ``build_batch``; the records' own offsets, batches and
+    sequences are ignored. The result is empty if there are no records.
     """
     source = RecordSource.of(columns)
     if offsets is None and use_kernels(source.content_bytes):
@@ -83,29 +82,32 @@ def build_batches(
     chosen: Ints | None = None,
     batch_bytes: int = BATCH_BYTES,
 ) -> BuiltBatches:
-    """Write records into as many batches as their bytes need, with offsets without holes.
+    """Write records into as many batches as their size requires, with consecutive offsets.
 
     Args:
         source: the records.
-        spec: what the batches say. Offsets and sequences go on from batch to batch;
-            ``max_timestamp`` is needed for LogAppendTime and not allowed without.
-        chosen: which records of the table, in order; all if None.
-        batch_bytes: most bytes of a batch, before compression, header and all; a larger record
-            has a batch of its own.
+        spec: the fields of the batches. Offsets and sequences continue from batch to batch;
+            ``max_timestamp`` is required with LogAppendTime and not allowed otherwise.
+        chosen: columns of the table to write, in order; None: all.
+        batch_bytes: greatest size of a batch before compression, including its header; a larger
+            record gets a batch of its own.
 
     Raises:
-        InvalidArgument: a rule of ``build_batch`` is broken, or a record is longer than 2**31.
+        InvalidArgument: as ``build_batch``, or a record is longer than 2**31 bytes.
     """
     check_spec(spec)
     is_appended = spec.timestamp_type is TimestampType.LOG_APPEND_TIME
     is_for_one = spec.last_offset is not None or spec.delete_horizon_ms is not None
     if is_for_one or (spec.max_timestamp is not None and not is_appended):
-        raise InvalidArgument("last offset, horizon and greatest timestamp are for single batches")
+        raise InvalidArgument(
+            "last_offset, delete_horizon_ms and max_timestamp (except with LogAppendTime) apply to"
+            " single batches only"
+        )
     if chosen is None:
         chosen = np.arange(source.table.shape[1])
     if not use_kernels(source.content_bytes):
-        parts = [*_plain_batches(source, spec, chosen.tolist(), batch_bytes)]
-        data = np.frombuffer(b"".join(parts), np.uint8)
+        built = b"".join(_plain_batches(source, spec, chosen.tolist(), batch_bytes))
+        data = np.frombuffer(built, np.uint8)
         return BuiltBatches(data, walk(data).batches)
     return _compiled_batches(source, spec, np.ascontiguousarray(chosen, np.int64), batch_bytes)
 
@@ -135,7 +137,7 @@ def _compiled_batches(
 
 
 def _describe(batches: BatchColumns, spec: BatchSpec) -> None:
-    """Fill in what a batch says about itself besides its records."""
+    """Fill in the header fields that do not follow from the records."""
     batches.attributes[:] = spec.attributes
     batches.leader_epoch[:] = spec.leader_epoch
     batches.producer_id[:] = spec.producer_id
@@ -148,7 +150,7 @@ def _describe(batches: BatchColumns, spec: BatchSpec) -> None:
 
 
 def _compressed(data: Bytes, batches: BatchColumns, spec: BatchSpec) -> BuiltBatches:
-    """Compress the record areas of batches that lie in ``data`` without their headers."""
+    """Compress the record areas of batches in ``data``, whose headers are not yet written."""
     from tidelog.kernels.batch_headers import close_batches  # noqa: PLC0415 - compiles when imported
 
     view, out = byte_view(data), bytearray()
@@ -171,20 +173,20 @@ def _compressed(data: Bytes, batches: BatchColumns, spec: BatchSpec) -> BuiltBat
 def _plain_batches(
     source: RecordSource, spec: BatchSpec, chosen: list[int], batch_bytes: int
 ) -> Iterator[bytes]:
-    """Do what the encode kernels do, one record at a time."""
-    waiting: list[RecordFields] = []
+    """Do the same as the encode kernels, one record at a time."""
+    pending: list[RecordFields] = []
     size, offset, sequence = BATCH_HEADER.size, spec.base_offset, spec.base_sequence
     for record in _values(source, chosen):
-        record_bytes = _record_bytes(record, len(waiting), waiting[0][0] if waiting else record[0])
-        if waiting and size + record_bytes > batch_bytes:
-            yield build_batch(waiting, spec, base_offset=offset, base_sequence=sequence)
-            offset += len(waiting)
-            sequence = advance_sequence(sequence, len(waiting))
-            waiting, size = [], BATCH_HEADER.size
+        record_bytes = _record_bytes(record, len(pending), pending[0][0] if pending else record[0])
+        if pending and size + record_bytes > batch_bytes:
+            yield build_batch(pending, spec, base_offset=offset, base_sequence=sequence)
+            offset += len(pending)
+            sequence = advance_sequence(sequence, len(pending))
+            pending, size = [], BATCH_HEADER.size
             record_bytes = _record_bytes(record, 0, record[0])
-        waiting.append(record)
+        pending.append(record)
         size += record_bytes
-    yield build_batch(waiting, spec, base_offset=offset, base_sequence=sequence)
+    yield build_batch(pending, spec, base_offset=offset, base_sequence=sequence)
 
 
 def _record_bytes(record: RecordFields, delta: int, base_timestamp: int) -> int:
@@ -195,7 +197,7 @@ def _record_bytes(record: RecordFields, delta: int, base_timestamp: int) -> int:
 
 
 def _values(source: RecordSource, chosen: Iterable[int]) -> Iterator[RecordFields]:
-    keys, values, headers = (byte_view(part) for part in source[1:])
+    keys, values, headers = (byte_view(buffer) for buffer in source[1:])
     for index in chosen:
         row = source.table[:, index].tolist()
         yield (

@@ -1,6 +1,5 @@
-"""Control records: the markers that end transactions, and the types KRaft adds.
+"""Control records: the markers that end transactions, and the types that KRaft adds.
 
-Owns the keys and values of control records. Must not know producer state, which judges markers.
 ``kraft`` reads the values of the KRaft types. Kafka: ``ControlRecordType`` and
 ``EndTransactionMarker``.
 """
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ControlType(IntEnum):
-    """What a control record says, by the number in its key. Source: Kafka ControlRecordType."""
+    """The type of a control record, by the number in its key. Source: Kafka ControlRecordType."""
 
     UNKNOWN = -1
     ABORT = 0
@@ -57,14 +56,14 @@ assert MARKER_VALUE.size == 6
 
 
 class EndTxnMarker(NamedTuple):
-    """The end of a transaction, as its coordinator wrote it into the partition."""
+    """The end of a transaction, as written to the partition by its coordinator."""
 
     is_commit: bool
     coordinator_epoch: int
 
 
 def control_type(key: bytes | None) -> ControlType:
-    """Return the type in a control record's key; raise InvalidRecord if it is no such key."""
+    """Return the type in a control record's key; raise InvalidRecord if the key is malformed."""
     if key is None or len(key) < CONTROL_KEY.size:
         raise InvalidRecord("the key of a control record is cut short")
     parsed = CONTROL_KEY.unpack(key)
@@ -79,12 +78,12 @@ def parse_marker(key: bytes | None, value: bytes | None) -> EndTxnMarker:
 
     Raises:
         InvalidRecord: key or value has a negative version, or the key is cut short.
-        InvalidArgument: the record is of another type, or its value is cut short. Kafka does not
-            take these for damage: a broker that meets them in a log does not start.
+        InvalidArgument: the record has another type, or its value is cut short. Kafka does not
+            treat these as damage: a broker with such a log does not start.
     """
     kind = control_type(key)
     if kind not in (ControlType.ABORT, ControlType.COMMIT):
-        raise InvalidArgument(f"a control record of type {kind.name} ends no transaction")
+        raise InvalidArgument(f"a control record of type {kind.name} is not a transaction marker")
     if value is None or len(value) < MARKER_VALUE.size:
         raise InvalidArgument("the value of a transaction marker is cut short")
     parsed = MARKER_VALUE.unpack(value)
@@ -96,8 +95,8 @@ def parse_marker(key: bytes | None, value: bytes | None) -> EndTxnMarker:
 def first_record(data: Buffer, position: int) -> Record | None:
     """Return the first record of the batch at byte ``position`` of ``data``, None if it is empty.
 
-    Raises InvalidRecord or CorruptMessage if the batch does not decode up to there; what follows
-    is not looked at, as in Kafka.
+    Raises InvalidRecord or CorruptMessage if the batch cannot be decoded up to there; as in Kafka,
+    what follows is not read.
     """
     view = byte_view(data)
     size = whole_batch_size(view, position, len(view), in_memory=True)
@@ -111,7 +110,8 @@ def first_record(data: Buffer, position: int) -> Record | None:
 def read_marker(data: Buffer, position: int) -> tuple[int, EndTxnMarker]:
     """Return timestamp (ms) and marker of the control batch at byte ``position`` of ``data``.
 
-    Errors as ``parse_marker`` and ``first_record``; InvalidRecord for a batch without records.
+    Errors are those of ``parse_marker`` and ``first_record``; InvalidRecord for a batch without
+    records.
     """
     record = first_record(data, position)
     if record is None:

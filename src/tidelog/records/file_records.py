@@ -1,6 +1,5 @@
-"""Record batches in a file: read in large pieces into one buffer, or handed on as a slice.
+"""Record batches in a file: read in large pieces into one buffer, or passed on as a slice.
 
-Owns ``FileRecords`` and ``FileSlice``. Must not know segments, indexes or what records hold.
 Kafka: ``FileRecords`` and ``FileLogInputStream``.
 """
 
@@ -27,18 +26,18 @@ if TYPE_CHECKING:
     from tidelog.records.batch import BatchHeader
 
 PIECE_BYTES: Final = 1 << 20
-"""Bytes read at a time: measured as the fastest, see benchmarks."""
+"""Bytes read at a time: the fastest size measured, see benchmarks."""
 
 
 def piece_buffer(piece_bytes: int) -> Bytes:
-    """Return a buffer that pieces of so many bytes are read into."""
+    """Return a buffer for pieces of ``piece_bytes`` bytes."""
     return np.zeros(piece_bytes + SLACK_BYTES, np.uint8)
 
 
 class Piece(NamedTuple):
     """Some whole batches of a file. ``data`` is overwritten by the next piece.
 
-    Positions in ``batches`` are bytes of the file; ``data`` begins at byte ``data_position``.
+    Positions in ``batches`` are positions in the file; ``data`` begins at byte ``data_position``.
     """
 
     data: Bytes
@@ -47,16 +46,16 @@ class Piece(NamedTuple):
 
     @property
     def batches_in_data(self) -> BatchColumns:
-        """The batches with positions in ``data``, as the decoders take them."""
+        """The batches with positions in ``data``, as the decoders require."""
         return self.batches.shifted(-self.data_position)
 
 
 class FileRecords:
-    """The batches in bytes ``[start, end)`` of a file; borrows the file, unless ``open`` made it.
+    """The batches in bytes ``[start, end)`` of a file, which is borrowed unless ``open`` opened it.
 
-    After ``pieces`` or ``headers`` ran to their end, ``error`` says what stopped them, if not the
-    end of the bytes, and ``trailing_bytes`` how many bytes from there on are in no batch: a torn
-    tail if there is no error.
+    After ``pieces`` or ``headers`` is exhausted, ``error`` is what stopped it, None at the end of
+    the bytes, and ``trailing_bytes`` is the number of bytes from there on that are not in a batch:
+    a torn tail if there is no error.
     """
 
     def __init__(self, file: OpenFile, start: int = 0, end: int | None = None) -> None:
@@ -93,7 +92,7 @@ class FileRecords:
 
     @property
     def trailing_bytes(self) -> int:
-        """Bytes from the first one that is in no batch to the end."""
+        """Bytes from the first one that is not in a batch to the end."""
         return self.end - self.next_position
 
     def pieces(
@@ -104,17 +103,17 @@ class FileRecords:
         check_crc: bool = False,
         buffer: Bytes | None = None,
     ) -> Iterator[Piece]:
-        """Yield the batches from byte ``start`` on, some at a time, until one is bad or torn.
+        """Yield the batches from byte ``start`` on, some at a time, until one is invalid or torn.
 
         Args:
-            piece_bytes: bytes to read at once; one larger batch makes one larger piece, never
-                beyond the bytes that the file has.
-            start: first byte of a batch; the start of the records if None.
-            check_crc: a batch with a wrong CRC is bad.
-            buffer: to read into, as ``piece_buffer`` makes it; another one where it is too small.
+            piece_bytes: bytes to read at once; a larger batch makes one larger piece, limited to
+                the size of the file.
+            start: first byte of a batch; None: the start of the records.
+            check_crc: whether a batch with a wrong CRC is invalid.
+            buffer: the buffer to read into, from ``piece_buffer``; replaced if it is too small.
 
-        Errors are not raised but kept in ``error``, after all batches before were yielded. Raises
-        OSError.
+        Errors are not raised but stored in ``error``, after all batches before them have been
+        yielded. Raises OSError.
         """
         self.next_position = self.start if start is None else start
         self.error = None
@@ -138,7 +137,7 @@ class FileRecords:
                 yield Piece(buffer[:filled], found.batches, position)
             elif self.error is None:
                 needed = self._size_of_next(buffer, filled)
-                # Once is enough: a file that was cut meanwhile does not give more.
+                # Try once: a file that was truncated meanwhile has no more bytes.
                 if not wanted < needed <= self.end - position:
                     return
 
@@ -148,7 +147,7 @@ class FileRecords:
         return CorruptMessage(error.reason, self.next_position, self._file.path)
 
     def _size_of_next(self, buffer: Bytes, filled: int) -> int:
-        """Return the bytes that the batch at the buffer's start takes, 0 if that is not there."""
+        """Return the size of the batch at the buffer's start, 0 if its length is not there."""
         if filled <= BATCH_PREFIX.size:
             return 0
         return legacy.entry_length(byte_view(buffer), 0) + LOG_OVERHEAD
@@ -161,10 +160,10 @@ class FileRecords:
 
 
 class FileSlice:
-    """Bytes ``[position, position + size)`` of a file, which stays open while this is held.
+    """Bytes ``[position, position + size)`` of a file, which stays open until the slice is closed.
 
-    What a read of a log gives: to be sent by ``sendfile`` or read, then closed. It is one more
-    holder of ``file`` from the moment it is made.
+    The result of a read of a log, to be sent by ``sendfile`` or read, then closed. A slice holds
+    its own reference to ``file``.
     """
 
     __slots__ = ("_is_closed", "file", "position", "size")
@@ -187,7 +186,7 @@ class FileSlice:
         self.close()
 
     def read(self) -> bytes:
-        """Return the bytes; fewer if the file has been cut since."""
+        """Return the bytes; fewer if the file has been truncated since."""
         return self.file.pread(self.size, self.position)
 
     def fileno(self) -> int:
@@ -195,7 +194,7 @@ class FileSlice:
         return self.file.fileno()
 
     def close(self) -> None:
-        """Let go of the file; a second call does nothing."""
+        """Release the file; closing twice has no effect."""
         if not self._is_closed:
             self._is_closed = True
             self.file.close()

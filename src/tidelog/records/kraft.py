@@ -1,7 +1,7 @@
 """The values of KRaft's control records, read for tools.
 
-Owns the five formats, all in Kafka's flexible encoding. tidelog takes part in no quorum: it keeps
-these records as they are and can show them. Kafka: the messages of ``ControlRecordUtils``.
+All five formats use Kafka's flexible encoding. tidelog does not take part in a quorum: it keeps
+these records unchanged and can show them. Kafka: the messages of ``ControlRecordUtils``.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _VERSION_RANGE: Final = Layout(_VersionRange)
 
 
 class _Reader:
-    """Takes one field after the other; InvalidRecord when the bytes do not hold it."""
+    """Reads one field after another; raises InvalidRecord if the bytes end before a field does."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -186,12 +186,12 @@ _READERS: Final[dict[ControlType, Callable[[_Reader], dict[str, Any]]]] = {
 def parse_kraft(kind: ControlType, value: bytes | None) -> dict[str, Any]:
     """Return the fields of a KRaft control record under Kafka's JSON names.
 
-    Raises InvalidRecord if ``value`` is cut short or ``kind`` is none of KRaft's types. Unknown
-    tagged fields are skipped.
+    Raises InvalidRecord if ``value`` is null or cut short, or ``kind`` is not one of KRaft's types.
+    Unknown tagged fields are skipped.
     """
     read = _READERS.get(kind)
     if read is None or value is None:
-        raise InvalidRecord(f"no KRaft control record: type {kind.name}")
+        raise InvalidRecord(f"type {kind.name} is not a KRaft control record, or its value is null")
     reader = _Reader(value)
     fields = read(reader)
     reader.skip_tags()

@@ -1,8 +1,8 @@
 """Batches of magic 0 and 1: one record, or one compressed wrapper around several.
 
-Owns their layout and the rules by which inner records get their offsets and timestamps. They are
-only read: everything new is magic 2. Must not know v2 batches, columns or files. All of it is
-plain code, one record at a time. Kafka: ``LegacyRecord`` and ``AbstractLegacyRecordBatch``.
+They are only read, one record at a time in plain code; everything new is magic 2. Inner records get
+their offsets and timestamps by the rules of their wrapper. Kafka: ``LegacyRecord`` and
+``AbstractLegacyRecordBatch``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _EntryLength(NamedTuple):
 
 
 class FieldSize(NamedTuple):
-    """What stands before a key or a value of magic 0 and 1."""
+    """The length in front of a key or a value of magic 0 and 1."""
 
     size: Annotated[int, Wire("i", "Bytes that follow, -1: null.")]
 
@@ -71,7 +71,7 @@ CRC_START: Final = 16
 
 
 class LegacyRecord(NamedTuple):
-    """One record of magic 0 or 1, and where its key and value lie in the buffer it is in."""
+    """One record of magic 0 or 1, with the positions of its key and value in the buffer."""
 
     offset: int
     magic: int
@@ -87,29 +87,29 @@ class LegacyRecord(NamedTuple):
 
     @property
     def codec_id(self) -> int:
-        """Number of the codec of a wrapper's value, 0 for a plain record."""
+        """Number of the codec of a wrapper's value, 0 for an uncompressed record."""
         return self.attributes & _CODEC
 
 
 class Expansion(NamedTuple):
-    """The records of one legacy batch and the buffer that their positions mean."""
+    """The records of one legacy batch, and the buffer that their positions refer to."""
 
     data: memoryview
     records: list[LegacyRecord]
 
 
 def checksum_matches(data: memoryview, at: int, size: int, crc: int) -> bool:
-    """Say whether the legacy entry of ``size`` bytes at byte ``at`` has the checksum ``crc``."""
+    """Return whether the legacy entry of ``size`` bytes at byte ``at`` has the checksum ``crc``."""
     return zlib.crc32(data[at + CRC_START : at + size]) == crc
 
 
 def entry_length(data: memoryview, at: int) -> int:
-    """Read the length field of the batch of any magic at ``at``, 12 bytes of which are there."""
+    """Return the length field of the batch of any magic at ``at``; needs 12 bytes there."""
     return _ENTRY_LENGTH.unpack(data, at).length
 
 
 def read_header(data: memoryview, at: int, size: int) -> LegacyHeaderV1:
-    """Read the fixed part of the entry at ``at``; a timestamp it has no room for reads as -1.
+    """Read the fixed part of the entry at ``at``; a timestamp that does not fit reads as -1.
 
     The caller has checked that ``size`` bytes are there, at least 26: the smallest entry.
     """
@@ -120,13 +120,13 @@ def read_header(data: memoryview, at: int, size: int) -> LegacyHeaderV1:
 
 
 def scan_legacy(data: memoryview, at: int, size: int) -> LegacyRecord:
-    """Find the parts of the entry of ``size`` bytes at ``at``; raise InvalidRecord if they overrun.
+    """Parse the entry of ``size`` bytes at ``at``; raise InvalidRecord if a field does not fit.
 
-    Bytes after the value are ignored, as Kafka does. Source: Kafka LegacyRecord.
+    Bytes after the value are ignored, as in Kafka. Source: Kafka LegacyRecord.
     """
     header = read_header(data, at, size)
     if header.magic not in (0, 1):
-        raise InvalidRecord(f"an old record has magic {header.magic}", at)
+        raise InvalidRecord(f"a record has magic {header.magic}, not 0 or 1", at)
     fixed = LEGACY_HEADER_V1.size if header.magic == 1 else LEGACY_HEADER_V0.size
     key_at, key_size = _field(data, at, at + fixed, at + size)
     value_at, value_size = _field(data, at, key_at + max(key_size, 0), at + size)
@@ -146,11 +146,11 @@ def scan_legacy(data: memoryview, at: int, size: int) -> LegacyRecord:
 
 def _field(data: memoryview, record_at: int, at: int, end: int) -> tuple[int, int]:
     if at + FIELD_SIZE.size > end:
-        raise InvalidRecord("an old record is cut short", record_at)
+        raise InvalidRecord("a record of magic 0 or 1 is cut short", record_at)
     size = max(FIELD_SIZE.unpack(data, at).size, -1)
     at += FIELD_SIZE.size
     if at + size > end:
-        raise InvalidRecord("a field of an old record overruns it", record_at)
+        raise InvalidRecord("a field extends past the end of its record", record_at)
     return at, size
 
 
@@ -172,10 +172,9 @@ def expand(
 ) -> Expansion:
     """Return the records of the legacy batch at ``at`` with absolute offsets.
 
-    A plain record is itself. A wrapper is decompressed, to at most ``limit`` bytes. With
-    ``check_inner`` a wrong inner CRC raises CorruptMessage, and an inner magic other than the
-    wrapper's raises InvalidRecord, as the produce path asks. Source: Kafka
-    AbstractLegacyRecordBatch.DeepRecordsIterator.
+    An uncompressed record is returned as it is. A wrapper is decompressed, to at most ``limit``
+    bytes. With ``check_inner``, as the produce path requires, a wrong inner CRC clears the record's
+    ``crc_matches``. Source: Kafka AbstractLegacyRecordBatch.DeepRecordsIterator.
     """
     wrapper = scan_legacy(data, at, size)
     if wrapper.codec_id == Codec.NONE:
@@ -185,9 +184,9 @@ def expand(
         _in_wrapper(record, wrapper) for record in _inner_records(inner_data, at, check_inner)
     ]
     if not records:
-        raise InvalidRecord("a compressed set holds no records", at)
+        raise InvalidRecord("a compressed record set contains no records", at)
     if any(record.codec_id for record in records):
-        raise InvalidRecord("a record inside a compressed set is compressed itself", at)
+        raise InvalidRecord("a record in a compressed record set is itself compressed", at)
     if wrapper.magic == 1:
         base_offset = _absolute_base(at, wrapper.offset, records[-1].offset)
         records = [
@@ -205,21 +204,23 @@ def base_offset(
 
 def _decompress(data: memoryview, at: int, wrapper: LegacyRecord, limit: int) -> memoryview:
     if wrapper.codec_id not in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4):
-        raise InvalidRecord(f"an old compressed set has codec {wrapper.codec_id}", at)
+        reason = f"a compressed record set of magic {wrapper.magic} has codec {wrapper.codec_id}"
+        raise InvalidRecord(reason, at)
     if wrapper.value_size < 0:
-        raise InvalidRecord("a compressed set has no value", at)
+        raise InvalidRecord("a compressed record set has a null value", at)
     packed = data[wrapper.value_at : wrapper.value_at + wrapper.value_size]
     codec = Codec(wrapper.codec_id)
     return memoryview(decompress(codec, packed, limit=limit, magic=wrapper.magic))
 
 
 def _inner_records(data: memoryview, batch_at: int, check: bool) -> Iterator[LegacyRecord]:  # noqa: FBT001 - private, one caller
-    """Yield the entries of a decompressed set; a cut off last one ends it without an error."""
+    """Yield the entries of a decompressed set; a truncated last entry is ignored."""
     at = 0
     while at + LOG_OVERHEAD <= len(data):
         length = entry_length(data, at)
         if length < MIN_RECORD_LENGTH:
-            raise CorruptMessage(f"an inner record states {length} bytes", batch_at)
+            reason = f"inner record length {length} is below the minimum of {MIN_RECORD_LENGTH}"
+            raise CorruptMessage(reason, batch_at)
         size = LOG_OVERHEAD + length
         if at + size > len(data):
             return
@@ -240,8 +241,9 @@ def _in_wrapper(record: LegacyRecord, wrapper: LegacyRecord) -> LegacyRecord:
 
 
 def _absolute_base(at: int, wrapper_offset: int, last_inner_offset: int) -> int:
-    if wrapper_offset == 0:  # old librdkafka did not set it
+    if wrapper_offset == 0:  # old versions of librdkafka did not set it
         return 0
     if wrapper_offset < last_inner_offset:
-        raise InvalidRecord("a compressed set has more offsets than its wrapper allows", at)
+        reason = f"wrapper offset {wrapper_offset} is below its last inner offset"
+        raise InvalidRecord(f"{reason}, {last_inner_offset}", at)
     return wrap_int64(wrapper_offset - last_inner_offset)

@@ -1,8 +1,7 @@
-"""Record batches in a buffer: where they lie and what their headers say, as one table.
+"""Record batches in a buffer: their headers and positions, as one table.
 
-Owns ``BatchColumns``, the form in which every other part sees batches, and the walk over a buffer.
-Must not know files (``file_records``) or what records hold (``record_columns``). There is no object
-for a batch: a buffer of a thousand batches is one 2-D int64 array. Kafka: ``MemoryRecords`` and
+There is no object per batch: the headers of a thousand batches are one 2-D int64 array,
+``BatchColumns``, which is how all other modules see batches. Kafka: ``MemoryRecords`` and
 ``ByteBufferLogInputStream``.
 """
 
@@ -29,18 +28,18 @@ if TYPE_CHECKING:
 
 _CAPACITY: Final = 1 << 14
 _USUAL_BATCH: Final = 1 << 12
-"""Bytes; a first guess at how many batches there are takes them to be no smaller."""
+"""Bytes; the first estimate of the number of batches assumes that they are no smaller."""
 
 
 class BatchColumns:
     """Headers of many batches: an int64 array with one row per field and one column per batch.
 
-    The rows are those of ``tidelog.kernels.rows`` (``POSITION`` to ``CRC``). Positions are
-    bytes in whatever buffer or file the maker of the columns says; ``size`` counts the first 12
-    bytes too. For magic 0 and 1: ``base_offset`` and ``last_offset`` both hold the offset field,
-    which is the offset of the *last* record (``legacy.base_offset`` finds the first one by
-    decompression), ``records_count`` is 1, or -1 for a wrapper, ``base_timestamp`` and
-    ``max_timestamp`` both hold the timestamp, leader epoch and producer fields are -1.
+    The rows are those of ``tidelog.kernels.rows`` (``POSITION`` to ``CRC``). Positions are relative
+    to the buffer or file that the batches were found in; ``size`` includes the first 12 bytes. For
+    magic 0 and 1, ``base_offset`` and ``last_offset`` both hold the offset field, which is the
+    offset of the *last* record (``legacy.base_offset`` finds the first one by decompression),
+    ``records_count`` is 1, or -1 for a wrapper, ``base_timestamp`` and ``max_timestamp`` both hold
+    the timestamp, and leader epoch and producer fields are -1.
     """
 
     __slots__ = ("array",)
@@ -57,8 +56,8 @@ class BatchColumns:
     producer_id = Row(rows.PRODUCER_ID, "Producer id, -1 none.")
     producer_epoch = Row(rows.PRODUCER_EPOCH, "Producer epoch, -1 none.")
     base_sequence = Row(rows.BASE_SEQUENCE, "Sequence of the first record, -1 none.")
-    records_count = Row(rows.RECORDS_COUNT, "Records present by the header, -1: an old wrapper.")
-    crc = Row(rows.CRC, "Checksum as stated, unsigned.")
+    records_count = Row(rows.RECORDS_COUNT, "Records by the header, -1: old wrapper.")
+    crc = Row(rows.CRC, "Checksum in the header, unsigned.")
 
     def __init__(self, array: Ints) -> None:
         self.array = array
@@ -72,15 +71,15 @@ class BatchColumns:
 
     @classmethod
     def of_row(cls, header: Sequence[int]) -> BatchColumns:
-        """Make columns of one batch, from its 14 numbers."""
+        """Make columns of one batch from its 14 numbers."""
         return cls(np.array(header, np.int64)[:, np.newaxis])
 
     @classmethod
-    def joined(cls, parts: Sequence[BatchColumns]) -> BatchColumns:
-        """Put the batches of several columns behind each other."""
-        if len(parts) == 1:
-            return parts[0]
-        return cls(np.hstack([part.array for part in parts])) if parts else cls.of_rows([])
+    def joined(cls, columns: Sequence[BatchColumns]) -> BatchColumns:
+        """Return the batches of several columns in one, in order."""
+        if len(columns) == 1:
+            return columns[0]
+        return cls(np.hstack([each.array for each in columns])) if columns else cls.of_rows([])
 
     def __len__(self) -> int:
         count: int = self.array.shape[1]
@@ -138,26 +137,26 @@ class BatchColumns:
         return found
 
     def header(self, index: int) -> BatchHeader:
-        """Return the header of one batch, for tools; an old batch in the form of magic 2."""
+        """Return the header of one batch, for tools; old formats are converted to magic 2."""
         return header_of_row(self.row(index))
 
     def slice(self, start: int, end: int | None = None) -> BatchColumns:
-        """Return batches ``[start, end)`` as a view; a change of one shows in the other."""
+        """Return batches ``[start, end)`` as a view that shares memory with this."""
         return BatchColumns(self.array[:, start:end])
 
     def select(self, chosen: Bools | Ints) -> BatchColumns:
-        """Return a copy with the batches of a mask or of indices."""
+        """Return a copy with the batches selected by a mask or by indices."""
         return BatchColumns(np.ascontiguousarray(self.array[:, chosen]))
 
     def shifted(self, delta_position: int) -> BatchColumns:
-        """Return a copy whose positions are ``delta_position`` bytes further on."""
+        """Return a copy with ``delta_position`` bytes added to each position."""
         array = self.array.copy()
         array[rows.POSITION] += delta_position
         return BatchColumns(array)
 
 
 class Survey(NamedTuple):
-    """What an append asks of all its batches at once, in the order of ``SURVEY_COLUMNS``."""
+    """A summary of the batches of an append, in the order of ``SURVEY_COLUMNS``."""
 
     greatest_size: int
     greatest_timestamp: int
@@ -171,7 +170,7 @@ class Survey(NamedTuple):
 
 
 def survey(batches: BatchColumns) -> Survey:
-    """Look over at least one batch; the rows ``SURVEY_...`` of the kernels say what each is."""
+    """Summarize one or more batches; the rows ``SURVEY_...`` of the kernels define each number."""
     array = np.ascontiguousarray(batches.array)
     if use_kernels(array.shape[1] * BATCH_HEADER.size):
         from tidelog.kernels.survey import survey_batches  # noqa: PLC0415 - compiles when imported
@@ -196,10 +195,10 @@ def survey(batches: BatchColumns) -> Survey:
 
 
 class Walk(NamedTuple):
-    """What a walk found: whole batches, then ``next_position``, the first byte that is in none.
+    """The result of a walk: whole batches, then ``next_position``, the first byte not in one.
 
-    Without an ``error`` fewer bytes follow than a batch needs: the end, or a torn tail. With one,
-    the bytes at ``next_position`` are no batch.
+    Without an ``error``, fewer bytes follow than a batch needs: the end, or a torn tail. With one,
+    the bytes at ``next_position`` are not a valid batch.
     """
 
     batches: BatchColumns
@@ -208,7 +207,7 @@ class Walk(NamedTuple):
 
 
 class _Walker(NamedTuple):
-    """One walk: the bytes, where they end and by which rules."""
+    """One walk: the bytes, their end, and the rules to apply."""
 
     data: Bytes
     view: memoryview
@@ -239,10 +238,10 @@ class _Walker(NamedTuple):
         return Walk(BatchColumns.of_rows(found), position, error)
 
     def compiled(self, position: int) -> Walk:
-        """Let the kernel take whole v2 batches, and plain code whatever makes it stop."""
+        """Walk with the kernel, and in plain code where the kernel stops before the end."""
         from tidelog.kernels.scan import walk_batches  # noqa: PLC0415 - compiles when imported
 
-        parts: list[BatchColumns] = []
+        found: list[BatchColumns] = []
         capacity = min((self.end - position) // _USUAL_BATCH + 2, _CAPACITY)
         while True:
             out = np.empty((rows.BATCH_COLUMNS, capacity), np.int64)
@@ -250,19 +249,19 @@ class _Walker(NamedTuple):
                 self.data, position, self.end, self.check_crc, out
             )
             if count:
-                parts.append(BatchColumns(out[:, :count].copy()))
+                found.append(BatchColumns(out[:, :count].copy()))
             if position == self.end:
-                return Walk(BatchColumns.joined(parts), position, None)
+                return Walk(BatchColumns.joined(found), position, None)
             if status == rows.FULL:
                 capacity = _CAPACITY
                 continue
             try:
                 row = self.next_row(position)
             except CorruptMessage as error:
-                return Walk(BatchColumns.joined(parts), position, error)
+                return Walk(BatchColumns.joined(found), position, error)
             if not row:
-                return Walk(BatchColumns.joined(parts), position, None)
-            parts.append(BatchColumns.of_rows([row]))
+                return Walk(BatchColumns.joined(found), position, None)
+            found.append(BatchColumns.of_rows([row]))
             position += row[rows.SIZE]
 
 
@@ -274,23 +273,23 @@ def walk(
     check_crc: bool = False,
     in_memory: bool = True,
 ) -> Walk:
-    """Find the batches in bytes ``[start, end)`` of ``data``; stop at the first bad one.
+    """Find the batches in bytes ``[start, end)`` of ``data``; stop at the first invalid one.
 
     Args:
-        data: the buffer; positions in the result are bytes in it.
+        data: the buffer; positions in the result are relative to it.
         start: first byte of a batch.
-        end: byte after the last, the whole buffer if None.
+        end: byte after the last; None: the whole buffer.
         check_crc: also check each batch's CRC; a wrong one is an error.
-        in_memory: by the rules for produce and fetch data; else by those for files, in which a
-            batch that is cut off is a torn tail whatever its magic.
+        in_memory: whether to apply the rules for produce and fetch data; otherwise those for files,
+            where an incomplete batch is a torn tail whatever its magic.
 
-    Unlike Kafka's file reader, a magic above 2 is an error in files too: no client can read it.
+    Unlike in Kafka's file reader, a magic above 2 is an error in files too: no client can read it.
     Source: Kafka ByteBufferLogInputStream and FileLogInputStream.
     """
     view = byte_view(data)
     stop = len(view) if end is None else end
     walker = _Walker(as_bytes(data), view, stop, check_crc, in_memory)
-    # A header costs plain code about as much as a CRC of some kilobytes.
+    # In plain code a header takes about as long as the CRC of a few kilobytes.
     if use_kernels(stop - start if check_crc else (stop - start) // 4):
         return walker.compiled(start)
     return walker.plain(start)

@@ -1,8 +1,7 @@
-"""Batches of a file found by compiled code that reads the file by itself.
+"""Batches of a file found by compiled code that reads the file itself.
 
-Owns the calls of that kernel. Must not know segments, nor what is wrong where it stops: the caller
-goes on with ``FileRecords``, which tells. So threads that read different parts of a file do not
-wait for each other's Python.
+Since it does not hold the interpreter lock, threads that walk different ranges of a file run in
+parallel. Where it stops, the caller continues with ``FileRecords``, which reports the reason.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ _CONTROLS_BYTES: Final = 1 << 16
 
 
 class NativeWalk(NamedTuple):
-    """Good batches, one behind the other, with positions in the file.
+    """Valid contiguous batches, with positions in the file.
 
-    ``controls`` has the bytes of each control batch among them. The last ends at
-    ``next_position``, where a good batch may follow or not.
+    ``controls`` has the bytes of each control batch among them. The last batch ends at
+    ``next_position``, where another valid batch may follow.
     """
 
     batches: BatchColumns
@@ -39,17 +38,17 @@ class NativeWalk(NamedTuple):
 def walk_natively(
     file: OpenFile, start: int, stop: int, end: int, buffer: Bytes, *, most: int
 ) -> NativeWalk:
-    """Find the batches of magic 2 that begin in bytes ``[start, stop)``, each CRC checked.
+    """Find the batches of magic 2 that begin in bytes ``[start, stop)``, checking each CRC.
 
     Args:
-        file: held meanwhile, so that its descriptor stays its own.
+        file: the file; held during the walk, so that its descriptor is not reused.
         start: first byte of a batch.
-        stop: the last batch begins before it, and may end behind it.
-        end: byte after the last that may be read.
-        buffer: to read into; a batch that does not fit it ends the walk.
-        most: batches after which it ends too, for their headers are held in memory.
+        stop: the last batch begins before it, and may end after it.
+        end: byte after the last one that may be read.
+        buffer: the buffer to read into; a batch that does not fit ends the walk.
+        most: greatest number of batches to find, to limit the memory for their headers.
 
-    Finds nothing where compiled code cannot read the file, or need not be loaded for this.
+    Finds nothing if compiled code cannot read the file or is not worth loading for this range.
     """
     batches: list[BatchColumns] = []
     controls: list[Bytes] = []
@@ -71,7 +70,8 @@ def walk_natively(
             if count < capacity and not used:
                 break
             most -= count
-            usual = rows.HEADER_BYTES  # each call reads anew what found no column before
+            # A full table means small batches, and each further call reads the file again.
+            usual = rows.HEADER_BYTES
     finally:
         held.close()
     return NativeWalk(BatchColumns.joined(batches), controls, position)

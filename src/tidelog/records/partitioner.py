@@ -1,7 +1,7 @@
-"""Which partition a key belongs to, as Kafka's producers decide it.
+"""The partition of a key, as chosen by Kafka's producers.
 
-Owns the plain form of the rule, for one key at a time; ``kernels.hashing.murmur`` does whole
-columns. Must not know topics. Kafka: ``Utils.murmur2`` and ``BuiltInPartitioner.partitionForKey``.
+This is the plain form, for one key; ``kernels.hashing.murmur`` handles whole columns. Kafka:
+``Utils.murmur2`` and ``BuiltInPartitioner.partitionForKey``.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def murmur2(key: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
-    """Return the partition, in ``[0, partitions)``, that Kafka's producers send ``key`` to."""
+    """Return the partition, in ``[0, partitions)``, to which Kafka's producers send ``key``."""
     if partitions < 1:
-        raise InvalidPartitions(f"a topic has at least 1 partition, not {partitions}")
+        raise InvalidPartitions(f"the number of partitions must be at least 1, not {partitions}")
     return (murmur2(key) & _MASK31) % partitions
 
 
 def _word(key: bytes, at: int, size: int) -> int:
-    """Return ``size`` bytes as a number, the least significant first."""
+    """Return ``size`` bytes as a little-endian number."""
     return sum(key[at + index] << 8 * index for index in range(size))

@@ -1,8 +1,7 @@
 """One record of a v2 batch: its bytes, read and written one at a time.
 
-Owns the layout of a record inside a record area, and ``Record``, the value that tools and tests
-see. This is the plain reference of the decode kernel: it must know nothing of batches, files or
-compression. Kafka: ``DefaultRecord``.
+This is the plain-Python reference of the decode kernel; ``Record`` is the value that tools and
+tests use. Kafka: ``DefaultRecord``.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 Header: TypeAlias = "tuple[str, bytes | None]"
 
 MIN_RECORD_BYTES: Final = 7
-"""Bytes of the smallest record: seven one-byte fields, no key, no value, no headers."""
+"""Size of the smallest record: seven one-byte fields, no key, no value, no headers."""
 
 _ENCODED_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
@@ -29,8 +28,8 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
 class Record(NamedTuple):
     """One record as a reader sees it. Source: Kafka Record and ConsumerRecord.
 
-    ``timestamp`` is in ms (-1: none); ``leader_epoch`` is None where the batch states none (-1, or
-    an old format); ``sequence`` is the producer's, -1 without one.
+    ``timestamp`` is in ms (-1: none); ``leader_epoch`` is None if the batch has none (-1, or an old
+    format); ``sequence`` is the producer's, -1 without one.
     """
 
     offset: int
@@ -44,7 +43,7 @@ class Record(NamedTuple):
 
 
 class RecordSpan(NamedTuple):
-    """Where one record's parts lie in the buffer it was read from; a size of -1 is null."""
+    """The fields of a record as positions in the buffer it was read from; a size of -1 is null."""
 
     timestamp_delta: int
     offset_delta: int
@@ -58,19 +57,19 @@ class RecordSpan(NamedTuple):
 
 
 def wrap_int64(value: int) -> int:
-    """Return ``value`` as Java's ``long`` arithmetic leaves it: modulo 2**64, signed."""
+    """Return ``value`` reduced as in Java's ``long`` arithmetic: modulo 2**64, signed."""
     return (value + 2**63) % 2**64 - 2**63
 
 
 def advance_sequence(base_sequence: int, delta: int) -> int:
-    """Return the sequence ``delta`` records after ``base_sequence``: after 2**31-1 comes 0."""
+    """Return the sequence ``delta`` records after ``base_sequence``; 0 follows 2**31-1."""
     return NO_SEQUENCE if base_sequence < 0 else (base_sequence + delta) % (INT32_MAX + 1)
 
 
 def scan_record(data: memoryview, at: int, end: int) -> RecordSpan:
-    """Find the parts of the record at byte ``at``; the record area ends before byte ``end``.
+    """Parse the record at byte ``at``; the record area ends before byte ``end``.
 
-    Every length is checked, and the headers are walked. Raises InvalidRecord with the record's
+    Every length is checked, including those of the headers. Raises InvalidRecord with the record's
     position. Source: Kafka DefaultRecord.readFrom.
     """
     try:
@@ -83,13 +82,14 @@ def scan_record(data: memoryview, at: int, end: int) -> RecordSpan:
         value_size = max(value_size, -1)
         count, headers_at = read_varint(data, value_at + max(value_size, 0))
         if not 0 <= count <= end - headers_at:
-            raise InvalidRecord(f"a record states {count} headers", at)  # noqa: TRY301 - the handler below adds the same position
+            raise InvalidRecord(f"the number of headers, {count}, is invalid", at)  # noqa: TRY301 - the handler below adds the same position
         position = _skip_headers(data, headers_at, count)
     except (IndexError, InvalidRecord) as error:
         reason = error.reason if isinstance(error, InvalidRecord) else "a record is cut short"
         raise InvalidRecord(reason, at) from error
     if position != body + length or position > end:
-        raise InvalidRecord(f"a record of {length} bytes holds {position - body}", at)
+        reason = f"the record's length is {length}, but its fields take {position - body} bytes"
+        raise InvalidRecord(reason, at)
     return RecordSpan(
         timestamp_delta,
         offset_delta,
@@ -107,7 +107,7 @@ def _skip_headers(data: memoryview, at: int, count: int) -> int:
     for _ in range(count):
         name_size, at = read_varint(data, at)
         if name_size < 0:
-            raise InvalidRecord("a header has no name", at)
+            raise InvalidRecord("a header has no key", at)
         value_size, at = read_varint(data, at + name_size)
         at += max(value_size, 0)
     return at
@@ -116,7 +116,7 @@ def _skip_headers(data: memoryview, at: int, count: int) -> int:
 def read_headers(data: memoryview, at: int, count: int) -> tuple[Header, ...]:
     """Return the ``count`` headers that begin at byte ``at``; ``scan_record`` has checked them.
 
-    A name that is no UTF-8 has its bad bytes replaced by U+FFFD, as Java does.
+    In a name that is not valid UTF-8, invalid bytes are replaced by U+FFFD, as in Java.
     """
     headers = []
     for _ in range(count):
@@ -129,7 +129,7 @@ def read_headers(data: memoryview, at: int, count: int) -> tuple[Header, ...]:
 
 
 def text_as_java(data: bytes) -> str:
-    """Return ``data`` as text, with U+FFFD for bad bytes: one for an encoded surrogate, as Java."""
+    """Decode UTF-8 as Java does: U+FFFD for invalid bytes, one for each encoded surrogate."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -137,7 +137,7 @@ def text_as_java(data: bytes) -> str:
 
 
 def slice_or_none(data: memoryview, at: int, size: int) -> bytes | None:
-    """Copy ``size`` bytes from ``at``; a negative size is null."""
+    """Copy ``size`` bytes from ``at``; return None for a negative size, which is null."""
     return None if size < 0 else bytes(data[at : at + size])
 
 

@@ -1,7 +1,7 @@
-"""Record areas, the plain bytes behind batch headers, decoded into rows.
+"""Record areas, the uncompressed bytes behind batch headers, decoded to rows.
 
-Owns the choice between the decode kernel and its plain twin. Must not know compression or old
-formats (``unpacked``). Kafka: ``DefaultRecordBatch.uncompressedIterator``.
+A kernel or its plain-Python equivalent does this; ``unpacked`` prepares areas of compressed batches
+and old formats. Kafka: ``DefaultRecordBatch.uncompressedIterator``.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ AREA_FROM_BATCH: Final = (
     rows.MAX_TIMESTAMP,
     rows.ATTRIBUTES,
 )
-"""Fields of a batch that an area takes over, in the order of the area's rows from the count on."""
+"""Fields that an area copies from its batch, in the order of the area's rows from the count on."""
 _area_fields: Final = itemgetter(*AREA_FROM_BATCH)
 _APPEND_TIME: Final = int(BatchFlags.LOG_APPEND_TIME)
 assert rows.AREA_COUNT + len(AREA_FROM_BATCH) == rows.AREA_COLUMNS
 
 
 def areas_of(batches: BatchColumns) -> Ints:
-    """Return the record areas of uncompressed v2 batches: the array that record kernels take."""
+    """Return the record areas of uncompressed v2 batches, as input of the record kernels."""
     areas = np.empty((rows.AREA_COLUMNS, len(batches)), np.int64)
     areas[rows.AREA_START] = batches.position + BATCH_HEADER.size
     areas[rows.AREA_END] = batches.end
@@ -51,19 +51,19 @@ def areas_of(batches: BatchColumns) -> Ints:
 def area_of(row: Sequence[int]) -> Ints:
     """Return the area of one uncompressed v2 batch, given by its 14 fields."""
     position = row[rows.POSITION]
-    places = position + BATCH_HEADER.size, position + row[rows.SIZE]
-    return np.array(places + _area_fields(row), np.int64)[:, np.newaxis]
+    bounds = position + BATCH_HEADER.size, position + row[rows.SIZE]
+    return np.array(bounds + _area_fields(row), np.int64)[:, np.newaxis]
 
 
 def decode_areas(data: Bytes, areas: Ints, batch_positions: Ints) -> Ints:
-    """Decode record areas; a count that the bytes cannot hold is found before any allocation."""
+    """Decode record areas; an impossible count is rejected before memory is allocated."""
     lengths = areas[rows.AREA_END] - areas[rows.AREA_START]
     counts = areas[rows.AREA_COUNT]
     impossible = (counts < 0) | (counts > lengths // MIN_RECORD_BYTES)
     if impossible.any():
         first = int(np.argmax(impossible))
         decode_areas(data, np.ascontiguousarray(areas[:, :first]), batch_positions)
-        reason = f"{counts[first]} records do not fit {lengths[first]} bytes"
+        reason = f"{counts[first]} records do not fit in {lengths[first]} bytes"
         raise InvalidRecord(reason, int(batch_positions[first]))
     if not use_kernels(int(lengths.sum())):
         return _decode_plain(byte_view(data), areas, batch_positions)
@@ -77,10 +77,10 @@ def decode_areas(data: Bytes, areas: Ints, batch_positions: Ints) -> Ints:
 
 
 def decode_whole_records(data: Bytes, area: Ints) -> tuple[Ints, int, str]:
-    """Decode the records of one area up to the first that is not whole, or is malformed.
+    """Decode the records of one area up to the first that is incomplete or malformed.
 
-    Returns the rows, the bytes they take from the area's start, and what is wrong with the next
-    record, if there is one.
+    Returns the rows, the bytes they take from the area's start, and the error of the next record,
+    empty if there is none.
     """
     start, end, count = area[: rows.AREA_COUNT + 1, 0].tolist()
     most = min(count, (end - start) // MIN_RECORD_BYTES)
@@ -99,7 +99,7 @@ def _decode_whole_plain(view: memoryview, area: list[int]) -> tuple[Ints, int, s
     start, end, count = area[: rows.AREA_COUNT + 1]
     found: list[tuple[int, ...]] = []
     at, reason = start, ""
-    # Behind the area lie other bytes, into which a record that is cut must not be read.
+    # Other bytes follow the area; an incomplete record must not be read into them.
     view = view[:end]
     while len(found) < count and at < end and not reason:
         try:
@@ -113,9 +113,9 @@ def _decode_whole_plain(view: memoryview, area: list[int]) -> tuple[Ints, int, s
 
 
 def decode_before_damage(data: Bytes, area: Ints) -> Ints:
-    """Decode the records of one area up to the first that does not read.
+    """Decode the records of one area up to the first that is malformed.
 
-    Where bytes are left over behind the last record it is that one, as in Kafka.
+    If bytes are left over after the last record, that record counts as malformed, as in Kafka.
     """
     found: list[tuple[int, ...]] = []
     with suppress(InvalidRecord):
@@ -125,7 +125,7 @@ def decode_before_damage(data: Bytes, area: Ints) -> Ints:
 
 
 def _decode_plain(view: memoryview, areas: Ints, batch_positions: Ints) -> Ints:
-    """Do what the decode kernel does; raise InvalidRecord with the batch's position."""
+    """Do the same as the decode kernel; raise InvalidRecord with the batch's position."""
     found: list[tuple[int, ...]] = []
     for index, area in enumerate(areas.T.tolist()):
         try:

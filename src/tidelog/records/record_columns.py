@@ -1,8 +1,7 @@
-"""Records as columns: where each record's offset, key, value and headers are, for many batches.
+"""Records as columns: the offset, key, value and headers of each record of many batches.
 
-Owns ``RecordColumns`` and the ways to get them. Must not know files, logs or Arrow. There is no
-object for a record on this path; ``Record`` values are made one by one for tools and tests. Kafka:
-``DefaultRecordBatch.iterator``.
+There is no object per record on this path; ``Record`` values are made one by one for tools and
+tests. Kafka: ``DefaultRecordBatch.iterator``.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ if TYPE_CHECKING:
     from tidelog.records.memory import BatchColumns
 
 GROUP_BYTES: Final = 4 << 20
-"""Bytes of records that ``decode_groups`` gives at a time, where a batch is not larger."""
+"""Bytes of records that ``decode_groups`` yields at a time, unless a batch is larger."""
 
 
 class RecordColumns:
     """Records of many batches: an int64 array with one row per field and one column per record.
 
-    The rows are those of ``tidelog.kernels.rows`` (``OFFSET`` to ``AREA``): positions are bytes
-    in ``data``, which is the buffer that was decoded, or a new one if something was compressed.
-    ``batches`` are the batches decoded; ``batch`` says which of them a record is from.
+    The rows are those of ``tidelog.kernels.rows`` (``OFFSET`` to ``AREA``). Positions are bytes in
+    ``data``, which is the buffer that was decoded, or a new one if anything was compressed.
+    ``batches`` are the batches decoded; ``batch`` is the index of each record's batch.
     """
 
     __slots__ = ("_types", "array", "batches", "data")
@@ -72,7 +71,7 @@ class RecordColumns:
 
     @property
     def is_control(self) -> Bools:
-        """Whether each record is a control record, which no application sees."""
+        """Whether each record is a control record, which applications do not see."""
         return self.batches.is_control[self.batch]
 
     @property
@@ -83,7 +82,7 @@ class RecordColumns:
         return self.batches.is_log_append_time[self.batch].astype(np.int8)
 
     def select(self, chosen: Bools | Ints) -> RecordColumns:
-        """Return the records of a mask or of indices, over the same data and batches."""
+        """Return the records selected by a mask or by indices, over the same data and batches."""
         types = None if self._types is None else self._types[chosen]
         array = np.ascontiguousarray(self.array[:, chosen])
         return RecordColumns(array, self.data, self.batches, types)
@@ -116,15 +115,15 @@ def decode(
     """Decode all records of ``batches``, whose positions are bytes in ``data``.
 
     Args:
-        data: the buffer; the result keeps it where no batch is compressed.
+        data: the buffer; the result refers to it if no batch is compressed.
         batches: as found by ``walk``, of any magic.
-        limit: greatest number of decompressed bytes in all. Data of unknown origin goes through
-            ``decode_groups``, whose limit holds for a single batch.
+        limit: greatest number of decompressed bytes in total. For data of unknown origin use
+            ``decode_groups``, whose limit applies to each batch.
 
     Raises:
-        InvalidRecord: a batch does not hold the records it says; ``position`` is the batch's.
+        InvalidRecord: a batch does not hold the records it states; ``position`` is the batch's.
         CorruptMessage: compressed bytes are damaged.
-        MessageTooLarge: they decompress to more than ``limit``.
+        MessageTooLarge: they decompress to more than ``limit`` bytes.
         UnsupportedCompressionType: the codec does not exist.
     """
     return _decode_first(as_bytes(data), batches, limit, None)
@@ -137,10 +136,10 @@ def decode_groups(
     limit: int = DEFAULT_DECOMPRESSED_LIMIT,
     group_bytes: int = GROUP_BYTES,
 ) -> Iterator[RecordColumns]:
-    """Decode ``batches`` a few at a time, so that memory stays bounded whatever they hold.
+    """Decode ``batches`` a few at a time, so that memory stays bounded.
 
-    A group ends after the batch with which it reaches ``group_bytes`` of plain bytes; ``limit``
-    holds for each batch. Each group's ``batches`` are those of the group. Errors as ``decode``.
+    A group ends with the batch that makes it reach ``group_bytes`` of uncompressed bytes; ``limit``
+    applies to each batch. A group's ``batches`` are only its own. Errors are those of ``decode``.
     """
     source = as_bytes(data)
     start = 0
@@ -157,10 +156,10 @@ def decode_to_damage(
     limit: int = DEFAULT_DECOMPRESSED_LIMIT,
     group_bytes: int = GROUP_BYTES,
 ) -> Iterator[RecordColumns]:
-    """Do as ``decode_groups``, but raise InvalidRecord only after all records before the bad one.
+    """Like ``decode_groups``, but raise InvalidRecord only after all records before the damage.
 
-    The last group then is of the batch that holds it. Kafka's iterators find those records, too.
-    Of a compressed batch there are none: its records do not read one by one.
+    The last group then comes from the damaged batch. Kafka's iterators return those records too. A
+    damaged compressed batch yields none, since its records cannot be decoded one by one.
     """
     source = as_bytes(data)
     start = 0
@@ -185,9 +184,9 @@ def iterate(
     control: bool = False,
     limit: int = DEFAULT_DECOMPRESSED_LIMIT,
 ) -> Iterator[Record]:
-    """Yield the records of ``batches`` as values, control records only if asked; for tools.
+    """Yield the records of ``batches`` as values; ``control`` includes control records. For tools.
 
-    Errors as ``decode``, after the records before the one that does not read.
+    Errors are those of ``decode``, raised after the records before the damage.
     """
     wanted = batches if control else batches.select(~batches.is_control)
     for group in decode_to_damage(data, wanted, limit=limit, group_bytes=1):
@@ -197,7 +196,7 @@ def iterate(
 def _decode_first(
     data: Bytes, batches: BatchColumns, limit: int, group_bytes: int | None
 ) -> RecordColumns:
-    """Decode the first batches, up to ``group_bytes``, or all; then ``limit`` is for all."""
+    """Decode the first batches, up to ``group_bytes``; None: all, with ``limit`` for the total."""
     if not (batches.magic * 8 + batches.codec == _PLAIN).all():
         unpacked = Unpacked(data, batches, limit, group_bytes)
         return RecordColumns(*unpacked.decode())
@@ -208,4 +207,4 @@ def _decode_first(
 
 
 _PLAIN: Final = 2 * 8 + Codec.NONE
-"""What magic and codec of a batch come to if its records lie plain behind the header."""
+"""The number made of magic and codec for a v2 batch whose records are not compressed."""

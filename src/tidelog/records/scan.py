@@ -1,7 +1,7 @@
-"""One batch of any magic in a buffer: is it whole, what does its header say, is its CRC right.
+"""One batch of any magic in a buffer: its size, its header, and its CRC.
 
-Owns the reading rules of a single batch: the plain reference of the scan kernel. Must not know
-columns or files. Kafka: ``ByteBufferLogInputStream``, ``FileLogInputStream``.
+This is the plain-Python reference of the scan kernel. Kafka: ``ByteBufferLogInputStream``,
+``FileLogInputStream``.
 """
 
 from __future__ import annotations
@@ -32,33 +32,35 @@ if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
 
 COUNT_UNKNOWN: Final = -1
-"""``records_count`` of a compressed batch of magic 0 or 1, which only decompression tells."""
+"""``records_count`` of a compressed batch of magic 0 or 1, known only after decompression."""
 
 _CODEC: Final = int(BatchFlags.CODEC)
 CRC_COVERS_FROM: Final = BATCH_HEADER.offsets["attributes"]
-"""Byte of a v2 batch from which on the CRC covers it."""
+"""First byte of a v2 batch that its CRC covers."""
 
 
 def whole_batch_size(view: memoryview, position: int, end: int, *, in_memory: bool) -> int:
     """Return the size of the batch at ``position``, 0 if it does not end before ``end``.
 
-    Raises CorruptMessage if these bytes cannot begin a batch; ``walk`` explains ``in_memory``.
+    Raises CorruptMessage if a batch cannot begin with these bytes; ``walk`` explains ``in_memory``.
     """
     left = end - position
     if left < LOG_OVERHEAD or (left <= BATCH_PREFIX.size and not in_memory):
         return 0
     size = legacy.entry_length(view, position) + LOG_OVERHEAD
     if size < LOG_OVERHEAD + MIN_RECORD_LENGTH:
-        raise CorruptMessage(f"a batch states {size - LOG_OVERHEAD} bytes", position)
+        reason = f"batch length {size - LOG_OVERHEAD} is below the minimum of {MIN_RECORD_LENGTH}"
+        raise CorruptMessage(reason, position)
     if left < BATCH_PREFIX.size or (size > left and not in_memory):
         return 0
     magic = BATCH_PREFIX.unpack(view, position).magic
     if not 0 <= magic <= 2:
-        raise CorruptMessage(f"a batch has magic {magic}", position)
+        raise CorruptMessage(f"a batch has magic {magic}, not 0, 1 or 2", position)
     if size > left:
         return 0
     if magic == 2 and size < BATCH_HEADER.size:
-        raise CorruptMessage(f"a batch of magic 2 states {size - LOG_OVERHEAD} bytes", position)
+        reason = f"batch length {size - LOG_OVERHEAD} is below the minimum of magic 2"
+        raise CorruptMessage(f"{reason}, {BATCH_HEADER.size - LOG_OVERHEAD}", position)
     return size
 
 
@@ -106,7 +108,7 @@ def _legacy_row(view: memoryview, position: int, size: int) -> tuple[int, ...]:
 
 
 def header_of_row(row: Sequence[int]) -> BatchHeader:
-    """Return the header that 14 fields stand for; an old batch in the form of magic 2."""
+    """Return the header with these 14 fields; an old format is converted to that of magic 2."""
     return BatchHeader(
         base_offset=row[rows.BASE_OFFSET],
         length=row[rows.SIZE] - LOG_OVERHEAD,
@@ -125,7 +127,7 @@ def header_of_row(row: Sequence[int]) -> BatchHeader:
 
 
 def crc_matches(data: Buffer, row: Sequence[int]) -> bool:
-    """Say whether a whole batch of ``data``, given by its 14 fields, has the CRC it states."""
+    """Return whether a whole batch in ``data``, given by its 14 fields, matches its CRC."""
     view = byte_view(data)
     position, size, crc = row[rows.POSITION], row[rows.SIZE], row[rows.CRC]
     if row[rows.MAGIC] < 2:

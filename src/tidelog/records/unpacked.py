@@ -1,7 +1,6 @@
-"""Plain bytes for batches whose records are compressed or of an old format.
+"""Compressed batches and old formats, unpacked into one buffer before they are decoded.
 
-Owns the one buffer into which such batches are unpacked before their records are decoded. Must not
-know where the batches came from. Kafka: ``DefaultRecordBatch.compressedIterator``.
+Kafka: ``DefaultRecordBatch.compressedIterator``.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ if TYPE_CHECKING:
 
 _CODEC: Final = int(BatchFlags.CODEC)
 SLACK_BYTES: Final = 64
-"""Bytes kept free behind buffers made here, so that kernels may copy whole vectors."""
+"""Spare bytes behind the buffers made here, so that kernels may copy whole vectors."""
 
 
 class Unpacked:
-    """Plain bytes of compressed and old batches, put together in one new buffer."""
+    """The uncompressed bytes of compressed batches and old formats, in one new buffer."""
 
     def __init__(
         self,
@@ -74,7 +73,7 @@ class Unpacked:
         at = len(self._plain)
         if codec is Codec.NONE:
             self._plain += packed
-        elif row[rows.RECORDS_COUNT]:  # where nothing is read, nothing is decompressed
+        elif row[rows.RECORDS_COUNT]:  # without records there is nothing to decompress
             self._plain += decompress(codec, packed, limit=self._allowed())
         self._areas.append([at, len(self._plain), *(row[field] for field in AREA_FROM_BATCH)])
         self._area_batches.append(index)
@@ -93,13 +92,13 @@ class Unpacked:
             self._legacy_types.append(record.timestamp_type)
 
     def areas(self) -> tuple[Bytes, Ints]:
-        """Return the plain bytes of the v2 batches taken, and their record areas in them."""
+        """Return the uncompressed bytes of the v2 batches taken, and their record areas in them."""
         self._plain += bytes(SLACK_BYTES)
         areas = np.array(self._areas, np.int64).reshape(-1, rows.AREA_COLUMNS).T.copy()
         return np.frombuffer(self._plain, np.uint8), areas
 
     def decode(self) -> tuple[Ints, Bytes, BatchColumns, NDArray[np.int8] | None]:
-        """Decode what was taken, in the order of the batches: what ``RecordColumns`` is made of."""
+        """Decode the batches taken, in order; return the arguments of ``RecordColumns``."""
         data, areas = self.areas()
         taken = np.array(self._area_batches, np.int64)
         decoded = decode_areas(data, areas, self._batches.position[taken])

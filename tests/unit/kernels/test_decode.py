@@ -39,10 +39,10 @@ def test_every_part_of_a_record_has_its_row(
     value_at = first.index(b"value")
     headers_at = value_at + 6
     # Length, attributes, one byte of time, two of offset, the null key's length; empty value.
-    place = len(first) + 1 + 1 + 1 + 2 + 1
+    null_key_at = len(first) + 1 + 1 + 1 + 2 + 1
     assert found == [
         [100, 1_000, key_at, 3, value_at, 5, headers_at, 1, 0],
-        [400, 995, place, -1, place + 1, 0, place + 2, 0, 1],
+        [400, 995, null_key_at, -1, null_key_at + 1, 0, null_key_at + 2, 0, 1],
     ]
     assert rest == (rows.OK, 2, 0)
 

@@ -56,14 +56,14 @@ def new_out(room: Room) -> Out:
 
 def extracted(
     kernel: Callable[..., int],
-    given: tuple[Any, Any],
+    source: tuple[Any, Any],
     room: Room = Room(),  # noqa: B008 - a value that nobody changes
     offsets: tuple[int, int] = EVERY_OFFSET,
     *,
     refuse_headers: bool = False,
 ) -> tuple[int, Out]:
     out = new_out(room)
-    return int(kernel(*given, *offsets, refuse_headers, *out)), out
+    return int(kernel(*source, *offsets, refuse_headers, *out)), out
 
 
 def test_columns_hold_what_the_records_hold(
@@ -71,13 +71,13 @@ def test_columns_hold_what_the_records_hold(
 ) -> None:
     """Offsets, microseconds, contiguous bytes, their ends, and which are null."""
     first = record(0, 0, b"key", b"value", ONE_HEADER)
-    given = areas_of(
+    source = areas_of(
         [(2, first + record(-5, 1, None, b"")), (1, record(2, 3, b"k", None))],
         base_offset=100,
         base_timestamp=1_000,
     )
 
-    count, out = extracted(run(extract), given)
+    count, out = extracted(run(extract), source)
 
     assert count == 3
     assert out.offsets[:4].tolist() == [100, 101, 103, -99]
@@ -94,10 +94,10 @@ def test_columns_without_room_are_not_wanted(
     run: Callable[[Any], Any], record: Callable[..., bytes], areas_of: Callable[..., Any]
 ) -> None:
     """Each column can be omitted, and the others are the same."""
-    given = areas_of([(1, record(0, 7, b"key", b"value"))])
+    source = areas_of([(1, record(0, 7, b"key", b"value"))])
 
     for room in (Room(0), Room(keys=0), Room(values=0), Room(0, 0, 0)):
-        count, out = extracted(run(extract), given, room)
+        count, out = extracted(run(extract), source, room)
         assert count == 1
         assert out.offsets[:1].tolist() == [7][: room.numbers]
         assert out.keys[:3].tobytes() == b"key"[: room.keys]
@@ -108,9 +108,9 @@ def test_append_time_is_every_record_s_time(
     run: Callable[[Any], Any], record: Callable[..., bytes], areas_of: Callable[..., Any]
 ) -> None:
     """With LogAppendTime every record has the batch's greatest timestamp, whatever its delta."""
-    given = areas_of([(1, record(1))], attributes=rows.LOG_APPEND_TIME, max_timestamp=77)
+    source = areas_of([(1, record(1))], attributes=rows.LOG_APPEND_TIME, max_timestamp=77)
 
-    _, out = extracted(run(extract), given)
+    _, out = extracted(run(extract), source)
 
     assert out.micros[0] == 77_000
 
@@ -123,9 +123,9 @@ def test_columns_too_small_are_not_overrun(
     room: Room,
 ) -> None:
     """Records are unusual if their rows or bytes do not fit."""
-    given = areas_of([(1, record(0, 0, b"k", b"value")), (1, record(0, 1, b"k", b"value"))])
+    source = areas_of([(1, record(0, 0, b"k", b"value")), (1, record(0, 1, b"k", b"value"))])
 
-    count, _ = extracted(run(extract), given, room)
+    count, _ = extracted(run(extract), source, room)
 
     assert count == UNUSUAL
 
@@ -138,9 +138,9 @@ def test_the_greatest_count_there_is_does_not_overrun(
     room: Room,
 ) -> None:
     """The greatest int64 as a count is too great for any column and does not overflow."""
-    given = areas_of([(2**63 - 1, record() * 3)])
+    source = areas_of([(2**63 - 1, record() * 3)])
 
-    count, out = extracted(run(extract), given, room)
+    count, out = extracted(run(extract), source, room)
 
     assert count == UNUSUAL
     assert out.keys.tobytes() + out.values.tobytes() == b"\x09" * 9
@@ -154,9 +154,9 @@ def test_an_offset_outside_the_range_is_unusual(
     offsets: tuple[int, int],
 ) -> None:
     """A record below the start offset, or at or beyond the end offset, is left to the caller."""
-    given = areas_of([(1, record(0, 7))])
+    source = areas_of([(1, record(0, 7))])
 
-    count, _ = extracted(run(extract), given, offsets=offsets)
+    count, _ = extracted(run(extract), source, offsets=offsets)
 
     assert count == UNUSUAL
 
@@ -165,10 +165,10 @@ def test_headers_are_unusual_where_they_are_refused(
     run: Callable[[Any], Any], record: Callable[..., bytes], areas_of: Callable[..., Any]
 ) -> None:
     """Headers have no column here, so where they are wanted a record must have none."""
-    given = areas_of([(1, record(headers=ONE_HEADER))])
+    source = areas_of([(1, record(headers=ONE_HEADER))])
 
-    assert extracted(run(extract), given, refuse_headers=True)[0] == UNUSUAL
-    assert extracted(run(extract), given)[0] == 1
+    assert extracted(run(extract), source, refuse_headers=True)[0] == UNUSUAL
+    assert extracted(run(extract), source)[0] == 1
 
 
 @pytest.mark.parametrize("millis", [MOST_MILLIS + 1, -MOST_MILLIS - 1])
@@ -179,10 +179,10 @@ def test_a_time_beyond_microseconds_is_unusual(
     millis: int,
 ) -> None:
     """A timestamp beyond int64 microseconds is left to the caller, unless the column is omitted."""
-    given = areas_of([(1, record())], base_timestamp=millis)
+    source = areas_of([(1, record())], base_timestamp=millis)
 
-    assert extracted(run(extract), given)[0] == UNUSUAL
-    assert extracted(run(extract), given, Room(0))[0] == 1
+    assert extracted(run(extract), source)[0] == UNUSUAL
+    assert extracted(run(extract), source, Room(0))[0] == 1
 
 
 def test_damaged_bytes_are_unusual_or_read_as_records(
@@ -196,9 +196,9 @@ def test_damaged_bytes_are_unusual_or_read_as_records(
     for _ in range(300):
         bad = bytearray(good)
         bad[rng.randrange(len(bad))] = rng.randrange(256)
-        given = areas_of([(2, bytes(bad[: rng.randrange(1, len(bad) + 1)]))])
+        source = areas_of([(2, bytes(bad[: rng.randrange(1, len(bad) + 1)]))])
 
-        assert extracted(run(extract), given)[0] in {2, UNUSUAL}
+        assert extracted(run(extract), source)[0] in {2, UNUSUAL}
 
 
 def test_a_count_that_does_not_fit_is_unusual(
@@ -206,8 +206,8 @@ def test_a_count_that_does_not_fit_is_unusual(
 ) -> None:
     """Missing records, bytes left over and areas outside the data are left to the caller."""
     for count in (-1, 1, 3):
-        given = areas_of([(count, record() + record())])
-        assert extracted(run(extract), given)[0] == UNUSUAL
+        source = areas_of([(count, record() + record())])
+        assert extracted(run(extract), source)[0] == UNUSUAL
     data, areas = areas_of([(2, record() + record())])
     areas[rows.AREA_END] += 1_000
     assert extracted(run(extract), (data, areas))[0] == UNUSUAL

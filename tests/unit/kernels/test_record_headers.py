@@ -41,16 +41,16 @@ def columns_of(records: list[Pairs | None]) -> dict[str, Any]:
 
 
 def encoded(
-    kernel: Callable[..., int], given: dict[str, Any], spare: int = 0
+    kernel: Callable[..., int], columns: dict[str, Any], spare: int = 0
 ) -> tuple[int, list[bytes], list[int]]:
-    count = len(given["present"])
-    most = MOST_LENGTH_BYTES * len(given["value_valid"])
-    out = np.zeros(given["names"].size + given["values"].size + most + spare, np.uint8)
+    count = len(columns["present"])
+    most = MOST_LENGTH_BYTES * len(columns["value_valid"])
+    out = np.zeros(columns["names"].size + columns["values"].size + most + spare, np.uint8)
     table = np.zeros((rows.RECORD_COLUMNS, count), np.int64)
-    size = kernel(*given.values(), table, out)
+    size = kernel(*columns.values(), table, out)
     ends = [*table[rows.HEADERS_AT].tolist(), max(size, 0)]
-    parts = [out[a:b].tobytes() for a, b in pairwise(ends)]
-    return size, parts, table[rows.HEADERS_COUNT].tolist()
+    chunks = [out[a:b].tobytes() for a, b in pairwise(ends)]
+    return size, chunks, table[rows.HEADERS_COUNT].tolist()
 
 
 RECORDS: list[Pairs | None] = [
@@ -71,10 +71,10 @@ def one_at_a_time(headers: Pairs | None) -> bytes:
 @pytest.mark.parametrize("spare", [0, 200])
 def test_bytes_are_those_of_one_record_at_a_time(run: Callable[[Any], Any], spare: int) -> None:
     """Each record's bytes are those that the plain writer puts after the header count."""
-    size, parts, counts = encoded(run(encode_headers), columns_of(RECORDS), spare)
+    size, chunks, counts = encoded(run(encode_headers), columns_of(RECORDS), spare)
 
-    assert [one_at_a_time(headers) for headers in RECORDS] == parts
-    assert (len(b"".join(parts)), [2, 0, 0, 2]) == (size, counts)
+    assert [one_at_a_time(headers) for headers in RECORDS] == chunks
+    assert (len(b"".join(chunks)), [2, 0, 0, 2]) == (size, counts)
 
 
 @pytest.mark.parametrize(
@@ -93,10 +93,10 @@ def test_offsets_that_do_not_fit_are_refused(
     run: Callable[[Any], Any], name: str, index: int, value: int
 ) -> None:
     """Offsets that decrease or are outside their buffer are rejected."""
-    given = columns_of(RECORDS)
-    given[name][index] = value
+    columns = columns_of(RECORDS)
+    columns[name][index] = value
 
-    assert encoded(run(encode_headers), given)[0] == rows.BAD_ARGUMENT
+    assert encoded(run(encode_headers), columns)[0] == rows.BAD_ARGUMENT
 
 
 def test_a_buffer_too_small_is_not_overrun(run: Callable[[Any], Any]) -> None:
@@ -107,7 +107,7 @@ def test_a_buffer_too_small_is_not_overrun(run: Callable[[Any], Any]) -> None:
 def test_arrays_of_different_lengths_are_refused(run: Callable[[Any], Any]) -> None:
     """Every record needs a flag, and every header its offsets."""
     for name in ("present", "name_offsets", "value_offsets"):
-        given = columns_of(RECORDS)
-        given[name] = given[name][:-1].copy()
+        columns = columns_of(RECORDS)
+        columns[name] = columns[name][:-1].copy()
 
-        assert encoded(run(encode_headers), given)[0] == rows.BAD_ARGUMENT
+        assert encoded(run(encode_headers), columns)[0] == rows.BAD_ARGUMENT

@@ -1,4 +1,4 @@
-"""Names for rows."""
+"""Named rows of an array."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidelog.records.array_rows import Row, as_bytes
 
 
 class Pair:
-    """Two rows, the second under a name."""
+    """Two rows, the second of which has a name."""
 
     second = Row(1, "The second row.")
 
@@ -17,7 +17,7 @@ class Pair:
 
 
 def test_a_named_row_is_a_view() -> None:
-    """What is written through the name is in the table."""
+    """Writing through the name changes the table."""
     pair = Pair()
 
     pair.second[0] = 77

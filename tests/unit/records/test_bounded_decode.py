@@ -55,7 +55,7 @@ def in_parts(data: bytes, **bounds: int) -> list[Record]:
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("window_bytes", [1, 40, 1000])
 def test_parts_hold_the_records_of_the_whole(codec: Codec, window_bytes: int) -> None:
-    """Whatever the codec and the window, and also where a record is larger than it."""
+    """The records are the same for any codec and window, even if one is larger than the window."""
     data = batch(3, codec) + batch(100, codec, 3) + batch(5, codec, 103) + batch(80, codec, 108)
 
     assert in_parts(data, group_bytes=window_bytes, large_bytes=500) == whole(data)
@@ -64,7 +64,7 @@ def test_parts_hold_the_records_of_the_whole(codec: Codec, window_bytes: int) ->
 @pytest.mark.usefixtures("either")
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_batch_that_does_not_hold_what_it_says_is_invalid(codec: Codec) -> None:
-    """A record too many or too few, in a batch decoded in parts as in one decoded whole."""
+    """A record too many or too few is an error in parts as it is when decoded at once."""
     data = batch(100, codec)
     header = BATCH_HEADER.unpack(data)
     for count in (1, 50, 99, 101, 200):
@@ -80,7 +80,7 @@ def test_a_batch_that_does_not_hold_what_it_says_is_invalid(codec: Codec) -> Non
 
 @pytest.mark.parametrize("at", range(500, 1000, 70))
 def test_damage_is_told_with_the_batchs_position(at: int) -> None:
-    """What was before it in the batch has come."""
+    """The error has the batch's position, and comes after the records before the damage."""
     first = batch(10, Codec.NONE)
     plain = bytearray(batch(100, Codec.NONE, 10, size=1)[BATCH_HEADER.size :])
     plain[at : at + 20] = bytes([255] * 20)
@@ -101,7 +101,7 @@ def test_damage_is_told_with_the_batchs_position(at: int) -> None:
 
 
 def test_a_stream_that_is_cut_is_damage() -> None:
-    """Also after records that were whole."""
+    """A truncated stream is an error, also after complete records."""
     header = BATCH_HEADER.unpack(batch(100, Codec.GZIP))
     packed = batch(100, Codec.GZIP)[BATCH_HEADER.size : -10]
 
@@ -110,7 +110,7 @@ def test_a_stream_that_is_cut_is_damage() -> None:
 
 
 def test_the_limit_holds_for_a_record() -> None:
-    """Not for a batch, which may give any number of records."""
+    """The limit does not apply to a batch, which may hold any number of records."""
     data = batch(200, Codec.ZSTD)
 
     assert len(in_parts(data, group_bytes=64, large_bytes=100, limit=100)) == 200
@@ -119,7 +119,7 @@ def test_the_limit_holds_for_a_record() -> None:
 
 
 def test_memory_follows_the_window_not_the_batch() -> None:
-    """A batch of 64 MB in some kilobytes takes a few windows."""
+    """A batch of 64 MB, compressed to some kilobytes, takes the memory of a few windows."""
     record = (0, None, bytes(1 << 16), ())
     data = build_batch([record] * 1024, codec=Codec.ZSTD)
     batches = walk(data).batches
@@ -137,7 +137,7 @@ def test_memory_follows_the_window_not_the_batch() -> None:
 
 
 def test_nothing_is_decoded_of_a_batch_without_records() -> None:
-    """As when decoded whole."""
+    """Nothing is decompressed, as when decoded at once."""
     header = BATCH_HEADER.unpack(batch(100, Codec.GZIP))
     data = pack_batch(header._replace(records_count=0), bytes(5000))
 

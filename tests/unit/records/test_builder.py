@@ -1,4 +1,4 @@
-"""Making single batches."""
+"""Building single batches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_batch_is_kafkas_to_the_byte() -> None:
 
 
 def test_an_emptied_batch_is_kafkas_to_the_byte() -> None:
-    """A batch kept without records has no base timestamp, codec or horizon, and its old bits."""
+    """A batch kept without records has no base timestamp, codec or horizon; other bits are kept."""
     full = build_batch(
         [(1005, b"k", b"v", ())],
         base_offset=10,
@@ -47,7 +47,7 @@ def test_an_emptied_batch_is_kafkas_to_the_byte() -> None:
 
 @pytest.mark.parametrize("codec", Codec)
 def test_records_come_back_from_every_codec(codec: Codec) -> None:
-    """Whatever the codec, the records read as they were given."""
+    """With every codec, the records read as they were given."""
     data = build_batch(RECORDS, codec=codec, base_offset=7)
 
     found = [(r.timestamp, r.key, r.value, r.headers) for r in iterate(data, walk(data).batches)]
@@ -56,12 +56,12 @@ def test_records_come_back_from_every_codec(codec: Codec) -> None:
 
 
 def test_no_records_make_no_batch() -> None:
-    """Zero records give no bytes."""
+    """No records give no bytes."""
     assert build_batch([]) == b""
 
 
 def test_given_offsets_may_have_holes() -> None:
-    """Offsets rise as given, and the batch may span more than its last record."""
+    """Offsets may have gaps, and the batch may end after its last record."""
     data = build_batch(RECORDS, base_offset=10, offsets=[12, 19], last_offset=30)
 
     batches = walk(data).batches
@@ -71,7 +71,7 @@ def test_given_offsets_may_have_holes() -> None:
 
 
 def test_the_base_timestamp_is_the_first_records() -> None:
-    """Later records may be older than the first; the greatest timestamp is stated."""
+    """Later records may be older than the first; the header has the greatest timestamp."""
     data = build_batch([(50, b"", b"", ()), (10, b"", b"", ()), (90, b"", b"", ())])
 
     header = BATCH_HEADER.unpack(data)
@@ -80,7 +80,7 @@ def test_the_base_timestamp_is_the_first_records() -> None:
 
 
 def test_a_delete_horizon_takes_the_place_of_the_base_timestamp() -> None:
-    """With a horizon the deltas count from it, and records keep their timestamps."""
+    """With a horizon the deltas are relative to it, and records keep their timestamps."""
     data = build_batch(RECORDS, delete_horizon_ms=1)
 
     header = BATCH_HEADER.unpack(data)
@@ -91,7 +91,7 @@ def test_a_delete_horizon_takes_the_place_of_the_base_timestamp() -> None:
 
 
 def test_log_append_time_is_stated_once() -> None:
-    """With LogAppendTime all records read with the batch's greatest timestamp."""
+    """With LogAppendTime all records have the batch's greatest timestamp."""
     appended = TimestampType.LOG_APPEND_TIME
     data = build_batch(RECORDS, timestamp_type=appended, max_timestamp=7777)
 
@@ -115,21 +115,21 @@ def test_log_append_time_is_stated_once() -> None:
     ],
 )
 def test_fields_that_do_not_fit_are_refused(fields: dict) -> None:
-    """A transaction needs a producer, a producer an epoch and a sequence; offsets must rise."""
+    """A transaction needs a producer, a producer an epoch and a sequence; offsets must increase."""
     with pytest.raises(InvalidArgument):
         build_batch(RECORDS, **fields)
 
 
 @pytest.mark.parametrize("timestamp", [-2, 2**63, -(2**70)])
 def test_a_timestamp_that_is_none_is_refused(timestamp: int) -> None:
-    """Only -1, no timestamp, may be below zero; none is above 64 bits."""
+    """The only negative timestamp is -1, for none, and the greatest is that of an int64."""
     with pytest.raises(InvalidArgument):
         build_batch([(0, b"", b"", ()), (timestamp, b"", b"", ())])
 
 
 @pytest.mark.parametrize("timestamps", [(-1, 2**63 - 1), (2**63 - 1, -1)])
 def test_timestamps_as_far_apart_as_can_be_come_back(timestamps: tuple[int, int]) -> None:
-    """From the least to the greatest is one more than 64 bits; the delta wraps, as in Java."""
+    """A delta that exceeds an int64 wraps around, as in Java, and the timestamps are restored."""
     data = build_batch([(timestamp, b"", b"", ()) for timestamp in timestamps])
 
     found = [record.timestamp for record in iterate(data, walk(data, check_crc=True).batches)]
@@ -149,7 +149,7 @@ def test_timestamps_as_far_apart_as_can_be_come_back(timestamps: tuple[int, int]
     ],
 )
 def test_a_number_larger_than_its_field_is_refused(fields: dict) -> None:
-    """So is a last offset that 64 bits cannot tell."""
+    """Numbers that do not fit in their field, and a last offset beyond an int64, are rejected."""
     with pytest.raises(InvalidArgument):
         build_batch(RECORDS, **fields)
 

@@ -1,4 +1,4 @@
-"""Batches from columns."""
+"""Batches built from columns."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def source() -> RecordSource:
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("codec", Codec)
 def test_records_are_spread_over_batches_without_holes(codec: Codec) -> None:
-    """Batches follow each other in offsets and sequences, none above its size."""
+    """Offsets and sequences continue from batch to batch; no batch exceeds its size limit."""
     spec = BatchSpec(**{**_fields(PRODUCER), "codec": codec})
 
     built = build_batches(source(), spec, batch_bytes=4096)
@@ -66,7 +66,7 @@ def _fields(spec: BatchSpec) -> dict:
 @pytest.mark.parametrize("spec", [BatchSpec(), PRODUCER, APPENDED])
 @pytest.mark.parametrize("codec", Codec)
 def test_kernels_and_plain_code_write_the_same_bytes(spec: BatchSpec, codec: Codec) -> None:
-    """Both ways cut at the same records and write the same batches."""
+    """Both cut at the same records and write the same batches."""
     spec = BatchSpec(**{**_fields(spec), "codec": codec})
     chosen = np.arange(199, 0, -3)
     written = []
@@ -81,7 +81,7 @@ def test_kernels_and_plain_code_write_the_same_bytes(spec: BatchSpec, codec: Cod
 
 @pytest.mark.usefixtures("engine")
 def test_a_record_larger_than_a_batch_has_its_own() -> None:
-    """batch_bytes bounds batches, not records."""
+    """``batch_bytes`` limits batches, not records."""
     built = build_batches(source(), batch_bytes=1)
 
     assert built.batches.records_count.tolist() == [1] * 200
@@ -90,7 +90,7 @@ def test_a_record_larger_than_a_batch_has_its_own() -> None:
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("spec", [BatchSpec(), PRODUCER, APPENDED])
 def test_one_batch_is_rebuilt_as_it_would_be_built(spec: BatchSpec) -> None:
-    """Records that went through columns make the batch that they make directly."""
+    """Records that went through columns make the same batch as when built directly."""
     columns = decode(DATA, walk(DATA).batches)
 
     assert bytes(rebuild(columns, spec)) == build_batch(RECORDS, spec)
@@ -98,7 +98,7 @@ def test_one_batch_is_rebuilt_as_it_would_be_built(spec: BatchSpec) -> None:
 
 @pytest.mark.usefixtures("engine")
 def test_a_rebuilt_batch_may_have_holes() -> None:
-    """Given offsets are kept, as compaction needs."""
+    """Given offsets are kept, as compaction requires."""
     columns = decode(DATA, walk(DATA).batches)
     chosen = columns.select(np.array([3, 9]))
 
@@ -109,7 +109,7 @@ def test_a_rebuilt_batch_may_have_holes() -> None:
 
 @pytest.mark.usefixtures("engine")
 def test_no_records_make_no_batches() -> None:
-    """Nothing chosen gives no bytes."""
+    """No records chosen give no bytes."""
     built = build_batches(source(), chosen=np.array([], np.int64))
 
     assert (len(built.data), len(built.batches)) == (0, 0)
@@ -117,7 +117,7 @@ def test_no_records_make_no_batches() -> None:
 
 @pytest.mark.usefixtures("engine")
 def test_a_timestamp_below_minus_one_is_refused() -> None:
-    """Only -1, no timestamp, may be below zero."""
+    """The only negative timestamp is -1, for none."""
     records = source()
     records.table[1, 5] = -2
 
@@ -130,6 +130,6 @@ def test_a_timestamp_below_minus_one_is_refused() -> None:
     [BatchSpec(last_offset=500), BatchSpec(delete_horizon_ms=5), BatchSpec(max_timestamp=5)],
 )
 def test_what_belongs_to_one_batch_is_refused_for_many(spec: BatchSpec) -> None:
-    """A last offset, horizon or greatest timestamp cannot be that of several batches."""
+    """A last offset, horizon or greatest timestamp applies to a single batch only."""
     with pytest.raises(InvalidArgument):
         build_batches(source(), spec)

@@ -39,12 +39,12 @@ def test_a_marker_is_kafkas_to_the_byte() -> None:
 
 
 def test_a_marker_reads_as_it_was_written() -> None:
-    """Timestamp, kind and coordinator epoch come back from any place in a buffer."""
+    """Timestamp, type and coordinator epoch are restored from any position in a buffer."""
     assert read_marker(b"xxx" + COMMIT, 3) == (1000, EndTxnMarker(True, 9))
 
 
 def test_a_marker_is_read_whatever_follows_it() -> None:
-    """Kafka's iterator stops at the first record; a batch that states two has a marker, too."""
+    """As in Kafka, only the first record is read, so a batch that states two has a marker too."""
     header = BATCH_HEADER.unpack(COMMIT)._replace(records_count=2)
 
     assert read_marker(pack_batch(header, COMMIT[BATCH_HEADER.size :]), 0) == (
@@ -54,7 +54,7 @@ def test_a_marker_is_read_whatever_follows_it() -> None:
 
 
 def test_a_compressed_marker_is_read_too() -> None:
-    """Brokers write markers plain, but a compressed one means the same."""
+    """Brokers write markers uncompressed, but a compressed one means the same."""
     value = [(5, b"\0\0\0\0", b"\0\0\0\0\0\x02", ())]
     data = build_batch(
         value, codec=Codec.LZ4, producer_id=1, producer_epoch=0, transactional=True, control=True
@@ -75,7 +75,7 @@ def test_a_compressed_marker_is_read_too() -> None:
     ],
 )
 def test_the_key_names_the_type(key: str, expected: ControlType) -> None:
-    """Unknown types are no error, later versions and longer keys neither."""
+    """Unknown types, later versions and longer keys are not errors."""
     assert control_type(bytes.fromhex(key)) is expected
 
 
@@ -87,7 +87,7 @@ def test_a_bad_key_is_invalid(key: bytes | None) -> None:
 
 
 def test_a_later_value_is_read_as_the_first_version() -> None:
-    """Versions above 0 and bytes behind the epoch are ignored."""
+    """Versions above 0 and bytes after the epoch are ignored."""
     assert parse_marker(b"\0\0\0\1", b"\0\7\0\0\0\5rest") == EndTxnMarker(True, 5)
 
 
@@ -107,13 +107,13 @@ def test_a_negative_version_of_the_value_is_invalid() -> None:
     ],
 )
 def test_what_ends_no_transaction_is_no_damage(key: bytes, value: bytes | None) -> None:
-    """A short value or another type is a wrong argument: Kafka does not start on such a log."""
+    """A short value or another type is InvalidArgument: Kafka does not start on such a log."""
     with pytest.raises(InvalidArgument):
         parse_marker(key, value)
 
 
 @pytest.mark.parametrize("data", [empty_batch(BATCH_HEADER.unpack(COMMIT)), COMMIT[:-1]])
 def test_a_batch_without_a_record_has_no_marker(data: bytes) -> None:
-    """An emptied or cut batch has nothing to read."""
+    """An emptied or truncated batch is an error."""
     with pytest.raises(InvalidRecord):
         read_marker(data, 0)

@@ -35,7 +35,7 @@ def opened(fs: CrashFileSystem, data: bytes) -> FileRecords:
 
 @pytest.mark.parametrize("piece_bytes", [1, 100, 1000, 1 << 20])
 def test_pieces_together_are_the_file(fs: CrashFileSystem, piece_bytes: int) -> None:
-    """Whatever is read at once, each batch comes once, with its place in file and piece."""
+    """For any piece size, each batch comes once, with its position in the file and in the piece."""
     with opened(fs, LOG) as records:
         found = []
         for piece in records.pieces(piece_bytes):
@@ -49,7 +49,7 @@ def test_pieces_together_are_the_file(fs: CrashFileSystem, piece_bytes: int) -> 
 
 
 def test_pieces_begin_where_they_are_told(fs: CrashFileSystem) -> None:
-    """Reading may begin at any batch, and the view of the file may end before it does."""
+    """Reading may start at any batch and end before the file does."""
     size = len(SMALL[0])
     fs.write(PATH, LOG)
     file = fs.open(PATH)
@@ -65,7 +65,7 @@ def test_pieces_begin_where_they_are_told(fs: CrashFileSystem) -> None:
 
 @pytest.mark.parametrize("cut", [1, 10, 40, 70])
 def test_a_torn_tail_is_counted(fs: CrashFileSystem, cut: int) -> None:
-    """Bytes behind the last whole batch are no error."""
+    """Bytes behind the last whole batch are not an error."""
     data = b"".join(SMALL)[:-cut]
     with opened(fs, data) as records:
         count = sum(len(piece.batches) for piece in records.pieces(200))
@@ -76,7 +76,7 @@ def test_a_torn_tail_is_counted(fs: CrashFileSystem, cut: int) -> None:
 
 
 def test_a_bad_batch_ends_the_records_with_file_and_byte(fs: CrashFileSystem) -> None:
-    """Zeros, as in a preallocated file, are an error; all batches before it are given."""
+    """Zeros, as in a preallocated file, are an error that comes after all batches before it."""
     start = len(SMALL[0]) * 2
     with opened(fs, SMALL[0] + SMALL[1] + bytes(1000)) as records:
         count = sum(len(piece.batches) for piece in records.pieces())
@@ -88,7 +88,7 @@ def test_a_bad_batch_ends_the_records_with_file_and_byte(fs: CrashFileSystem) ->
 
 
 def test_a_wrong_crc_is_found_if_asked_for(fs: CrashFileSystem) -> None:
-    """A flipped byte ends the records only where CRCs are checked."""
+    """A flipped byte ends the records only if CRCs are checked."""
     size = len(SMALL[0])
     data = bytearray(LOG)
     data[3 * size + size - 1] ^= 1
@@ -112,7 +112,7 @@ def test_a_length_beyond_the_file_allocates_nothing(fs: CrashFileSystem) -> None
 
 
 def test_headers_come_with_their_positions(fs: CrashFileSystem) -> None:
-    """Tools see position and header of each batch."""
+    """Each batch's position and header are available to tools."""
     with opened(fs, LOG) as records:
         found = list(records.headers())
 
@@ -123,14 +123,14 @@ def test_headers_come_with_their_positions(fs: CrashFileSystem) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"x" * 17])
 def test_a_file_too_short_for_a_batch_has_none(fs: CrashFileSystem, data: bytes) -> None:
-    """Up to 17 bytes are a torn tail, whatever they are."""
+    """Up to 17 bytes are a torn tail, whatever they contain."""
     with opened(fs, data) as records:
         assert list(records.pieces()) == []
         assert (records.error, records.trailing_bytes) == (None, len(data))
 
 
 def test_a_slice_keeps_its_file_open(fs: CrashFileSystem) -> None:
-    """A slice is one more holder of its file: it reads after the others have closed it."""
+    """A slice can be read after all other holders have closed the file."""
     fs.write(PATH, LOG)
     file = fs.open(PATH)
     part = FileSlice(file, 3, 10)
@@ -140,14 +140,14 @@ def test_a_slice_keeps_its_file_open(fs: CrashFileSystem) -> None:
     with part:
         assert part.read() == LOG[3:13]
 
-    part.close()  # a second time: nothing happens
+    part.close()  # closing twice has no effect
     with pytest.raises(OSError, match=r"."):
         part.read()
 
 
 @pytest.mark.parametrize("left", [0, 10, 100, 3_000])
 def test_a_file_that_is_cut_while_it_is_read_ends_there(fs: CrashFileSystem, left: int) -> None:
-    """What it had when it was opened is not waited for; the batches before the cut are found."""
+    """Reading ends at the truncation, and the batches before it are found."""
     fs.write(PATH, SMALL[0] + LARGE)
     with closing(fs.open(PATH, "w")) as file:
         records = FileRecords(file)

@@ -73,7 +73,7 @@ def test_values_read_as_kafka_wrote_them(
 
 @pytest.mark.parametrize(("kind", "value", "_"), WRITTEN)
 def test_every_cut_value_is_invalid(kind: ControlType, value: str, _: object) -> None:
-    """A value cut anywhere is invalid."""
+    """A value that is cut anywhere is invalid."""
     whole = b64decode(value)
 
     for size in range(len(whole)):
@@ -82,18 +82,18 @@ def test_every_cut_value_is_invalid(kind: ControlType, value: str, _: object) ->
 
 
 def test_unknown_tagged_fields_are_skipped() -> None:
-    """Tags that a later Kafka adds do not matter."""
+    """Tags that a later Kafka adds are ignored."""
     assert parse_kraft(ControlType.SNAPSHOT_FOOTER, b"\0\0\x01\x07\x02xx") == {"version": 0}
 
 
 @pytest.mark.parametrize("kind", [ControlType.ABORT, ControlType.UNKNOWN])
 def test_other_types_are_not_krafts(kind: ControlType) -> None:
-    """Only KRaft's own types are read here."""
+    """Only KRaft's own types are parsed."""
     with pytest.raises(InvalidRecord):
         parse_kraft(kind, b"\0\0\0")
 
 
 def test_a_huge_count_ends_with_the_bytes() -> None:
-    """An array that claims four thousand million elements costs no more than its bytes."""
+    """An array that claims four billion elements takes no more memory than its bytes."""
     with pytest.raises(InvalidRecord):
         parse_kraft(ControlType.LEADER_CHANGE, bytes.fromhex("0000 00000001 ffffffff0f"))

@@ -57,21 +57,21 @@ def test_a_wrapper_holds_records_with_absolute_offsets(magic: int, codec: Codec)
 
 
 def test_holes_inside_a_wrapper_are_kept() -> None:
-    """Relative offsets may have holes after compaction."""
+    """Relative offsets may have gaps after compaction."""
     inner = build_entry(1, 0, RECORDS[0]) + build_entry(1, 5, RECORDS[1])
 
     assert [row[0] for row in expanded(wrapper(1, 105, inner))] == [100, 105]
 
 
 def test_a_wrapper_at_offset_zero_has_base_zero() -> None:
-    """Old librdkafka left the wrapper's offset 0; inner offsets then count from 0."""
+    """Old librdkafka left the wrapper's offset 0; inner offsets then start at 0."""
     inner = build_entry(1, 0, RECORDS[0]) + build_entry(1, 1, RECORDS[1])
 
     assert [row[0] for row in expanded(wrapper(1, 0, inner))] == [0, 1]
 
 
 def test_a_wrapper_offset_below_the_last_inner_one_is_invalid() -> None:
-    """A wrapper cannot hold more offsets than lie below its own."""
+    """A wrapper's offset cannot be less than its last inner offset."""
     inner = build_entry(1, 0, RECORDS[0]) + build_entry(1, 5, RECORDS[1])
 
     with pytest.raises(InvalidRecord):
@@ -79,7 +79,7 @@ def test_a_wrapper_offset_below_the_last_inner_one_is_invalid() -> None:
 
 
 def test_log_append_time_of_the_wrapper_is_that_of_its_records() -> None:
-    """With LogAppendTime inner timestamps do not count."""
+    """With LogAppendTime inner timestamps are ignored."""
     data = build_old(1, RECORDS, codec=Codec.GZIP, timestamp_type=APPEND)
 
     found = expand(memoryview(data), 0, len(data)).records
@@ -97,7 +97,7 @@ def test_inner_records_of_the_other_magic_are_read() -> None:
 
 
 def test_a_cut_off_last_inner_record_is_left_out() -> None:
-    """A truncated inner tail ends the set without an error."""
+    """A truncated inner record ends the set without an error."""
     inner = build_entry(0, 4, RECORDS[0]) + build_entry(0, 5, RECORDS[1])[:-1]
 
     assert [row[0] for row in expanded(wrapper(0, 5, inner))] == [4]
@@ -115,19 +115,19 @@ def test_a_cut_off_last_inner_record_is_left_out() -> None:
     ids=["no records", "nested", "no value", "zstd", "cut"],
 )
 def test_a_bad_wrapper_is_invalid(data: bytes) -> None:
-    """A set without value or records, in a set, or of a codec too new, is invalid."""
+    """A set without value or records, nested in a set, or with a later codec is invalid."""
     with pytest.raises((InvalidRecord, CorruptMessage)):
         expanded(data + bytes(26))
 
 
 def test_an_inner_length_below_14_is_corruption() -> None:
-    """An inner record that cannot be one is corrupt."""
+    """An inner record shorter than the minimum is corrupt."""
     with pytest.raises(CorruptMessage):
         expanded(wrapper(0, 5, bytes(30)))
 
 
 def test_inner_checksums_are_compared_if_asked() -> None:
-    """Reading does not look at inner CRCs, the produce path does."""
+    """Inner CRCs are checked on the produce path, not by readers."""
     inner = bytearray(build_entry(1, 0, RECORDS[0]))
     inner[-1] ^= 1
     data = wrapper(1, 5, bytes(inner))
@@ -139,7 +139,7 @@ def test_inner_checksums_are_compared_if_asked() -> None:
 
 
 def test_a_wrapper_is_decompressed_within_bounds() -> None:
-    """A set that grows beyond the limit is refused."""
+    """A set that decompresses beyond the limit is rejected."""
     data = build_old(1, [(0, None, bytes(100_000))], codec=Codec.GZIP)
 
     with pytest.raises(MessageTooLarge):
@@ -148,7 +148,7 @@ def test_a_wrapper_is_decompressed_within_bounds() -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_every_cut_entry_is_invalid(magic: int) -> None:
-    """An entry whose fields pass its end is invalid, wherever it ends."""
+    """An entry whose fields extend past its end is invalid, wherever it is cut."""
     entry = build_entry(magic, 0, (1, b"key", b"value"))
 
     for size in range(26, len(entry)):
@@ -157,7 +157,7 @@ def test_every_cut_entry_is_invalid(magic: int) -> None:
 
 
 def test_bytes_behind_the_value_are_ignored() -> None:
-    """Kafka does not look at them either."""
+    """Bytes after the value are ignored, as in Kafka."""
     entry = build_entry(1, 0, (1, b"key", b"value")) + b"more"
 
     assert expanded(entry)[0][3] == b"value"

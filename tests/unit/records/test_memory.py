@@ -27,7 +27,7 @@ def flipped(data: bytes, at: int, bits: int = 0xFF) -> bytes:
 
 
 def test_columns_hold_every_field_of_every_header() -> None:
-    """A walk gives the header fields of all batches, and where they lie."""
+    """A walk returns the header fields of all batches, and their positions."""
     batches = walk(BOTH).batches
 
     assert [BATCH_HEADER.unpack(FIRST), BATCH_HEADER.unpack(SECOND)] == [
@@ -45,7 +45,7 @@ def test_columns_hold_every_field_of_every_header() -> None:
 
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_a_cut_batch_is_a_torn_tail(in_memory: bool) -> None:
-    """Whatever is left of a cut last batch ends the walk without an error."""
+    """An incomplete last batch ends the walk without an error, wherever it is cut."""
     for end in range(len(FIRST), len(BOTH)):
         found = walk(BOTH[:end], in_memory=in_memory)
 
@@ -61,7 +61,7 @@ def test_an_impossible_length_is_corruption() -> None:
 
 
 def test_zeros_shorter_than_a_prefix_are_a_torn_tail_in_files_only() -> None:
-    """12 to 17 bytes of zeros are corruption in memory, and too few to look at in a file."""
+    """12 to 17 bytes of zeros are corruption in memory, and a torn tail in a file."""
     zeros = bytes(13)
 
     assert walk(zeros).error is not None
@@ -82,7 +82,7 @@ def test_an_unknown_magic_is_corruption(magic: int, in_memory: bool) -> None:
 
 
 def test_the_magic_of_a_cut_batch_matters_in_memory_only() -> None:
-    """In a file a batch that does not end is torn, whatever its magic."""
+    """In a file an incomplete batch is torn, whatever its magic."""
     bad = flipped(SECOND, 16)[:-1]
 
     assert walk(bad).error is not None
@@ -98,7 +98,7 @@ def test_a_batch_too_short_for_its_header_is_corruption() -> None:
 
 
 def test_a_wrong_crc_is_found_if_asked_for() -> None:
-    """With check_crc the walk stops at the batch whose bytes differ."""
+    """With ``check_crc`` the walk stops at a batch whose CRC does not match."""
     bad = flipped(BOTH, len(BOTH) - 1)
 
     assert walk(bad).error is None
@@ -108,7 +108,7 @@ def test_a_wrong_crc_is_found_if_asked_for() -> None:
 
 
 def test_the_crc_leaves_out_offset_and_epoch() -> None:
-    """The leader's own twelve bytes may change without a new CRC."""
+    """Base offset and leader epoch may change without a new CRC."""
     changed = bytearray(FIRST)
     changed[0:8] = (77).to_bytes(8, "big")
     changed[12:16] = (5).to_bytes(4, "big")
@@ -119,7 +119,7 @@ def test_the_crc_leaves_out_offset_and_epoch() -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 def test_old_batches_stand_in_the_same_columns(magic: int, codec: Codec) -> None:
-    """A batch of magic 0 or 1 has its last offset, timestamp and count where they are known."""
+    """A batch of magic 0 or 1 has last offset, timestamp and count where they are known."""
     old = build_old(magic, [(5, b"k", b"v"), (7, None, b"")], base_offset=20, codec=codec)
 
     found = walk(FIRST + old + SECOND, check_crc=True)
@@ -137,14 +137,14 @@ def test_old_batches_stand_in_the_same_columns(magic: int, codec: Codec) -> None
 
 
 def test_a_wrong_crc_of_an_old_batch_is_found() -> None:
-    """CRC-32 guards magic 0 and 1."""
+    """The CRC-32 of magic 0 and 1 is checked."""
     old = build_old(1, [(5, b"k", b"v")])
 
     assert walk(flipped(old, len(old) - 1), check_crc=True).error is not None
 
 
 def test_many_batches_are_walked_in_one_go() -> None:
-    """More batches than any first guess are found, in order."""
+    """More batches than estimated at first are found, in order."""
     found = walk(FIRST * 3000, check_crc=True)
 
     assert (len(found.batches), found.next_position) == (3000, 3000 * len(FIRST))
@@ -152,7 +152,7 @@ def test_many_batches_are_walked_in_one_go() -> None:
 
 
 def test_a_walk_begins_and_ends_where_it_is_told() -> None:
-    """Positions are bytes of the buffer, whatever part of it is walked."""
+    """Positions are relative to the buffer, whichever part of it is walked."""
     found = walk(b"xxx" + BOTH + b"yyy", 3, 3 + len(FIRST))
 
     assert (found.batches.position.tolist(), found.next_position) == ([3], 3 + len(FIRST))
@@ -160,7 +160,7 @@ def test_a_walk_begins_and_ends_where_it_is_told() -> None:
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_any_buffer_is_walked(kind: type) -> None:
-    """Bytes may come in any form, arrays too."""
+    """Any bytes-like object is accepted, arrays too."""
     expected = walk(BOTH).batches.array
 
     assert np.array_equal(expected, walk(kind(BOTH)).batches.array)
@@ -174,7 +174,7 @@ def test_nothing_is_no_batches() -> None:
 
 
 def test_columns_are_cut_chosen_and_moved() -> None:
-    """Slices and selections keep batches whole; a shift moves positions only."""
+    """Slices and selections keep all fields of a batch; a shift changes positions only."""
     batches = walk(BOTH).batches
 
     assert batches.slice(1).base_offset.tolist() == [103]

@@ -1,4 +1,4 @@
-"""Batches found by compiled code that reads the file by itself."""
+"""Batches found by compiled code that reads the file itself."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def found_in(fs: FileSystem, path: str, start: int, end: int, most: int = 10_000
 
 
 def test_batches_are_those_of_a_walk_over_the_bytes(tmp_path: Path) -> None:
-    """With positions in the file, up to the first that does not end in the range."""
+    """Batches have positions in the file, up to the first that does not end in the range."""
     data = b"".join(batch(offset, 10 + offset) for offset in range(300))
     path = tmp_path / "log"
     path.write_bytes(data)
@@ -75,7 +75,7 @@ def test_more_batches_than_there_is_room_for_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_walk_ends_before_what_is_no_good_batch(tmp_path: Path) -> None:
-    """The good ones before it are found."""
+    """The valid batches before an invalid one are found."""
     data = batch(0) + batch(1)[:-1] + b"x" + batch(2)
     path = tmp_path / "log"
     path.write_bytes(data)
@@ -86,7 +86,7 @@ def test_a_walk_ends_before_what_is_no_good_batch(tmp_path: Path) -> None:
 
 
 def test_nothing_is_found_where_compiled_code_cannot_read(tmp_path: Path) -> None:
-    """In memory, and where a read moves the file's position: the range is left as it is."""
+    """Nothing is found in memory, or where a read would move the file's position."""
     memory = CrashFileSystem()
     memory.write("/log", batch(0))
     path = tmp_path / "log"
@@ -98,7 +98,7 @@ def test_nothing_is_found_where_compiled_code_cannot_read(tmp_path: Path) -> Non
 
 
 def test_little_work_does_not_load_the_compiler(tmp_path: Path) -> None:
-    """As everywhere: a short command never waits for it."""
+    """A short command does not wait for the kernels to load."""
     gate.force(False)
     path = tmp_path / "log"
     path.write_bytes(batch(0))
@@ -109,7 +109,7 @@ def test_little_work_does_not_load_the_compiler(tmp_path: Path) -> None:
 
 
 def test_a_walk_ends_when_it_holds_as_many_batches_as_it_may(tmp_path: Path) -> None:
-    """Where they are small, their headers take more memory than their bytes."""
+    """Headers of small batches take more memory than the batches, so their number is limited."""
     data = b"".join(batch(offset, 1) for offset in range(300))
     path = tmp_path / "log"
     path.write_bytes(data)
@@ -120,7 +120,7 @@ def test_a_walk_ends_when_it_holds_as_many_batches_as_it_may(tmp_path: Path) -> 
 
 
 def test_small_batches_are_not_read_again_and_again(tmp_path: Path) -> None:
-    """Columns that are full end a call of the kernel; there are few such calls."""
+    """Full columns end a call of the kernel, but only few calls are needed."""
     data = b"".join(batch(offset, 1) for offset in range(9_000))
     path = tmp_path / "log"
     path.write_bytes(data)
@@ -144,7 +144,7 @@ def test_small_batches_are_not_read_again_and_again(tmp_path: Path) -> None:
 
 
 def test_a_file_is_held_while_it_is_walked(tmp_path: Path) -> None:
-    """Whoever else closes it meanwhile does not give its descriptor to another file."""
+    """If the file is closed meanwhile, its descriptor is not reused for another file."""
     path = tmp_path / "log"
     path.write_bytes(batch(0))
     file = SYSTEM_FILES.open(str(path))

@@ -1,4 +1,4 @@
-"""Which partition a key belongs to."""
+"""The partition of a key."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def test_the_hash_is_kafkas(key: bytes, expected: int) -> None:
 
 @pytest.mark.parametrize(("key", "expected"), KNOWN.items())
 def test_the_sign_is_dropped_before_dividing(key: bytes, expected: int) -> None:
-    """A partition is ``(hash & 0x7fffffff) % partitions``, as Kafka's ``toPositive``."""
+    """A partition is ``(hash & 0x7fffffff) % partitions``, as with Kafka's ``toPositive``."""
     assert (expected & 0x7FFF_FFFF) % 7 == partition_for_key(key, 7)
 
 
 @pytest.mark.parametrize("partitions", [0, -1])
 def test_a_topic_has_a_partition(partitions: int) -> None:
-    """There is none to send a key to otherwise."""
+    """Without partitions there is none to send a key to."""
     with pytest.raises(InvalidPartitions):
         partition_for_key(b"a", partitions)
 

@@ -30,7 +30,7 @@ def written(
 @pytest.mark.parametrize("key", [None, b"", b"key", b"k" * 300])
 @pytest.mark.parametrize("value", [None, b"", b"value", b"v" * 70_000])
 def test_a_record_reads_as_it_was_written(key: bytes | None, value: bytes | None) -> None:
-    """Key, value and headers come back as they were; null and empty stay apart."""
+    """Key, value and headers are restored; null and empty are distinct."""
     data = written(key, value)
 
     span = scan_record(data, 0, len(data))
@@ -42,7 +42,7 @@ def test_a_record_reads_as_it_was_written(key: bytes | None, value: bytes | None
 
 
 def test_the_smallest_record_has_seven_bytes() -> None:
-    """No record is smaller than MIN_RECORD_BYTES, so that a count of records has a bound."""
+    """No record is smaller than MIN_RECORD_BYTES, which bounds the number of records."""
     out = bytearray()
     write_record(out, 0, 0, key=None, value=None)
 
@@ -65,7 +65,7 @@ def test_the_smallest_record_has_seven_bytes() -> None:
     ],
 )
 def test_a_malformed_record_is_invalid(body: str) -> None:
-    """Any length, number or count that does not fit makes the record invalid."""
+    """Any inconsistent length, number or count makes the record invalid."""
     data = memoryview(bytes.fromhex(body))
 
     with pytest.raises(InvalidRecord):
@@ -73,7 +73,7 @@ def test_a_malformed_record_is_invalid(body: str) -> None:
 
 
 def test_every_cut_record_is_invalid() -> None:
-    """A record cut anywhere is invalid, whether the buffer or only the area ends there."""
+    """A record that is cut anywhere is invalid, whether the buffer or only the area ends there."""
     data = written()
 
     for end in range(len(data)):
@@ -84,7 +84,7 @@ def test_every_cut_record_is_invalid() -> None:
 
 
 def test_a_header_name_that_is_no_utf8_is_replaced() -> None:
-    """Bad bytes of a header name read as U+FFFD, as Java's decoder makes them."""
+    """Invalid bytes of a header name become U+FFFD, as in Java's decoder."""
     data = memoryview(bytes.fromhex("04 61 ff 01"))
 
     assert read_headers(data, 0, 1) == (("a\ufffd", None),)
@@ -101,10 +101,10 @@ def test_numbers_wrap_as_java_longs_do() -> None:
     [(0, 5, 5), (2**31 - 1, 1, 0), (2**31 - 3, 5, 2), (-1, 5, -1)],
 )
 def test_sequences_wrap_to_zero(base: int, delta: int, expected: int) -> None:
-    """After sequence 2**31 - 1 comes 0; without a sequence there is none."""
+    """0 follows sequence 2**31 - 1; without a sequence the result is -1."""
     assert expected == advance_sequence(base, delta)
 
 
 def test_bad_text_is_replaced_as_java_does() -> None:
-    """A byte that is no UTF-8 becomes U+FFFD; the bytes of a lone surrogate become one together."""
+    """An invalid byte becomes U+FFFD; the bytes of a lone surrogate become a single one."""
     assert text_as_java(b"a\xff\xed\xa0\x80\xed\xa0b\xe0\x80") == "a���b��"

@@ -17,7 +17,7 @@ PAIR = BATCH + BATCH
 
 
 def test_an_area_of_one_batch_is_that_of_many() -> None:
-    """Both ways to find areas agree."""
+    """``area_of`` and ``areas_of`` agree."""
     batches = walk(PAIR).batches
 
     singles = [area_of(batches.array[:, index].tolist()) for index in range(2)]
@@ -27,7 +27,7 @@ def test_an_area_of_one_batch_is_that_of_many() -> None:
 
 @pytest.mark.usefixtures("engine")
 def test_an_impossible_count_is_found_before_memory_is_taken() -> None:
-    """A count that the bytes cannot hold costs nothing, but errors of earlier areas come first."""
+    """No memory is allocated for an impossible count, but errors of earlier areas come first."""
     areas = areas_of(walk(PAIR).batches)
     areas[2, 1] = 2**31 - 1
 
@@ -43,7 +43,7 @@ def test_an_impossible_count_is_found_before_memory_is_taken() -> None:
 
 @pytest.mark.usefixtures("engine")
 def test_records_do_not_leave_their_area() -> None:
-    """Bytes behind an area are never a record's, though they are in the buffer."""
+    """Bytes behind an area are never part of a record, though they are in the buffer."""
     areas = areas_of(walk(PAIR).batches)[:, :1].copy()
     areas[1, 0] -= 1
 

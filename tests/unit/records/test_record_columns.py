@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("engine")
 
 @pytest.mark.parametrize("codec", Codec)
 def test_columns_point_at_keys_values_and_headers(codec: Codec) -> None:
-    """Every field of every record is found in the data, whatever the codec."""
+    """Every field of every record is found in the data, with every codec."""
     data = build_batch(RECORDS, codec=codec, base_offset=50, leader_epoch=2)
 
     columns = decode(data, walk(data).batches)
@@ -51,16 +51,16 @@ def test_columns_point_at_keys_values_and_headers(codec: Codec) -> None:
 
 
 def test_plain_data_is_not_copied() -> None:
-    """Columns of uncompressed batches point into the buffer that was decoded."""
+    """Columns of uncompressed batches refer to the buffer that was decoded."""
     data = np.frombuffer(build_batch(RECORDS), np.uint8)
 
     assert decode(data, walk(data).batches).data is data
 
 
 def test_a_mixture_of_batches_keeps_its_order() -> None:
-    """Plain, compressed, empty and old batches are decoded in one table, in log order."""
+    """Uncompressed, compressed, empty and old batches are decoded to one table, in log order."""
     header = BATCH_HEADER.unpack(build_batch(RECORDS, base_offset=9))
-    parts = [
+    chunks = [
         build_batch(RECORDS, base_offset=0),
         build_old(0, [(0, b"k", b"v")], base_offset=3),
         build_batch(RECORDS, base_offset=4, codec=Codec.LZ4),
@@ -68,7 +68,7 @@ def test_a_mixture_of_batches_keeps_its_order() -> None:
         empty_batch(header),
         build_batch(RECORDS, base_offset=12),
     ]
-    data = b"".join(parts)
+    data = b"".join(chunks)
 
     columns = decode(data, walk(data).batches)
 
@@ -91,7 +91,7 @@ def test_log_append_time_hides_the_records_own() -> None:
 
 
 def test_a_record_knows_epoch_and_sequence() -> None:
-    """Leader epoch and sequence of a record follow from its batch; -1 is no epoch."""
+    """Leader epoch and sequence of a record follow from its batch; epoch -1 is None."""
     producer = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 2**31 - 1}
     data = build_batch(RECORDS, leader_epoch=6, **producer) + build_batch(RECORDS, base_offset=3)
 
@@ -102,7 +102,7 @@ def test_a_record_knows_epoch_and_sequence() -> None:
 
 
 def test_control_records_are_marked_and_skipped() -> None:
-    """Control records are in the columns, flagged; iteration leaves them out unless asked."""
+    """Control records are in the columns, flagged; iteration skips them by default."""
     data = build_batch(RECORDS) + MARKER
     batches = walk(data).batches
 
@@ -112,7 +112,7 @@ def test_control_records_are_marked_and_skipped() -> None:
 
 
 def test_offsets_and_times_wrap_as_in_java() -> None:
-    """Sums beyond 64 bits wrap; nothing overflows."""
+    """Sums beyond 64 bits wrap around."""
     header = BATCH_HEADER.unpack(build_batch(RECORDS))
     body = build_batch(RECORDS)[BATCH_HEADER.size :]
     extreme = header._replace(base_offset=2**63 - 2, base_timestamp=2**63 - 1)
@@ -127,7 +127,7 @@ def test_offsets_and_times_wrap_as_in_java() -> None:
 @pytest.mark.parametrize("count", [-1, -(2**31), 4, 2**31 - 1, 2, 1])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 def test_a_wrong_count_is_invalid(count: int, codec: Codec) -> None:
-    """A count that is negative, or not that of the records, makes the batch invalid at once."""
+    """A count that is negative or differs from the number of records makes the batch invalid."""
     good = build_batch(RECORDS, codec=codec)
     header = BATCH_HEADER.unpack(good)._replace(records_count=count)
     data = build_batch(RECORDS) + pack_batch(header, good[BATCH_HEADER.size :])
@@ -140,7 +140,7 @@ def test_a_wrong_count_is_invalid(count: int, codec: Codec) -> None:
 
 
 def test_records_before_one_that_does_not_read_come_first() -> None:
-    """Whole batches, then those in front of the damage in a plain batch; then the error."""
+    """Whole batches and the records before the damage are returned before the error is raised."""
     good = build_batch(RECORDS)
     header = BATCH_HEADER.unpack(good)._replace(records_count=len(RECORDS) + 1)
     data = good + pack_batch(header, good[BATCH_HEADER.size :])
@@ -164,7 +164,7 @@ def test_bytes_behind_an_empty_batch_are_not_noticed(codec: Codec) -> None:
 
 
 def test_damaged_compression_is_corruption() -> None:
-    """Compressed bytes that are none give CorruptMessage with the batch's position."""
+    """Invalid compressed bytes are CorruptMessage with the batch's position."""
     header = BATCH_HEADER.unpack(build_batch(RECORDS, codec=Codec.ZSTD))
     data = build_batch(RECORDS) + pack_batch(header, b"no zstd frame")
     batches = walk(data).batches
@@ -187,7 +187,7 @@ def test_an_unknown_codec_is_refused(number: int) -> None:
 
 
 def test_decompression_is_bounded() -> None:
-    """No more than the limit is decompressed, in one batch or, for decode, in all."""
+    """No more than the limit is decompressed: per batch or, in ``decode``, in total."""
     big = [(0, None, bytes(100_000), ())]
     data = build_batch(big, codec=Codec.GZIP) * 3
     batches = walk(data).batches
@@ -203,7 +203,7 @@ def test_decompression_is_bounded() -> None:
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.SNAPPY])
 @pytest.mark.parametrize("group_bytes", [1, 150, 10**9])
 def test_groups_together_are_the_whole(codec: Codec, group_bytes: int) -> None:
-    """Decoding in groups gives the records of decoding at once."""
+    """Decoding in groups gives the same records as decoding at once."""
     data = b"".join(build_batch(RECORDS, base_offset=3 * i, codec=codec) for i in range(5))
     batches = walk(data).batches
 
@@ -215,7 +215,7 @@ def test_groups_together_are_the_whole(codec: Codec, group_bytes: int) -> None:
 
 
 def test_chosen_records_keep_their_batches() -> None:
-    """A selection of records still knows batch, type and data."""
+    """A selection of records keeps their batches, types and data."""
     data = build_old(0, [(0, b"k", b"v")]) + build_batch(RECORDS, base_offset=1)
     columns = decode(data, walk(data).batches)
 
@@ -226,6 +226,6 @@ def test_chosen_records_keep_their_batches() -> None:
 
 
 def test_no_batches_have_no_records() -> None:
-    """Decoding nothing gives an empty table."""
+    """Decoding no batches gives an empty table."""
     assert len(decode(b"", walk(b"").batches)) == 0
     assert list(decode_groups(b"", walk(b"").batches)) == []

@@ -14,7 +14,7 @@ BATCH = build_batch([(10, b"k", b"v", ())], base_offset=2**63 - 1, leader_epoch=
 
 
 def test_fields_and_header_are_the_same() -> None:
-    """The fourteen fields of a batch give back its header."""
+    """The fourteen fields of a batch can be converted back to its header."""
     row = batch_row(memoryview(BATCH), 0, len(BATCH))
 
     assert header_of_row(row) == BATCH_HEADER.unpack(BATCH)
@@ -32,7 +32,7 @@ def test_a_last_offset_wraps_as_in_java() -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_an_old_batch_shorter_than_a_new_header_has_a_size(magic: int) -> None:
-    """Old batches begin at 26 bytes."""
+    """Batches of magic 0 and 1 may be as short as 26 bytes."""
     entry = build_entry(magic, 0, (5, None, None))
 
     assert whole_batch_size(memoryview(entry), 0, len(entry), in_memory=True) == len(entry)
@@ -40,7 +40,7 @@ def test_an_old_batch_shorter_than_a_new_header_has_a_size(magic: int) -> None:
 
 
 def test_an_old_batch_without_room_for_its_timestamp_has_none() -> None:
-    """A magic 1 batch may be as short as one of magic 0; its records are found bad later."""
+    """A magic 1 batch may be as short as one of magic 0; decoding its records fails later."""
     entry = bytearray(build_entry(0, 0, (5, None, None)))
     entry[16] = 1
 
@@ -49,7 +49,7 @@ def test_an_old_batch_without_room_for_its_timestamp_has_none() -> None:
 
 @pytest.mark.parametrize("length", [-1, -(2**31), 0, 13])
 def test_no_batch_is_shorter_than_14_bytes(length: int) -> None:
-    """Such a length is corruption."""
+    """A length below 14 is corruption."""
     bad = bytearray(BATCH)
     bad[8:12] = length.to_bytes(4, "big", signed=True)
 

@@ -1,4 +1,4 @@
-"""Plain bytes for compressed and old batches."""
+"""Uncompressed bytes of compressed batches and old formats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKED = build_batch(RECORDS, codec=Codec.ZSTD)
 
 
 def test_areas_lie_one_behind_the_other_with_slack_behind() -> None:
-    """Plain and decompressed areas share one buffer, which kernels may overread."""
+    """Areas share one buffer, with slack behind it that kernels may read."""
     data = as_bytes(PLAIN + PACKED)
 
     plain, areas = Unpacked(data, walk(data).batches).areas()
@@ -29,7 +29,7 @@ def test_areas_lie_one_behind_the_other_with_slack_behind() -> None:
 
 
 def test_a_batch_of_which_nothing_is_read_is_not_decompressed() -> None:
-    """With a count of zero even damaged bytes do not matter."""
+    """With a count of zero even damaged bytes are ignored."""
     header = BATCH_HEADER.unpack(PACKED)
     empty = as_bytes(pack_batch(header._replace(records_count=0), b"damaged"))
     full = as_bytes(pack_batch(header, b"damaged"))

@@ -92,12 +92,12 @@ def native(result: str, plain: F) -> Callable[[Callable[..., Any]], F]:
     ``plain`` is the same operation in Python, which callers outside kernels get.
     """
 
-    def twin(*values: Any) -> Any:  # noqa: ANN401 - the types of ``plain``
+    def in_python(*values: Any) -> Any:  # noqa: ANN401 - the types of ``plain``
         return plain(*(value if hasattr(value, "ctypes") else int(value) for value in values))
 
     def decorate(build: Callable[..., Any]) -> F:
         if not HAVE_NUMBA:
-            return cast("F", twin)
+            return cast("F", in_python)
 
         def typed(_context: Any, *arguments: Any) -> Any:  # noqa: ANN401 - numba's own types
             is_array = numba.types.Array
@@ -122,7 +122,7 @@ def native(result: str, plain: F) -> Callable[[Callable[..., Any]], F]:
         named = inspect.signature(plain).parameters.values()
         typed.__signature__ = inspect.Signature((first, *named))  # type: ignore[attr-defined]  # numba requires named arguments
         made: Any = numba.extending.intrinsic(typed)
-        made.__class__ = type("Native", (type(made),), {"__call__": staticmethod(twin)})
+        made.__class__ = type("Native", (type(made),), {"__call__": staticmethod(in_python)})
         return made  # type: ignore[no-any-return]  # called as ``plain`` is
 
     return decorate

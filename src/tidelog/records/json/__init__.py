@@ -1,1 +1,1 @@
-"""Records as lines of JSON and back."""
+"""Records converted to and from lines of JSON."""

@@ -1,7 +1,7 @@
-"""Many records as lines of JSON, in pieces of some megabytes.
+"""Many records written as lines of JSON, in pieces of some megabytes.
 
-Owns the choice between the kernel and plain code, and the words that the kernel puts between the
-values. What a line looks like is for ``json_record`` to say.
+A kernel writes the values into a template, which is cut out of a line from ``json_record``; plain
+code writes the records that the kernel cannot.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from tidelog.records.record_columns import RecordColumns
 
 OUT_BYTES: Final = 4 << 20
-"""Bytes that the kernel writes at a time; a record that may take more is for plain code."""
+"""Bytes that the kernel writes at a time; a record that may need more is left to plain code."""
 _ROW_BYTES: Final = 256
-"""Bytes of work that a record counts for plain code: some 10 us."""
+"""Bytes of work that a record counts as in plain code: about 10 us."""
 _BASE64: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _VALUES: Final = re.compile(
     '(?<="offset": )0|(?<="timestamp": )0|(?<="key": )null|(?<="value": )null'
@@ -42,20 +42,20 @@ _TYPES: Final = (
 
 
 class JsonLines:
-    """Writes records of one topic partition as lines; used by one thread."""
+    """Writes records of one topic partition as lines of JSON; for use by one thread."""
 
     def __init__(self, topic: str, partition: int, encoding: Encoding) -> None:
         self._topic = topic
         self._partition = partition
         self._encoding = encoding
-        self._words, self._ends = _words_of(topic, partition)
+        self._template, self._ends = _template_of(topic, partition)
         self._out: Bytes | None = None
 
     def pieces(self, columns: RecordColumns) -> Iterator[bytes | memoryview]:
-        """Yield the records as whole lines; a piece is valid until the next is asked for.
+        """Yield the records as whole lines; a piece is valid until the next is requested.
 
         Raises:
-            NotText: after the lines before it; as ``record_as_json``.
+            NotText: as ``record_as_json``, after the lines before that record.
         """
         if not len(columns):
             return
@@ -76,7 +76,7 @@ class JsonLines:
         yield "".join(lines).encode()
 
     def _compiled(self, columns: RecordColumns) -> Iterator[bytes | memoryview]:
-        """Let the kernel write what it can, and plain code each record at which it stops."""
+        """Write with the kernel, and in plain code each record at which it stops."""
         from tidelog.kernels.json.record_lines import write_lines  # noqa: PLC0415 - compiles when imported
 
         if self._out is None:
@@ -88,7 +88,7 @@ class JsonLines:
         encoding, row = _ENCODINGS.index(self._encoding), 0
         while row < len(columns):
             status, row, size = write_lines(
-                columns.data, table, types, epochs, self._words, self._ends, encoding, row, out
+                columns.data, table, types, epochs, self._template, self._ends, encoding, row, out
             )
             if status < 0:
                 raise InvariantError(f"JSON lines: {rows.STATUS_TEXT[status]}")
@@ -98,10 +98,10 @@ class JsonLines:
                 row += 1
 
 
-def _words_of(topic: str, partition: int) -> tuple[Bytes, Ints]:
-    """Return the words between values, in the kernel's order, and where each begins and ends.
+def _template_of(topic: str, partition: int) -> tuple[Bytes, Ints]:
+    """Return the text between values, in the kernel's order, and where each piece ends.
 
-    They are cut out of a line that ``json_record`` writes.
+    The pieces are cut out of a line that ``json_record`` writes.
     """
     lines = [
         record_as_json(topic, partition, Record(0, 0, kind, None, None), Encoding.UTF8)
@@ -110,7 +110,7 @@ def _words_of(topic: str, partition: int) -> tuple[Bytes, Ints]:
     cut = [_VALUES.split(line) for line in lines]
     offset, timestamp, _, value, headers, epoch, end = cut[0]
     keys = [before[2] for before in cut]
-    words = [offset, timestamp, *keys, value, headers, epoch, end + "\n", _BASE64]
-    data = [word.encode() for word in words]
+    pieces = [offset, timestamp, *keys, value, headers, epoch, end + "\n", _BASE64]
+    data = [piece.encode() for piece in pieces]
     ends = np.cumsum([0, *map(len, data)], dtype=np.int64)
     return np.frombuffer(b"".join(data), np.uint8), ends

@@ -1,7 +1,6 @@
 """A record as JSON: the one form that every command prints and reads.
 
-Owns the order and spelling of its members and how bytes become text. Must not know where records
-come from. Kafka has no such form of its own.
+Kafka has no equivalent.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Encoding(StrEnum):
 
 
 class NotText(InvalidArgument):
-    """A key, value or header is no UTF-8; nothing of the record was printed."""
+    """A key, value or header is not valid UTF-8; nothing of the record was printed."""
 
     def __init__(self, offset: int, part: str) -> None:
         super().__init__(offset, part)
@@ -40,14 +39,15 @@ class NotText(InvalidArgument):
         self.part = part
 
     def __str__(self) -> str:
-        return f"the {self.part} at offset {self.offset} is no UTF-8; use --encoding base64 or hex"
+        where = f"the {self.part} at offset {self.offset}"
+        return f"{where} is not valid UTF-8; use --encoding base64 or hex"
 
 
 def record_as_json(topic: str, partition: int, record: Record, encoding: Encoding) -> str:
-    """Return one line of JSON, without its end.
+    """Return one line of JSON, without the newline.
 
     Raises:
-        NotText: with ``Encoding.UTF8``, bytes that are no UTF-8; they are never altered.
+        NotText: with ``Encoding.UTF8``, bytes are not valid UTF-8; they are never altered.
     """
     offset = record.offset
     return json.dumps(
@@ -67,7 +67,7 @@ def record_as_json(topic: str, partition: int, record: Record, encoding: Encodin
 
 
 def headers_as_text(record: Record, encoding: Encoding) -> list[list[str | None]]:
-    """Return the headers as pairs of name and text; errors as ``record_as_json``."""
+    """Return the headers as pairs of name and text; errors are those of ``record_as_json``."""
     return [
         [name, bytes_as_text(value, encoding, record.offset, f"header {name!r}")]
         for name, value in record.headers
@@ -89,10 +89,10 @@ def bytes_as_text(data: bytes | None, encoding: Encoding, offset: int, part: str
 
 
 def record_from_json(line: str | bytes, encoding: Encoding) -> NewRecord:
-    """Read one line of JSON as a record to append; members left out are null, empty or default.
+    """Read one line of JSON as a record to append; omitted members are null, empty or the default.
 
     Raises:
-        InvalidArgument: the line is no such record; it says why.
+        InvalidArgument: the line is not such a record; the text gives the reason.
     """
     content = _object_of(line)
     unknown = content.keys() - INPUT_MEMBERS
@@ -108,9 +108,9 @@ def record_from_json(line: str | bytes, encoding: Encoding) -> NewRecord:
 
 
 def has_members_of_a_record(line: str | bytes) -> bool:
-    """Say whether a line is a JSON object with members of a record to append, and no others.
+    """Return whether a line is a JSON object with members of a record to append, and no others.
 
-    Whether their values will do is another matter: ``record_from_json`` says what is wrong.
+    The values are not checked; ``record_from_json`` reports what is wrong with them.
     """
     try:
         members = _object_of(line).keys()
@@ -132,11 +132,11 @@ def _object_of(line: str | bytes) -> dict[str, Any]:
 def _headers(content: object, encoding: Encoding) -> tuple[Header, ...]:
     pairs = [] if content is None else content
     if not isinstance(pairs, list):
-        raise InvalidArgument("headers is no list")
+        raise InvalidArgument("headers is not a list")
     headers = []
     for pair in pairs:
         if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
-            raise InvalidArgument("a header is no list of name and value")
+            raise InvalidArgument("a header is not a list of name and value")
         name, value = pair
         bytes_from_text(name, Encoding.UTF8, "name of a header")
         headers.append((name, bytes_from_text(value, encoding, f"header {name!r}")))
@@ -148,7 +148,7 @@ def _integer(content: Mapping[str, Any], name: str, least: int, most: int) -> in
     if number is None:
         return None
     if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
-        raise InvalidArgument(f"{name} is no whole number from {least} to {most}")
+        raise InvalidArgument(f"{name} is not an integer from {least} to {most}")
     return number
 
 
@@ -157,18 +157,19 @@ def bytes_from_text(text: str, encoding: Encoding, part: str) -> bytes: ...
 @overload
 def bytes_from_text(text: object, encoding: Encoding, part: str) -> bytes | None: ...
 def bytes_from_text(text: object, encoding: Encoding, part: str) -> bytes | None:
-    """Return the bytes that a text stands for; None stays None.
+    """Return the bytes that a text represents; None stays None.
 
     Raises:
-        InvalidArgument: names ``part``, which is neither text nor null, or is not so encoded.
+        InvalidArgument: ``part``, which the text names, is not a string or null, or not validly
+            encoded.
     """
     if text is None:
         return None
     if not isinstance(text, str):
-        raise InvalidArgument(f"the {part} is neither text nor null")
+        raise InvalidArgument(f"the {part} is not a string or null")
     try:
         if encoding is Encoding.BASE64:
             return base64.b64decode(text, validate=True)
         return bytes.fromhex(text) if encoding is Encoding.HEX else text.encode()
     except ValueError as error:
-        raise InvalidArgument(f"the {part} is no {encoding}: {error}") from error
+        raise InvalidArgument(f"the {part} is not valid {encoding}: {error}") from error

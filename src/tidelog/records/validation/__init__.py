@@ -1,1 +1,1 @@
-"""Checks and stamps that batches get before a log takes them."""
+"""Validation of batches before they are appended to a log, and the fields a leader sets."""

@@ -1,8 +1,8 @@
-"""The short way into a log, for the batch that nearly every append is.
+"""The fast path of an append, for the batch that nearly every append is.
 
-Owns the question whether an append is one plain batch of a client that needs nothing but offsets
-and a leader epoch. Must not know errors: where the answer is no, ``analyze`` and ``validate`` look
-at everything again and say what is wrong, or do what has to be done. Kafka: ``LogValidator``.
+It takes one uncompressed client batch that needs only offsets and a leader epoch. Anything else
+goes through ``analyze`` and ``validate``, which check it again and report errors. Kafka:
+``LogValidator``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from tidelog.records.validation.validate import LeaderPolicy
 
 
-class Placed(NamedTuple):
-    """A batch with its offsets, alone in its buffer; and its 14 fields."""
+class AssignedBatch(NamedTuple):
+    """A batch with its offsets, alone in its buffer, and its 14 fields."""
 
     data: bytearray
     batches: BatchColumns
@@ -35,33 +35,33 @@ class Placed(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """One batch that may go into the log; ``row`` has its 14 fields, ``data`` is never changed."""
+    """One batch that may be appended; ``row`` has its 14 fields, ``data`` is never changed."""
 
     data: Buffer
     row: list[int]
 
-    def place(self, first_offset: int, leader_epoch: int) -> Placed:
-        """Give it offsets from ``first_offset`` on, and the epoch, in a copy."""
+    def assign_offsets(self, first_offset: int, leader_epoch: int) -> AssignedBatch:
+        """Return a copy with offsets from ``first_offset`` on and the leader epoch."""
         row, data = self.row.copy(), bytearray(byte_view(self.data))
         row[rows.BASE_OFFSET] = first_offset
         row[rows.LAST_OFFSET] += first_offset
         row[rows.LEADER_EPOCH] = leader_epoch
         stamp_prefix(data, row)
-        return Placed(data, BatchColumns.of_row(row), row)
+        return AssignedBatch(data, BatchColumns.of_row(row), row)
 
 
 def accept(
     data: Buffer, *, policy: LeaderPolicy, max_batch_bytes: int, now_ms: int
 ) -> Accepted | None:
-    """Accept the append of a client at once, if it is as usual; None: look closer.
+    """Accept a client's append at once if it is an ordinary batch; None: validate it fully.
 
     Args:
-        data: what was sent.
-        policy: what the topic's settings say about batches.
+        data: the bytes sent by the client.
+        policy: the topic's rules for batches.
         max_batch_bytes: ``max.message.bytes``.
-        now_ms: the time of the append, which bounds timestamps.
+        now_ms: the time of the append in ms, which bounds timestamps.
 
-    It is None too as long as no kernels are loaded: plain code would do the same work twice.
+    Also returns None while no kernels are loaded, since plain code would do the same work twice.
     """
     is_kept = policy.codec is None or policy.codec is Codec.NONE
     if not is_kept or policy.timestamp_type is not TimestampType.CREATE_TIME:

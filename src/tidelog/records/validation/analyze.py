@@ -1,7 +1,7 @@
-"""The first look at an append: are these whole, undamaged batches that may be appended at all.
+"""The first check of an append: whole, undamaged batches that may be appended at all.
 
-Owns the checks that need no lock and no records. Must not know logs or offsets to be assigned;
-``validate`` looks at the records afterwards. Kafka: ``UnifiedLog.analyzeAndValidateRecords``.
+It needs neither the log's lock nor the records; ``validate`` checks the records afterwards. Kafka:
+``UnifiedLog.analyzeAndValidateRecords``.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _log = logging.getLogger(__name__)
 
 
 class Analyzed(NamedTuple):
-    """What an append holds, as far as batch headers say. Source: Kafka LogAppendInfo.
+    """The contents of an append according to its batch headers. Source: Kafka LogAppendInfo.
 
-    ``first_offset`` is -1 where the first batch is of magic 0 or 1, whose first offset only
-    decompression tells. ``valid_bytes`` is where the last whole batch ends: what follows, and
-    batches skipped for their leader epoch, are no part of the append.
+    ``first_offset`` is -1 if the first batch has magic 0 or 1, where it is known only after
+    decompression. ``valid_bytes`` is the end of the last whole batch: bytes after it, and batches
+    skipped for their leader epoch, are not part of the append.
     """
 
     batches: BatchColumns
@@ -52,11 +52,11 @@ class _Checks(NamedTuple):
     origin: AppendOrigin
     leader_epoch: int
     max_batch_bytes: int | None
-    are_offsets_given: bool
+    require_offsets_monotonic: bool
 
     def hold_for(self, found: Survey, first: Sequence[int]) -> bool:
-        """Say whether no batch breaks a rule and none is to be skipped, given all and the first."""
-        if self.are_offsets_given:
+        """Return whether all batches follow the rules and none is to be skipped."""
+        if self.require_offsets_monotonic:
             is_negative = first[rows.LAST_OFFSET] <= UNKNOWN_OFFSET
             if is_negative or not found.are_offsets_rising:
                 return False
@@ -71,7 +71,7 @@ class _Checks(NamedTuple):
         )
 
     def must_skip(self, row: Sequence[int]) -> bool:
-        """Say whether a follower must leave this batch and all after it (KAFKA-18723)."""
+        """Return whether a follower must skip this batch and all after it (KAFKA-18723)."""
         epoch = row[rows.LEADER_EPOCH]
         is_newer = epoch != NO_LEADER_EPOCH and epoch > self.leader_epoch
         return self.origin is AppendOrigin.REPLICATION and is_newer
@@ -81,13 +81,13 @@ class _Checks(NamedTuple):
         position = row[rows.POSITION]
         epoch, offset = row[rows.LEADER_EPOCH], row[rows.BASE_OFFSET]
         if self.origin is AppendOrigin.RAFT_LEADER and epoch != self.leader_epoch:
-            reason = f"a batch of leader epoch {epoch} in an append of {self.leader_epoch}"
+            reason = f"the batch has leader epoch {epoch}, the append {self.leader_epoch}"
             raise InvalidRecord(reason, position)
         if self.origin is AppendOrigin.CLIENT and row[rows.MAGIC] >= MAGIC_V2 and offset != 0:
-            raise InvalidRecord(f"a client's batch has base offset {offset}, not 0", position)
+            raise InvalidRecord(f"a client's batch must have base offset 0, not {offset}", position)
 
     def is_too_large(self, row: Sequence[int]) -> bool:
-        """Say whether the batch is larger than the topic allows."""
+        """Return whether the batch is larger than the topic allows."""
         return self.max_batch_bytes is not None and row[rows.SIZE] > self.max_batch_bytes
 
 
@@ -97,28 +97,29 @@ def analyze(
     origin: AppendOrigin,
     leader_epoch: int,
     max_batch_bytes: int | None,
-    are_offsets_given: bool,
+    require_offsets_monotonic: bool,
     on_rejected: Callable[[Rejection, int], None] = ignore_rejections,
 ) -> Analyzed:
-    """Check the batches of an append, in order, and sum up their headers.
+    """Check the batches of an append, in order, and summarize their headers.
 
     Args:
-        data: batches, possibly with the start of one more behind them.
+        data: batches, possibly followed by an incomplete one.
         origin: who appends.
-        leader_epoch: the leader's own; a follower's current one bounds what it keeps.
-        max_batch_bytes: ``max.message.bytes``, compared with whole batches as they came; None for
-            a follower.
-        are_offsets_given: offsets are the caller's (a follower), so they must rise.
-        on_rejected: told what to count, before the error is raised.
+        leader_epoch: the leader's own epoch; a follower skips batches of later epochs than its own.
+        max_batch_bytes: ``max.message.bytes``, compared with whole batches as received; None for a
+            follower.
+        require_offsets_monotonic: the batches bring their offsets (a follower), which must
+            increase.
+        on_rejected: called with the metric and the number to add to it, before the error is raised.
 
     Raises:
         CorruptMessage: length, magic or CRC of a batch is wrong.
         InvalidRecord: a client's batch does not begin at offset 0, or the epoch is wrong.
         MessageTooLarge: a batch is larger than ``max_batch_bytes``.
-        OffsetsOutOfOrder: given offsets do not rise.
-        UnsupportedCompressionType: a batch names a codec that does not exist.
+        OffsetsOutOfOrder: the batches' offsets do not increase.
+        UnsupportedCompressionType: a batch has a codec that does not exist.
     """
-    checks = _Checks(origin, leader_epoch, max_batch_bytes, are_offsets_given)
+    checks = _Checks(origin, leader_epoch, max_batch_bytes, require_offsets_monotonic)
     found = walk(data, check_crc=True)
     batches = found.batches
     if not len(batches):
@@ -136,7 +137,7 @@ def analyze(
 def _check_each(
     data: Buffer, found: Walk, checks: _Checks, on_rejected: Callable[[Rejection, int], None]
 ) -> int:
-    """Check batch after batch and raise the first error; return how many are to be kept."""
+    """Check each batch in order and raise the first error; return the number of batches to keep."""
     headers = found.batches.array.T.tolist()
     if found.error is not None:
         headers += _row_if_whole(data, found)
@@ -152,9 +153,9 @@ def _check_each(
         if index == len(found.batches):
             on_rejected(Rejection.INVALID_MESSAGE_CRC, 1)
             break
-        if checks.are_offsets_given and row[rows.LAST_OFFSET] <= previous:
+        if checks.require_offsets_monotonic and row[rows.LAST_OFFSET] <= previous:
             last = row[rows.LAST_OFFSET]
-            raise OffsetsOutOfOrder(f"last offset {last} of a batch follows {previous}")
+            raise OffsetsOutOfOrder(f"a batch's last offset {last} does not exceed {previous}")
         previous = row[rows.LAST_OFFSET]
     if found.error is not None:
         raise found.error
@@ -172,7 +173,7 @@ def _row_if_whole(data: Buffer, found: Walk) -> list[list[int]]:
 
 
 def _summed(batches: BatchColumns, seen: Survey, first: list[int]) -> Analyzed:
-    Codec.of_attributes(seen.greatest_codec)  # raises if there is no such codec
+    Codec.of_attributes(seen.greatest_codec)  # raises if the codec does not exist
     last = batches.row(-1) if len(batches) > 1 else first
     return Analyzed(
         batches,

@@ -1,7 +1,4 @@
-"""Who appends: it decides what is checked, and who gives the offsets.
-
-Owns the kinds. Must not know the checks.
-"""
+"""Who appends to a log, which decides what is checked and who assigns the offsets."""
 
 from __future__ import annotations
 
@@ -11,9 +8,9 @@ from enum import Enum
 class AppendOrigin(Enum):
     """Who appends; it selects what is checked. Source: Kafka AppendOrigin.
 
-    STAGED is tidelog's own: batches that were validated when they were staged. Several may come in
-    one append, and their records are not looked at again. A bytearray with nothing behind the
-    batches is the log's from then on: they get their offsets where they lie.
+    STAGED is tidelog's own: batches that were validated when they were staged. One append may hold
+    several, and their records are not checked again. If it is a bytearray with nothing behind the
+    batches, the log takes ownership and assigns the offsets in place.
     """
 
     CLIENT = "client"
@@ -24,5 +21,5 @@ class AppendOrigin(Enum):
 
     @property
     def brings_offsets(self) -> bool:
-        """Whether the batches come with their offsets: a replica's and the KRaft leader's do."""
+        """Whether the batches already have their offsets, as from a replica or the KRaft leader."""
         return self is AppendOrigin.REPLICATION or self is AppendOrigin.RAFT_LEADER

@@ -1,7 +1,6 @@
-"""The rules a leader has for single records, applied to all records of a batch at once.
+"""A leader's rules for single records, applied to all records of a batch at once.
 
-Owns the checks of keys, timestamps and old inner records, and the errors that list every record
-that fails. Must not know batches or offsets to be assigned. Kafka: ``LogValidator.validateRecord``.
+Errors list every record that breaks a rule. Kafka: ``LogValidator.validateRecord``.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ if TYPE_CHECKING:
 
 _INT64_MIN: Final = -(2**63)
 _SHOWN_ERRORS: Final = 3
-NO_KEY: Final = "a record has no key, and the topic is compacted or its cleanup.policy unknown"
-_APPEND_TIME: Final = "a producer must not set the timestamp type LogAppendTime"
+NO_KEY: Final = "the record has no key, but the topic is compacted or its cleanup.policy is unknown"
+_APPEND_TIME: Final = "a producer must not set timestamp type LogAppendTime"
 
 
 class RecordRules(NamedTuple):
-    """What a topic asks of records at one moment.
+    """The topic's rules for records at the time of an append.
 
-    Timestamps in ms must lie in ``[not_before_ms, not_after_ms]``, but for -1, and unless
-    ``use_append_time``: then the records' own do not matter.
+    Timestamps in ms must be in ``[not_before_ms, not_after_ms]`` or -1. With ``use_append_time``
+    the records' own timestamps do not matter.
     """
 
     need_key: bool
@@ -42,25 +41,27 @@ class RecordRules(NamedTuple):
     use_append_time: bool
     on_rejected: Callable[[Rejection, int], None]
 
-    def has_bad_time(self, timestamp: Ints, *, says_append_time: bool) -> Bools:
-        """Return which timestamps break the rules in a batch of that timestamp type."""
+    def has_bad_time(self, timestamp: Ints, *, is_append_time: bool) -> Bools:
+        """Return which timestamps break the rules, in a batch with or without append time."""
         if self.use_append_time:
-            return np.full(timestamp.shape, says_append_time)
+            return np.full(timestamp.shape, is_append_time)
         is_out = (timestamp < self.not_before_ms) | (timestamp > self.not_after_ms)
-        return np.where(timestamp == NO_TIMESTAMP, says_append_time, is_out)
+        return np.where(timestamp == NO_TIMESTAMP, is_append_time, is_out)
 
     def time_reason(self, timestamp: int) -> str:
-        """Say what is wrong with a timestamp that breaks the rules."""
+        """Return the error text for a timestamp that breaks the rules, naming the setting."""
         if self.use_append_time or timestamp == NO_TIMESTAMP:
             return _APPEND_TIME
         limits = f"[{self.not_before_ms}, {self.not_after_ms}]"
-        return f"timestamp {timestamp} is outside {limits}"
+        side = "before" if timestamp < self.not_before_ms else "after"
+        return f"timestamp {timestamp} is outside {limits} (message.timestamp.{side}.max.ms)"
 
 
 class Summary(NamedTuple):
-    """What the records of an accepted batch come to.
+    """What ``check_area`` learns about the records of an accepted batch.
 
-    ``max_timestamp`` is -1 without records; ``is_dense``: their offset deltas are 0, 1, 2 and on.
+    ``max_timestamp`` is -1 without records; ``is_dense`` means that the offset deltas are 0, 1, 2
+    and so on.
     """
 
     max_timestamp: int
@@ -68,7 +69,7 @@ class Summary(NamedTuple):
 
 
 def time_limits(now_ms: int, before_max_ms: int, after_max_ms: int) -> tuple[int, int]:
-    """Return the least and greatest timestamp allowed at ``now_ms``."""
+    """Return the least and greatest timestamp allowed at ``now_ms``, both inclusive."""
     return max(now_ms - before_max_ms, _INT64_MIN), min(now_ms + after_max_ms, INT64_MAX)
 
 
@@ -76,9 +77,9 @@ def check_area(data: Bytes, areas: Ints, rules: RecordRules) -> Summary:
     """Check all records of one record area of a v2 batch.
 
     Raises:
-        InvalidRecord: the bytes are not the records the header promises, or records break rules;
-            ``record_errors`` lists each.
-        InvalidTimestamp: the same, where a timestamp is among what is wrong.
+        InvalidRecord: the bytes do not hold the records that the header states, or records break
+            rules; ``record_errors`` lists each of them.
+        InvalidTimestamp: the same, if any record breaks the rules for timestamps.
     """
     if use_kernels(int(areas[rows.AREA_END, 0] - areas[rows.AREA_START, 0])):
         from tidelog.kernels.validate import validate_records  # noqa: PLC0415 - compiles then
@@ -89,22 +90,22 @@ def check_area(data: Bytes, areas: Ints, rules: RecordRules) -> Summary:
         if status == rows.OK:
             greatest, is_dense = out[:, 0].tolist()
             return Summary(greatest, bool(is_dense))
-    # Plain code also says exactly what is wrong, and with which records.
+    # Plain code finds all invalid records and the reason for each.
     return _check_columns(decode_areas(data, areas, areas[rows.AREA_START]), areas, rules)
 
 
 def _check_columns(found: Ints, areas: Ints, rules: RecordRules) -> Summary:
     timestamp = found[rows.TIMESTAMP]
-    says_append_time = bool(areas[rows.AREA_ATTRIBUTES, 0] & BatchFlags.LOG_APPEND_TIME)
+    is_append_time = bool(areas[rows.AREA_ATTRIBUTES, 0] & BatchFlags.LOG_APPEND_TIME)
     no_key = (found[rows.KEY_SIZE] < 0) & rules.need_key
-    bad_time = rules.has_bad_time(timestamp, says_append_time=says_append_time)
+    bad_time = rules.has_bad_time(timestamp, is_append_time=is_append_time)
     is_bad = no_key | bad_time
     if is_bad.any():
         errors = tuple(
             (index, NO_KEY if no_key[index] else rules.time_reason(int(timestamp[index])))
             for index in np.flatnonzero(is_bad).tolist()
         )
-        _refuse(errors, rules, keyless=int(no_key.sum()), is_time=bool((bad_time & ~no_key).any()))
+        _reject(errors, rules, keyless=int(no_key.sum()), is_time=bool((bad_time & ~no_key).any()))
     deltas = found[rows.OFFSET] - areas[rows.AREA_BASE_OFFSET, 0]
     is_dense = bool((deltas == np.arange(deltas.size)).all())
     return Summary(int(timestamp.max(initial=NO_TIMESTAMP)), is_dense)
@@ -120,7 +121,7 @@ def check_legacy(found: Expansion, magic: int, rules: RecordRules) -> None:
     for index, record in enumerate(found.records):
         if record.magic != magic:
             rules.on_rejected(Rejection.INVALID_MAGIC_NUMBER, 1)
-            errors.append((index, f"a record of magic {record.magic} in a batch of {magic}"))
+            errors.append((index, f"the record has magic {record.magic}, its batch {magic}"))
             continue
         if not record.crc_matches:
             rules.on_rejected(Rejection.INVALID_MESSAGE_CRC, 1)
@@ -131,19 +132,20 @@ def check_legacy(found: Expansion, magic: int, rules: RecordRules) -> None:
             continue
         is_appended = record.timestamp_type is TimestampType.LOG_APPEND_TIME
         times = np.array([record.timestamp], np.int64)
-        if rules.has_bad_time(times, says_append_time=is_appended)[0]:
+        if rules.has_bad_time(times, is_append_time=is_appended)[0]:
             is_time = True
             errors.append((index, rules.time_reason(record.timestamp)))
     if errors:
-        _refuse(tuple(errors), rules, keyless=keyless, is_time=is_time)
+        _reject(tuple(errors), rules, keyless=keyless, is_time=is_time)
 
 
-def _refuse(
+def _reject(
     errors: tuple[tuple[int, str], ...], rules: RecordRules, *, keyless: int, is_time: bool
 ) -> None:
     if keyless:
         rules.on_rejected(Rejection.NO_KEY_COMPACTED_TOPIC, keyless)
-    if is_time:
-        raise InvalidTimestamp("records are refused for their timestamps", errors)
     shown = "; ".join(f"record {index}: {reason}" for index, reason in errors[:_SHOWN_ERRORS])
-    raise InvalidRecord(f"{len(errors)} records are refused: {shown}", record_errors=errors)
+    reason = f"{len(errors)} invalid record{'s' * (len(errors) > 1)}: {shown}"
+    if is_time:
+        raise InvalidTimestamp(reason, errors)
+    raise InvalidRecord(reason, record_errors=errors)

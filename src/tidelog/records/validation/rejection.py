@@ -1,6 +1,7 @@
-"""What is counted when an append is refused.
+"""The metrics that count why appends are rejected.
 
-Owns the names; whoever keeps metrics passes a function that counts. Kafka: ``BrokerTopicMetrics``.
+The validation functions report to a callback, which a broker connects to its metrics. Kafka:
+``LogValidator.MetricsRecorder`` and ``BrokerTopicMetrics``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from enum import Enum
 
 
 class Rejection(Enum):
-    """A counter by Kafka's metric name, without its ``PerSec``."""
+    """A metric by Kafka's name, without the ``PerSec`` suffix."""
 
     BYTES_REJECTED = "BytesRejected"
     INVALID_MESSAGE_CRC = "InvalidMessageCrcRecords"
@@ -18,5 +19,5 @@ class Rejection(Enum):
     NO_KEY_COMPACTED_TOPIC = "NoKeyCompactedTopicRecords"
 
 
-def ignore_rejections(_kind: Rejection, _count: int) -> None:
-    """Count nothing."""
+def ignore_rejections(_metric: Rejection, _count: int) -> None:
+    """Record nothing: the callback for callers without metrics."""

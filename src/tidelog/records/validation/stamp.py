@@ -1,8 +1,7 @@
-"""What a leader writes into the headers of accepted batches, in place.
+"""The header fields that a leader sets in accepted batches, in place.
 
-Owns offsets, leader epoch, timestamp type and the CRC where that makes a new one needed. Must not
-know why. Kafka: ``DefaultRecordBatch.setLastOffset``, ``setMaxTimestamp``,
-``setPartitionLeaderEpoch``.
+These are offsets, leader epoch and timestamp type, and the CRC if those it covers change. Kafka:
+``DefaultRecordBatch.setLastOffset``, ``setMaxTimestamp``, ``setPartitionLeaderEpoch``.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
     from tidelog.records.memory import BatchColumns
 
 _KNOWN_FLAGS: Final = 0x77
-"""Attribute bits that survive a change of timestamp type: codec, transaction, control, horizon."""
+"""Attribute bits that a change of timestamp type keeps: codec, transaction, control, horizon."""
 
-# Plain numbers: an operation on an IntFlag takes ten times as long.
+# Plain ints, since operations on an IntFlag take ten times as long.
 _APPEND_TIME: Final = int(BatchFlags.LOG_APPEND_TIME)
 _LEADER_EPOCH_AT: Final = BATCH_HEADER.offsets["leader_epoch"]
 
@@ -42,8 +41,8 @@ def stamp_in_place(
 ) -> None:
     """Write the fields of ``row`` into its batch of magic 2, with this type and timestamp.
 
-    ``row`` has the 14 fields, offsets and leader epoch as they shall be; the rest of it is brought
-    up to date. The CRC is computed anew only if type or timestamp change.
+    ``row`` has the 14 fields, with the offsets and leader epoch to write; its other fields are
+    updated. The CRC is recomputed only if type or timestamp change.
     """
     position, size = row[rows.POSITION], row[rows.SIZE]
     appended = _APPEND_TIME if kind is TimestampType.LOG_APPEND_TIME else 0
@@ -65,7 +64,7 @@ def stamp_prefix(data: bytearray, row: list[int]) -> None:
 
 
 def stamp_append_time(data: bytearray, batches: BatchColumns, append_time_ms: int) -> None:
-    """Make batches of magic 2 LogAppendTime ones of this time; ``batches`` follow."""
+    """Set LogAppendTime and this time in batches of magic 2, and update ``batches``."""
     stamped = batches.array.T.tolist()
     for row in stamped:
         stamp_in_place(data, row, TimestampType.LOG_APPEND_TIME, append_time_ms)
@@ -77,18 +76,19 @@ def stamp_offsets(
 ) -> int:
     """Write consecutive offsets and the leader epoch into batches of magic 2; no CRC changes.
 
-    ``batches`` are brought up to date. Returns the next offset. Twin of the stamp kernel. For a
-    batch of an old format or one that spans no offsets raises InvalidArgument, nothing changed.
+    ``batches`` is updated. Returns the next offset. The plain equivalent of the stamp kernel.
+    Raises InvalidArgument, with nothing changed, for a batch of an old format or one that spans no
+    offsets.
     """
     target = as_bytes(data)
     if not (every(batches.magic == 2) and every(batches.last_offset >= batches.base_offset)):
-        raise InvalidArgument("a batch is of an old format, or spans no offsets")
+        raise InvalidArgument("a batch has magic 0 or 1, or spans no offsets")
     if use_kernels(len(batches) * BATCH_HEADER.size):
         from tidelog.kernels.stamp import stamp_batches  # noqa: PLC0415 - compiles when imported
 
         next_offset: int = stamp_batches(target, batches.array, base_offset, leader_epoch)
         if next_offset < base_offset:
-            raise InvariantError(f"{len(batches)} batches do not lie in {len(data)} bytes")
+            raise InvariantError(f"{len(batches)} batches exceed their {len(data)} bytes")
         return next_offset
     ends = base_offset + np.cumsum(batches.last_offset - batches.base_offset + 1)
     batches.base_offset[:] = np.concatenate([[base_offset], ends[:-1]])

@@ -1,7 +1,7 @@
-"""What a leader accepts: batch rules, record rules, and the offsets it assigns.
+"""What a leader accepts: rules for batches and records, and the offsets it assigns.
 
-Owns the choice between changing a batch in place and building it anew. Must not know logs, files or
-producer state; ``analyze`` has checked lengths and CRCs before. Kafka: ``LogValidator``.
+A batch is changed in place if possible, and rebuilt otherwise; ``analyze`` has checked lengths and
+CRCs before. Kafka: ``LogValidator``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _HOUR_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderPolicy:
-    """What a topic's settings say about batches; ``codec`` None: as the producer sent them."""
+    """The topic's settings that concern batches; ``codec`` None keeps the producer's codec."""
 
     codec: Codec | None = None
     level: int | None = None
@@ -59,7 +59,7 @@ class LeaderPolicy:
 
     @classmethod
     def of(cls, config: LogConfig) -> Self:
-        """Take the policy out of a topic's settings."""
+        """Return the policy according to a topic's settings."""
         names = {"producer": None, "uncompressed": Codec.NONE}
         name = config.compression_type
         codec = names[name] if name in names else Codec.named(name)
@@ -80,12 +80,12 @@ class LeaderPolicy:
 
 
 class ValidatedRecords(NamedTuple):
-    """Batches as they go into the log, with offsets and leader epoch.
+    """Batches as they are appended to the log, with offsets and leader epoch.
 
     Positions in ``batches`` are bytes in ``data``. ``next_offset`` is the offset after the last;
     ``max_timestamp`` is in ms; ``log_append_time`` is -1 unless records get it.
-    ``are_sizes_changed``: batches were built anew, so that a size limit must be checked again.
-    Source: Kafka ValidationResult.
+    ``are_sizes_changed`` means that batches were rebuilt, so that size limits must be checked
+    again. Source: Kafka ValidationResult.
     """
 
     data: Buffer
@@ -108,46 +108,48 @@ def validate_for_leader(
     origin: AppendOrigin = AppendOrigin.CLIENT,
     on_rejected: Callable[[Rejection, int], None] = ignore_rejections,
 ) -> ValidatedRecords:
-    """Check the batches and records of an append and give them offsets from ``first_offset`` on.
+    """Check the batches and records of an append and assign offsets from ``first_offset`` on.
 
     Args:
-        data: what ``analyze`` was given. It is never changed, a bytearray of staged batches apart:
-            batches are changed in place in one copy, or built anew where the codec differs, the
-            format is old, or offsets have holes.
-        analyzed: what it found.
-        config: the topic's settings, or what was taken out of them before.
+        data: the bytes given to ``analyze``. They are never changed, except a bytearray of staged
+            batches: other batches are changed in one copy, or rebuilt if the codec differs, the
+            format is old, or offsets have gaps.
+        analyzed: the result of ``analyze``.
+        config: the topic's settings, or the policy derived from them.
         first_offset: offset of the first record.
-        leader_epoch: stamped into each batch.
-        now_ms: the time of the append: bounds timestamps, and is them with LogAppendTime.
-        origin: who appends; not one who brings offsets along.
-        on_rejected: told what to count, before an error is raised.
+        leader_epoch: written into each batch.
+        now_ms: the time of the append in ms: it bounds timestamps, and with LogAppendTime is the
+            timestamp.
+        origin: who appends; not one that brings its own offsets.
+        on_rejected: called with the metric and the number to add to it, before the error is raised.
 
     Raises:
-        InvalidRecord, InvalidTimestamp: batches or records break a rule; the latter are listed.
-        CorruptMessage: compressed bytes, or an inner record of an old batch, are damaged.
-        MessageTooLarge: a batch decompresses beyond every bound.
-        InvalidArgument: the origin takes offsets as given, or a timestamp below -1 would have to
-            be written anew.
+        InvalidRecord, InvalidTimestamp: batches or records break a rule; the records are listed.
+        CorruptMessage: compressed bytes, or an inner record of an old format, are damaged.
+        MessageTooLarge: a batch decompresses beyond the limit.
+        InvalidArgument: the origin brings its own offsets, or a timestamp below -1 would have to be
+            written again.
 
-    Unlike Kafka, an uncompressed client batch whose offset deltas are not 0, 1, 2 … is built anew
-    too, as compressed ones are: a log never holds an offset twice.
+    Unlike in Kafka, an uncompressed client batch whose offset deltas are not 0, 1, 2 … is rebuilt,
+    as compressed batches are: a log never holds an offset twice.
     """
     if origin.brings_offsets or not len(analyzed.batches):
-        raise InvalidArgument(f"no offsets to assign for {origin.value}")
+        count = len(analyzed.batches)
+        raise InvalidArgument(f"{count} batches of origin {origin.value} need no offsets")
     policy = config if isinstance(config, LeaderPolicy) else LeaderPolicy.of(config)
     append = _Append(data, analyzed, policy, first_offset, leader_epoch, now_ms, origin)
     if origin is AppendOrigin.STAGED:
-        return append.take_staged()
+        return append.accept_staged()
     first = analyzed.batches.row(0)
     if (first[rows.MAGIC] >= 2 or analyzed.source_codec) and len(analyzed.batches) != 1:
-        raise InvalidRecord(f"{len(analyzed.batches)} batches in an append that may have one")
+        raise InvalidRecord(f"the append has {len(analyzed.batches)} batches; only 1 is allowed")
     if first[rows.MAGIC] < 2:
         return append.convert(on_rejected)
-    return append.take(first, on_rejected)
+    return append.accept(first, on_rejected)
 
 
 class _Append(NamedTuple):
-    """One append on its way through validation."""
+    """One append during validation."""
 
     data: Buffer
     analyzed: Analyzed
@@ -159,28 +161,28 @@ class _Append(NamedTuple):
 
     @property
     def codec(self) -> Codec:
-        """The codec to store with."""
+        """The codec in which the batches are stored."""
         source = self.analyzed.source_codec
         return source if self.policy.codec is None else self.policy.codec
 
     @property
     def append_time_ms(self) -> int:
-        """The time of the append if that is what records get, else -1."""
+        """The time of the append if records get it, else -1."""
         is_appended = self.policy.timestamp_type is TimestampType.LOG_APPEND_TIME
         return self.now_ms if is_appended else NO_TIMESTAMP
 
     def rules(self, on_rejected: Callable[[Rejection, int], None]) -> RecordRules:
-        """Return what the topic asks of records now."""
+        """Return the topic's rules for records at the time of the append."""
         policy = self.policy
         before, after = policy.timestamp_before_max_ms, policy.timestamp_after_max_ms
         is_appended = policy.timestamp_type is TimestampType.LOG_APPEND_TIME
         limits = time_limits(self.now_ms, before, after)
         return RecordRules(policy.needs_keys, *limits, is_appended, on_rejected)
 
-    def take(
+    def accept(
         self, row: list[int], on_rejected: Callable[[Rejection, int], None]
     ) -> ValidatedRecords:
-        """Accept the one batch of magic 2, in place if that will do."""
+        """Accept the one batch of magic 2, changed in place if possible."""
         if self.origin is AppendOrigin.CLIENT:
             _check_client_batch(row, on_rejected)
         source = self.analyzed.source_codec
@@ -210,7 +212,7 @@ class _Append(NamedTuple):
         return self._done(data, BatchColumns.of_row(row), count, max_timestamp)
 
     def _built(self, columns: RecordColumns, first: list[int]) -> ValidatedRecords:
-        """Build one batch of all records, for the producer of the ``first`` one."""
+        """Build one batch of all records, with the producer fields of the ``first`` batch."""
         attributes = first[rows.ATTRIBUTES] if first[rows.MAGIC] >= 2 else 0
         spec = BatchSpec(
             base_offset=self.first_offset,
@@ -240,13 +242,13 @@ class _Append(NamedTuple):
             position, size = row[rows.POSITION], row[rows.SIZE]
             if row[rows.MAGIC] != magic:
                 on_rejected(Rejection.INVALID_MAGIC_NUMBER, 1)
-                reason = f"a batch of magic {row[rows.MAGIC]} follows one of {magic}"
+                reason = f"a batch of magic {row[rows.MAGIC]} follows one of magic {magic}"
                 raise InvalidRecord(reason, position)
             check_legacy(legacy.expand(view, position, size, check_inner=True), magic, rules)
         return self._built(decode(self.data, self.analyzed.batches), headers[0])
 
-    def take_staged(self) -> ValidatedRecords:
-        """Give consecutive offsets to batches that were validated before."""
+    def accept_staged(self) -> ValidatedRecords:
+        """Assign consecutive offsets to batches that were validated before."""
         data = self.data
         if not isinstance(data, bytearray) or len(data) != self.analyzed.valid_bytes:
             data = bytearray(byte_view(data)[: self.analyzed.valid_bytes])
@@ -273,15 +275,15 @@ class _Append(NamedTuple):
 
 
 def _check_client_batch(row: list[int], on_rejected: Callable[[Rejection, int], None]) -> None:
-    """Raise InvalidRecord for a batch of magic 2 that no client may send."""
+    """Raise InvalidRecord for a batch of magic 2 that a client may not send."""
     attributes, count = row[rows.ATTRIBUTES], row[rows.RECORDS_COUNT]
     offsets = row[rows.LAST_OFFSET] - row[rows.BASE_OFFSET] + 1
     if offsets <= 0 or count <= 0 or offsets != count:
         reason = f"a batch of {count} records spans {offsets} offsets"
     elif attributes & _CONTROL:
-        reason = "a client may not write control records"
+        reason = "clients may not write control records"
     elif row[rows.PRODUCER_ID] >= 0 and row[rows.BASE_SEQUENCE] < 0:
-        reason = f"producer {row[rows.PRODUCER_ID]} sent no sequence"
+        reason = f"producer {row[rows.PRODUCER_ID]} sent base sequence {row[rows.BASE_SEQUENCE]}"
     else:
         return
     on_rejected(Rejection.INVALID_OFFSET_OR_SEQUENCE, 1)

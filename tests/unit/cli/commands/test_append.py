@@ -123,7 +123,7 @@ def test_what_cat_prints_can_be_appended_elsewhere(topic: Cli) -> None:
     ("line", "why"),
     [
         ("nonsense", "not JSON"),
-        ('{"value": 5}', "neither text nor null"),
+        ('{"value": 5}', "not a string or null"),
         ('{"colour": "red"}', "unknown member colour"),
         ('{"partition": 1}', "no partition t-1"),
         ('{"timestamp": 99999999999999}', "timestamp 99999999999999 is outside"),
@@ -148,7 +148,7 @@ def test_a_bad_line_of_a_file_is_reported_with_the_file(topic: Cli, tmp_path: Pa
 
     outcome = topic.on("append", "t", path)
 
-    assert outcome.err == f"tidelog append: {path}, line 1: the value is neither text nor null\n"
+    assert outcome.err == f"tidelog append: {path}, line 1: the value is not a string or null\n"
 
 
 def test_a_record_the_topic_refuses_is_a_bad_line(cli: Cli) -> None:
@@ -157,7 +157,7 @@ def test_a_record_the_topic_refuses_is_a_bad_line(cli: Cli) -> None:
     outcome = cli.on("append", "t", stdin='{"key":"k"}\n{"value":"a"}\n')
 
     assert outcome.code == 2
-    assert "line 2: a record has no key, and the topic is compacted" in outcome.err
+    assert "line 2: the record has no key, but the topic is compacted" in outcome.err
     assert len(records(cli)) == 1
 
 

@@ -111,7 +111,7 @@ def test_what_is_no_utf8_is_refused(topic: Cli) -> None:
 
     assert outcome.code == 2
     assert [row["value"] for row in outcome.rows] == ["good"]
-    assert "tidelog cat: the value at offset 1 is " in outcome.err
+    assert "tidelog cat: the value at offset 1 is not valid UTF-8" in outcome.err
     assert "use --encoding base64 or hex" in outcome.err
 
 

@@ -187,5 +187,5 @@ def test_arrays_that_do_not_fit_are_refused(run: Run) -> None:
         (8, table[:, :-1].copy()),
         (9, results[:-1].copy()),
     ):
-        given = [*good[:index], wrong, *good[index + 1 :]]
-        assert run(rewrite_batches)(*given) == (rows.BAD_ARGUMENT, 0, 0)
+        arguments = [*good[:index], wrong, *good[index + 1 :]]
+        assert run(rewrite_batches)(*arguments) == (rows.BAD_ARGUMENT, 0, 0)

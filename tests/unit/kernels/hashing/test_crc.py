@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SIZES = (0, 1, 7, 8, 9, 255, 256, 257, 767, 768, 769, 6143, 6144, 6145, 16_001)
-"""Around the ends of words, blocks, short streams and long ones."""
+"""Sizes around multiples of words, blocks, short streams and long ones."""
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -37,7 +37,7 @@ WAYS = {
     crc._crc_by_instruction: crc.HAVE_CRC_INSTRUCTION,
     crc._crc_by_tables: True,
 }
-"""What does not suit a CPU still runs there as Python, but does not compile."""
+"""An implementation that the CPU does not support runs as Python, but does not compile."""
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -43,8 +43,8 @@ def written(
     """Return what is written for the bytes, None if they are not valid text."""
     most = len(data) * json_text.MOST_EXPANSION + json_text.SPARE_BYTES
     out = np.zeros(most, np.uint8)
-    given = np.frombuffer(data + behind, np.uint8)
-    size = functions["text"](given, len(data), encoding, SIGNS, out)
+    source = np.frombuffer(data + behind, np.uint8)
+    size = functions["text"](source, len(data), encoding, SIGNS, out)
     return None if size < 0 else out[:size].tobytes().decode()
 
 
@@ -70,8 +70,8 @@ def test_each_byte_at_each_place_is_written_as_python_does(
 def test_text_beyond_ascii_is_written_as_it_is(functions: dict[str, Any]) -> None:
     """The first and last character of each UTF-8 length."""
     signs = "\x7f\x80\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0010ffff"
-    for given in (signs, signs[::-1], f'"{signs}\n', *signs):
-        assert written(functions, given.encode(), json_text.UTF8) == expected(given.encode())
+    for source in (signs, signs[::-1], f'"{signs}\n', *signs):
+        assert written(functions, source.encode(), json_text.UTF8) == expected(source.encode())
 
 
 def test_what_is_no_utf8_is_no_text(functions: dict[str, Any], rng: random.Random) -> None:

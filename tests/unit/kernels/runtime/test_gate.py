@@ -111,9 +111,9 @@ def test_every_module_with_kernels_is_known() -> None:
         for name, text in kernel_sources()
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.FunctionDef)
-        for mark in node.decorator_list
-        if isinstance(mark, ast.Call) and isinstance(mark.func, ast.Name)
-        if mark.func.id == "kernel"
+        for decorator in node.decorator_list
+        if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name)
+        if decorator.func.id == "kernel"
     }
 
     assert found == set(KERNEL_MODULES)

@@ -1,4 +1,4 @@
-"""Many records as lines of JSON."""
+"""Many records written as lines of JSON."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def one_by_one(columns: RecordColumns, encoding: Encoding = Encoding.UTF8) -> st
 @pytest.mark.parametrize("encoding", Encoding)
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 def test_lines_are_those_of_the_one_json_form(encoding: Encoding, codec: Codec) -> None:
-    """In every encoding, of plain and compressed batches, with and without a leader epoch."""
+    """In every encoding, for plain and compressed batches, with and without a leader epoch."""
     data = build_batch(RECORDS, codec=codec, base_offset=50, leader_epoch=2)
     data += build_batch(RECORDS, codec=codec, base_offset=53)
 
@@ -53,7 +53,7 @@ def test_lines_are_those_of_the_one_json_form(encoding: Encoding, codec: Codec) 
 
 
 def test_each_timestamp_type_has_its_name() -> None:
-    """CreateTime, LogAppendTime, and none for the oldest format."""
+    """CreateTime, LogAppendTime, and NoTimestampType for magic 0."""
     old = [(5, b"k", b"v")]
     data = build_old(0, old) + build_old(1, old)
     kind = TimestampType.LOG_APPEND_TIME
@@ -80,7 +80,7 @@ def test_what_is_no_text_is_told_after_the_lines_before_it() -> None:
 
 
 def test_a_header_name_that_is_no_text_is_written_as_java_does() -> None:
-    """With U+FFFD for what does not read; the records behind it are written, too."""
+    """Invalid bytes become U+FFFD, and the records after it are written too."""
     data = build_batch([(1, None, None, (("naïve", b"1"),)), (2, None, None, ())])
     data = data.replace("naïve".encode(), b"na\xff\xfeve")
     columns = columns_of(data)
@@ -90,7 +90,7 @@ def test_a_header_name_that_is_no_text_is_written_as_java_does() -> None:
 
 
 def test_a_record_larger_than_the_buffer_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long its text becomes, and so are those around it."""
+    """A record is written however long its text is, and so are its neighbours."""
     monkeypatch.setattr(json_lines, "OUT_BYTES", 3_000)
     large = [(1, None, b"\x01" * size, ()) for size in (1, 700, 1, 400, 2_000, 1)]
     columns = columns_of(build_batch(large))
@@ -99,14 +99,14 @@ def test_a_record_larger_than_the_buffer_is_written(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_kernel_knows_the_encodings_by_their_order() -> None:
-    """What ``Encoding`` lists first has the number 0, and so on."""
+    """The kernel's numbers are the order of ``Encoding``, from 0."""
     numbers = {"utf8": json_text.UTF8, "base64": json_text.BASE64, "hex": json_text.HEX}
 
     assert {name.value: number for number, name in enumerate(Encoding)} == numbers
 
 
 def test_no_records_are_no_lines() -> None:
-    """Neither a piece nor an error."""
+    """No records give no piece and no error."""
     columns = columns_of(build_batch(RECORDS)).select(np.zeros(3, np.bool_))
 
     assert list(JsonLines("t", 0, Encoding.UTF8).pieces(columns)) == []

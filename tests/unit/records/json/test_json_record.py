@@ -36,7 +36,7 @@ def make(
 
 
 def test_the_members_stand_in_one_order() -> None:
-    """As the docs have it, in every command."""
+    """The members have the documented order, in every command."""
     line = record_as_json("t", 2, make(headers=(("h", b"x"), ("n", None))), Encoding.UTF8)
 
     assert line == (
@@ -55,7 +55,7 @@ def test_the_members_stand_in_one_order() -> None:
     ],
 )
 def test_timestamp_types_have_kafkas_names(kind: TimestampType, name: str) -> None:
-    """Not their numbers."""
+    """Timestamp types are printed as Kafka's names, not as numbers."""
     line = record_as_json("t", 0, make()._replace(timestamp_type=kind), Encoding.UTF8)
 
     assert name == json.loads(line)["timestampType"]
@@ -79,7 +79,7 @@ def test_null_is_no_empty_text() -> None:
     ],
 )
 def test_bytes_are_text_in_the_chosen_encoding(encoding: Encoding, text: str) -> None:
-    """One record a line, whatever line ends are in it."""
+    """A record is one line, whatever line breaks it contains."""
     line = record_as_json("t", 0, make(value="ü\n\0☃".encode()), encoding)
 
     assert "\n" not in line
@@ -95,7 +95,7 @@ def test_bytes_are_text_in_the_chosen_encoding(encoding: Encoding, text: str) ->
     ],
 )
 def test_bytes_that_are_no_utf8_are_refused(record: Record, part: str) -> None:
-    """Never altered: the error says which offset, which part, and what to use."""
+    """Bytes are never altered: the error names the offset, the part, and the option to use."""
     with pytest.raises(NotText, match=rf"{part} at offset 7 .*base64"):
         record_as_json("t", 0, record, Encoding.UTF8)
 
@@ -115,7 +115,7 @@ def test_bytes_that_are_no_utf8_are_refused(record: Record, part: str) -> None:
     ],
 )
 def test_a_line_is_a_record_to_append(line: str, expected: NewRecord) -> None:
-    """Every member may be left out."""
+    """Every member may be omitted."""
     assert expected == record_from_json(line, Encoding.UTF8)
     assert expected == record_from_json(line.encode(), Encoding.UTF8)
 
@@ -130,25 +130,25 @@ def test_a_line_is_a_record_to_append(line: str, expected: NewRecord) -> None:
         ("[]", "not a JSON object"),
         ("null", "not a JSON object"),
         ('{"offset": 1, "value": "a"}', "unknown member offset"),
-        ('{"value": 5}', "value is neither text nor null"),
-        ('{"key": {"a": 1}}', "key is neither text nor null"),
-        ('{"value": "\\ud800"}', "value is no utf8"),
-        ('{"timestamp": "5"}', "timestamp is no whole number"),
-        ('{"timestamp": 1.5}', "timestamp is no whole number"),
-        ('{"timestamp": true}', "timestamp is no whole number"),
-        ('{"timestamp": -2}', "timestamp is no whole number"),
-        ('{"timestamp": 9223372036854775808}', "timestamp is no whole number"),
-        ('{"partition": -1}', "partition is no whole number"),
-        ('{"partition": 2147483648}', "partition is no whole number"),
-        ('{"headers": {}}', "headers is no list"),
-        ('{"headers": [["a"]]}', "a header is no list of name and value"),
-        ('{"headers": [[null, "a"]]}', "a header is no list of name and value"),
-        ('{"headers": [["a", 1]]}', "header 'a' is neither text nor null"),
-        ('{"headers": [["\\udfff", null]]}', "name of a header is no utf8"),
+        ('{"value": 5}', "value is not a string or null"),
+        ('{"key": {"a": 1}}', "key is not a string or null"),
+        ('{"value": "\\ud800"}', "value is not valid utf8"),
+        ('{"timestamp": "5"}', "timestamp is not an integer"),
+        ('{"timestamp": 1.5}', "timestamp is not an integer"),
+        ('{"timestamp": true}', "timestamp is not an integer"),
+        ('{"timestamp": -2}', "timestamp is not an integer"),
+        ('{"timestamp": 9223372036854775808}', "timestamp is not an integer"),
+        ('{"partition": -1}', "partition is not an integer"),
+        ('{"partition": 2147483648}', "partition is not an integer"),
+        ('{"headers": {}}', "headers is not a list"),
+        ('{"headers": [["a"]]}', "a header is not a list of name and value"),
+        ('{"headers": [[null, "a"]]}', "a header is not a list of name and value"),
+        ('{"headers": [["a", 1]]}', "header 'a' is not a string or null"),
+        ('{"headers": [["\\udfff", null]]}', "name of a header is not valid utf8"),
     ],
 )
 def test_a_line_that_is_no_record_says_why(line: str | bytes, why: str) -> None:
-    """Nothing is guessed: numbers are no text, unknown members are errors."""
+    """Nothing is guessed: numbers are not strings, and unknown members are errors."""
     with pytest.raises(InvalidArgument, match=why):
         record_from_json(line, Encoding.UTF8)
 
@@ -159,8 +159,8 @@ def test_a_line_that_is_no_record_says_why(line: str | bytes, why: str) -> None:
      ("abc", Encoding.HEX), ("zz", Encoding.HEX)],
 )  # fmt: skip
 def test_text_that_is_not_so_encoded_is_refused(text: str, encoding: Encoding) -> None:
-    """Strictly: what is read is what was meant."""
-    with pytest.raises(InvalidArgument, match=f"the value is no {encoding}"):
+    """Decoding is strict, so that what is read is what was meant."""
+    with pytest.raises(InvalidArgument, match=f"the value is not valid {encoding}"):
         bytes_from_text(text, encoding, "value")
 
 
@@ -179,7 +179,7 @@ def test_what_is_printed_can_be_appended(
     headers: list[tuple[str, bytes | None]],
     encoding: Encoding,
 ) -> None:
-    """The members that a record to append has survive the round trip, to the byte."""
+    """The members of a record to append survive the round trip unchanged."""
     printed = json.loads(record_as_json("t", 4, make(key, value, tuple(headers)), encoding))
     wanted = ("key", "value", "headers", "timestamp", "partition")
     line = json.dumps({name: printed[name] for name in wanted})
@@ -200,5 +200,5 @@ def test_what_is_printed_can_be_appended(
     ],
 )
 def test_a_record_is_told_from_text_by_its_members(line: str, *, expected: bool) -> None:
-    """An object with members of a record, and no others: then what is wrong in it is an error."""
+    """An object with only a record's members counts as a record, even if its values are invalid."""
     assert expected is has_members_of_a_record(line)

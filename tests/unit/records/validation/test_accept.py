@@ -1,4 +1,4 @@
-"""The short way into a log."""
+"""The fast path of an append."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def accepted(data: Any = DATA, policy: LeaderPolicy | None = None, limit: int = 
 
 
 def test_the_short_way_leads_where_the_long_one_does() -> None:
-    """The same bytes with the same headers."""
+    """The fast path and full validation give the same bytes and headers."""
     analyzed = analyze(
         DATA,
         origin=AppendOrigin.CLIENT,
         leader_epoch=6,
         max_batch_bytes=10_000,
-        are_offsets_given=False,
+        require_offsets_monotonic=False,
     )
     long = validate_for_leader(
         DATA, analyzed, config=LeaderPolicy(), first_offset=100, leader_epoch=6, now_ms=NOW
     )
 
-    data, batches, row = accepted().place(100, 6)
+    data, batches, row = accepted().assign_offsets(100, 6)
 
     assert data == long.data
     assert np.array_equal(batches.array, long.batches.array)
@@ -49,14 +49,14 @@ def test_the_short_way_leads_where_the_long_one_does() -> None:
 
 
 def test_the_callers_bytes_stay_as_they_are() -> None:
-    """Offsets go into a copy; a batch may be placed again."""
+    """Offsets are assigned in a copy, so a batch can be appended again."""
     data = bytearray(DATA)
     found = accepted(data)
 
-    placed = found.place(100, 6).data, found.place(100, 6).data
+    assigned = found.assign_offsets(100, 6).data, found.assign_offsets(100, 6).data
 
     assert data == DATA
-    assert placed[0] == placed[1]
+    assert assigned[0] == assigned[1]
 
 
 @pytest.mark.parametrize(
@@ -69,23 +69,23 @@ def test_the_callers_bytes_stay_as_they_are() -> None:
     ids=["another codec", "append time", "a timestamp too late"],
 )
 def test_a_batch_that_has_to_change_or_to_be_refused_is_not_accepted(policy: LeaderPolicy) -> None:
-    """Plain code builds it anew, or says what is wrong."""
+    """A batch that must be rebuilt or rejected is left to plain code."""
     assert accepted(policy=policy) is None
 
 
 def test_a_topic_without_codec_takes_plain_batches_as_they_are() -> None:
-    """As does one that keeps the producer's."""
+    """So does a topic that keeps the producer's codec."""
     assert accepted(policy=LeaderPolicy(codec=Codec.NONE)) is not None
 
 
 def test_a_batch_over_the_limit_is_not_accepted() -> None:
-    """Its whole size counts."""
+    """The limit applies to the size of the whole batch."""
     assert accepted(limit=len(DATA)) is not None
     assert accepted(limit=len(DATA) - 1) is None
 
 
 def test_without_kernels_nothing_is_accepted_at_once() -> None:
-    """Plain code would do the same work a second time."""
+    """Plain code would do the same work twice."""
     gate.force(False)
 
     assert accepted() is None

@@ -1,4 +1,4 @@
-"""The first look at an append."""
+"""The first check of an append."""
 
 from __future__ import annotations
 
@@ -35,160 +35,160 @@ def damaged(data: bytes) -> bytes:
     return data[:-1] + bytes([data[-1] ^ 1])
 
 
-def looked_at(data: bytes, **changes: Any) -> Analyzed:
+def analyzed(data: bytes, **changes: Any) -> Analyzed:
     options = {
         "origin": CLIENT,
         "leader_epoch": 5,
         "max_batch_bytes": 1000,
-        "are_offsets_given": changes.get("origin") is REPLICA,
+        "require_offsets_monotonic": changes.get("origin") is REPLICA,
     }
     return analyze(data, **{**options, **changes})
 
 
 def test_headers_are_summed_up() -> None:
-    """Offsets, epoch, time and codec of an append follow from its headers."""
+    """Offsets, epoch, timestamp and codec of an append follow from its batch headers."""
     data = batch(10, leader_epoch=3) + batch(20, leader_epoch=4, codec=Codec.GZIP) + batch(30)
 
-    found = looked_at(data, origin=REPLICA)
+    found = analyzed(data, origin=REPLICA)
 
     assert found[1:] == (len(data), 10, 31, 11, -1, 1002, Codec.GZIP)
     assert len(found.batches) == 3
 
 
 def test_a_single_batch_is_summed_up_too() -> None:
-    """One batch is first and last."""
+    """A single batch is both first and last."""
     data = batch(codec=Codec.ZSTD)
 
-    assert looked_at(data)[1:] == (len(data), 0, 1, 1, -1, 1002, Codec.ZSTD)
+    assert analyzed(data)[1:] == (len(data), 0, 1, 1, -1, 1002, Codec.ZSTD)
 
 
 def test_a_cut_last_batch_is_no_part_of_the_append() -> None:
-    """Bytes of a batch that does not end are left out."""
-    found = looked_at(batch() + batch()[:-1])
+    """The bytes of an incomplete last batch are ignored."""
+    found = analyzed(batch() + batch()[:-1])
 
     assert (found.valid_bytes, len(found.batches)) == (len(batch()), 1)
 
 
 def test_nothing_is_an_empty_append() -> None:
-    """No whole batch gives no valid bytes and no error."""
-    assert looked_at(b"").valid_bytes == looked_at(batch()[:30]).valid_bytes == 0
+    """Without a whole batch there are no valid bytes and no error."""
+    assert analyzed(b"").valid_bytes == analyzed(batch()[:30]).valid_bytes == 0
 
 
 def test_the_first_offset_of_an_old_batch_is_unknown() -> None:
-    """Only decompression would tell it."""
+    """It is known only after decompression."""
     old = build_old(1, [(5, b"k", b"v"), (6, b"k", b"v")], base_offset=7, codec=Codec.GZIP)
 
-    found = looked_at(old)
+    found = analyzed(old)
 
     assert (found.first_offset, found.last_offset, found.source_codec) == (-1, 8, Codec.GZIP)
 
 
 @pytest.mark.parametrize("behind", [b"", batch()])
 def test_a_clients_batch_begins_at_offset_zero(behind: bytes) -> None:
-    """A leader assigns offsets, so a client must not."""
+    """A leader assigns offsets, so clients must not."""
     with pytest.raises(InvalidRecord):
-        looked_at(batch(1) + behind)
+        analyzed(batch(1) + behind)
 
-    looked_at(batch(1), origin=AppendOrigin.COORDINATOR)
+    analyzed(batch(1), origin=AppendOrigin.COORDINATOR)
 
 
 def test_a_raft_leader_appends_its_own_epoch_only() -> None:
-    """The epoch of each batch is the leader's.
+    """The epoch of each batch must be the leader's.
 
     Scenario: UnifiedLogTest.testAppendAsLeaderWithRaftLeader
     """
     raft = AppendOrigin.RAFT_LEADER
-    looked_at(batch(leader_epoch=5) + batch(2, leader_epoch=5), origin=raft)
+    analyzed(batch(leader_epoch=5) + batch(2, leader_epoch=5), origin=raft)
 
     with pytest.raises(InvalidRecord):
-        looked_at(batch(leader_epoch=5) + batch(2, leader_epoch=4), origin=raft)
+        analyzed(batch(leader_epoch=5) + batch(2, leader_epoch=4), origin=raft)
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_batch_above_the_limit_is_too_large(count: int) -> None:
-    """Whole batches are compared with the limit, and the whole request is counted."""
+    """The limit applies to each whole batch, and the bytes of the whole request are counted."""
     data = batch() * count
     seen: list[tuple[Rejection, int]] = []
 
     with pytest.raises(MessageTooLarge) as caught:
-        looked_at(data, max_batch_bytes=len(batch()) - 1, on_rejected=lambda *a: seen.append(a))
+        analyzed(data, max_batch_bytes=len(batch()) - 1, on_rejected=lambda *a: seen.append(a))
 
     assert caught.value.size_bytes == len(batch())
     assert seen == [(Rejection.BYTES_REJECTED, len(data))]
-    looked_at(data, max_batch_bytes=len(batch()))
+    analyzed(data, max_batch_bytes=len(batch()))
 
 
 def test_a_wrong_crc_is_corruption() -> None:
-    """The CRC is checked, counted and refused."""
+    """A wrong CRC is counted and rejected."""
     seen: list[tuple[Rejection, int]] = []
 
     with pytest.raises(CorruptMessage) as caught:
-        looked_at(batch() + damaged(batch()), on_rejected=lambda *a: seen.append(a))
+        analyzed(batch() + damaged(batch()), on_rejected=lambda *a: seen.append(a))
 
     assert caught.value.position == len(batch())
     assert seen == [(Rejection.INVALID_MESSAGE_CRC, 1)]
 
 
 def test_a_malformed_length_is_corruption() -> None:
-    """What can be no batch is refused with all that came with it."""
+    """An invalid length rejects the whole append."""
     with pytest.raises(CorruptMessage):
-        looked_at(batch() + bytes(100))
+        analyzed(batch() + bytes(100))
 
 
 def test_origin_and_size_are_checked_before_the_crc() -> None:
     """Errors come in Kafka's order."""
     with pytest.raises(InvalidRecord):
-        looked_at(damaged(batch(1)))
+        analyzed(damaged(batch(1)))
     with pytest.raises(MessageTooLarge):
-        looked_at(damaged(batch()), max_batch_bytes=10)
+        analyzed(damaged(batch()), max_batch_bytes=10)
 
 
 def test_an_earlier_batchs_error_comes_first() -> None:
-    """Batches are judged one after the other."""
+    """Batches are checked in order."""
     with pytest.raises(InvalidRecord):
-        looked_at(batch(1) + damaged(batch()))
+        analyzed(batch(1) + damaged(batch()))
     with pytest.raises(CorruptMessage):
-        looked_at(damaged(batch()) + batch(1))
+        analyzed(damaged(batch()) + batch(1))
 
 
 @pytest.mark.parametrize("offsets", [(10, 11), (10, 10), (10, 5), (-2,)])
 def test_given_offsets_must_rise(offsets: tuple[int, ...]) -> None:
-    """A follower's batches follow each other; last offsets are compared."""
+    """The last offsets of a follower's batches must increase."""
     data = b"".join(batch(offset, last_offset=offset + 1) for offset in offsets)
-    is_rising = offsets == (10, 11)  # 11 to 12 after 10 to 11: only last offsets count
+    is_rising = offsets == (10, 11)  # 11 to 12 after 10 to 11: only last offsets are compared
 
     if is_rising:
-        looked_at(data, origin=REPLICA)
+        analyzed(data, origin=REPLICA)
     else:
         with pytest.raises(OffsetsOutOfOrder):
-            looked_at(data, origin=REPLICA)
+            analyzed(data, origin=REPLICA)
 
 
 def test_a_follower_skips_batches_of_newer_epochs() -> None:
-    """A batch of a later epoch than the follower's, and all after it, are left (KAFKA-18723)."""
+    """A batch of a later epoch than the follower's, and all after it, are skipped (KAFKA-18723)."""
     good, newer = batch(0, leader_epoch=5), batch(2, leader_epoch=6)
 
-    kept = looked_at(good + newer + batch(4, leader_epoch=5), origin=REPLICA)
-    none = looked_at(newer + good, origin=REPLICA)
-    unknown = looked_at(batch(0, leader_epoch=-1), origin=REPLICA)
+    kept = analyzed(good + newer + batch(4, leader_epoch=5), origin=REPLICA)
+    none = analyzed(newer + good, origin=REPLICA)
+    unknown = analyzed(batch(0, leader_epoch=-1), origin=REPLICA)
 
     assert [kept.valid_bytes, none.valid_bytes] == [len(good), 0]
     assert unknown.valid_bytes == len(batch())
 
 
 def test_a_skipped_batch_may_be_damaged() -> None:
-    """What is skipped is not looked at."""
+    """A skipped batch is not checked."""
     good = batch(0, leader_epoch=5)
 
-    kept = looked_at(good + damaged(batch(2, leader_epoch=6)), origin=REPLICA)
+    kept = analyzed(good + damaged(batch(2, leader_epoch=6)), origin=REPLICA)
 
     assert kept.valid_bytes == len(good)
 
 
 @pytest.mark.parametrize("behind", [b"", batch()])
 def test_a_codec_that_does_not_exist_is_refused(behind: bytes) -> None:
-    """Codec numbers 5 to 7 are no codecs."""
+    """Codec numbers 5 to 7 do not exist."""
     header = BATCH_HEADER.unpack(batch())._replace(attributes=5)
 
     with pytest.raises(UnsupportedCompressionType):
-        looked_at(pack_batch(header, batch()[BATCH_HEADER.size :]) + behind)
+        analyzed(pack_batch(header, batch()[BATCH_HEADER.size :]) + behind)

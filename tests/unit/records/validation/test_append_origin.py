@@ -1,4 +1,4 @@
-"""Who brings offsets along."""
+"""Which appends bring their own offsets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tidelog.records.validation.append_origin import AppendOrigin
 
 
 def test_copies_and_the_raft_leader_bring_their_offsets() -> None:
-    """All others get theirs from the log.
+    """The log assigns the offsets of all other appends.
 
     Source: Kafka's ``LogValidator`` and ``UnifiedLog.appendAsFollower``.
     """

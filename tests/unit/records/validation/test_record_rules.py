@@ -21,12 +21,12 @@ from tidelog.records.validation.rejection import ignore_rejections
 def test_limits_stay_within_64_bits(
     now: int, before: int, after: int, expected: tuple[int, int]
 ) -> None:
-    """Limits without end reach as far as timestamps do."""
+    """Limits are clamped to the range of timestamps."""
     assert time_limits(now, before, after) == expected
 
 
 @pytest.mark.parametrize(
-    ("use_append_time", "says_append_time", "expected"),
+    ("use_append_time", "is_append_time", "expected"),
     [
         (False, False, [False, True, True, False]),
         (False, True, [True, True, True, False]),
@@ -35,12 +35,12 @@ def test_limits_stay_within_64_bits(
     ],
 )
 def test_a_timestamp_is_judged_by_topic_and_batch(
-    use_append_time: bool, says_append_time: bool, expected: list[bool]
+    use_append_time: bool, is_append_time: bool, expected: list[bool]
 ) -> None:
-    """With CreateTime limits hold; without a timestamp, or with LogAppendTime, the batch's type."""
+    """With CreateTime, limits apply; without a timestamp or with LogAppendTime, the type."""
     rules = RecordRules(False, 10, 20, use_append_time, ignore_rejections)
     timestamps = np.array([-1, 9, 21, 15])
 
-    found = rules.has_bad_time(timestamps, says_append_time=says_append_time)
+    found = rules.has_bad_time(timestamps, is_append_time=is_append_time)
 
     assert found.tolist() == expected

@@ -1,4 +1,4 @@
-"""Counters of refused appends."""
+"""Metrics of rejected appends."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tidelog.records.validation.rejection import Rejection
 
 
 def test_counters_have_kafkas_names() -> None:
-    """With PerSec behind, the names are those of Kafka's metrics."""
+    """With the suffix PerSec, the names are those of Kafka's metrics."""
     assert {kind.value for kind in Rejection} == {
         "BytesRejected",
         "InvalidMessageCrcRecords",

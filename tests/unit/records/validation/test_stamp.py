@@ -1,4 +1,4 @@
-"""What a leader writes into headers."""
+"""Header fields set by a leader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ APPEND = TimestampType.LOG_APPEND_TIME
 
 @pytest.mark.usefixtures("engine")
 def test_offsets_follow_each_other_and_spare_the_crc() -> None:
-    """Each batch keeps its span of offsets; only twelve bytes of it change."""
+    """Each batch keeps its number of offsets; only twelve bytes of it change."""
     data = bytearray(PAIR)
     batches = walk(data).batches
 
@@ -43,7 +43,7 @@ def test_offsets_follow_each_other_and_spare_the_crc() -> None:
     ids=["old", "no offsets"],
 )
 def test_a_batch_that_cannot_be_stamped_changes_nothing(bad: bytes) -> None:
-    """Old formats and batches without offsets are refused before a byte is written."""
+    """Old formats and batches that span no offsets are rejected before anything is written."""
     data = bytearray(BATCH + bad)
 
     with pytest.raises(InvalidArgument):
@@ -53,7 +53,7 @@ def test_a_batch_that_cannot_be_stamped_changes_nothing(bad: bytes) -> None:
 
 
 def test_the_append_time_takes_a_new_crc() -> None:
-    """Type and greatest timestamp lie inside the CRC."""
+    """Timestamp type and greatest timestamp are covered by the CRC."""
     data = bytearray(PAIR)
     batches = walk(data).batches
 
@@ -66,7 +66,7 @@ def test_the_append_time_takes_a_new_crc() -> None:
 
 
 def test_only_known_flags_survive_a_new_type() -> None:
-    """A change of type clears bits that mean nothing, and keeps the others."""
+    """A change of type clears undefined bits and keeps the others."""
     kept = BatchFlags.TRANSACTIONAL | BatchFlags.DELETE_HORIZON
     header = BATCH_HEADER.unpack(BATCH)._replace(attributes=0x7F80 | kept)
     data = bytearray(pack_batch(header, BATCH[61:]))
@@ -79,7 +79,7 @@ def test_only_known_flags_survive_a_new_type() -> None:
 
 
 def test_nothing_new_changes_no_byte() -> None:
-    """The same fields written again are the same bytes."""
+    """Writing the same fields again gives the same bytes."""
     data = bytearray(BATCH)
 
     stamp_in_place(data, walk(data).batches.array[:, 0].tolist(), TimestampType.CREATE_TIME, 20)

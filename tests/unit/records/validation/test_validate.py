@@ -43,7 +43,7 @@ def accepted(
 ) -> ValidatedRecords:
     origin = changes.pop("origin", CLIENT)
     analyzed = analyze(
-        data, origin=origin, leader_epoch=6, max_batch_bytes=None, are_offsets_given=False
+        data, origin=origin, leader_epoch=6, max_batch_bytes=None, require_offsets_monotonic=False
     )
     options = {"first_offset": 100, "leader_epoch": 6, "now_ms": NOW, "origin": origin}
     config = LeaderPolicy() if policy is None else policy
@@ -51,7 +51,7 @@ def accepted(
 
 
 def stored(found: ValidatedRecords) -> list[Record]:
-    """Read what would be written, after checking that it is whole and as described."""
+    """Read the validated batches, after checking that they are whole and as described."""
     again = walk(found.data, check_crc=True)
     assert again.error is None
     assert np.array_equal(again.batches.array, found.batches.array)
@@ -70,7 +70,7 @@ def repacked(data: bytes, **fields: Any) -> bytes:
 def test_records_get_offsets_and_keep_all_else(
     source: Codec, target: Codec | None, kind: TimestampType
 ) -> None:
-    """Offsets go on from the log's end; codec and timestamps follow the topic, bytes do not.
+    """Offsets follow the log's end; codec and timestamps follow the topic; all else is unchanged.
 
     Scenario: LogValidatorTest.checkCompressed, LogValidatorTest.checkLogAppendTimeNonCompressed,
     LogValidatorTest.checkLogAppendTimeWithRecompression,
@@ -99,7 +99,7 @@ def test_records_get_offsets_and_keep_all_else(
 
 
 def test_another_level_does_not_recompress() -> None:
-    """The codec is the topic's already; its level counts only where batches are made anew.
+    """If the codec is already the topic's, its level matters only for batches that are rebuilt.
 
     Scenario: LogValidatorTest.testDifferentLevelDoesNotCauseRecompression
     """
@@ -112,7 +112,7 @@ def test_another_level_does_not_recompress() -> None:
 
 
 def test_the_callers_bytes_stay_as_they_are() -> None:
-    """Stamping happens in a copy."""
+    """Batches are changed in a copy."""
     data = bytearray(build_batch(RECORDS))
     before = bytes(data)
 
@@ -122,28 +122,28 @@ def test_the_callers_bytes_stay_as_they_are() -> None:
 
 
 def test_a_bytearray_of_staged_batches_is_stamped_where_it_lies() -> None:
-    """Nobody else needs it any more; other bytes, and one with more behind, are copied."""
+    """The log owns such a bytearray; other bytes, and one with bytes behind it, are copied."""
     staged = build_batch(RECORDS) * 2
-    given = bytearray(staged)
+    buffer = bytearray(staged)
     longer = bytearray(staged + b"more")
 
-    found = accepted(given, origin=STAGED)
+    found = accepted(buffer, origin=STAGED)
     others = accepted(staged, origin=STAGED), accepted(longer, origin=STAGED)
 
-    assert found.data is given
-    assert [other.data for other in others] == [given, given]
+    assert found.data is buffer
+    assert [other.data for other in others] == [buffer, buffer]
     assert longer == staged + b"more"
 
 
 def test_an_unchanged_timestamp_keeps_the_crc() -> None:
-    """Offset and epoch lie outside the CRC."""
+    """The CRC does not cover offset and epoch."""
     data = build_batch(RECORDS)
 
     assert BATCH_HEADER.unpack(accepted(data).data).crc == BATCH_HEADER.unpack(data).crc
 
 
 def test_a_wrong_greatest_timestamp_is_put_right() -> None:
-    """The leader trusts the records, not the header."""
+    """The leader computes it from the records, not from the header."""
     data = repacked(build_batch(RECORDS), max_timestamp=5)
 
     found = accepted(data)
@@ -165,7 +165,7 @@ def test_a_wrong_greatest_timestamp_is_put_right() -> None:
     ids=str,
 )
 def test_a_client_batch_that_contradicts_itself_is_invalid(fields: dict[str, int]) -> None:
-    """Count and offsets agree, there are records, no control bit, and a producer has a sequence.
+    """Count and offsets must agree, without control bit; a producer must have a sequence.
 
     Scenario: LogValidatorTest.checkInvalidSequence,
     LogValidatorTest.testBatchWithoutRecordsNotAllowed,
@@ -183,7 +183,7 @@ def test_a_client_batch_that_contradicts_itself_is_invalid(fields: dict[str, int
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 def test_a_count_that_is_not_the_records_is_invalid(codec: Codec) -> None:
-    """A batch that claims more records than its bytes hold, or fewer, is refused.
+    """A batch whose count differs from the records it holds is rejected.
 
     Scenario: LogValidatorTest.testRecordBatchWithCountOverrides,
     LogValidatorTest.testUnmatchedNumberOfRecords
@@ -199,7 +199,7 @@ def test_a_count_that_is_not_the_records_is_invalid(codec: Codec) -> None:
     "data", [build_batch(RECORDS) * 2, build_old(1, OLD, codec=Codec.GZIP) * 2]
 )
 def test_an_append_holds_one_batch(data: bytes) -> None:
-    """Of batches of magic 2, and of compressed ones, exactly one may come at a time.
+    """An append of magic 2 or of compressed batches must have exactly one batch.
 
     Scenario: LogValidatorTest.checkAllowMultiBatch, LogValidatorTest.checkOnlyOneBatch
     """
@@ -209,7 +209,7 @@ def test_an_append_holds_one_batch(data: bytes) -> None:
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
 def test_records_of_a_compacted_topic_need_keys(codec: Codec) -> None:
-    """Null keys are refused, each is listed and three are shown; empty keys are fine.
+    """Null keys are rejected; all are listed, three are shown. Empty keys are accepted.
 
     Scenario: LogValidatorTest.checkNoKeyCompactedTopic,
     LogValidatorTest.testInvalidRecordExceptionHasBatchIndex,
@@ -240,7 +240,7 @@ def test_records_of_a_compacted_topic_need_keys(codec: Codec) -> None:
     ],
 )
 def test_timestamps_have_limits(timestamp: int, is_fine: bool) -> None:
-    """A timestamp too far from now is refused; none at all is not.
+    """A timestamp too far from now is rejected; a missing one is accepted.
 
     Scenario: LogValidatorTest.testInvalidCreateTimeCompressedV2,
     LogValidatorTest.testInvalidCreateTimeNonCompressedV2,
@@ -259,14 +259,14 @@ def test_timestamps_have_limits(timestamp: int, is_fine: bool) -> None:
 
 
 def test_limits_do_not_matter_with_log_append_time() -> None:
-    """Where the leader gives the time, the producer's may be any."""
+    """If the leader sets the timestamp, the producer's may be anything."""
     data = build_batch([(NOW + 2 * HOUR, b"k", b"v", ())])
 
     assert stored(accepted(data, LeaderPolicy(timestamp_type=APPEND)))[0].timestamp == NOW
 
 
 def test_a_bad_timestamp_outranks_a_missing_key() -> None:
-    """If any record fails for its timestamp, the append fails for it; all are listed.
+    """If any timestamp is invalid, the error is InvalidTimestamp; it lists all records.
 
     Scenario: LogValidatorTest.testBatchWithInvalidRecordsAndInvalidTimestamp,
     LogValidatorTest.testInvalidTimestampExceptionHasBatchIndex
@@ -280,7 +280,7 @@ def test_a_bad_timestamp_outranks_a_missing_key() -> None:
 
 
 def test_a_producer_must_not_claim_log_append_time() -> None:
-    """On a LogAppendTime topic a batch flagged so is refused."""
+    """On a LogAppendTime topic, a batch with that flag is rejected."""
     data = build_batch(RECORDS, timestamp_type=APPEND, max_timestamp=NOW)
 
     with pytest.raises(InvalidTimestamp) as caught:
@@ -290,7 +290,7 @@ def test_a_producer_must_not_claim_log_append_time() -> None:
 
 
 def test_a_claimed_append_time_within_limits_becomes_create_time() -> None:
-    """On a CreateTime topic Kafka accepts such a batch and clears its flag."""
+    """On a CreateTime topic, Kafka accepts such a batch and clears its flag."""
     data = build_batch(RECORDS, timestamp_type=APPEND, max_timestamp=NOW + 77)
 
     found = accepted(data)
@@ -301,7 +301,7 @@ def test_a_claimed_append_time_within_limits_becomes_create_time() -> None:
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 def test_offsets_are_always_dense(codec: Codec) -> None:
-    """A client batch whose offset deltas are not 0, 1, 2 … is numbered anew.
+    """A client batch whose offset deltas are not 0, 1, 2 … gets new ones.
 
     Scenario: LogValidatorTest.testValidationOfBatchesWithNonSequentialInnerOffsets
     """
@@ -321,7 +321,7 @@ def test_offsets_are_always_dense(codec: Codec) -> None:
 @pytest.mark.parametrize("source", [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
 @pytest.mark.parametrize("target", [None, Codec.NONE, Codec.ZSTD])
 def test_old_batches_become_one_of_magic_2(magic: int, source: Codec, target: Codec | None) -> None:
-    """Whatever came as magic 0 or 1 is stored as one batch of magic 2.
+    """Batches of magic 0 or 1 are stored as one batch of magic 2.
 
     Scenario: LogValidatorTest.checkCreateTimeUpConversionFromV0,
     LogValidatorTest.testAbsoluteOffsetAssignmentCompressed,
@@ -348,7 +348,7 @@ def test_old_batches_become_one_of_magic_2(magic: int, source: Codec, target: Co
 
 
 def test_magics_may_not_be_mixed() -> None:
-    """All batches of an append have the magic of the first.
+    """All batches of an append must have the magic of the first.
 
     Scenario: LogValidatorTest.checkMismatchMagic
     """
@@ -368,7 +368,7 @@ def wrapped(inner: bytes) -> bytes:
 
 
 def test_inner_records_are_of_the_wrappers_magic() -> None:
-    """A leader refuses what old brokers could write (KAFKA-4298)."""
+    """A leader rejects wrappers that old brokers could write (KAFKA-4298)."""
     seen: list[tuple[Rejection, int]] = []
 
     with pytest.raises(InvalidRecord) as caught:
@@ -394,7 +394,7 @@ def test_inner_checksums_are_checked() -> None:
 
 
 def test_old_records_are_held_to_the_same_rules() -> None:
-    """Keys and timestamps of old records count as those of new ones.
+    """The rules for keys and timestamps apply to old formats too.
 
     Scenario: LogValidatorTest.testInvalidCreateTimeCompressedV1,
     LogValidatorTest.testInvalidCreateTimeNonCompressedV1
@@ -410,7 +410,7 @@ def test_old_records_are_held_to_the_same_rules() -> None:
 
 @pytest.mark.parametrize("target", [None, Codec.ZSTD])
 def test_markers_are_never_compressed(target: Codec | None) -> None:
-    """A coordinator's marker stays as it is, whatever the topic's codec.
+    """A coordinator's marker is unchanged, whatever the topic's codec.
 
     Scenario: LogValidatorTest.testControlRecordsNotCompressed
     """
@@ -444,14 +444,14 @@ def test_staged_batches_are_only_stamped(kind: TimestampType) -> None:
     "data", [build_old(1, OLD), repacked(build_batch(RECORDS), last_offset_delta=-1)]
 )
 def test_staged_batches_are_of_magic_2_and_hold_offsets(data: bytes) -> None:
-    """What could not have been validated is refused."""
+    """Batches that cannot have been validated are rejected."""
     with pytest.raises(InvalidArgument):
         accepted(data, origin=STAGED)
 
 
 @pytest.mark.parametrize("origin", [AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER])
 def test_offsets_that_are_given_are_not_assigned(origin: AppendOrigin) -> None:
-    """Followers and KRaft's leader bring their offsets along."""
+    """Followers and the KRaft leader bring their own offsets."""
     data = build_batch(RECORDS, leader_epoch=6)
 
     with pytest.raises(InvalidArgument):
@@ -459,7 +459,7 @@ def test_offsets_that_are_given_are_not_assigned(origin: AppendOrigin) -> None:
 
 
 def test_a_policy_is_taken_out_of_a_topics_settings() -> None:
-    """Each setting that concerns batches arrives."""
+    """The policy has each setting that concerns batches."""
     config = LogConfig.parse(
         {
             "compression.type": "zstd",
