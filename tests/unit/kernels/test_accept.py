@@ -35,7 +35,7 @@ def repacked(**fields: int) -> bytes:
 
 
 @pytest.mark.parametrize("fields", [{}, PRODUCER, {**PRODUCER, "transactional": True}])
-def test_a_usual_batch_is_taken_with_its_header(
+def test_an_ordinary_batch_is_accepted_with_its_header(
     run: Callable[[Any], Any], fields: dict[str, Any]
 ) -> None:
     """A whole, uncompressed, dense batch within the limits is accepted, with its header row."""
@@ -86,18 +86,18 @@ def test_a_usual_batch_is_taken_with_its_header(
         "earlier than said",
     ],
 )
-def test_whatever_is_unusual_is_not(run: Callable[[Any], Any], data: bytes) -> None:
+def test_an_unusual_batch_is_not_accepted(run: Callable[[Any], Any], data: bytes) -> None:
     """A batch that is invalid or merely unusual is left to plain code."""
     assert not accepted(run(accept_batch), data)[0]
 
 
 @pytest.mark.parametrize("rules", [(True, 0, 2_000), (False, 1_001, 2_000), (False, 0, 1_004)])
-def test_records_that_break_a_rule_are_not(run: Callable[[Any], Any], rules: Any) -> None:
+def test_records_that_break_a_rule_are_not_accepted(run: Callable[[Any], Any], rules: Any) -> None:
     """A missing key, or a timestamp outside the limits, is not accepted."""
     assert not accepted(run(accept_batch), build_batch(RECORDS), rules)[0]
 
 
-def test_offsets_with_a_hole_are_not(
+def test_offsets_with_a_gap_are_not_accepted(
     run: Callable[[Any], Any], record: Callable[..., bytes]
 ) -> None:
     """A gap would leave the log with an offset that has no record."""

@@ -106,7 +106,7 @@ CASES = list(bad_cases(lambda **_: b""))
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_malformed_record_is_told_by_its_rule(
+def test_each_malformed_record_has_its_status(
     run: Callable[[Any], Any],
     record: Callable[..., bytes],
     areas_of: Callable[..., Any],
@@ -141,7 +141,7 @@ def test_the_count_must_be_the_records_there(
     assert status == rest[0]
 
 
-def test_a_batch_that_says_empty_is_not_looked_into(
+def test_a_batch_that_states_no_records_is_not_read(
     run: Callable[[Any], Any], areas_of: Callable[..., Any]
 ) -> None:
     """With a count of 0 nothing is read and bytes behind it are not noticed, as in Kafka."""

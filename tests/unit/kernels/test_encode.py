@@ -106,7 +106,7 @@ def test_record_areas_alone_leave_the_headers_free(run: Callable[[Any], Any]) ->
     assert batches[rows.CRC].tolist() == [0]
 
 
-def test_a_full_table_tells_where_to_go_on(run: Callable[[Any], Any]) -> None:
+def test_a_full_table_returns_where_to_continue(run: Callable[[Any], Any]) -> None:
     """FULL comes with whole batches and the number of records in them."""
     data, table = table_of(RECORDS)
     batches = np.zeros((rows.BATCH_COLUMNS, 2), np.int64)
@@ -197,7 +197,7 @@ def test_a_table_that_does_not_fit_the_records_is_refused(
         (rows.HEADERS_AT, 10**6),
     ],
 )
-def test_parts_outside_their_buffers_are_never_copied(
+def test_fields_outside_their_buffers_are_never_copied(
     run: Callable[[Any], Any], row: int, value: int
 ) -> None:
     """A key, value or headers outside their buffer are rejected."""

@@ -32,7 +32,7 @@ def gathered(
     return nulls, offsets.tolist(), out[:wanted].tobytes(), valid.tolist()
 
 
-def test_slices_lie_one_behind_the_other(run: Callable[[Any], Any]) -> None:
+def test_slices_are_contiguous(run: Callable[[Any], Any]) -> None:
     """Bytes, offsets, nulls and flags have Arrow's layout."""
     slices = [(2, 3), (0, -1), (9, 1), (4, 0), (0, 2)]
 
@@ -111,7 +111,7 @@ def positions_of(
     return found, offsets.tolist(), out.T.tolist()
 
 
-def test_each_header_has_its_places(run: Callable[[Any], Any]) -> None:
+def test_each_header_has_its_positions(run: Callable[[Any], Any]) -> None:
     """Names and values are found record by record; a null value has size -1."""
     found = positions_of(run(header_positions), HEADERS, [0, 0, 7], [2, 0, 1], 3)
 

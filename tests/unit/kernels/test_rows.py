@@ -12,7 +12,7 @@ from tidelog.records.batch import (
 )
 
 
-def test_places_in_a_batch_are_those_of_the_layout() -> None:
+def test_positions_in_a_batch_are_those_of_the_layout() -> None:
     """Header sizes and the CRC's start are the same in kernels and in the declaration."""
     constants = (rows.LOG_OVERHEAD, rows.PREFIX_BYTES, rows.HEADER_BYTES, rows.CRC_FROM)
 
@@ -30,7 +30,7 @@ def test_the_flag_of_append_time_is_the_declared_one() -> None:
     assert int(unusual) == rows.UNUSUAL_FLAGS
 
 
-def test_every_error_status_has_words() -> None:
+def test_every_error_status_has_a_text() -> None:
     """Each negative status has an error text."""
     statuses = {
         value

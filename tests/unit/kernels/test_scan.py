@@ -112,7 +112,7 @@ def test_a_bad_batch_stops_the_walk_before_it(
     assert (1, len(good), status) == (len(found), position, got)
 
 
-def test_the_crc_is_looked_at_only_if_asked(run: Callable[[Any], Any]) -> None:
+def test_the_crc_is_checked_only_on_request(run: Callable[[Any], Any]) -> None:
     """Without the check, a batch with a wrong CRC is found like any other."""
     bad = bytearray(batch())
     bad[-1] ^= 1
@@ -134,7 +134,7 @@ def test_a_full_array_stops_the_walk_to_go_on_from_there(run: Callable[[Any], An
     assert ([row[rows.BASE_OFFSET] for row in rest], last) == ([8], rows.OK)
 
 
-def test_bytes_behind_the_end_are_not_looked_at(run: Callable[[Any], Any]) -> None:
+def test_bytes_behind_the_end_are_not_read(run: Callable[[Any], Any]) -> None:
     """The given end counts, not the buffer's."""
     data = batch() + batch(2)
 
@@ -257,7 +257,7 @@ def test_a_batch_that_begins_in_the_range_may_end_behind_it(
 @pytest.mark.parametrize(
     ("at", "bytes_"), [(8, b"\xff"), (16, b"\x03"), (16, b"\x00"), (30, b"\xaa")]
 )
-def test_whatever_is_no_good_batch_ends_the_walk_through_a_file(
+def test_an_invalid_batch_ends_the_walk_through_a_file(
     run: Callable[[Any], Any], in_file: Callable[[bytes], InFile], at: int, bytes_: bytes
 ) -> None:
     """Invalid lengths, magics and CRCs, and old formats, end the walk at their position."""

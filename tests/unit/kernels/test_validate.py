@@ -30,7 +30,7 @@ def checked(
     return found, out.T.tolist()
 
 
-def test_good_records_tell_greatest_time_and_density(
+def test_valid_records_give_greatest_time_and_density(
     run: Callable[[Any], Any], record: Callable[..., bytes], areas_of: Callable[..., Any]
 ) -> None:
     """For each area: the greatest timestamp, and whether offset deltas are 0, 1, 2 and so on."""

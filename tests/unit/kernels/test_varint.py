@@ -61,7 +61,7 @@ def test_a_number_is_written_as_the_codec_does(functions: dict[str, object], val
 
 @pytest.mark.parametrize("size", range(12))
 @pytest.mark.parametrize("last", [0x00, 0x01, 0x7F, 0x80, 0xFF])
-def test_long_and_cut_numbers_are_judged_alike(
+def test_long_and_cut_numbers_are_rejected_alike(
     functions: dict[str, object], size: int, last: int
 ) -> None:
     """A varint that the codec rejects, too long or cut short, has size 0; others read the same."""

@@ -54,7 +54,7 @@ def in_parts(data: bytes, **bounds: int) -> list[Record]:
 @pytest.mark.usefixtures("either")
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("window_bytes", [1, 40, 1000])
-def test_parts_hold_the_records_of_the_whole(codec: Codec, window_bytes: int) -> None:
+def test_windows_hold_the_records_of_the_whole(codec: Codec, window_bytes: int) -> None:
     """The records are the same for any codec and window, even if one is larger than the window."""
     data = batch(3, codec) + batch(100, codec, 3) + batch(5, codec, 103) + batch(80, codec, 108)
 
@@ -63,7 +63,7 @@ def test_parts_hold_the_records_of_the_whole(codec: Codec, window_bytes: int) ->
 
 @pytest.mark.usefixtures("either")
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_batch_that_does_not_hold_what_it_says_is_invalid(codec: Codec) -> None:
+def test_a_batch_with_a_wrong_count_is_invalid(codec: Codec) -> None:
     """A record too many or too few is an error in parts as it is when decoded at once."""
     data = batch(100, codec)
     header = BATCH_HEADER.unpack(data)
@@ -79,7 +79,7 @@ def test_a_batch_that_does_not_hold_what_it_says_is_invalid(codec: Codec) -> Non
 
 
 @pytest.mark.parametrize("at", range(500, 1000, 70))
-def test_damage_is_told_with_the_batchs_position(at: int) -> None:
+def test_damage_is_reported_with_the_batchs_position(at: int) -> None:
     """The error has the batch's position, and comes after the records before the damage."""
     first = batch(10, Codec.NONE)
     plain = bytearray(batch(100, Codec.NONE, 10, size=1)[BATCH_HEADER.size :])

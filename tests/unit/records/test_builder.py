@@ -121,7 +121,7 @@ def test_fields_that_do_not_fit_are_refused(fields: dict) -> None:
 
 
 @pytest.mark.parametrize("timestamp", [-2, 2**63, -(2**70)])
-def test_a_timestamp_that_is_none_is_refused(timestamp: int) -> None:
+def test_a_timestamp_out_of_range_is_rejected(timestamp: int) -> None:
     """The only negative timestamp is -1, for none, and the greatest is that of an int64."""
     with pytest.raises(InvalidArgument):
         build_batch([(0, b"", b"", ()), (timestamp, b"", b"", ())])

@@ -106,7 +106,7 @@ def test_a_negative_version_of_the_value_is_invalid() -> None:
         (b"\0\0\0c", b""),
     ],
 )
-def test_what_ends_no_transaction_is_no_damage(key: bytes, value: bytes | None) -> None:
+def test_another_control_record_is_not_damage(key: bytes, value: bytes | None) -> None:
     """A short value or another type is InvalidArgument: Kafka does not start on such a log."""
     with pytest.raises(InvalidArgument):
         parse_marker(key, value)

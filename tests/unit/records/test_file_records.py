@@ -48,7 +48,7 @@ def test_pieces_together_are_the_file(fs: CrashFileSystem, piece_bytes: int) -> 
         assert (records.trailing_bytes, records.error) == (0, None)
 
 
-def test_pieces_begin_where_they_are_told(fs: CrashFileSystem) -> None:
+def test_pieces_begin_at_the_given_position(fs: CrashFileSystem) -> None:
     """Reading may start at any batch and end before the file does."""
     size = len(SMALL[0])
     fs.write(PATH, LOG)

@@ -151,7 +151,7 @@ def test_many_batches_are_walked_in_one_go() -> None:
     assert (np.diff(found.batches.position) == len(FIRST)).all()
 
 
-def test_a_walk_begins_and_ends_where_it_is_told() -> None:
+def test_a_walk_begins_and_ends_at_the_given_positions() -> None:
     """Positions are relative to the buffer, whichever part of it is walked."""
     found = walk(b"xxx" + BOTH + b"yyy", 3, 3 + len(FIRST))
 
@@ -167,7 +167,7 @@ def test_any_buffer_is_walked(kind: type) -> None:
     assert np.array_equal(expected, walk(np.frombuffer(BOTH, np.uint8)).batches.array)
 
 
-def test_nothing_is_no_batches() -> None:
+def test_an_empty_buffer_has_no_batches() -> None:
     """An empty buffer has no batches and no error."""
     assert walk(b"")[1:] == (0, None)
     assert len(BatchColumns.joined([])) == 0

@@ -74,7 +74,7 @@ def test_more_batches_than_there_is_room_for_at_a_time(tmp_path: Path) -> None:
     )
 
 
-def test_a_walk_ends_before_what_is_no_good_batch(tmp_path: Path) -> None:
+def test_a_walk_ends_before_an_invalid_batch(tmp_path: Path) -> None:
     """The valid batches before an invalid one are found."""
     data = batch(0) + batch(1)[:-1] + b"x" + batch(2)
     path = tmp_path / "log"

@@ -83,7 +83,7 @@ def test_every_cut_record_is_invalid() -> None:
             scan_record(data, 0, end)
 
 
-def test_a_header_name_that_is_no_utf8_is_replaced() -> None:
+def test_an_invalid_header_name_is_replaced() -> None:
     """Invalid bytes of a header name become U+FFFD, as in Java's decoder."""
     data = memoryview(bytes.fromhex("04 61 ff 01"))
 

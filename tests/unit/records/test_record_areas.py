@@ -26,7 +26,7 @@ def test_an_area_of_one_batch_is_that_of_many() -> None:
 
 
 @pytest.mark.usefixtures("engine")
-def test_an_impossible_count_is_found_before_memory_is_taken() -> None:
+def test_an_impossible_count_is_found_before_memory_is_allocated() -> None:
     """No memory is allocated for an impossible count, but errors of earlier areas come first."""
     areas = areas_of(walk(PAIR).batches)
     areas[2, 1] = 2**31 - 1

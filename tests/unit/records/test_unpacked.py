@@ -17,7 +17,7 @@ PLAIN = build_batch(RECORDS)
 PACKED = build_batch(RECORDS, codec=Codec.ZSTD)
 
 
-def test_areas_lie_one_behind_the_other_with_slack_behind() -> None:
+def test_areas_are_contiguous_with_slack_behind() -> None:
     """Areas share one buffer, with slack behind it that kernels may read."""
     data = as_bytes(PLAIN + PACKED)
 

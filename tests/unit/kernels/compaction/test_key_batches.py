@@ -70,7 +70,7 @@ def test_rare_kinds_are_seen_among_others(run: Run, change: dict[int, int], foun
     assert run(summarize_headers)(batches({}, change, {})) == (found, 30)
 
 
-def test_counts_that_nobody_knows_are_no_records(run: Run) -> None:
+def test_unknown_counts_add_no_records(run: Run) -> None:
     """A negative count, as in wrappers of magic 0 and 1, adds nothing."""
     assert run(summarize_headers)(batches({rows.RECORDS_COUNT: -1}, {}))[1] == 10
 
@@ -85,7 +85,7 @@ def test_areas_are_those_of_plain_code(run: Run) -> None:
     assert areas_of(BatchColumns(table)).tolist() == areas.tolist()
 
 
-def test_only_records_that_are_looked_at_count(run: Run) -> None:
+def test_only_records_to_read_are_counted(run: Run) -> None:
     """FILTER and KEEP count; the count of a batch without either is ignored."""
     areas = areas_of(BatchColumns(batches({}, {rows.RECORDS_COUNT: 2**31}, {})))
     actions = np.array([keys.FILTER, keys.RETAIN_EMPTY, keys.KEEP], np.int64)
@@ -140,7 +140,7 @@ def test_nothing_else_is_superseded_whole(run: Run, change: dict[int, int], acti
     assert actions.tolist() == [action]
 
 
-def test_outcomes_are_counted_by_cause(run: Run) -> None:
+def test_removals_are_counted_by_cause(run: Run) -> None:
     """Records of filtered batches count by verdict, those of other batches all at once."""
     table = batches(
         {}, {}, {rows.ATTRIBUTES: 0x20, rows.RECORDS_COUNT: 1}, {rows.RECORDS_COUNT: 0}, {}

@@ -25,7 +25,7 @@ def table(count: int) -> Any:
     return np.zeros((keys.KEY_COLUMNS, count), np.int64)
 
 
-def test_keys_are_found_and_the_rest_is_told_from_it(
+def test_keys_and_their_records_are_found(
     run: Run, record: Callable[..., bytes], areas_of: Callable[..., Any]
 ) -> None:
     """Offset, timestamp, key, value size and end of each record are found."""
@@ -63,7 +63,7 @@ def test_unwanted_records_are_left_out(
     assert out[keys.OFFSET, :count].tolist() == found
 
 
-def test_batches_without_a_mark_are_not_looked_at(
+def test_batches_without_an_action_are_not_read(
     run: Run, record: Callable[..., bytes], areas_of: Callable[..., Any]
 ) -> None:
     """A batch without an action is not read, so malformed bytes in it do no harm."""

@@ -21,7 +21,7 @@ def carried(crc: int, data: np.ndarray, start: int, end: int) -> int:
 
 @pytest.mark.skipif(not HAVE_FOLDING, reason="this CPU has no such instruction")
 @pytest.mark.parametrize("crc", [0, 1, 2**31, 2**32 - 1])
-def test_blocks_are_taken_into_any_crc(rng: random.Random, crc: int) -> None:
+def test_blocks_update_any_crc(rng: random.Random, crc: int) -> None:
     """One block or several, at any address, from any initial CRC."""
     compiled = numba.njit(carried)
 

@@ -30,7 +30,9 @@ def partitions_of(
     return out.tolist()
 
 
-def test_places_are_those_of_another_client(run: Callable[[Any], Any], rng: random.Random) -> None:
+def test_partitions_are_those_of_another_client(
+    run: Callable[[Any], Any], rng: random.Random
+) -> None:
     """Keys of every length get the partition that aiokafka's default partitioner chooses."""
     keys = [rng.randbytes(size) for size in (*range(20), 100, 1_000)]
 
@@ -49,7 +51,7 @@ def test_published_hashes_are_met(run: Callable[[Any], Any]) -> None:
     assert [(value & 0x7FFFFFFF) % partitions for value in hashes.values()] == found
 
 
-def test_a_null_key_has_no_place(run: Callable[[Any], Any]) -> None:
+def test_a_null_key_has_no_partition(run: Callable[[Any], Any]) -> None:
     """Null keys get -1 and are counted; an empty key is a key."""
     found = partitions_of(run(partition_keys), [None, b"", None], 4)
 

@@ -57,7 +57,7 @@ def expected(data: bytes) -> str | None:
 
 
 @pytest.mark.parametrize("behind", [b"", b"\xff" * 9, b'"' * 9])
-def test_each_byte_at_each_place_is_written_as_python_does(
+def test_each_byte_at_each_position_is_written_as_in_python(
     functions: dict[str, Any], behind: bytes
 ) -> None:
     """Every byte, escaped or not or invalid, at every position of a word."""
@@ -74,7 +74,7 @@ def test_text_beyond_ascii_is_written_as_it_is(functions: dict[str, Any]) -> Non
         assert written(functions, source.encode(), json_text.UTF8) == expected(source.encode())
 
 
-def test_what_is_no_utf8_is_no_text(functions: dict[str, Any], rng: random.Random) -> None:
+def test_invalid_utf8_is_not_text(functions: dict[str, Any], rng: random.Random) -> None:
     """Overlong, surrogate, too high, cut short, stray: as Python's strict decoder decides."""
     bad = [b"\xc0\x80", b"\xc1\xbf", b"\xe0\x9f\xbf", b"\xed\xa0\x80", b"\xf0\x8f\xbf\xbf"]
     bad += [

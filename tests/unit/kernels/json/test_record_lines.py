@@ -54,7 +54,7 @@ def lines(
     return status, row, out[:size].tobytes()
 
 
-def test_words_and_values_take_turns(run: Callable[[Any], Any]) -> None:
+def test_template_and_values_alternate(run: Callable[[Any], Any]) -> None:
     """Template and values alternate: digits, quoted strings, null if absent, header pairs."""
     whole = {
         rows.OFFSET: 12,
@@ -75,7 +75,7 @@ def test_words_and_values_take_turns(run: Callable[[Any], Any]) -> None:
     )
 
 
-def test_what_is_no_text_is_left_to_plain_code(run: Callable[[Any], Any]) -> None:
+def test_invalid_utf8_is_left_to_plain_code(run: Callable[[Any], Any]) -> None:
     """The kernel stops before a record that is not UTF-8 and can be resumed behind it."""
     records = table({}, {rows.KEY_SIZE: 4}, {})
 
@@ -84,7 +84,7 @@ def test_what_is_no_text_is_left_to_plain_code(run: Callable[[Any], Any]) -> Non
     assert lines(run, records, encoding=HEX)[0] == rows.OK
 
 
-def test_a_number_without_a_positive_twin_is_left_to_plain_code(run: Callable[[Any], Any]) -> None:
+def test_the_least_int64_is_left_to_plain_code(run: Callable[[Any], Any]) -> None:
     """The least int64, which cannot be negated, is the only number the kernel does not write."""
     assert lines(run, table({rows.TIMESTAMP: -(2**63)}))[0] == NOT_PLAIN
 
@@ -121,7 +121,7 @@ def test_positions_outside_the_data_are_refused(
 
 
 @pytest.mark.parametrize("ends", [[0], [1, *range(2, 12)], [0] * 10 + [10**9], [0] * 11])
-def test_words_that_are_none_are_refused(run: Callable[[Any], Any], ends: list[int]) -> None:
+def test_a_malformed_template_is_rejected(run: Callable[[Any], Any], ends: list[int]) -> None:
     """A template that lacks pieces, base64's letters, or bytes in its buffer is rejected."""
     assert lines(run, table({}), ends=ends)[0] == rows.BAD_ARGUMENT
     assert len(WORDS) == record_lines.PIECES

@@ -46,7 +46,7 @@ def test_the_users_cache_folder_comes_first(folders: tuple[Path, Path]) -> None:
     assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
 
 
-def test_a_mac_has_its_own_place(
+def test_macos_has_its_own_cache_folder(
     folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On macOS the folder is in ~/Library/Caches."""
@@ -128,7 +128,7 @@ def test_a_link_in_the_temp_folder_is_not_followed(
     assert cache_folder("1.0") is None
 
 
-def test_nowhere_to_write_is_no_error(
+def test_without_a_writable_folder_nothing_is_cached(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Without any usable folder, kernels are not cached."""
@@ -138,7 +138,7 @@ def test_nowhere_to_write_is_no_error(
     assert cache_folder("1.0") is None
 
 
-def test_a_new_folder_drops_those_that_nobody_used_for_a_month(folders: tuple[Path, Path]) -> None:
+def test_a_new_folder_removes_those_unused_for_a_month(folders: tuple[Path, Path]) -> None:
     """Each release has kernels of its own, so those of old releases are removed."""
     caches = folders[0] / ".cache" / "tidelog"
     for name, days in (("kernels-old", 31), ("kernels-recent", 29), ("something-else", 99)):
@@ -202,7 +202,9 @@ def test_sources_are_read_from_a_zip_file(tmp_path: Path, monkeypatch: pytest.Mo
     ]
 
 
-def test_a_package_without_sources_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_without_sources_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An install without sources raises OSError, since there is nothing to derive a name from."""
     (tmp_path / "bare_kernels").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -138,7 +138,7 @@ def test_crc_steps_are_the_instruction(compiled: dict[str, object], value: int) 
 @pytest.mark.parametrize(
     ("position", "count", "found"), [(0, 4, b"\0abcd\0"), (3, 2, b"\0de\0\0\0")]
 )
-def test_a_call_of_pread_reads_from_a_place(
+def test_a_call_of_pread_reads_from_a_position(
     compiled: dict[str, object], tmp_path: Path, position: int, count: int, found: bytes
 ) -> None:
     """The bytes at a position are read into the target, and their count is returned."""

@@ -61,7 +61,7 @@ def test_a_callee_runs_as_python_when_python_calls_it() -> None:
     assert [varint_bytes(value) for value in (0, 63, 64, -(2**63))] == [1, 1, 2, 10]
 
 
-def test_an_operation_runs_as_its_twin_when_python_calls_it() -> None:
+def test_an_operation_runs_as_python_when_python_calls_it() -> None:
     """An operation called from Python runs its plain equivalent, for integers of any type."""
     assert intrinsics.add64(np.int64(2**63 - 1), np.uint8(1)) == -(2**63)
 
@@ -93,7 +93,7 @@ def probe(**variables: str) -> tuple[int, int, str | None]:
     return crc, hits, folder
 
 
-def test_without_numba_the_marks_change_nothing() -> None:
+def test_without_numba_the_decorators_change_nothing() -> None:
     """Without numba the functions run as Python, and the gate never chooses kernels."""
     code = """
 import sys
@@ -127,7 +127,7 @@ def test_kernels_are_kept_and_found_again(tmp_path: Path) -> None:
     ids=["empty", "half", "garbage"],
 )
 @pytest.mark.parametrize("suffix", ["nbi", "nbc"])
-def test_a_damaged_cache_is_compiled_anew(
+def test_a_damaged_cache_is_compiled_again(
     tmp_path: Path, suffix: str, damage: Callable[[bytes], bytes]
 ) -> None:
     """Whatever a cached file contains, the kernel works, and the next process finds it cached."""

@@ -66,7 +66,7 @@ def test_each_timestamp_type_has_its_name() -> None:
     assert [lines(columns).count(f'"{name}"') for name in names] == [1, 1, 3]
 
 
-def test_what_is_no_text_is_told_after_the_lines_before_it() -> None:
+def test_invalid_utf8_is_an_error_after_the_lines_before_it() -> None:
     """NotText names offset and part; nothing of that record is written."""
     bad = [*RECORDS, (1, b"k", b"\xff", ()), (1, b"k", b"v", ())]
     columns = columns_of(build_batch(bad))
@@ -79,7 +79,7 @@ def test_what_is_no_text_is_told_after_the_lines_before_it() -> None:
     assert lines(columns, Encoding.HEX) == one_by_one(columns, Encoding.HEX)
 
 
-def test_a_header_name_that_is_no_text_is_written_as_java_does() -> None:
+def test_an_invalid_header_name_is_written_as_in_java() -> None:
     """Invalid bytes become U+FFFD, and the records after it are written too."""
     data = build_batch([(1, None, None, (("naïve", b"1"),)), (2, None, None, ())])
     data = data.replace("naïve".encode(), b"na\xff\xfeve")
@@ -105,7 +105,7 @@ def test_the_kernel_knows_the_encodings_by_their_order() -> None:
     assert {name.value: number for number, name in enumerate(Encoding)} == numbers
 
 
-def test_no_records_are_no_lines() -> None:
+def test_no_records_give_no_lines() -> None:
     """No records give no piece and no error."""
     columns = columns_of(build_batch(RECORDS)).select(np.zeros(3, np.bool_))
 

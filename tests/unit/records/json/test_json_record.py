@@ -61,7 +61,7 @@ def test_timestamp_types_have_kafkas_names(kind: TimestampType, name: str) -> No
     assert name == json.loads(line)["timestampType"]
 
 
-def test_null_is_no_empty_text() -> None:
+def test_null_and_empty_text_are_distinct() -> None:
     """A null key, value or leader epoch stays null; an empty one stays empty."""
     found = json.loads(
         record_as_json("t", 0, make(None, b"")._replace(leader_epoch=None), Encoding.BASE64)
@@ -94,7 +94,7 @@ def test_bytes_are_text_in_the_chosen_encoding(encoding: Encoding, text: str) ->
         (make(headers=(("a", b"ok"), ("b", b"\xc3"))), "header 'b'"),
     ],
 )
-def test_bytes_that_are_no_utf8_are_refused(record: Record, part: str) -> None:
+def test_invalid_utf8_is_rejected(record: Record, part: str) -> None:
     """Bytes are never altered: the error names the offset, the part, and the option to use."""
     with pytest.raises(NotText, match=rf"{part} at offset 7 .*base64"):
         record_as_json("t", 0, record, Encoding.UTF8)
@@ -147,7 +147,7 @@ def test_a_line_is_a_record_to_append(line: str, expected: NewRecord) -> None:
         ('{"headers": [["\\udfff", null]]}', "name of a header is not valid utf8"),
     ],
 )
-def test_a_line_that_is_no_record_says_why(line: str | bytes, why: str) -> None:
+def test_an_invalid_line_is_rejected_with_the_reason(line: str | bytes, why: str) -> None:
     """Nothing is guessed: numbers are not strings, and unknown members are errors."""
     with pytest.raises(InvalidArgument, match=why):
         record_from_json(line, Encoding.UTF8)
@@ -199,6 +199,6 @@ def test_what_is_printed_can_be_appended(
         ("", False),
     ],
 )
-def test_a_record_is_told_from_text_by_its_members(line: str, *, expected: bool) -> None:
+def test_a_record_is_recognized_by_its_members(line: str, *, expected: bool) -> None:
     """An object with only a record's members counts as a record, even if its values are invalid."""
     assert expected is has_members_of_a_record(line)

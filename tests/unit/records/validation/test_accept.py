@@ -28,7 +28,7 @@ def accepted(data: Any = DATA, policy: LeaderPolicy | None = None, limit: int = 
     return accept(data, policy=policy or LeaderPolicy(), max_batch_bytes=limit, now_ms=NOW)
 
 
-def test_the_short_way_leads_where_the_long_one_does() -> None:
+def test_the_fast_path_equals_full_validation() -> None:
     """The fast path and full validation give the same bytes and headers."""
     analyzed = analyze(
         DATA,

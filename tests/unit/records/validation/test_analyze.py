@@ -62,7 +62,7 @@ def test_a_single_batch_is_summed_up_too() -> None:
     assert analyzed(data)[1:] == (len(data), 0, 1, 1, -1, 1002, Codec.ZSTD)
 
 
-def test_a_cut_last_batch_is_no_part_of_the_append() -> None:
+def test_an_incomplete_last_batch_is_ignored() -> None:
     """The bytes of an incomplete last batch are ignored."""
     found = analyzed(batch() + batch()[:-1])
 
@@ -152,7 +152,7 @@ def test_an_earlier_batchs_error_comes_first() -> None:
 
 
 @pytest.mark.parametrize("offsets", [(10, 11), (10, 10), (10, 5), (-2,)])
-def test_given_offsets_must_rise(offsets: tuple[int, ...]) -> None:
+def test_a_followers_offsets_must_increase(offsets: tuple[int, ...]) -> None:
     """The last offsets of a follower's batches must increase."""
     data = b"".join(batch(offset, last_offset=offset + 1) for offset in offsets)
     is_rising = offsets == (10, 11)  # 11 to 12 after 10 to 11: only last offsets are compared

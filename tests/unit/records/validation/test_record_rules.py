@@ -34,7 +34,7 @@ def test_limits_stay_within_64_bits(
         (True, True, [True, True, True, True]),
     ],
 )
-def test_a_timestamp_is_judged_by_topic_and_batch(
+def test_a_timestamp_is_checked_by_topic_and_batch(
     use_append_time: bool, is_append_time: bool, expected: list[bool]
 ) -> None:
     """With CreateTime, limits apply; without a timestamp or with LogAppendTime, the type."""

@@ -121,7 +121,7 @@ def test_the_callers_bytes_stay_as_they_are() -> None:
     assert bytes(data) == before
 
 
-def test_a_bytearray_of_staged_batches_is_stamped_where_it_lies() -> None:
+def test_a_bytearray_of_staged_batches_is_stamped_in_place() -> None:
     """The log owns such a bytearray; other bytes, and one with bytes behind it, are copied."""
     staged = build_batch(RECORDS) * 2
     buffer = bytearray(staged)
@@ -142,7 +142,7 @@ def test_an_unchanged_timestamp_keeps_the_crc() -> None:
     assert BATCH_HEADER.unpack(accepted(data).data).crc == BATCH_HEADER.unpack(data).crc
 
 
-def test_a_wrong_greatest_timestamp_is_put_right() -> None:
+def test_a_wrong_greatest_timestamp_is_corrected() -> None:
     """The leader computes it from the records, not from the header."""
     data = repacked(build_batch(RECORDS), max_timestamp=5)
 
@@ -450,7 +450,7 @@ def test_staged_batches_are_of_magic_2_and_hold_offsets(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("origin", [AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER])
-def test_offsets_that_are_given_are_not_assigned(origin: AppendOrigin) -> None:
+def test_existing_offsets_are_not_assigned_again(origin: AppendOrigin) -> None:
     """Followers and the KRaft leader bring their own offsets."""
     data = build_batch(RECORDS, leader_epoch=6)
 
@@ -458,7 +458,7 @@ def test_offsets_that_are_given_are_not_assigned(origin: AppendOrigin) -> None:
         accepted(data, origin=origin)
 
 
-def test_a_policy_is_taken_out_of_a_topics_settings() -> None:
+def test_a_policy_follows_a_topics_settings() -> None:
     """The policy has each setting that concerns batches."""
     config = LogConfig.parse(
         {
