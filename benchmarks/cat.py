@@ -15,7 +15,7 @@ import sys
 import tempfile
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from aiokafka.record.memory_records import MemoryRecords
 from measure import Goals, heading, measure
@@ -27,7 +27,7 @@ from tidelog.records.json.json_lines import JsonLines
 from tidelog.records.json.json_record import Encoding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 SEED = 20130101
 BATCH_BYTES = 16 << 10
@@ -35,6 +35,17 @@ TOTAL_BYTES = 32 << 20
 GOALS = {100: 15.0, 1000: 7.0}
 GOAL_RECORDS = 1_000_000
 NAMES = {0: "CreateTime", 1: "LogAppendTime", None: "NoTimestampType"}
+
+
+class KafkaRecord(Protocol):
+    """A record as aiokafka, which has no types, hands it out."""
+
+    offset: int
+    timestamp: int
+    timestamp_type: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
 
 
 def by_tidelog(directory: str) -> Iterator[bytes | memoryview]:
@@ -55,7 +66,7 @@ def by_aiokafka(directory: str) -> Iterator[bytes]:
         yield "".join(f"{line(record)}\n" for record in batch).encode()
 
 
-def line(record: object) -> str:
+def line(record: KafkaRecord) -> str:
     """Return one of aiokafka's records as a line; the batches here state no leader epoch."""
     return json.dumps(
         {
@@ -78,11 +89,13 @@ def fill(data_directory: str, value_bytes: int) -> tuple[str, int]:
     made = make_batches(TOTAL_BYTES, value_bytes, SEED, BATCH_BYTES)
     path = Path(data_directory, "cat-0", f"{0:020d}.log")
     path.parent.mkdir()
-    path.write_bytes(made.data)
+    path.write_bytes(made.data.data)
     return str(path.parent), made.records
 
 
-def drained(work: Callable[[str], Iterator[bytes]], directory: str) -> Callable[[], None]:
+def drained(
+    work: Callable[[str], Iterator[bytes | memoryview]], directory: str
+) -> Callable[[], None]:
     """Return a call that makes all lines and drops them."""
 
     def run() -> None:

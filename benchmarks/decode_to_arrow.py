@@ -14,6 +14,7 @@ import platform
 import random
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from aiokafka.record.memory_records import MemoryRecords
 
@@ -23,6 +24,9 @@ from tidelog.kernels.runtime import gate
 from tidelog.records.builder import BatchSpec, build_batch
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import decode_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SEED = 20130101
 BATCH_BYTES = 16 << 10
@@ -77,10 +81,10 @@ def to_tuples(data: list[bytes]) -> int:
     return count
 
 
-def cpu_seconds(work: object, data: list[bytes]) -> tuple[float, int]:
+def cpu_seconds(work: Callable[[list[bytes]], int], data: list[bytes]) -> tuple[float, int]:
     """Return the CPU seconds of one run and what it returned."""
     start = time.process_time()
-    rows = work(data)  # type: ignore[operator]  # one of the two functions above
+    rows = work(data)
     return time.process_time() - start, rows
 
 
@@ -93,7 +97,9 @@ def main() -> int:
     for value_bytes, goal in GOALS.items():
         data, _ = pieces(value_bytes)
         to_tables(data[:1])
-        ours, theirs, rows = [], [], set()
+        ours: list[float] = []
+        theirs: list[float] = []
+        rows: set[int] = set()
         for _ in range(ROUNDS):
             for seconds, work in ((ours, to_tables), (theirs, to_tuples)):
                 taken, count = cpu_seconds(work, data)

@@ -31,7 +31,7 @@ def main() -> int:
     for total_bytes, place in ((1 << 20, "in cache"), (64 << 20, "from memory")):
         for value_bytes in (100, 1_000):
             records = make_records(total_bytes, value_bytes, SEED)
-            print(f"{records.count} records of {value_bytes} B, {place}; ns a record:")
+            print(f"{records.record_count} records of {value_bytes} B, {place}; ns a record:")
             compare(records, value_bytes, goals)
     return goals.status
 
@@ -55,10 +55,10 @@ def compare(records: Records, value_bytes: int, goals: Goals) -> None:
             "builder": lambda: build_batch(one),
         }
     )
-    builder = Timing(*(seconds * records.count / len(one) for seconds in timings["builder"]))
+    builder = Timing(*(seconds * records.record_count / len(one) for seconds in timings["builder"]))
     whole = Timing(*map(sum, zip(timings["cut"], timings["write and CRC"], strict=True)))
     for name, timing in {**timings, "builder": builder, "cut, write, CRC": whole}.items():
-        print(f"  {name:16} {timing.per(records.count)}")
+        print(f"  {name:16} {timing.per(records.record_count)}")
     print(f"  MB/s of batches  {whole.rate(out.size)}")
     goals.at_least(GOALS[value_bytes], "against the builder", whole, builder)
 

@@ -28,7 +28,7 @@ def main() -> int:
     heading(__doc__.splitlines()[0], SEED)
     goals = Goals()
     records = make_records(8 << 20, 100, SEED)
-    data, count = records.data, records.count
+    data, count = records.data, records.record_count
     at, size = records.table[rows.KEY_AT], records.table[rows.KEY_SIZE]
     placed = np.empty(count, np.int32)
     starts, order = np.empty(PARTITIONS + 1, np.int64), np.empty(count, np.int64)

@@ -27,9 +27,10 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from kafka_broker import (
@@ -55,7 +56,7 @@ from tidelog.records.builder import BatchSpec
 from tidelog.records.bulk_builder import RecordSource, build_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 SEED = 20130101
 GIGABYTES = 7.0
@@ -95,7 +96,7 @@ def make_log(directory: Path, total_bytes: int, value_bytes: int, codec: Codec) 
         with path.open("wb") as file:
             while written < total_bytes and file.tell() + len(data) <= SEGMENT_BYTES:
                 offset = stamp_batches(data, columns, offset, 0)
-                written += file.write(data)
+                written += file.write(data.data)
 
 
 def put_logs(source: Path, target: Path) -> None:
@@ -133,11 +134,17 @@ def recover(directory: Path, names: list[str], threads: int) -> Took:
     paths = [str(ours / name) for name in (WARM, *names)]
     command = [sys.executable, __file__, "--open", str(threads), *paths]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    wall, cpu = map(float, child.stdout.read().split())
-    child.stdout.close()
+    with output_of(child) as output:
+        wall, cpu = map(float, output.read().split())
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     return Took(wall, cpu, time.perf_counter() - began, used.ru_utime + used.ru_stime)
+
+
+def output_of(process: subprocess.Popen[str]) -> IO[str]:
+    """Return the pipe from a process that was started with one."""
+    assert process.stdout is not None
+    return process.stdout
 
 
 def open_logs(threads: int, paths: list[str]) -> None:
@@ -201,7 +208,7 @@ class Kafka:
         format_storage(self.properties)
         server = f"127.0.0.1:{ports[0]}"
         with self._started() as broker:
-            for line in broker.stdout:
+            for line in output_of(broker):
                 if READY in line:
                     break
             for name in names:
@@ -219,7 +226,7 @@ class Kafka:
         began = wall = time.perf_counter()
         cpu = 0.0
         with self._started() as broker:
-            for line in broker.stdout:
+            for line in output_of(broker):
                 if "Loading logs from log dirs" in line:
                     wall, cpu = time.perf_counter(), cpu_seconds(broker.pid)
                 elif "Loaded " in line and " logs in " in line and "LogManager" in line:
@@ -282,7 +289,8 @@ def compare(directory: Path, total_bytes: int) -> int:
     sizes = {n: sum(p.stat().st_size for p in (directory / n).glob("*.log")) for n in names}
     print(f"{sum(sizes.values()) / 1e9:.1f} GB in {names}; best of {ROUNDS} rounds in turn:")
     kafka = Kafka(directory, names) if is_installed() else None
-    runs = {f"ours, {n}": (lambda n=n: recover(directory, [n], 1)) for n in names}
+    runs: dict[str, Callable[[], Took]]
+    runs = {f"ours, {n}": partial(recover, directory, [n], 1) for n in names}
     runs |= {
         "ours, all": lambda: recover(directory, names, 1),
         "ours, small, 2 threads": lambda: recover(directory, ["small"], 2),
@@ -301,7 +309,8 @@ def compare(directory: Path, total_bytes: int) -> int:
         print(speed.told(name, sum(sizes[n] for n in names if n in name) or sum(sizes.values())))
     one, two = speeds["ours, small"], speeds["ours, small, 2 threads"]
     status = judge("two threads on one log", two, one, "wall", TWO_GOAL)
-    gain, median = (of(reads[1]) / of(reads[2]) for of in (min, statistics.median))
+    gain = min(reads[1]) / min(reads[2])
+    median = statistics.median(reads[1]) / statistics.median(reads[2])
     print(f"  two threads that only read it: {gain:.2f} times (of the medians {median:.2f})")
     if kafka is not None:
         pair = speeds["ours, all"], speeds["Kafka, all"]

@@ -27,7 +27,7 @@ class Records(NamedTuple):
     order: NDArray[np.int64]
 
     @property
-    def count(self) -> int:
+    def record_count(self) -> int:
         """How many records."""
         return len(self.order)
 
@@ -63,7 +63,7 @@ def make_records(total_bytes: int, value_bytes: int, seed: int) -> Records:
 def encode(records: Records, batch_bytes: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return the bytes of whole batches, and their table."""
     data, table, order = records
-    cut = np.empty((rows.BATCH_COLUMNS, records.count), np.int64)
+    cut = np.empty((rows.BATCH_COLUMNS, records.record_count), np.int64)
     count, size, *_ = cut_batches(data, table, order, batch_bytes, 0, cut)
     batches = cut[:, :count].copy()
     out = np.empty(size, np.uint8)

@@ -9,6 +9,8 @@ at, and no time is lost between batches. Goal: at least half as fast, at every s
 from __future__ import annotations
 
 import sys
+from functools import partial
+from typing import TYPE_CHECKING
 
 import crc32c
 import numpy as np
@@ -17,6 +19,9 @@ from sample import make_batches
 
 from tidelog.kernels.rows import BATCH_COLUMNS
 from tidelog.kernels.scan import walk_batches
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 SEED = 20130101
 GOAL = 0.5
@@ -34,10 +39,10 @@ def main() -> int:
             out = np.empty((BATCH_COLUMNS, count), np.int64)
             timings = measure(
                 {
-                    "walk": lambda d=data, o=out: walk_batches(d, 0, d.size, False, o),
-                    "walk and CRC": lambda d=data, o=out: walk_batches(d, 0, d.size, True, o),
-                    "one crc32c call": lambda d=data: crc32c.crc32c(d),
-                    "crc32c a batch": lambda b=batches: by_batch(b.data, b.columns.array),
+                    "walk": partial(walk_batches, data, 0, data.size, False, out),
+                    "walk and CRC": partial(walk_batches, data, 0, data.size, True, out),
+                    "one crc32c call": partial(crc32c.crc32c, data.data),
+                    "crc32c a batch": partial(by_batch, data, batches.columns.array),
                 }
             )
             print(f"{count} batches of {batch_bytes >> 10} KiB, {place}; MB/s:")
@@ -49,9 +54,9 @@ def main() -> int:
     return goals.status
 
 
-def by_batch(data: np.ndarray, table: np.ndarray) -> int:
+def by_batch(data: NDArray[np.uint8], table: NDArray[np.int64]) -> int:
     """Check each CRC from Python, as without a kernel."""
-    view = memoryview(data)
+    view = data.data
     found = 0
     for at, size in zip(table[0].tolist(), table[1].tolist(), strict=True):
         found ^= crc32c.crc32c(view[at + 21 : at + size])

@@ -49,8 +49,9 @@ class Side:
         on_workers_path()
         self.spark: SparkSession = session(**conf)
         register(self.spark, sys.executable)
-        handle = self.spark.sparkContext._jvm.java.lang.ProcessHandle  # noqa: SLF001 - py4j's door
-        self._jvm_pid = int(handle.current().pid())
+        jvm = self.spark.sparkContext._jvm  # noqa: SLF001 - py4j's door
+        assert jvm is not None
+        self._jvm_pid = int(jvm.java.lang.ProcessHandle.current().pid())
 
     def cpu(self) -> tuple[float, float]:
         """Return the CPU seconds of Spark and of the broker so far."""

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from kafka import KafkaProducer
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import DataStreamReader, StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamReader
     from spark_side import Judge, Side
 
 TICKS = "ticks"

@@ -19,7 +19,7 @@ import numpy as np
 from tidelog.codec.layout import Layout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src"
@@ -66,7 +66,7 @@ def layout_table(module: Any, layout: Layout[Any]) -> str:  # noqa: ANN401 - a m
 
 def dtype_table(module: Any, dtype: np.dtype[Any]) -> str:  # noqa: ANN401 - a module
     """Render the fields of an array type; what they mean stands in the text around the table."""
-    fields = dtype.fields or {}
+    fields: Mapping[str, Any] = dtype.fields or {}
     rows = [
         f"| {fields[name][1]} | {fields[name][0].itemsize} | {fields[name][0].name} | `{name}` |"
         for name in dtype.names or ()
