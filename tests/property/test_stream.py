@@ -161,7 +161,7 @@ class Engine:
         for task in self.plan.tasks(start, end):
             for part in task:
                 place = TopicPartition(part.topic, part.partition)
-                for piece in reader.pieces(part):
+                for piece in reader.read(part):
                     for group in decode_groups(piece.data, piece.batches_in_data):
                         rows[place] += [
                             str(found.value, "utf-8")

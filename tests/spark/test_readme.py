@@ -1,4 +1,4 @@
-"""What the README shows runs."""
+"""The examples in the README run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def data(tmp_path: Path) -> Path:
 def test_the_first_example_runs(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ten lines at most: what it writes it shows again, each key in one partition."""
+    """It has ten lines at most, and shows the records that it wrote."""
     code = SPARK.replace('"data"', repr(str(tmp_path / "data")))
 
     exec(compile(code, "README.md", "exec"), {})
@@ -51,7 +51,7 @@ def test_the_first_example_runs(
 
 
 def test_the_example_without_spark_runs(tmp_path: Path) -> None:
-    """In a new process, as a reader would try it."""
+    """It runs in a new process, as a reader would try it."""
     done = subprocess.run(
         [sys.executable, "-c", PLAIN], cwd=tmp_path, capture_output=True, text=True, check=True
     )
@@ -61,7 +61,7 @@ def test_the_example_without_spark_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_each_command_runs(line: str, data: Path) -> None:
-    """On the directory of the example; ``run`` goes on until it is told to stop."""
+    """Each command works on the example's directory; ``run``, which does not end, is left out."""
     command, _, _ = line.partition("#")
     if " run " in command:
         return

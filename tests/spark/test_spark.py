@@ -1,4 +1,4 @@
-"""Spark writes and reads logs: what goes in comes out, with the columns of Spark's Kafka source."""
+"""Spark writes and reads logs, with the columns of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_is_written_is_read(spark: SparkSession, data_dir: str) -> None:
 
 
 def test_columns_are_those_of_the_kafka_source(spark: SparkSession, data_dir: str) -> None:
-    """Names, types and order are the ones a job that read from Kafka knows; headers on request."""
+    """Names, types and order are those of the Kafka source; headers are there on request."""
     write(numbers(spark, 1), data_dir)
 
     plain, full = read(spark, data_dir), read(spark, data_dir, includeHeaders="true")
@@ -80,7 +80,7 @@ def test_columns_are_those_of_the_kafka_source(spark: SparkSession, data_dir: st
 
 
 def test_headers_and_nulls_survive(spark: SparkSession, data_dir: str) -> None:
-    """A null key, a null value, no headers, and a header without value come back as they were."""
+    """A null key, a null value, no headers, and a header without value are read back unchanged."""
     rows = [
         ("k", None, None),
         (None, "v", [("a", b"1"), ("b", None), ("a", b"")]),
@@ -96,7 +96,7 @@ def test_headers_and_nulls_survive(spark: SparkSession, data_dir: str) -> None:
 
 
 def test_times_are_kept_to_the_millisecond(spark: SparkSession, data_dir: str) -> None:
-    """A column timestamp gives each record its time, which is read back as CreateTime."""
+    """The column timestamp sets each record's timestamp, which is read back as CreateTime."""
     times = spark.sql("SELECT 'v' AS value, timestamp'2013-01-01 05:15:00.123456Z' AS timestamp")
     write(times, data_dir)
 
@@ -106,7 +106,7 @@ def test_times_are_kept_to_the_millisecond(spark: SparkSession, data_dir: str) -
     assert row.timestamp == datetime.fromtimestamp(1_357_017_300.123)  # noqa: DTZ006 - as Spark gives it
 
 
-def test_chosen_columns_are_all_that_is_read(spark: SparkSession, data_dir: str) -> None:
+def test_only_the_chosen_columns_are_read(spark: SparkSession, data_dir: str) -> None:
     """``.schema(...)`` names the columns to decode, in any order, headers among them."""
     write(numbers(spark, 10), data_dir)
 
@@ -119,12 +119,12 @@ def test_chosen_columns_are_all_that_is_read(spark: SparkSession, data_dir: str)
 
 
 def test_no_filter_is_pushed_down() -> None:
-    """Spark 4.3 keeps pushed filters for later queries of a DataFrame; so none is ever taken."""
+    """Spark 4.3 applies pushed filters to later queries of a DataFrame, so none is accepted."""
     assert LogReader.pushFilters is DataSourceReader.pushFilters
 
 
 def test_one_query_never_narrows_another(spark: SparkSession, data_dir: str) -> None:
-    """The four shapes of query that leak a pushed filter give the right rows."""
+    """Four kinds of queries that would leak a pushed filter return the right rows."""
     write(numbers(spark, 1000), data_dir, numPartitions=2)
     df = read(spark, data_dir)
     few = df.filter("offset < 10")
@@ -147,7 +147,7 @@ def test_one_query_never_narrows_another(spark: SparkSession, data_dir: str) -> 
 
 
 def test_an_empty_topic_has_no_rows(spark: SparkSession, data_dir: str) -> None:
-    """A topic without records is read as a table without rows, and so is a write of no rows."""
+    """A topic without records has no rows; a write of no rows creates such a topic."""
     with tidelog.open(data_dir) as directory:
         directory.create_topic("empty", 3)
     write(numbers(spark, 0), data_dir, "made", numPartitions=2)
@@ -156,20 +156,20 @@ def test_an_empty_topic_has_no_rows(spark: SparkSession, data_dir: str) -> None:
     assert read(spark, data_dir, "made").collect() == []
 
 
-def test_a_missing_topic_is_named_with_those_that_are_there(
+def test_the_error_for_a_missing_topic_lists_the_existing_ones(
     spark: SparkSession, data_dir: str
 ) -> None:
-    """Reading a topic or a directory that does not exist is an error that helps."""
+    """Reading a topic or a directory that does not exist is an error that names it."""
     write(numbers(spark, 1), data_dir, "flights")
 
-    with pytest.raises(AnalysisException, match=r"no topic flihgts in .*topics there: flights"):
+    with pytest.raises(AnalysisException, match=r"no topic flihgts in .*its topics: flights"):
         read(spark, data_dir, "flihgts").count()
-    with pytest.raises(AnalysisException, match="is no data directory"):
+    with pytest.raises(AnalysisException, match="is not a data directory"):
         read(spark, data_dir + "/none", "flights").count()
 
 
 def test_offsets_bound_a_read(spark: SparkSession, data_dir: str) -> None:
-    """Starting offsets are inclusive, ending offsets exclusive, given for each partition."""
+    """Starting offsets are inclusive, ending offsets exclusive, and set for each partition."""
     write(numbers(spark, 100), data_dir)
 
     part = read(
@@ -184,7 +184,7 @@ def test_offsets_bound_a_read(spark: SparkSession, data_dir: str) -> None:
 
 
 def test_many_tasks_read_each_record_once(spark: SparkSession, data_dir: str) -> None:
-    """Cut into many tasks, a log gives every record once, in offset order within each task."""
+    """Many tasks read every record of a log once, in offset order within each task."""
     write(numbers(spark, 20_000), data_dir, numPartitions=3, batchBytes=2000)
 
     cut = read(spark, data_dir, minPartitions=7)
@@ -197,7 +197,7 @@ def test_many_tasks_read_each_record_once(spark: SparkSession, data_dir: str) ->
 
 
 def test_each_row_may_name_its_topic(spark: SparkSession, data_dir: str) -> None:
-    """Without the option ``topic`` rows go to the topic in their column; the option goes first."""
+    """Rows are written to the topic in their column; the option ``topic`` overrides it."""
     rows = spark.range(10).selectExpr(
         "concat('topic', id % 2) AS topic", "cast(id AS string) AS value", "0 AS partition"
     )
@@ -211,8 +211,8 @@ def test_each_row_may_name_its_topic(spark: SparkSession, data_dir: str) -> None
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_every_codec_goes_through(spark: SparkSession, data_dir: str, codec: str) -> None:
-    """A topic whose setting names a codec holds batches of that codec, and reads back."""
+def test_every_codec_survives_a_round_trip(spark: SparkSession, data_dir: str, codec: str) -> None:
+    """A topic with a compression type has batches of that codec, which are readable."""
     write(numbers(spark, 500), data_dir, **{"topic.compression.type": codec})
 
     with tidelog.open_read_only(f"{data_dir}/t-0") as log:
@@ -223,7 +223,7 @@ def test_every_codec_goes_through(spark: SparkSession, data_dir: str, codec: str
 
 
 def test_a_write_leaves_no_staged_files(spark: SparkSession, data_dir: str) -> None:
-    """After a commit, and after a job that failed, no staged file is left."""
+    """Neither a commit nor a failed job leaves staged files."""
     write(numbers(spark, 10), data_dir)
     failing = spark.range(10).selectExpr("CAST(raise_error('no') AS string) AS value")
 
@@ -239,16 +239,16 @@ def test_a_write_leaves_no_staged_files(spark: SparkSession, data_dir: str) -> N
     [
         ("id AS value", {}, "column value must be binary or string, not bigint"),
         ("'a' AS key", {}, "there is no column value"),
-        ("'a' AS value; 'b' AS carrier", {}, "column carrier has no place in a record"),
+        ("'a' AS value; 'b' AS carrier", {}, "column carrier is not a field of a record"),
         ("'a' AS value", {"topic": "no/name"}, "topic name 'no/name'"),
-        ("'a' AS value", {"compression": "rar"}, "rar"),
+        ("'a' AS value", {"compression": "rar"}, "option compression must be none or gzip"),
         ("'a' AS value", {"numPartition": "3"}, "did you mean numPartitions?"),
     ],
 )
-def test_what_cannot_be_written_is_refused_before_it_starts(
+def test_a_bad_column_or_option_fails_before_the_write_starts(
     spark: SparkSession, data_dir: str, expression: str, options: dict[str, str], words: str
 ) -> None:
-    """A column or an option that does not fit is an error on the driver that says what to do."""
+    """A bad column or option is an error on the driver that names the remedy."""
     with pytest.raises(AnalysisException, match=words.replace("?", r"\?")):
         write(
             spark.range(1).selectExpr(*expression.split(";")), data_dir, **{"topic": "t"} | options
@@ -258,7 +258,7 @@ def test_what_cannot_be_written_is_refused_before_it_starts(
 def test_a_write_does_not_change_how_many_partitions_a_topic_has(
     spark: SparkSession, data_dir: str
 ) -> None:
-    """Another number than the topic has is an error; the same one, or none, is fine."""
+    """A different ``numPartitions`` is an error; the same number, or none, is accepted."""
     for options in ({"numPartitions": "2"}, {"numPartitions": "2"}, {}):
         write(numbers(spark, 5), data_dir, **options)
 
@@ -268,15 +268,15 @@ def test_a_write_does_not_change_how_many_partitions_a_topic_has(
 
 
 def test_overwriting_is_refused(spark: SparkSession, data_dir: str) -> None:
-    """A log is only appended to; overwriting would drop other writers' records."""
+    """A log can only be appended to; overwriting would delete other writers' records."""
     rows = numbers(spark, 1).write.format("tidelog").option("topic", "t")
 
-    with pytest.raises(AnalysisException, match="only appended to"):
+    with pytest.raises(AnalysisException, match="can only be appended to"):
         rows.mode("overwrite").save(data_dir)
 
 
 def test_sql_finds_the_format(spark: SparkSession, data_dir: str) -> None:
-    """A view over a topic is made in SQL, without import or registration."""
+    """A view over a topic is created in SQL, without import or registration."""
     write(numbers(spark, 5), data_dir)
 
     spark.sql(
@@ -288,8 +288,8 @@ def test_sql_finds_the_format(spark: SparkSession, data_dir: str) -> None:
     assert os.path.isdir(data_dir)
 
 
-def test_a_table_of_the_catalogue_is_a_log(spark: SparkSession, data_dir: str) -> None:
-    """``CREATE TABLE ... USING tidelog`` makes a table that is read by its name, for good."""
+def test_a_catalog_table_is_a_log(spark: SparkSession, data_dir: str) -> None:
+    """``CREATE TABLE ... USING tidelog`` creates a persistent table that is read by name."""
     write(numbers(spark, 5), data_dir)
     try:
         spark.sql(f"CREATE TABLE kept USING tidelog OPTIONS (subscribe 't') LOCATION '{data_dir}'")
@@ -302,8 +302,8 @@ def test_a_table_of_the_catalogue_is_a_log(spark: SparkSession, data_dir: str) -
     assert read(spark, data_dir).count() == 7
 
 
-def test_times_and_isolation_bound_a_read(spark: SparkSession, data_dir: str) -> None:
-    """Options by time choose records; one later than all is an error or the end, as wished."""
+def test_timestamps_and_isolation_bound_a_read(spark: SparkSession, data_dir: str) -> None:
+    """Timestamps select records; a start later than all is an error or the end, by strategy."""
     rows = spark.range(5).selectExpr(
         "cast(id AS string) AS value", "timestamp_millis(1700000000000 + id * 1000) AS timestamp"
     )
@@ -320,8 +320,10 @@ def test_times_and_isolation_bound_a_read(spark: SparkSession, data_dir: str) ->
         read(spark, data_dir, **late).count()
 
 
-def test_lost_offsets_fail_a_read_unless_told(spark: SparkSession, data_dir: str) -> None:
-    """Offsets that delete-records took are an error with their range and cause, or are left out."""
+def test_lost_offsets_fail_a_read_unless_data_loss_is_accepted(
+    spark: SparkSession, data_dir: str
+) -> None:
+    """Offsets deleted by delete-records are an error with range and cause, or are skipped."""
     write(numbers(spark, 10), data_dir)
     with tidelog.open(data_dir) as directory:
         directory.partition("t", 0).log.maybe_increment_log_start_offset(4)

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-PATIENCE_S = 100
+TIMEOUT_S = 100
 
 
 class Stream:
-    """A topic ``t``, a checkpoint, and the rows of each batch that a query over them took."""
+    """A topic ``t``, a checkpoint, and the rows of each batch of the queries over them."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark
@@ -41,14 +41,14 @@ class Stream:
                 target.append_records([(-1, None, str(number).encode(), [])])
 
     def run(self, **options: Any) -> StreamingQuery:
-        """Run a query over all there is, to its end; keep what its batches had."""
+        """Run a query over the available records to its end; keep the rows of its batches."""
         query = self.start(**options)
-        assert query.awaitTermination(PATIENCE_S)
+        assert query.awaitTermination(TIMEOUT_S)
         return query
 
     def start(self, **options: Any) -> StreamingQuery:
-        given = {"subscribe": "t", "startingOffsets": "earliest"} | options
-        rows = self.spark.readStream.format("tidelog").options(**given).load(self.data)
+        all_options = {"subscribe": "t", "startingOffsets": "earliest"} | options
+        rows = self.spark.readStream.format("tidelog").options(**all_options).load(self.data)
         writer = rows.select("partition", "offset").writeStream.foreachBatch(self._keep)
         writer = writer.option("checkpointLocation", self.checkpoint)
         return writer.trigger(availableNow=True).start()
@@ -68,14 +68,14 @@ def stream(spark: SparkSession, tmp_path: Path) -> Stream:
 
 
 def offsets(text: str) -> dict[str, Any]:
-    """Read the offsets out of an offset of a query's progress."""
-    return {name: of for name, of in json.loads(text).items() if "#" not in name}
+    """Return the offsets in the JSON of a query's progress, without topic ids."""
+    return {name: entry for name, entry in json.loads(text).items() if "#" not in name}
 
 
-def test_a_stream_reads_all_in_limited_batches_and_tells_its_lag(stream: Stream) -> None:
-    """AvailableNow takes batches by the limit; progress has offsets as the Kafka source has them.
+def test_a_stream_reads_limited_batches_and_reports_its_lag(stream: Stream) -> None:
+    """AvailableNow reads limited batches; progress has offsets in the form of the Kafka source.
 
-    A second run takes what came since, new topics of the pattern from their start.
+    A second run reads the records appended since.
     """
     stream.append(6)
     stream.append(4, partition=1)
@@ -95,7 +95,7 @@ def test_a_stream_reads_all_in_limited_batches_and_tells_its_lag(stream: Stream)
 
 
 def test_a_batch_that_was_not_committed_is_repeated_with_the_same_rows(stream: Stream) -> None:
-    """After a crash the last batch comes again, whatever was appended meanwhile."""
+    """After a crash the last batch is repeated, whatever was appended meanwhile."""
     stream.append(3)
     stream.run()
     os.unlink(os.path.join(stream.checkpoint, "commits", "0"))
@@ -108,7 +108,7 @@ def test_a_batch_that_was_not_committed_is_repeated_with_the_same_rows(stream: S
 
 
 def test_a_checkpoint_on_a_local_disk_has_no_checksum_files(stream: Stream) -> None:
-    """A session of ours does what Spark asks for there, and saves the processes it would take."""
+    """Our session writes none, as Spark asks for, which saves the processes to write them."""
     stream.append(1)
 
     stream.run()
@@ -117,8 +117,8 @@ def test_a_checkpoint_on_a_local_disk_has_no_checksum_files(stream: Stream) -> N
         assert os.listdir(os.path.join(stream.checkpoint, kind)) == ["0"]
 
 
-def test_a_topic_made_again_stops_the_stream_unless_loss_is_accepted(stream: Stream) -> None:
-    """Its id tells; the error names topic, offsets and cause."""
+def test_a_recreated_topic_fails_the_stream_unless_data_loss_is_accepted(stream: Stream) -> None:
+    """It is detected by its id; the error names topic, offsets and cause."""
     stream.append(2)
     stream.run()
     with tidelog.open(stream.data) as directory:
@@ -133,8 +133,10 @@ def test_a_topic_made_again_stops_the_stream_unless_loss_is_accepted(stream: Str
 
 
 def test_ending_offsets_are_refused(stream: Stream) -> None:
-    """A stream has no end, so options for one are an error."""
+    """A stream has no end, so an option that sets one is an error."""
     stream.append(1)
 
-    with pytest.raises(StreamingQueryException, match="endingOffsets is not for a stream"):
+    with pytest.raises(
+        StreamingQueryException, match="endingOffsets is not supported for a stream"
+    ):
         stream.run(endingOffsets="latest")

@@ -1,8 +1,8 @@
-"""Spark reads and writes log directories. Must not know sockets of ours, or the command line.
+"""The Spark data source ``tidelog``: batch reads, streams and writes of a data directory.
 
-Public door: ``session`` starts a Spark that fits, ``session_conf`` gives its settings, and
-``find_java`` tells which Java it takes; ``gaps`` says why offsets hold no record. Names load on
-first use, so importing costs nothing.
+``session`` starts a Spark session with suitable settings, ``session_conf`` returns these settings
+for a session of your own, and ``find_java`` returns the Java that Spark is started with. ``gaps``
+explains why offsets of a log hold no record. Names load on first use, so the import is cheap.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""A table of Spark's catalogue: how it knows its options when it is read.
+"""Keeps the options of a table in Spark's catalog in the metadata of the table's first column.
 
-Owns where they are kept. Spark 4.3 tells a Python data source the options of ``CREATE TABLE`` when
-it asks for the columns, and tells nothing when the table is read; but it does keep the columns. So
-the options go with a column, as metadata, where nobody else looks.
+Spark 4.3 passes the options of ``CREATE TABLE`` to a Python data source when it asks for the
+schema, but not when the table is read. The catalog does keep the schema, metadata included.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from pyspark.sql.types import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_KEY: Final = "tidelog.options"
+_METADATA_KEY: Final = "tidelog.options"
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 _TYPES: Final[dict[str, Any]] = {
     "key": BinaryType(),
@@ -39,17 +38,17 @@ _TYPES: Final[dict[str, Any]] = {
 
 
 def columns_with_options(options: Mapping[str, str], *, has_headers: bool) -> StructType:
-    """Return the columns of the data source, the first one with ``options`` in its metadata."""
-    fields = [StructField(name, kind) for name, kind in _TYPES.items()]
-    fields[0].metadata = {_KEY: json.dumps(dict(options))}
+    """Return the source's schema, with ``options`` in the metadata of its first column."""
+    fields = [StructField(name, data_type) for name, data_type in _TYPES.items()]
+    fields[0].metadata = {_METADATA_KEY: json.dumps(dict(options))}
     return StructType(fields if has_headers else fields[:-1])
 
 
 def options_in(schema: StructType) -> dict[str, str]:
-    """Return the options that a table's columns keep; none where there is no such table."""
+    """Return the options stored in a table's schema; empty if the schema holds none."""
     for column in schema.fields:
-        kept = (column.metadata or {}).get(_KEY)
-        if kept is not None:
-            options: dict[str, str] = json.loads(kept)
+        stored = (column.metadata or {}).get(_METADATA_KEY)
+        if stored is not None:
+            options: dict[str, str] = json.loads(stored)
             return options
     return {}

@@ -1,1 +1,1 @@
-"""The options of the data source, and the offsets that they choose."""
+"""Options of the data source: their parsing, and the offsets they select."""

@@ -1,7 +1,6 @@
-"""Where a read begins and ends, as options say it: offsets, or times that stand for offsets.
+"""Where a read starts and ends: an offset, or a timestamp to look up, for each partition.
 
-Owns the forms of those options and which goes before which. Must not know logs. Spark:
-``KafkaSourceProvider.getKafkaOffsetRangeLimit`` and ``JsonUtils``.
+Spark: ``KafkaSourceProvider.getKafkaOffsetRangeLimit`` and ``JsonUtils``.
 """
 
 from __future__ import annotations
@@ -15,30 +14,31 @@ from tidelog.spark.options.option_values import json_object
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tidelog.spark.options.option_values import Given
+    from tidelog.spark.options.option_values import OptionMap
 
 EARLIEST: Final = -2
 """An offset that stands for the log's start. Source: Kafka ListOffsetsRequest."""
 
 LATEST: Final = -1
-"""An offset that stands for the log's end."""
+"""An offset that stands for the log's end. Source: Kafka ListOffsetsRequest."""
 
 TopicPartition = tuple[str, int]
 
 STRATEGY: Final = "startingOffsetsByTimestampStrategy"
 STARTING_OPTIONS: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 ENDING_OPTIONS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
-"""Each one goes before those behind it."""
+"""In order of precedence: an option overrides those after it."""
 
 _WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetChoice:
-    """One offset or time (ms) for all partitions, or one each; offsets may be EARLIEST or LATEST.
+    """An offset or a timestamp (ms) for all partitions, or one for each partition.
 
-    ``takes_latest``: a time later than every record means LATEST rather than an error. ``option``
-    names where it comes from, for messages.
+    ``value`` may hold EARLIEST or LATEST where it holds offsets. ``takes_latest``: a timestamp
+    later than that of every record means LATEST; otherwise it is an error. ``option`` is the option
+    that made the choice, for error messages.
     """
 
     value: int | Mapping[TopicPartition, int]
@@ -46,25 +46,29 @@ class OffsetChoice:
     takes_latest: bool = True
     option: str = ""
 
-    def of(self, place: TopicPartition) -> int:
-        """Return the offset or time for one partition."""
-        return self.value if isinstance(self.value, int) else self.value[place]
+    def of(self, partition: TopicPartition) -> int:
+        """Return the offset or timestamp of one partition."""
+        return self.value if isinstance(self.value, int) else self.value[partition]
 
     @property
     def by_partition(self) -> Mapping[TopicPartition, int] | None:
-        """One for each partition named, or None where one is for all."""
+        """The value of each partition, or None if all partitions have the same."""
         return None if isinstance(self.value, int) else self.value
 
 
-def starting_choice(given: Given, *, default: int) -> OffsetChoice:
-    """Return where to start; a time without a later record is an error unless told otherwise."""
-    is_strict = given.one_of(STRATEGY, ("error", "latest")) == "error"
-    return _choice(given, STARTING_OPTIONS, default, takes_latest=not is_strict)
+def starting_choice(options: OptionMap, *, default: int) -> OffsetChoice:
+    """Return where to start.
+
+    A start timestamp without a record at or after it is an error, unless the option
+    ``startingOffsetsByTimestampStrategy`` is ``latest``.
+    """
+    is_strict = options.one_of(STRATEGY, ("error", "latest")) == "error"
+    return _choice(options, STARTING_OPTIONS, default, takes_latest=not is_strict)
 
 
-def ending_choice(given: Given) -> OffsetChoice:
+def ending_choice(options: OptionMap) -> OffsetChoice:
     """Return where to end, LATEST by default."""
-    return _choice(given, ENDING_OPTIONS, LATEST, takes_latest=True)
+    return _choice(options, ENDING_OPTIONS, LATEST, takes_latest=True)
 
 
 def refuse_in_batch(choice: OffsetChoice, refused: int) -> None:
@@ -73,39 +77,42 @@ def refuse_in_batch(choice: OffsetChoice, refused: int) -> None:
     if choice.is_time:
         return
     if choice.value == refused:
-        raise InvalidArgument(f"{choice.option} cannot be {word} in a batch read")
+        raise InvalidArgument(f"option {choice.option} cannot be {word} in a batch read")
     if choice.by_partition is not None and refused in choice.by_partition.values():
-        raise InvalidArgument(f"{choice.option}: {refused} ({word}) is not for a batch read")
+        raise InvalidArgument(
+            f"option {choice.option} cannot hold {refused} ({word}) in a batch read"
+        )
 
 
 def _choice(
-    given: Given, options: tuple[str, str, str], default: int, *, takes_latest: bool
+    options: OptionMap, names: tuple[str, str, str], default: int, *, takes_latest: bool
 ) -> OffsetChoice:
-    for_all, by_time, by_offset = options
-    if given.has(for_all):
-        time_ms = given.number(for_all, 0, least=0)
+    for_all, by_time, by_offset = names
+    if options.has(for_all):
+        time_ms = options.number(for_all, 0, minimum=0)
         return OffsetChoice(time_ms, is_time=True, takes_latest=takes_latest, option=for_all)
-    if (text := given.text(by_time)) is not None:
-        form = f'{by_time} takes JSON such as {{"topicA":{{"0":1700000000000}}}}'
-        times = _by_partition(text, form, least=0)
+    if (text := options.text(by_time)) is not None:
+        expected = f'option {by_time} must be JSON such as {{"topicA":{{"0":1700000000000}}}}'
+        times = _by_partition(text, expected, minimum=0)
         return OffsetChoice(times, is_time=True, takes_latest=takes_latest, option=by_time)
-    text = given.text(by_offset)
+    text = options.text(by_offset)
     if text is None:
         return OffsetChoice(default, option=by_offset)
     word = _WORDS.get(text.strip().lower())
     if word is not None:
         return OffsetChoice(word, option=by_offset)
-    form = f'{by_offset} takes earliest, latest or JSON such as {{"topicA":{{"0":23,"1":-2}}}}'
-    return OffsetChoice(_by_partition(text, form, least=EARLIEST), option=by_offset)
+    example = '{"topicA":{"0":23,"1":-2}}'
+    expected = f"option {by_offset} must be earliest, latest or JSON such as {example}"
+    return OffsetChoice(_by_partition(text, expected, minimum=EARLIEST), option=by_offset)
 
 
-def _by_partition(text: str, form: str, *, least: int) -> dict[TopicPartition, int]:
+def _by_partition(text: str, expected: str, *, minimum: int) -> dict[TopicPartition, int]:
     values: dict[TopicPartition, int] = {}
-    for topic, partitions in json_object(text, form).items():
+    for topic, partitions in json_object(text, expected).items():
         if not isinstance(partitions, dict):
-            raise InvalidArgument(f"{form}, not {text}")
+            raise InvalidArgument(f"{expected}, not {text!r}")
         for partition, value in partitions.items():
-            if not partition.isdecimal() or type(value) is not int or value < least:
-                raise InvalidArgument(f"{form}, not {text}")
+            if not partition.isdecimal() or type(value) is not int or value < minimum:
+                raise InvalidArgument(f"{expected}, not {text!r}")
             values[topic, int(partition)] = value
     return values

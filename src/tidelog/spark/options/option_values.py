@@ -1,6 +1,7 @@
-"""Options as Spark hands them over, read one by one: text, flags, numbers, durations, JSON.
+"""Typed access to the options that Spark passes as strings: flags, numbers, durations, JSON.
 
-Owns the forms of values and the refusal of unknown names. Must not know what an option means.
+An unknown option is an error, so a misspelled name does not go unnoticed.
+Spark: ``CaseInsensitiveStringMap``.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ _SPARK_OPTIONS: Final = (
     "is_managed_location",
     "collation",
 )
-"""What Spark itself passes, for a path and for a table in its catalogue."""
+"""Options that Spark itself passes, for a path and for a table in its catalog."""
 
-_TABLE_COPY: Final = "option."
-"""Before the names under which a table of the catalogue passes its options a second time."""
+_TABLE_OPTION_PREFIX: Final = "option."
+"""Prefix under which a catalog table passes each of its options a second time."""
 
-_OF_A_CONSUMER: Final = (
+_CONSUMER_OPTIONS: Final = (
     "groupIdPrefix",
     "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
 )
-"""Options of the Kafka source that mean nothing without a broker, accepted and passed over."""
+"""Options of the Kafka source that have no effect without a broker; accepted and ignored."""
 
 _CONSUMER_PREFIX: Final = "kafka."
 _DURATION: Final = re.compile(r"\s*(\d+)\s*([a-z]*)\s*")
@@ -56,122 +57,151 @@ _UNIT_MS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """Options as given, by lower-case name: Spark does not keep the case.
+class OptionMap:
+    """Options by lower-case name, since Spark does not preserve the case of names.
 
-    ``passed_over`` names those that mean nothing here and are taken all the same.
+    ``ignored`` names the options that are accepted but have no effect.
     """
 
     values: Mapping[str, str]
-    passed_over: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
     @classmethod
-    def known(cls, options: Mapping[str, str], names: tuple[str, ...]) -> Given:
-        """Take the options; InvalidArgument for one that is neither ours nor to be passed over."""
-        lower = {name.lower(): value for name, value in options.items()}
-        values = {name: of for name, of in lower.items() if not name.startswith(_TABLE_COPY)}
-        accepted = {name.lower() for name in (*names, *_SPARK_OPTIONS)}
-        others = [name for name in values if name not in accepted]
-        for name in others:
-            _check_passed_over(name, names)
-        return cls(values, tuple(sorted(others)))
+    def checked(cls, options: Mapping[str, str], known: tuple[str, ...]) -> OptionMap:
+        """Return the options as a map.
+
+        Args:
+            options: as Spark passes them; the case of names does not matter.
+            known: the names that are allowed, besides Spark's own and those of a Kafka consumer.
+
+        Raises:
+            InvalidArgument: an option is unknown; the message suggests similar names.
+        """
+        accepted = {name.lower() for name in (*known, *_SPARK_OPTIONS)}
+        values, ignored = {}, []
+        for name, value in options.items():
+            lower = name.lower()
+            if lower.startswith(_TABLE_OPTION_PREFIX):
+                continue
+            if lower not in accepted:
+                ignored.append(_consumer_option(name, known))
+            values[lower] = value
+        return cls(values, tuple(sorted(ignored)))
 
     def has(self, name: str) -> bool:
-        """Return whether the option was given."""
+        """Return whether the option is set."""
         return name.lower() in self.values
 
     def text(self, name: str) -> str | None:
-        """Return the option's text, or None when it was not given."""
+        """Return the value of an option, or None if it is not set."""
         return self.values.get(name.lower())
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """Return whether a true or false option was given as true."""
+        """Return the value of a true or false option."""
         text = self.text(name)
         if text is None:
             return default
         value = text.strip().lower()
         if value not in ("true", "false"):
-            raise InvalidArgument(f"option {name} is true or false, not {text!r}")
+            raise InvalidArgument(f"option {name} must be true or false, not {text!r}")
         return value == "true"
 
-    def number(self, name: str, default: int, least: int | None = None) -> int:
-        """Return a whole number, at least ``least``."""
-        found = self.optional_number(name, least)
-        return default if found is None else found
+    def number(self, name: str, default: int, minimum: int | None = None) -> int:
+        """Return the value of an integer option, which is at least ``minimum``."""
+        value = self.optional_number(name, minimum)
+        return default if value is None else value
 
-    def optional_number(self, name: str, least: int | None = None) -> int | None:
-        """Return a whole number, at least ``least``; None when it was not given."""
+    def optional_number(self, name: str, minimum: int | None = None) -> int | None:
+        """Return the value of an integer option, at least ``minimum``; None if it is not set."""
         text = self.text(name)
         if text is None:
             return None
         try:
             value = int(text)
         except ValueError:
-            raise InvalidArgument(f"option {name} is a whole number, not {text!r}") from None
-        if least is not None and value < least:
-            raise InvalidArgument(f"option {name} must be at least {least}, not {value}")
+            raise InvalidArgument(f"option {name} must be an integer, not {text!r}") from None
+        if minimum is not None and value < minimum:
+            raise InvalidArgument(f"option {name} must be at least {minimum}, not {value}")
         return value
 
-    def one_of(self, name: str, words: tuple[str, ...]) -> str:
-        """Return the word that was given, in our spelling; the first one is the default."""
+    def one_of(self, name: str, values: tuple[str, ...]) -> str:
+        """Return which of ``values`` is set, ignoring case; the first one is the default."""
+        found = self.optional_one_of(name, values)
+        return values[0] if found is None else found
+
+    def optional_one_of(self, name: str, values: tuple[str, ...]) -> str | None:
+        """Return which of ``values`` is set, ignoring case; None if the option is not set."""
         text = self.text(name)
         if text is None:
-            return words[0]
-        found = {word.lower(): word for word in words}.get(text.strip().lower())
+            return None
+        found = {value.lower(): value for value in values}.get(text.strip().lower())
         if found is None:
-            raise InvalidArgument(f"option {name} is {' or '.join(words)}, not {text!r}")
+            raise InvalidArgument(f"option {name} must be {' or '.join(values)}, not {text!r}")
         return found
 
     def duration_ms(self, name: str, default_ms: int) -> int:
-        """Return a time span such as ``15m`` or ``500ms``; a bare number is milliseconds."""
+        """Return a duration such as ``15m`` or ``500ms`` in ms; a bare number is milliseconds."""
         text = self.text(name)
         if text is None:
             return default_ms
-        form = _DURATION.fullmatch(text.lower())
-        if form is None or form[2] not in _UNIT_MS:
-            raise InvalidArgument(f"option {name} is a time such as 15m, 30s or 500ms, not {text}")
-        return int(int(form[1]) * _UNIT_MS[form[2]])
+        match = _DURATION.fullmatch(text.lower())
+        if match is None or match[2] not in _UNIT_MS:
+            raise InvalidArgument(
+                f"option {name} must be a duration such as 15m, 30s or 500ms, not {text!r}"
+            )
+        return int(int(match[1]) * _UNIT_MS[match[2]])
 
     def path(self) -> str:
-        """Return the data directory: the one path given, which may be a ``file:`` URI."""
+        """Return the data directory: the only path that is set, which may be a ``file:`` URI."""
         paths = json.loads(self.values.get("paths", "[]"))
         one = self.values.get("path") or (not paths and self.values.get("location"))
         if one:
             paths = [one]
         if len(paths) != 1:
             raise InvalidArgument(
-                f"{len(paths)} paths were given; a read or write takes one data directory: "
-                ".load('/path/to/data')"
+                f"expected one data directory, as in .load('/path/to/data'), not {len(paths)} paths"
             )
         return local_path(str(paths[0]))
 
 
 def local_path(path: str) -> str:
-    """Return a path on this machine from a path or a ``file:`` URI."""
-    parts = urlsplit(path)
-    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
-        return unquote(parts.path)
+    """Return the local path that a path or ``file:`` URI stands for."""
+    uri = urlsplit(path)
+    if uri.scheme == "file" and uri.netloc in ("", "localhost"):
+        return unquote(uri.path)
     if "://" in path:
-        raise InvalidArgument(f"{path} is not on this machine; only local directories are read")
+        raise InvalidArgument(f"{path} is not a local directory; other file systems are not read")
     return path
 
 
-def json_object(text: str, form: str) -> dict[str, Any]:
-    """Read a JSON object; InvalidArgument that quotes ``form`` if the text is none."""
+def json_object(text: str, expected: str) -> dict[str, Any]:
+    """Parse a JSON object.
+
+    Args:
+        text: the value of an option.
+        expected: the option and the form of its value, for the error message.
+
+    Raises:
+        InvalidArgument: the text is not a JSON object.
+    """
     try:
         value = json.loads(text)
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise InvalidArgument(f"{form}, not {text}")
+        raise InvalidArgument(f"{expected}, not {text!r}")
     return value
 
 
-def _check_passed_over(name: str, names: tuple[str, ...]) -> None:
-    """Raise InvalidArgument unless the option belongs to a consumer and so means nothing here."""
-    if name.startswith(_CONSUMER_PREFIX) or name in {known.lower() for known in _OF_A_CONSUMER}:
-        return
-    spelled = {known.lower(): known for known in names}
-    near = [spelled[match] for match in get_close_matches(name, spelled)]
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
+def _consumer_option(name: str, known: tuple[str, ...]) -> str:
+    """Return the documented spelling of a consumer's option; InvalidArgument for any other."""
+    lower = name.lower()
+    if lower.startswith(_CONSUMER_PREFIX):
+        return name
+    for option in _CONSUMER_OPTIONS:
+        if lower == option.lower():
+            return option
+    spelling = {option.lower(): option for option in known}
+    similar = [spelling[match] for match in get_close_matches(lower, spelling)]
+    hint = f"did you mean {' or '.join(similar)}?" if similar else f"known: {', '.join(known)}"
     raise InvalidArgument(f"unknown option {name}; {hint}")

@@ -1,7 +1,7 @@
-"""The options of the data source: names, forms, and what goes together.
+"""The options of the data source, parsed into ``ReadOptions`` and ``WriteOptions``.
 
-Owns the parsing of options into values. Must not know logs or Spark's classes. Names, forms and
-defaults are those of Spark's own Kafka source (``KafkaSourceProvider``) where it has the option.
+Where Spark's own Kafka source (``KafkaSourceProvider``) has an option, name, form and default are
+the same, so a job moves over with its options.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tidelog.errors import InvalidArgument
+from tidelog.errors import InvalidArgument, InvalidConfig
 from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.spark.options.offset_choice import (
     EARLIEST,
@@ -24,10 +24,12 @@ from tidelog.spark.options.offset_choice import (
     refuse_in_batch,
     starting_choice,
 )
-from tidelog.spark.options.option_values import Given, json_object
+from tidelog.spark.options.option_values import OptionMap, json_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from tidelog.config.log_config import LogConfig
 
 _log = logging.getLogger(__name__)
 
@@ -63,13 +65,14 @@ _READ_OPTIONS: Final = (
     *_STREAM_OPTIONS,
 )
 _REFUSED: Final = {
-    "kafka.auto.offset.reset": "startingOffsets says where to start",
+    "kafka.auto.offset.reset": "set startingOffsets instead",
     "kafka.key.deserializer": "keys are bytes; cast them after load()",
     "kafka.value.deserializer": "values are bytes; cast them after load()",
-    "kafka.enable.auto.commit": "Spark keeps the offsets of a stream",
-    "kafka.interceptor.classes": "there is no consumer for them to look into",
+    "kafka.enable.auto.commit": "Spark keeps the offsets of a stream in its checkpoint",
+    "kafka.interceptor.classes": "there is no consumer to intercept",
 }
-"""What Spark's Kafka source refuses too, since a job that sets it expects what does not happen."""
+"""Options with the reason why they are refused, as Spark's Kafka source refuses them: a job that
+sets one relies on an effect that it would not have."""
 
 _WRITE_OPTIONS: Final = (
     "topic",
@@ -79,7 +82,8 @@ _WRITE_OPTIONS: Final = (
     "batchBytes",
     "includeHeaders",
 )
-_TOPIC_SETTING: Final = "topic."
+_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_TOPIC_CONFIG_PREFIX: Final = "topic."
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +97,9 @@ class TopicChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerLimits:
-    """How much one micro-batch takes: offsets and bytes; None: no limit.
+    """How much one micro-batch reads, in offsets and bytes; None: no limit.
 
-    With ``min_offsets`` a batch waits for that many, ``max_delay_ms`` at most.
+    With ``min_offsets`` a batch waits until that many are available, for at most ``max_delay_ms``.
     """
 
     max_offsets: int | None = None
@@ -104,20 +108,24 @@ class TriggerLimits:
     max_delay_ms: int = DEFAULT_TRIGGER_DELAY_MS
 
     @classmethod
-    def parse(cls, given: Given) -> TriggerLimits:
-        """Read the options of a stream's limits."""
+    def parse(cls, options: OptionMap) -> TriggerLimits:
+        """Return the limits of a stream.
+
+        Raises:
+            InvalidArgument: a limit is malformed, or the minimum is above the maximum.
+        """
         limits = cls(
-            max_offsets=given.optional_number("maxOffsetsPerTrigger", least=1),
-            min_offsets=given.optional_number("minOffsetsPerTrigger", least=0),
-            max_bytes=given.optional_number("maxBytesPerTrigger", least=1),
-            max_delay_ms=given.duration_ms("maxTriggerDelay", DEFAULT_TRIGGER_DELAY_MS),
+            max_offsets=options.optional_number("maxOffsetsPerTrigger", minimum=1),
+            min_offsets=options.optional_number("minOffsetsPerTrigger", minimum=0),
+            max_bytes=options.optional_number("maxBytesPerTrigger", minimum=1),
+            max_delay_ms=options.duration_ms("maxTriggerDelay", DEFAULT_TRIGGER_DELAY_MS),
         )
         if None not in (limits.min_offsets, limits.max_offsets) and (
             (limits.min_offsets or 0) > (limits.max_offsets or 0)
         ):
             raise InvalidArgument(
-                f"minOffsetsPerTrigger ({limits.min_offsets}) is above maxOffsetsPerTrigger "
-                f"({limits.max_offsets})"
+                f"option minOffsetsPerTrigger ({limits.min_offsets}) is above "
+                f"maxOffsetsPerTrigger ({limits.max_offsets})"
             )
         return limits
 
@@ -127,9 +135,10 @@ NO_LIMITS: Final = TriggerLimits()
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What one ``load()`` reads; ``max_split_bytes`` is how much of a log one task takes.
+    """The options of one ``load()``.
 
-    ``committed`` leaves out aborted transactions and what is not decided yet.
+    ``committed``: read_committed, which leaves out aborted and open transactions.
+    ``max_split_bytes``: how many bytes of a log one task reads at most.
     """
 
     path: str
@@ -148,61 +157,70 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
-        """Read the options of a batch read; raise InvalidArgument that says what does not hold."""
-        given = _read_options(options)
-        unused = tuple(name for name in _STREAM_OPTIONS if given.has(name))
-        _tell_passed_over(given.passed_over + unused)
-        read = cls._parse(given, default_start=EARLIEST)
+        """Return the options of a batch read.
+
+        Raises:
+            InvalidArgument: an option is unknown, malformed, or contradicts another.
+        """
+        checked = _read_options(options)
+        of_streams = tuple(name for name in _STREAM_OPTIONS if checked.has(name))
+        _log_ignored(checked.ignored + of_streams)
+        read = cls._parse(checked, default_start=EARLIEST)
         refuse_in_batch(read.starting, LATEST)
         refuse_in_batch(read.ending, EARLIEST)
         return read
 
     @classmethod
     def parse_stream(cls, options: Mapping[str, str]) -> ReadOptions:
-        """Read the options of a stream, which starts at the latest offset unless told."""
-        given = _read_options(options)
+        """Return the options of a stream, which starts at the latest offset by default.
+
+        Raises:
+            InvalidArgument: an option is unknown, malformed, contradicts another, or sets an end.
+        """
+        checked = _read_options(options)
         for name in ENDING_OPTIONS:
-            if given.has(name):
-                raise InvalidArgument(f"{name} is not for a stream, which has no end")
-        _tell_passed_over(given.passed_over)
-        return cls._parse(given, default_start=LATEST)
+            if checked.has(name):
+                raise InvalidArgument(f"option {name} is not supported for a stream: it has no end")
+        _log_ignored(checked.ignored)
+        return cls._parse(checked, default_start=LATEST)
 
     @classmethod
-    def _parse(cls, given: Given, *, default_start: int) -> ReadOptions:
+    def _parse(cls, options: OptionMap, *, default_start: int) -> ReadOptions:
         levels = ("read_uncommitted", "read_committed")
         return cls(
-            path=given.path(),
-            choice=_choice(given),
-            starting=starting_choice(given, default=default_start),
-            ending=ending_choice(given),
-            include_headers=given.flag("includeHeaders"),
-            fail_on_data_loss=given.flag("failOnDataLoss", default=True),
-            committed=given.one_of(_ISOLATION, levels) == "read_committed",
-            up_to=ReadUpTo(given.one_of("readUpTo", tuple(ReadUpTo))),
-            max_split_bytes=given.number("maxSplitBytes", DEFAULT_SPLIT_BYTES, least=1),
-            min_partitions=given.number("minPartitions", 1, least=1),
-            max_records_per_task=given.optional_number("maxRecordsPerPartition", least=1),
-            verify_checksums=given.flag("verifyChecksums", default=True),
-            limits=TriggerLimits.parse(given),
+            path=options.path(),
+            choice=_choice(options),
+            starting=starting_choice(options, default=default_start),
+            ending=ending_choice(options),
+            include_headers=options.flag("includeHeaders"),
+            fail_on_data_loss=options.flag("failOnDataLoss", default=True),
+            committed=options.one_of(_ISOLATION, levels) == "read_committed",
+            up_to=ReadUpTo(options.one_of("readUpTo", tuple(ReadUpTo))),
+            max_split_bytes=options.number("maxSplitBytes", DEFAULT_SPLIT_BYTES, minimum=1),
+            min_partitions=options.number("minPartitions", 1, minimum=1),
+            max_records_per_task=options.optional_number("maxRecordsPerPartition", minimum=1),
+            verify_checksums=options.flag("verifyChecksums", default=True),
+            limits=TriggerLimits.parse(options),
         )
 
 
 def wants_headers(options: Mapping[str, str]) -> bool:
-    """Return whether a read's options, which must have known names, ask for headers."""
+    """Return whether ``includeHeaders`` is true; InvalidArgument for an unknown option."""
     return _read_options(options).flag("includeHeaders")
 
 
-def is_of_catalogue(options: Mapping[str, str]) -> bool:
-    """Return whether these are the options of a table that Spark's catalogue keeps."""
+def is_catalog_table(options: Mapping[str, str]) -> bool:
+    """Return whether these are the options of a table in Spark's catalog."""
     return any(name.lower() == "provider" for name in options)
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How one ``save()`` writes; ``topic`` None takes each row's own, from its column ``topic``.
+    """The options of one ``save()``.
 
-    ``compression`` None leaves the codec to the topic's setting. ``num_partitions`` (None: not
-    given) and ``topic_config`` (settings under Kafka's names) are for topics that do not exist yet.
+    ``topic`` None: each row names its topic in the column ``topic``. ``compression`` None: not set.
+    ``num_partitions`` (None: not set) and ``topic_config`` (settings by Kafka's names) apply to
+    topics that the write creates.
     """
 
     path: str
@@ -215,82 +233,103 @@ class WriteOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
-        """Read the options of a write; raise InvalidArgument that says what does not hold."""
-        settings, others = _take_settings(options)
-        given = Given.known(others, _WRITE_OPTIONS)
-        _tell_passed_over(given.passed_over)
-        given.flag("includeHeaders")  # headers are written whenever there is such a column
+        """Return the options of a write.
+
+        Raises:
+            InvalidArgument: an option is unknown or malformed.
+        """
+        topic_config, others = _split_topic_config(options)
+        checked = OptionMap.checked(others, _WRITE_OPTIONS)
+        _log_ignored(checked.ignored)
+        # Headers are written whenever there is such a column; the option is only checked.
+        checked.flag("includeHeaders")
         return cls(
-            path=given.path(),
-            topic=given.text("topic"),
-            num_partitions=given.optional_number("numPartitions", least=1),
-            topic_config=settings,
-            compression=given.text("compression"),
-            compression_level=given.optional_number("compressionLevel"),
-            batch_bytes=given.number("batchBytes", DEFAULT_BATCH_BYTES, least=128),
+            path=checked.path(),
+            topic=checked.text("topic"),
+            num_partitions=checked.optional_number("numPartitions", minimum=1),
+            topic_config=topic_config,
+            compression=checked.optional_one_of("compression", _CODECS),
+            compression_level=checked.optional_number("compressionLevel"),
+            batch_bytes=checked.number("batchBytes", DEFAULT_BATCH_BYTES, minimum=128),
         )
 
+    def new_topic_config(self) -> LogConfig:
+        """Return the config of a topic that the write creates.
 
-def _read_options(options: Mapping[str, str]) -> Given:
-    given = Given.known(options, _READ_OPTIONS)
+        Raises:
+            InvalidConfig: a ``topic.`` option is unknown or malformed.
+        """
+        from tidelog.config.log_config import LogConfig
+
+        try:
+            return LogConfig.parse(self.topic_config)
+        except InvalidConfig as error:
+            options = (f"option {_TOPIC_CONFIG_PREFIX}{problem}" for problem in error.problems)
+            raise InvalidConfig(tuple(options)) from None
+
+
+def _read_options(options: Mapping[str, str]) -> OptionMap:
+    checked = OptionMap.checked(options, _READ_OPTIONS)
     for name, reason in _REFUSED.items():
-        if given.has(name):
+        if checked.has(name):
             raise InvalidArgument(f"option {name} is not supported: {reason}")
-    return given
+    return checked
 
 
-def _tell_passed_over(names: tuple[str, ...]) -> None:
-    """Log, in one line, which options mean nothing here.
+def _log_ignored(names: tuple[str, ...]) -> None:
+    """Log, in one line, which options have no effect.
 
-    A warning, since that is the only level at which Spark's planner shows what Python logs.
+    A warning, since Spark's planner shows nothing below that level from Python's logging.
     """
     if names:
-        _log.warning("options-passed-over: %s", ", ".join(names))
+        _log.warning("options-ignored: %s", ", ".join(names))
 
 
-def _take_settings(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Part the settings of a new topic, such as ``topic.retention.ms``, from other options."""
-    settings: dict[str, str] = {}
+def _split_topic_config(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Split options into settings of a new topic, such as ``topic.retention.ms``, and others."""
+    topic_config: dict[str, str] = {}
     others: dict[str, str] = {}
     for name, value in options.items():
-        if name.lower().startswith(_TOPIC_SETTING):
-            settings[name.lower().removeprefix(_TOPIC_SETTING)] = value
+        if name.lower().startswith(_TOPIC_CONFIG_PREFIX):
+            topic_config[name.lower().removeprefix(_TOPIC_CONFIG_PREFIX)] = value
         else:
             others[name] = value
-    return settings, others
+    return topic_config, others
 
 
-def _choice(given: Given) -> TopicChoice:
-    chosen = [name for name in _STRATEGIES if given.text(name) is not None]
+def _choice(options: OptionMap) -> TopicChoice:
+    chosen = [name for name in _STRATEGIES if options.text(name) is not None]
     if len(chosen) != 1:
-        what = " and ".join(chosen) + " contradict each other" if chosen else "no topic was chosen"
-        raise InvalidArgument(f"{what}; give exactly one of {', '.join(_STRATEGIES)}")
-    text = given.text(chosen[0]) or ""
+        found = f"not {' and '.join(chosen)}" if chosen else "none is set"
+        raise InvalidArgument(f"set exactly one of {', '.join(_STRATEGIES)}; {found}")
+    text = options.text(chosen[0]) or ""
     if chosen[0] == "assign":
         return TopicChoice(assigned=_assigned(text))
     if chosen[0] == "subscribePattern":
         return TopicChoice(pattern=_pattern(text.strip()))
     topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not topics:
-        raise InvalidArgument("subscribe names no topic; it takes names with commas between")
+        raise InvalidArgument(f"option subscribe must be topics separated by commas, not {text!r}")
     return TopicChoice(topics=topics)
 
 
 def _pattern(text: str) -> re.Pattern[str]:
     if not text:
-        raise InvalidArgument("subscribePattern is empty; it takes a regular expression")
+        raise InvalidArgument("option subscribePattern must be a regular expression; it is empty")
     try:
         return re.compile(text)
     except re.error as error:
-        raise InvalidArgument(f"subscribePattern {text!r} does not hold: {error}") from None
+        raise InvalidArgument(
+            f"option subscribePattern {text!r} is not a valid regular expression: {error}"
+        ) from None
 
 
 def _assigned(text: str) -> dict[str, tuple[int, ...]]:
-    form = 'assign takes JSON such as {"topicA":[0,1],"topicB":[2,4]}'
-    chosen = json_object(text, form)
+    expected = 'option assign must be JSON such as {"topicA":[0,1],"topicB":[2,4]}'
+    chosen = json_object(text, expected)
     for partitions in chosen.values():
         if not isinstance(partitions, list) or not all(type(p) is int for p in partitions):
-            raise InvalidArgument(f"{form}, not {text}")
+            raise InvalidArgument(f"{expected}, not {text!r}")
     if not any(chosen.values()):
-        raise InvalidArgument(f"{form}; {text} names no partition")
+        raise InvalidArgument(f"{expected}; {text!r} names no partition")
     return {topic: tuple(dict.fromkeys(partitions)) for topic, partitions in chosen.items()}

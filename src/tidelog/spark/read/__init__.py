@@ -1,1 +1,1 @@
-"""Reading logs with Spark, once or as a stream."""
+"""Reading logs with Spark, as a batch or as a stream."""

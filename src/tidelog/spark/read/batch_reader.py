@@ -1,8 +1,7 @@
-"""The batch reader of the data source: plans on the driver, decodes in the workers.
+"""The batch reader of the data source: plans on the driver, decodes to Arrow in the workers.
 
-Owns what crosses from Spark's driver to its workers. Must not know how offsets are chosen
-(``plan``) or tables built (``tidelog.arrow``). There is no filter pushdown: on Spark 4.3 the
-partitions planned for one filtered query serve later queries of the same DataFrame too.
+There is no filter pushdown: Spark 4.3 reuses the partitions planned for one filtered query for
+later queries of the same DataFrame. Source: ``docs/decisions/0009-no-filter-pushdown.md``.
 """
 
 from __future__ import annotations
@@ -36,44 +35,44 @@ COLUMN_TYPES: Final = {
     "timestampType": "int",
     "headers": "array<struct<key:string,value:binary>>",
 }
-"""Spark's names for the types of the columns."""
+"""Columns with their types, as Spark's ``simpleString`` spells them."""
 
-_MAY_BE_NULL: Final = ("key", "value", "headers")
+_NULLABLE: Final = ("key", "value", "headers")
 _FREEZES: Final = 2
 
 Columns = list[tuple[str, bool]]
-"""Name of each column to read, and whether it may be null."""
+"""The name of each column to read, and whether it is nullable."""
 
 
 @dataclass(frozen=True)
 class OffsetRanges(InputPartition):
-    """What one task reads: plain values, so Spark can pickle them."""
+    """The offset ranges of one task: plain values, so that Spark can pickle them."""
 
     ranges: tuple[OffsetRange, ...]
 
 
 class LogReader(DataSourceReader):
-    """Reads the columns of ``schema``, in its order, from the topics that the options choose."""
+    """Reads the columns of ``schema``, in its order, from the topics that ``options`` select."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._columns = read_columns(schema)
 
     def partitions(self) -> list[InputPartition]:
-        """Return one input partition a task; runs on the driver."""
-        planned = plan(SYSTEM_FILES, self._options, os.cpu_count() or 1)
-        return [OffsetRanges(ranges) for ranges in planned]
+        """Return one input partition for each task; runs on the driver."""
+        tasks = plan(SYSTEM_FILES, self._options, os.cpu_count() or 1)
+        return [OffsetRanges(ranges) for ranges in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the tables of one task; runs in a worker.
+        """Yield the records of one task; runs in a worker.
 
-        Where ``partitions`` found nothing to read, Spark makes a partition of its own, with None.
+        If ``partitions`` returned none, Spark passes an empty partition of its own.
         """
         return read_task(self._options, partition, self._columns)
 
 
 def read_columns(schema: StructType) -> Columns:
-    """Return name and nullability of the columns to read; InvalidArgument for what is none."""
+    """Return the columns to read; InvalidArgument for an unknown or mistyped one."""
     for field in schema.fields:
         _check_column(field)
     return [(field.name, field.nullable) for field in schema.fields]
@@ -82,28 +81,30 @@ def read_columns(schema: StructType) -> Columns:
 def read_task(
     options: ReadOptions, partition: InputPartition, columns: Columns
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the tables of one task and leave the worker fit for the next one."""
+    """Yield the records of one task, then prepare the worker for the next one."""
     ranges = partition.ranges if isinstance(partition, OffsetRanges) else ()
     try:
-        yield from _tables(options, ranges, columns)
+        yield from _record_batches(options, ranges, columns)
     finally:
-        _settle_worker()
+        _freeze_loaded_objects()
 
 
 def _check_column(field: StructField) -> None:
-    """Raise InvalidArgument for a column that no record has, or has with another type."""
-    kind = COLUMN_TYPES.get(field.name)
-    if kind is None:
-        columns = ", ".join(f"{name} {kind}" for name, kind in COLUMN_TYPES.items())
-        raise InvalidArgument(f"no column {field.name!r}; there are {columns}")
-    if field.dataType.simpleString() != kind:
-        given = field.dataType.simpleString()
-        raise InvalidArgument(f"column {field.name} is {kind}, not {given}; cast it after load()")
-    if not field.nullable and field.name in _MAY_BE_NULL:
-        raise InvalidArgument(f"column {field.name} may be null; leave NOT NULL away")
+    """Raise InvalidArgument for a column that is unknown, mistyped or wrongly NOT NULL."""
+    expected = COLUMN_TYPES.get(field.name)
+    if expected is None:
+        columns = ", ".join(f"{name} {type_name}" for name, type_name in COLUMN_TYPES.items())
+        raise InvalidArgument(f"unknown column {field.name!r}; the columns are {columns}")
+    found = field.dataType.simpleString()
+    if found != expected:
+        raise InvalidArgument(
+            f"column {field.name} has type {expected}, not {found}; cast it after load()"
+        )
+    if not field.nullable and field.name in _NULLABLE:
+        raise InvalidArgument(f"column {field.name} may be null; remove NOT NULL from the schema")
 
 
-def _tables(
+def _record_batches(
     options: ReadOptions, ranges: tuple[OffsetRange, ...], columns: Columns
 ) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
@@ -119,23 +120,23 @@ def _tables(
     reader = RangeReader(SYSTEM_FILES, options)
     for part in ranges:
         decoder = ArrowDecoder(schema, part.topic, part.partition)
-        for piece in reader.pieces(part):
+        for piece in reader.read(part):
             batches = piece.batches_in_data
             yield from decoder.tables_of(piece.data, batches, part.start_offset, part.end_offset)
 
 
 class _Worker:
-    """How often this process has finished a task."""
+    """The number of tasks after which this process has frozen its objects."""
 
-    tasks = 0
+    frozen_tasks = 0
 
 
-def _settle_worker() -> None:
-    """Take what is loaded by now out of garbage collection, after the first and second task.
+def _freeze_loaded_objects() -> None:
+    """Exempt the objects loaded so far from garbage collection, after the first and second task.
 
-    Spark's worker collects garbage after every task; walking numba's and Arrow's objects each time
-    would make a task of one row take 33 ms instead of 4.
+    Spark's worker collects garbage after every task; traversing numba's and Arrow's objects each
+    time would make a task of one row take 33 ms instead of 4.
     """
-    if _Worker.tasks < _FREEZES:
-        _Worker.tasks += 1
+    if _Worker.frozen_tasks < _FREEZES:
+        _Worker.frozen_tasks += 1
         gc.freeze()

@@ -1,7 +1,7 @@
-"""Offsets that were asked for and are not there: why, and what then.
+"""Data loss: requested offsets below the start or beyond the end of a log, with the cause.
 
-Owns the verdict on the ends of a range. Must not know Spark. A hole inside a log is no loss: the
-cleaner, aborted transactions and control records leave such. Spark: ``KafkaDataConsumer``.
+A gap inside a log is not a data loss: compaction, aborted transactions and control records leave
+gaps. Spark: ``KafkaDataConsumer``.
 """
 
 from __future__ import annotations
@@ -24,53 +24,54 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-HINT: Final = "; failOnDataLoss=false goes on with what is there"
-RECREATED: Final = "the topic was deleted and made again"
+HINT: Final = "; set failOnDataLoss=false to read the offsets that are left"
+RECREATED: Final = "the topic was deleted and recreated"
 DELETED: Final = "its directory is gone: the topic was deleted, or the partition moved"
 
 
-class LossPolicy(NamedTuple):
-    """What to do about lost offsets: fail, or warn and go on."""
+class DataLossPolicy(NamedTuple):
+    """Whether data loss fails the query, or is logged as a warning and skipped."""
 
-    is_strict: bool
+    fail_on_data_loss: bool
 
     def report(
         self, topic: str, partition: int, start_offset: int, end_offset: int | None, cause: str
     ) -> None:
-        """Raise DataLoss, or log it as a warning; an empty range is none. None: end unknown."""
+        """Raise DataLoss for offsets ``[start_offset, end_offset)``, or log it as a warning.
+
+        An empty range is not reported. ``end_offset`` None: unknown.
+        """
         if end_offset is not None and start_offset >= end_offset:
             return
-        if self.is_strict:
+        if self.fail_on_data_loss:
             raise DataLoss(topic, partition, start_offset, end_offset, cause + HINT)
-        loss = DataLoss(topic, partition, start_offset, end_offset, cause)
-        _log.warning("offsets-lost: %s", loss)
+        error = DataLoss(topic, partition, start_offset, end_offset, cause)
+        _log.warning("data-loss: %s", error)
 
-    def held(self, log: ReadOnlyLog, start: int, end: int) -> tuple[int, int]:
-        """Return the part of ``[start, end)`` that the log holds; report what it does not."""
-        held_start = min(max(start, log.log_start_offset), end)
-        self.report(log.topic, log.partition, start, held_start, cause_below(log))
-        held_end = end
-        # A damaged log is read up to the damage, which then says what is wrong.
-        if held_start < end and end > log.log_end_offset and log.damage is None:
-            held_end = max(log.log_end_offset, held_start)
-            self.report(log.topic, log.partition, held_end, end, cause_beyond(log))
-        return held_start, held_end
+    def available(self, log: ReadOnlyLog, start: int, end: int) -> tuple[int, int]:
+        """Return the part of ``[start, end)`` that the log holds; report the rest as lost."""
+        first = min(max(start, log.log_start_offset), end)
+        self.report(log.topic, log.partition, start, first, cause_below(log))
+        # A damaged log is read up to the damage; the read then raises the error.
+        if first >= end or end <= log.log_end_offset or log.damage is not None:
+            return first, end
+        log_end = max(log.log_end_offset, first)
+        self.report(log.topic, log.partition, log_end, end, cause_beyond(log))
+        return first, log_end
 
 
 def cause_below(log: ReadOnlyLog) -> str:
-    """Say why offsets below the log start are not there."""
+    """Return why the log has no offsets below its log start offset."""
     start = log.log_start_offset
     first = log.segments[0].base_offset if log.segments else start
     if first < start:
-        return f"delete-records moved the log start to {start}, inside the segment of {first}"
-    return f"retention or delete-records removed the segments below {start}"
+        return f"delete-records moved the log start offset to {start}, inside segment {first}"
+    return f"retention or delete-records deleted the segments below offset {start}"
 
 
 def cause_beyond(log: ReadOnlyLog) -> str:
-    """Say why offsets at or beyond the log end are not there."""
-    return (
-        f"the log ends at {log.log_end_offset}: it was truncated, or the offsets were never written"
-    )
+    """Return why the log has no offsets at or beyond its log end offset."""
+    return f"the log ends at {log.log_end_offset}: it was truncated, or they were never written"
 
 
 def gaps(
@@ -82,7 +83,7 @@ def gaps(
     *,
     committed: bool = False,
 ) -> list[Gap]:
-    """Return which offsets ``[start_offset, end_offset)`` hold no record for a reader, and why.
+    """Return the gaps in offsets ``[start_offset, end_offset)``: no record to read, and why.
 
     Args:
         path: the data directory.
@@ -90,10 +91,10 @@ def gaps(
         partition: the partition's number.
         start_offset: inclusive.
         end_offset: exclusive; None: the high watermark.
-        committed: for a reader of committed records.
+        committed: whether the reader's isolation level is read_committed.
 
     Raises:
-        FileNotFoundError: there is no such partition.
+        FileNotFoundError: the partition does not exist.
         CorruptMessage: the range is damaged.
     """
     directory = os.path.join(os.fspath(path), log_directory_name(topic, partition))

@@ -1,7 +1,7 @@
-"""The batches of a task's ranges, read where they lie, also while the log goes on changing.
+"""Reads the batches of a task's offset ranges while another process may change the log.
 
-Owns what a task does when offsets that were planned are gone by now. Must not know Spark or
-Arrow. Nothing is skipped without a word: it is an error, or a warning where loss is accepted.
+Segments may be deleted between planning and reading. Offsets lost that way are never skipped
+silently: they fail the task, or are logged if ``failOnDataLoss`` is false.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.errors import KafkaStorageError, OffsetOutOfRange
-from tidelog.spark.read.data_loss import DELETED, RECREATED, LossPolicy
+from tidelog.spark.read.data_loss import DELETED, RECREATED, DataLossPolicy
 from tidelog.spark.read.topic_partitions import PartitionDirectories
 
 if TYPE_CHECKING:
@@ -22,33 +22,35 @@ if TYPE_CHECKING:
 
 
 class RangeReader:
-    """Reads ranges of the logs in a data directory as ``options`` say."""
+    """Reads offset ranges from the logs of the data directory that ``options`` name."""
 
     def __init__(self, fs: FileSystem, options: ReadOptions) -> None:
         self._fs = fs
         self._options = options
-        self._policy = LossPolicy(options.fail_on_data_loss)
+        self._policy = DataLossPolicy(options.fail_on_data_loss)
         self._directories = PartitionDirectories(fs, options.path)
 
-    def pieces(self, part: OffsetRange) -> Iterator[Piece]:
-        """Yield the batches that hold offsets of ``part``; others may be in a piece's first, last.
+    def read(self, part: OffsetRange) -> Iterator[Piece]:
+        """Yield the batches that hold offsets of ``part``.
+
+        The first and the last batch may hold offsets outside of it.
 
         Raises:
-            DataLoss: offsets are gone, and that is not accepted.
-            CorruptMessage: the log is damaged; all before the damage was yielded.
-            KafkaStorageError: the log went away while it was read, more than once.
+            DataLoss: some of the offsets are lost, and ``failOnDataLoss`` is true.
+            CorruptMessage: the log is damaged; all batches before the damage were yielded.
+            KafkaStorageError: segments were deleted while they were read, more than once.
         """
         start, failed_at = part.start_offset, -1
         while start < part.end_offset:
             try:
-                for piece in self._pieces_from(part, start):
+                for piece in self._read_from(part, start):
                     yield piece
                     start = int(piece.batches.last_offset[-1]) + 1 if len(piece.batches) else start
             except FileNotFoundError:
                 self._policy.report(part.topic, part.partition, start, part.end_offset, DELETED)
                 return
             except (OffsetOutOfRange, KafkaStorageError):
-                # Segments went away under our hands. What the log holds now tells what is lost.
+                # Segments were deleted while we were reading: look again what the log holds now.
                 if failed_at == start:
                     raise
                 failed_at = start
@@ -56,13 +58,14 @@ class RangeReader:
             else:
                 return
 
-    def _pieces_from(self, part: OffsetRange, start: int) -> Iterator[Piece]:
-        place = part.topic, part.partition
-        with self._directories.open(*place) as log:
-            if part.topic_id is not None and self._directories.topic_id(*place) != part.topic_id:
-                self._policy.report(*place, start, part.end_offset, RECREATED)
+    def _read_from(self, part: OffsetRange, start: int) -> Iterator[Piece]:
+        partition = part.topic, part.partition
+        with self._directories.open(*partition) as log:
+            planned_id = part.topic_id
+            if planned_id is not None and self._directories.topic_id(*partition) != planned_id:
+                self._policy.report(*partition, start, part.end_offset, RECREATED)
                 return
-            start, end = self._policy.held(log, start, part.end_offset)
+            start, end = self._policy.available(log, start, part.end_offset)
             if start < end:
                 yield from log.pieces(
                     start,

@@ -1,7 +1,6 @@
-"""From what options say of start and end to the offsets of one log.
+"""Resolves the start and end that options choose into offsets of one log.
 
-Owns the resolution of words and times into offsets. Must not know tasks or Spark. Spark:
-``KafkaOffsetReader.getOffsetRangesFromUnresolvedOffsets``.
+Spark: ``KafkaOffsetReader.getOffsetRangesFromUnresolvedOffsets``.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from tidelog.errors import InvalidArgument
 from tidelog.readonly.time_lookup import find_offset
-from tidelog.spark.options.offset_choice import EARLIEST, LATEST
-from tidelog.spark.read.data_loss import LossPolicy, cause_beyond
+from tidelog.spark.options.offset_choice import EARLIEST, LATEST, STRATEGY
+from tidelog.spark.read.data_loss import DataLossPolicy, cause_beyond
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,17 +22,25 @@ if TYPE_CHECKING:
 
 
 def visible_end(log: ReadOnlyLog, options: ReadOptions) -> int:
-    """Return the exclusive end of what the options let a reader see."""
+    """Return the end (exclusive) of the offsets that a reader with these options may read."""
     if options.committed:
         return log.last_stable_offset(options.up_to)
     return log.end_offset(options.up_to)
 
 
 def resolve(choice: OffsetChoice, log: ReadOnlyLog, visible: int, *, fs: FileSystem) -> int:
-    """Return the offset that ``choice`` means for ``log``; an offset is taken as it is.
+    """Return the offset that ``choice`` means for ``log``; an explicit offset is not checked.
+
+    Args:
+        choice: an offset, EARLIEST, LATEST, or a timestamp that stands for the first record at or
+            after it.
+        log: the log to look timestamps up in.
+        visible: what LATEST means: the end (exclusive) of what the reader may read.
+        fs: the file system of the log.
 
     Raises:
-        InvalidArgument: no record is as late as the time asked for, and that is not accepted.
+        InvalidArgument: no record has the timestamp or a later one, and ``choice`` does not accept
+            LATEST instead.
     """
     value = choice.of((log.topic, log.partition))
     if not choice.is_time:
@@ -44,59 +51,68 @@ def resolve(choice: OffsetChoice, log: ReadOnlyLog, visible: int, *, fs: FileSys
     if choice.takes_latest:
         return visible
     raise InvalidArgument(
-        f"{choice.option}: {log.topic}-{log.partition} has no record at or after timestamp "
-        f"{value}; startingOffsetsByTimestampStrategy=latest would start at its end"
+        f"{log.topic}-{log.partition} has no record at or after timestamp {value} (option "
+        f"{choice.option}); set {STRATEGY}=latest to start at its end instead"
     )
 
 
 def bounds(
-    log: ReadOnlyLog, options: ReadOptions, policy: LossPolicy, *, fs: FileSystem
+    log: ReadOnlyLog, options: ReadOptions, policy: DataLossPolicy, *, fs: FileSystem
 ) -> tuple[int, int]:
-    """Return the offsets ``[start, end)`` that a batch read takes of one log.
+    """Return the offsets ``[start, end)`` of one log that a batch read reads.
 
     Raises:
-        InvalidArgument: the end lies before the start, or beyond what may be seen by now.
-        DataLoss: some of the offsets are gone, and ``policy`` is strict.
+        InvalidArgument: the end is before the start, or beyond what the reader may read yet.
+        DataLoss: some of the offsets are lost, and ``policy`` fails on data loss.
     """
     visible = visible_end(log, options)
     start = resolve(options.starting, log, visible, fs=fs)
     end = _clamped_end(log, resolve(options.ending, log, visible, fs=fs), visible, policy)
     if start <= end:
-        return policy.held(log, start, end)
-    if not _is_given(options.ending, log):
-        # Nothing to read yet; but what lies beyond the log's end is lost, or never was.
+        return policy.available(log, start, end)
+    if not _is_explicit(options.ending, log):
+        # Nothing to read yet, unless the start is beyond the log end: then offsets are lost.
         policy.report(log.topic, log.partition, log.log_end_offset, start, cause_beyond(log))
         return start, start
     raise InvalidArgument(
-        f"{log.topic}-{log.partition} would be read from offset {start} to {end}, which is less"
+        f"{log.topic}-{log.partition}: the end offset {end} (option {options.ending.option}) is "
+        f"below the start offset {start} (option {options.starting.option})"
     )
 
 
 def check_complete(choice: OffsetChoice, found: Iterable[TopicPartition]) -> None:
-    """Raise InvalidArgument if offsets are given for other partitions than those found."""
+    """Raise InvalidArgument if ``choice`` names other partitions than those found."""
     if choice.by_partition is None:
         return
-    given, chosen = set(choice.by_partition), {(topic, number) for topic, number in found}
-    if given != chosen:
-        differing = ", ".join(f"{topic}-{n}" for topic, n in sorted(given ^ chosen))
+    named, expected = set(choice.by_partition), {(topic, number) for topic, number in found}
+    if named != expected:
+        missing, unknown = _names(expected - named), _names(named - expected)
         raise InvalidArgument(
-            f"{choice.option} must name each partition that is read and no other; "
-            f"differing: {differing}"
+            f"option {choice.option} must name every partition that is read and no other; "
+            f"missing: {missing}; not read: {unknown}"
         )
 
 
-def _is_given(choice: OffsetChoice, log: ReadOnlyLog) -> bool:
+def _names(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(f"{topic}-{number}" for topic, number in sorted(partitions)) or "none"
+
+
+def _is_explicit(choice: OffsetChoice, log: ReadOnlyLog) -> bool:
     return choice.is_time or choice.of((log.topic, log.partition)) != LATEST
 
 
-def _clamped_end(log: ReadOnlyLog, end: int, visible: int, policy: LossPolicy) -> int:
-    """Return an end that may be seen by now, where offsets up to ``end`` exist."""
+def _clamped_end(log: ReadOnlyLog, end: int, visible: int, policy: DataLossPolicy) -> int:
+    """Return ``end``, or the end of what may be read yet if the log holds offsets beyond that.
+
+    Raises:
+        InvalidArgument: ``end`` may not be read yet, and ``policy`` fails on data loss.
+    """
     if not visible < end <= log.log_end_offset:
         return end
-    if policy.is_strict:
+    if policy.fail_on_data_loss:
         raise InvalidArgument(
-            f"{log.topic}-{log.partition} may be read up to offset {visible} by now, not to {end}: "
-            "the rest waits for its transactions or for the high watermark (readUpTo=logEnd "
-            "reads beyond that)"
+            f"{log.topic}-{log.partition} can be read up to offset {visible} now, not to {end}: "
+            "later offsets are above the high watermark (readUpTo=logEnd reads these too), or wait "
+            "for open transactions"
         )
     return visible

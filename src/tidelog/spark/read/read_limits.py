@@ -1,6 +1,5 @@
-"""How much of what is there one micro-batch takes, and when it is worth one.
+"""Limits the size of a micro-batch, and delays one until enough offsets are available.
 
-Owns the sharing of a limit among partitions, and the wait for enough offsets. Must not know Spark.
 Spark: ``KafkaMicroBatchStream.rateLimit`` and ``delayBatch``.
 """
 
@@ -16,37 +15,39 @@ if TYPE_CHECKING:
 
     from tidelog.env.clock import Clock
     from tidelog.readonly.read_only_log import ReadOnlyLog
+    from tidelog.readonly.splits import Split
     from tidelog.segment.filenames import TopicPartition
     from tidelog.spark.options.source_options import TriggerLimits
 
     Offsets = Mapping[TopicPartition, int]
 
 _NS_PER_MS: Final = 1_000_000
-_WHOLE: Final = 1 << 62
+_UNLIMITED: Final = 1 << 62
 
 
 class RateLimit:
-    """Applies ``TriggerLimits`` to one batch after the other."""
+    """Applies ``TriggerLimits`` to successive micro-batches."""
 
     def __init__(self, limits: TriggerLimits, clock: Clock) -> None:
         self._limits = limits
         self._clock = clock
         self._last_batch_ns: int | None = None
 
-    def is_to_wait(self, begin: StreamOffset, available: StreamOffset) -> bool:
-        """Say whether there is too little for a batch, and time to wait for more; asked once each.
+    def delay_batch(self, begin: StreamOffset, available: StreamOffset) -> bool:
+        """Return whether to delay the batch, since too few offsets are available so far.
 
-        The first batch waits for nothing.
+        The first batch is never delayed. Call this once for each attempt at a batch: if the batch
+        is not delayed, the maximum delay of the next one starts now.
         """
-        least = self._limits.min_offsets
-        if least is None:
+        minimum = self._limits.min_offsets
+        if minimum is None:
             return False
         now_ns = self._clock.monotonic_ns()
         last_ns = self._last_batch_ns
         delay_ns = self._limits.max_delay_ms * _NS_PER_MS
         if last_ns is not None and now_ns - last_ns < delay_ns:
-            offsets = available.offsets.items()
-            if sum(end - begin.offsets.get(place, 0) for place, end in offsets) < least:
+            ends = available.offsets.items()
+            if sum(end - begin.offsets.get(partition, 0) for partition, end in ends) < minimum:
                 return True
         self._last_batch_ns = now_ns
         return False
@@ -57,12 +58,12 @@ class RateLimit:
         available: StreamOffset,
         logs: Mapping[TopicPartition, ReadOnlyLog],
     ) -> StreamOffset:
-        """Return an end within the limits; each partition with something new gets on.
+        """Return the end of a batch within the limits; each partition with new offsets advances.
 
         Args:
-            begins: where the batch begins in each partition.
-            available: the end of what is there.
-            logs: to look up bytes in; a partition without is not cut by bytes.
+            begins: where the batch begins in each partition (inclusive).
+            available: the end of the available offsets (exclusive).
+            logs: the logs to look up sizes in; a partition without a log is not limited by bytes.
         """
         ends = dict(available.offsets)
         if self._limits.max_offsets is not None:
@@ -72,32 +73,37 @@ class RateLimit:
         return StreamOffset(ends, available.topic_ids)
 
 
-def limit_offsets(begins: Offsets, ends: Offsets, most: int) -> dict[TopicPartition, int]:
-    """Share ``most`` offsets in proportion to what each partition has; each gets one at least."""
-    sizes = {place: ends[place] - begin for place, begin in begins.items()}
+def limit_offsets(begins: Offsets, ends: Offsets, limit: int) -> dict[TopicPartition, int]:
+    """Share ``limit`` offsets in proportion to the size of each partition, at least one each."""
+    sizes = {partition: ends[partition] - begin for partition, begin in begins.items()}
     total = sum(size for size in sizes.values() if size > 0)
     limited = dict(ends)
-    for place, size in sizes.items():
+    for partition, size in sizes.items():
         if size > 0:
-            share = most * size / total
-            taken = math.ceil(share) if share < 1 else math.floor(share)
-            limited[place] = min(begins[place] + taken, ends[place])
+            share = limit * size / total
+            count = math.ceil(share) if share < 1 else math.floor(share)
+            limited[partition] = min(begins[partition] + count, ends[partition])
     return limited
 
 
 def limit_bytes(
-    begins: Offsets, ends: Offsets, most: int, logs: Mapping[TopicPartition, ReadOnlyLog]
+    begins: Offsets, ends: Offsets, limit: int, logs: Mapping[TopicPartition, ReadOnlyLog]
 ) -> dict[TopicPartition, int]:
-    """Share ``most`` bytes of log likewise; cuts are made at index entries, so it may be more."""
-    wanted = [place for place in begins if place in logs and begins[place] < ends[place]]
-    sizes = {
-        place: logs[place].splits(begins[place], ends[place], _WHOLE)[0].size_bytes
-        for place in wanted
-    }
+    """Share ``limit`` bytes in proportion to the size of each partition.
+
+    Splits are made at index entries, so a batch may exceed the limit.
+    """
+
+    def first_split(partition: TopicPartition, size_bytes: int) -> Split:
+        log = logs[partition]
+        return log.splits(begins[partition], ends[partition], size_bytes)[0]
+
+    growing = [each for each in begins if each in logs and begins[each] < ends[each]]
+    sizes = {partition: first_split(partition, _UNLIMITED).size_bytes for partition in growing}
     total = sum(sizes.values())
     limited = dict(ends)
-    if total > most:
-        for place, size in sizes.items():
-            share = max(most * size // total, 1)
-            limited[place] = logs[place].splits(begins[place], ends[place], share)[0].end_offset
+    if total > limit:
+        for partition, size in sizes.items():
+            share = max(limit * size // total, 1)
+            limited[partition] = first_split(partition, share).end_offset
     return limited

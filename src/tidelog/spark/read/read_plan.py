@@ -1,6 +1,6 @@
-"""Which offsets a batch read takes, and how ranges become tasks of about equal bytes.
+"""Plans a batch read: the offset ranges to read, packed into tasks of about equal size.
 
-Owns the packing into tasks. Must not know Spark's classes, so it can be tested without a session.
+It uses none of Spark's classes, so it can be tested without a session.
 Spark: ``KafkaOffsetRangeCalculator``.
 """
 
@@ -10,7 +10,7 @@ import heapq
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.spark.options.source_options import MEGABYTE
-from tidelog.spark.read.data_loss import DELETED, LossPolicy
+from tidelog.spark.read.data_loss import DELETED, DataLossPolicy
 from tidelog.spark.read.offset_bounds import bounds, check_complete
 from tidelog.spark.read.topic_partitions import PartitionDirectories, choose, list_partitions
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from tidelog.spark.options.source_options import ReadOptions
 
 SMALLEST_TASK_BYTES: Final = 8 * MEGABYTE
-"""A smaller task costs more to start than it gains by running beside others."""
+"""A smaller task costs more to start than it gains by running in parallel."""
 
-_GRAINS: Final = 16
-"""Shares per task: the finer, the more equal the tasks."""
+_SHARES_PER_TASK: Final = 16
+"""The smaller the shares that are packed, the more equal the tasks."""
 
-_WHOLE: Final = 1 << 62
+_UNLIMITED: Final = 1 << 62
 
 
 class OffsetRange(NamedTuple):
     """Offsets ``[start_offset, end_offset)`` of one partition, about ``size_bytes`` of its log.
 
-    ``topic_id`` is the topic's when the range was planned, in Kafka's form; None: unknown.
+    ``topic_id`` is the topic's id at planning time, in Kafka's base64 form; None: unknown.
     """
 
     topic: str
@@ -45,7 +45,7 @@ class OffsetRange(NamedTuple):
     topic_id: str | None = None
 
     def part(self, start_offset: int, end_offset: int) -> OffsetRange:
-        """Return offsets ``[start_offset, end_offset)`` of the range, with their share of bytes."""
+        """Return offsets ``[start_offset, end_offset)`` of the range, with a proportional size."""
         size_bytes = self.size_bytes * (end_offset - start_offset) // max(self.offsets, 1)
         return self._replace(
             start_offset=start_offset, end_offset=end_offset, size_bytes=size_bytes
@@ -53,7 +53,7 @@ class OffsetRange(NamedTuple):
 
     @property
     def offsets(self) -> int:
-        """How many offsets there are, which is the most records it can hold."""
+        """The number of offsets: an upper bound of the number of records."""
         return self.end_offset - self.start_offset
 
 
@@ -70,46 +70,50 @@ Task = tuple[OffsetRange, ...]
 
 
 def plan(fs: FileSystem, options: ReadOptions, cores: int) -> list[Task]:
-    """Return the ranges of each task; no tasks where there is nothing to read.
+    """Return the offset ranges of each task; no tasks if there is nothing to read.
 
     Raises:
-        UnknownTopicOrPartition: a topic or partition asked for is not in the directory.
-        DataLoss: an offset asked for is not in the log, and ``failOnDataLoss`` holds.
-        InvalidArgument: offsets were given for some partitions only, or end before they start.
+        UnknownTopicOrPartition: the directory lacks a topic or partition that the options name.
+        DataLoss: a log lacks offsets that the options name, and ``failOnDataLoss`` is true.
+        InvalidArgument: options name offsets of some partitions only, or an end before the start.
     """
     found = choose(list_partitions(fs, options.path), options.choice, options.path)
     for choice in (options.starting, options.ending):
         check_complete(choice, found)
     ranges = []
-    for place in found:
-        resolved = _resolved(fs, options, place)
+    for partition in found:
+        resolved = _resolve(fs, options, partition)
         if resolved is not None:
             ranges.append(resolved)
     return make_tasks(ranges, options, cores)
 
 
-def _resolved(fs: FileSystem, options: ReadOptions, place: TopicPartition) -> LogRange | None:
-    """Return what to read of one partition; None if it goes away meanwhile and may."""
-    policy = LossPolicy(options.fail_on_data_loss)
-    for _ in range(2):  # a segment that goes away takes the log start with it: look again
+def _resolve(fs: FileSystem, options: ReadOptions, partition: TopicPartition) -> LogRange | None:
+    """Return what to read of one partition; None if it is deleted meanwhile and that is accepted.
+
+    Raises:
+        DataLoss: it is deleted meanwhile, and ``failOnDataLoss`` is true.
+    """
+    policy = DataLossPolicy(options.fail_on_data_loss)
+    for _ in range(2):  # if a segment was deleted, the log start moved: try again from there
         directories = PartitionDirectories(fs, options.path)
         try:
-            log = directories.open(*place)
+            log = directories.open(*partition)
             start, end = bounds(log, options, policy, fs=fs)
-            return LogRange(log, directories.topic_id(*place), start, end)
+            return LogRange(log, directories.topic_id(*partition), start, end)
         except FileNotFoundError:
             continue
-    policy.report(*place, 0, None, DELETED)
+    policy.report(*partition, 0, None, DELETED)
     return None
 
 
 def make_tasks(ranges: Iterable[LogRange], options: ReadOptions, cores: int) -> list[Task]:
-    """Cut ranges into tasks of about equal bytes, as many as ``cores`` and options ask for."""
-    wanted = list(ranges)
-    total = sum(share.size_bytes for each in wanted for share in _shares(each, _WHOLE))
+    """Return tasks of about equal size; ``cores`` and the options determine their number."""
+    all_ranges = list(ranges)
+    total = sum(share.size_bytes for each in all_ranges for share in _shares(each, _UNLIMITED))
     count = task_count(total, options, cores)
-    grain = max(total // (count * _GRAINS), 1)
-    tasks = pack((share for each in wanted for share in _shares(each, grain)), count)
+    share_bytes = max(total // (count * _SHARES_PER_TASK), 1)
+    tasks = pack((share for each in all_ranges for share in _shares(each, share_bytes)), count)
     if options.max_records_per_task is not None:
         tasks = limit_offsets(tasks, options.max_records_per_task)
     return at_least(tasks, options.min_partitions)
@@ -122,20 +126,20 @@ def _shares(part: LogRange, target_bytes: int) -> list[OffsetRange]:
 
 
 def task_count(total_bytes: int, options: ReadOptions, cores: int) -> int:
-    """Return how many tasks to make: enough for the cores, none above ``max_split_bytes``."""
+    """Return the number of tasks: enough for all cores, and for tasks of ``max_split_bytes``."""
     for_cores = min(cores, total_bytes // SMALLEST_TASK_BYTES)
     for_size = -(-total_bytes // options.max_split_bytes)
     return max(for_cores, for_size, options.min_partitions, 1)
 
 
 def pack(shares: Iterable[OffsetRange], count: int) -> list[Task]:
-    """Put shares, in order, into up to ``count`` tasks of about equal bytes."""
+    """Pack shares, in order, into at most ``count`` tasks of about equal size."""
     ordered = list(shares)
     total = sum(share.size_bytes for share in ordered)
     tasks: list[list[OffsetRange]] = []
     before = 0
     for share in ordered:
-        # A share belongs to the task in which its middle lies.
+        # A share goes to the task that contains its midpoint.
         number = (before + share.size_bytes // 2) * count // max(total, 1)
         before += share.size_bytes
         while len(tasks) <= min(number, count - 1):
@@ -144,26 +148,26 @@ def pack(shares: Iterable[OffsetRange], count: int) -> list[Task]:
     return [tuple(task) for task in tasks if task]
 
 
-def limit_offsets(tasks: Iterable[Task], most: int) -> list[Task]:
-    """Cut tasks with more than ``most`` offsets into equal ones with no more."""
+def limit_offsets(tasks: Iterable[Task], limit: int) -> list[Task]:
+    """Split tasks of more than ``limit`` offsets into equal ones that are within the limit."""
     limited: list[Task] = []
     for task in tasks:
         rest = task
-        parts = -(-_offsets(task) // most)
+        parts = -(-_offsets(task) // limit)
         for left in range(parts, 1, -1):
-            head, rest = _cut(rest, -(-_offsets(rest) // left))
+            head, rest = _split(rest, -(-_offsets(rest) // left))
             limited.append(head)
         limited.append(rest)
     return limited
 
 
 def at_least(tasks: Iterable[Task], count: int) -> list[Task]:
-    """Halve the largest tasks until there are ``count``, or only tasks of one offset."""
+    """Halve the largest tasks until there are ``count``, or all tasks have one offset."""
     heap = [(-_offsets(task), task) for task in tasks]
     heapq.heapify(heap)
     while heap and len(heap) < count and heap[0][0] < -1:
         _, largest = heapq.heappop(heap)
-        for half in _cut(largest, _offsets(largest) // 2):
+        for half in _split(largest, _offsets(largest) // 2):
             heapq.heappush(heap, (-_offsets(half), half))
     return sorted(task for _, task in heap)
 
@@ -172,8 +176,8 @@ def _offsets(task: Task) -> int:
     return sum(part.offsets for part in task)
 
 
-def _cut(task: Task, offsets: int) -> tuple[Task, Task]:
-    """Part a task after so many offsets."""
+def _split(task: Task, offsets: int) -> tuple[Task, Task]:
+    """Split a task after its first ``offsets`` offsets."""
     head: list[OffsetRange] = []
     rest = list(task)
     while rest and rest[0].offsets <= offsets:
@@ -188,7 +192,7 @@ def _cut(task: Task, offsets: int) -> tuple[Task, Task]:
 
 
 def _extend(task: list[OffsetRange], share: OffsetRange) -> None:
-    """Add a share, as one range with the one before it where they adjoin."""
+    """Add a share to a task; merge it with the last range if the two are adjacent."""
     last = task[-1] if task else None
     if last and last[:2] == share[:2] and last.end_offset == share.start_offset:
         size_bytes = last.size_bytes + share.size_bytes

@@ -1,14 +1,14 @@
-"""The offset of a stream as JSON, in the form of Spark's Kafka source, and what we add to it.
+"""The offset of a stream as JSON, in the form of Spark's Kafka source with two additions.
 
-Owns that form: ``{"topic":{"0":23}}``, each offset the next one to read. Two kinds of entries are
-ours; no topic has such a name, and who reads Kafka's form finds no partition, or a start, in them:
+The form is ``{"topic":{"0":23}}``, where each offset is the next one to read. Two kinds of entries
+are our own. Topic names cannot contain ``#``, so they collide with no topic:
 
-* ``"topic#<id>": {}`` names the topic's id, so that a topic deleted and made again is noticed,
-  also over a restart;
-* ``"topic#start": {"0": 7}``, in the end of the first batch, says where that batch began: Spark
-  asks for the initial offset anew when it repeats that batch after a restart.
+* ``"topic#<id>": {}`` holds the topic's id, by which a topic that was deleted and recreated is
+  detected, also across a restart;
+* ``"topic#start": {"0": 7}``, in the end of the first batch, holds where that batch began: Spark
+  asks for the initial offset again when it repeats that batch after a restart.
 
-Must not know logs. Spark: ``KafkaSourceOffset`` and ``KafkaSourceInitialOffsetWriter``.
+Spark: ``KafkaSourceOffset`` and ``KafkaSourceInitialOffsetWriter``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidelog.segment.filenames import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_MARK: Final = "#"
+_SEPARATOR: Final = "#"
 _START: Final = "start"
 
 Json = dict[str, Any]
@@ -29,39 +29,43 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """The next offset of each partition, the ids of topics, and where the first batch began."""
+    """The next offset of each partition, the topic ids, and where the first batch began.
+
+    ``first_start`` is set only in the end of a query's first batch.
+    """
 
     offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
-    begun: Mapping[TopicPartition, int] = field(default_factory=dict)
+    first_start: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, value: Json) -> StreamOffset:
-        """Read what ``to_json`` or Spark's Kafka source wrote."""
+        """Parse the JSON value that ``to_json`` or Spark's Kafka source produced."""
         offsets: dict[TopicPartition, int] = {}
-        begun: dict[TopicPartition, int] = {}
+        first_start: dict[TopicPartition, int] = {}
         topic_ids: dict[str, str] = {}
         for name, partitions in value.items():
-            topic, mark, extra = name.partition(_MARK)
-            target = begun if mark and extra == _START else offsets
+            topic, separator, suffix = name.partition(_SEPARATOR)
+            target = first_start if separator and suffix == _START else offsets
             target |= {TopicPartition(topic, int(n)): offset for n, offset in partitions.items()}
-            if mark and extra != _START:
-                topic_ids[topic] = extra
-        return cls(offsets, topic_ids, begun)
+            if separator and suffix != _START:
+                topic_ids[topic] = suffix
+        return cls(offsets, topic_ids, first_start)
 
     def to_json(self) -> Json:
-        """Return a form that JSON has; topics and partitions in order."""
+        """Return a JSON value, with topics and partitions in order."""
+        starts, ids = _nested(self.first_start).items(), sorted(self.topic_ids.items())
         value = self.plain()
-        value |= {f"{topic}{_MARK}{_START}": of for topic, of in _nested(self.begun).items()}
-        value |= {f"{topic}{_MARK}{text}": {} for topic, text in sorted(self.topic_ids.items())}
+        value |= {f"{topic}{_SEPARATOR}{_START}": offsets for topic, offsets in starts}
+        value |= {f"{topic}{_SEPARATOR}{topic_id}": {} for topic, topic_id in ids}
         return value
 
     def plain(self) -> Json:
-        """Return the offsets alone, just as Spark's Kafka source writes them."""
+        """Return the offsets without our additions, exactly as Spark's Kafka source writes them."""
         return _nested(self.offsets)
 
     def is_at(self, other: StreamOffset) -> bool:
-        """Return whether both are the same place in the same topics."""
+        """Return whether both hold the same offsets of the same topics."""
         return self.offsets == other.offsets and self.topic_ids == other.topic_ids
 
 

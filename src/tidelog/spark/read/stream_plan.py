@@ -1,7 +1,7 @@
-"""What a stream reads next: offsets from moment to moment, and their tasks.
+"""Plans a stream: the offsets where each micro-batch ends, and the tasks of a micro-batch.
 
-Owns the rules of a stream's offsets; lives as long as its query, so it remembers what it has seen.
-Must not know Spark's classes. Spark: ``KafkaMicroBatchStream``.
+A plan lives as long as its query, so it keeps the logs that it has opened. It uses none of Spark's
+classes, so it can be tested without a session. Spark: ``KafkaMicroBatchStream``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.read_only_log import ReadUpTo
-from tidelog.spark.read.data_loss import DELETED, RECREATED, LossPolicy
+from tidelog.spark.read.data_loss import DELETED, RECREATED, DataLossPolicy
 from tidelog.spark.read.offset_bounds import check_complete, resolve, visible_end
 from tidelog.spark.read.read_limits import RateLimit
 from tidelog.spark.read.read_plan import LogRange, make_tasks
@@ -29,31 +29,34 @@ if TYPE_CHECKING:
     from tidelog.spark.read.stream_offsets import Json
 
 TASKS_PER_CORE: Final = 2
-"""Each task costs some milliseconds, so small ranges share one."""
+"""A task costs some milliseconds, so small ranges share one."""
 
 
-class _Seen(NamedTuple):
-    """A partition's log as it was looked at last, with the end that readers may see."""
+class _Snapshot(NamedTuple):
+    """A partition as last read: its log, and the end (exclusive) of what the stream may read.
+
+    ``high_watermark`` is the one in the checkpoint file; None: the file has no entry.
+    """
 
     log: ReadOnlyLog
     topic_id: str | None
-    watermark_line: int | None
+    high_watermark: int | None
     visible: int
 
 
 class StreamPlan:
-    """Tells where a stream stands and what its batches are.
+    """Plans the micro-batches of one query.
 
-    Offsets go in and out as JSON values. An offset that was given out and is given in again is the
-    same place for ever, as long as the log holds it.
+    Offsets are passed as JSON values (``StreamOffset``). An offset keeps its meaning across
+    restarts, as long as the log holds it.
     """
 
     def __init__(self, fs: FileSystem, options: ReadOptions, *, clock: Clock, cores: int) -> None:
         self._fs = fs
         self._options = options
         self._cores = cores
-        self._policy = LossPolicy(options.fail_on_data_loss)
-        self._seen: dict[TopicPartition, _Seen] = {}
+        self._policy = DataLossPolicy(options.fail_on_data_loss)
+        self._snapshots: dict[TopicPartition, _Snapshot] = {}
         self._initial: StreamOffset | None = None
         self._latest: StreamOffset | None = None
         self._target: StreamOffset | None = None
@@ -61,38 +64,39 @@ class StreamPlan:
         self._limit = RateLimit(options.limits, clock)
 
     def initial(self) -> Json:
-        """Return where a new query begins; the same however often it is asked.
+        """Return where a new query begins; later calls return the same offset.
 
         Raises:
-            InvalidArgument: ``startingOffsets`` leaves a partition out, or a time is too late.
+            InvalidArgument: ``startingOffsets`` lacks a partition, or no record is as late as a
+                starting timestamp.
         """
         if self._initial is None:
-            seen = self._look()
-            check_complete(self._options.starting, seen)
+            snapshots = self._refresh()
+            check_complete(self._options.starting, snapshots)
             offsets = {
-                place: resolve(self._options.starting, each.log, each.visible, fs=self._fs)
-                for place, each in seen.items()
+                partition: resolve(self._options.starting, each.log, each.visible, fs=self._fs)
+                for partition, each in snapshots.items()
             }
-            self._initial = StreamOffset(offsets, _topic_ids(seen))
+            self._initial = StreamOffset(offsets, _topic_ids(snapshots))
         return self._initial.to_json()
 
     def bound(self) -> None:
-        """From here on take nothing that is not there yet: the query ends when it has read it."""
+        """End the query at what is available: the next call of ``latest`` fixes its end."""
         self._is_bounded = True
 
     def latest(self, start: Json, *, is_limited: bool = True) -> Json:
         """Return the end of a batch that begins at ``start``; ``start`` itself if nothing is new.
 
         Args:
-            start: an offset given out before.
-            is_limited: keep to the limits that the options set.
+            start: an offset that this plan, or the plan of an earlier run, returned.
+            is_limited: whether to apply the limits that the options set.
         """
         begin = StreamOffset.from_json(start)
         end = self._latest = available = self._available(begin)
-        if is_limited and not self._is_bounded and self._limit.is_to_wait(begin, available):
+        if is_limited and not self._is_bounded and self._limit.delay_batch(begin, available):
             return start
         if is_limited:
-            logs = {place: each.log for place, each in self._seen.items()}
+            logs = {partition: each.log for partition, each in self._snapshots.items()}
             end = self._limit.apply(self._begins(begin, available), available, logs)
         if end.is_at(begin):
             return start
@@ -101,148 +105,162 @@ class StreamPlan:
         return end.to_json()
 
     def report(self) -> Json | None:
-        """Return the end of what is there, as last seen, for the query's progress."""
+        """Return the end of the available offsets as of the last batch; None before the first.
+
+        Spark shows it in the query's progress.
+        """
         return None if self._latest is None else self._latest.plain()
 
     def tasks(self, start: Json, end: Json) -> list[Task]:
         """Return the tasks of the batch between two offsets.
 
         Raises:
-            DataLoss: some of its offsets are gone, and ``failOnDataLoss`` holds.
+            DataLoss: some of its offsets are lost, and ``failOnDataLoss`` is true.
         """
         if start == end:
             return []
         begin, finish = StreamOffset.from_json(start), StreamOffset.from_json(end)
-        if finish.begun:
-            begin = StreamOffset(finish.begun, finish.topic_ids)
-        self._report_gone(begin, finish)
+        if finish.first_start:
+            begin = StreamOffset(finish.first_start, finish.topic_ids)
+        self._report_deleted(begin, finish)
         directories = PartitionDirectories(self._fs, self._options.path)
         ranges = [
             part
-            for place, until in finish.offsets.items()
-            if (part := self._range(directories, place, begin, finish, until)) is not None
+            for partition, until in finish.offsets.items()
+            if (part := self._range(directories, partition, begin, finish, until)) is not None
         ]
         return make_tasks(ranges, self._options, TASKS_PER_CORE * self._cores)
 
     def _available(self, begin: StreamOffset) -> StreamOffset:
-        """Return the end of all that may be read; in a bounded query, as it was at first."""
+        """Return the end of the available offsets; a bounded query keeps the first such end."""
         if self._is_bounded and self._target is not None:
             return self._target
-        seen = self._look()
-        ids = _topic_ids(seen)
+        snapshots = self._refresh()
+        ids = _topic_ids(snapshots)
         offsets = {
-            place: _never_back(each, begin.offsets.get(place))
-            if begin.topic_ids.get(place.topic) == ids.get(place.topic)
+            partition: _end_not_before(each, begin.offsets.get(partition))
+            if begin.topic_ids.get(partition.topic) == ids.get(partition.topic)
             else each.visible
-            for place, each in seen.items()
+            for partition, each in snapshots.items()
         }
-        found = StreamOffset(offsets, ids)
+        available = StreamOffset(offsets, ids)
         if self._is_bounded:
-            self._target = found
-        return found
+            self._target = available
+        return available
 
-    def _look(self) -> dict[TopicPartition, _Seen]:
-        """Look at all partitions chosen; at those whose high watermark has not moved, not again."""
+    def _refresh(self) -> dict[TopicPartition, _Snapshot]:
+        """Return the state of all partitions chosen.
+
+        A log is opened again only if its high watermark may have moved.
+        """
         found = choose(
             list_partitions(self._fs, self._options.path), self._options.choice, self._options.path
         )
         directories = PartitionDirectories(self._fs, self._options.path)
-        ids = {}
-        seen: dict[TopicPartition, _Seen] = {}
-        for place in found:
+        ids: dict[str, str | None] = {}
+        snapshots: dict[TopicPartition, _Snapshot] = {}
+        for partition in found:
             try:
-                if place.topic not in ids:
-                    ids[place.topic] = directories.topic_id(*place)
-                seen[place] = self._look_at(directories, place, ids[place.topic])
+                if partition.topic not in ids:
+                    ids[partition.topic] = directories.topic_id(*partition)
+                topic_id = ids[partition.topic]
+                snapshots[partition] = self._snapshot(directories, partition, topic_id)
             except (FileNotFoundError, KafkaStorageError):
-                continue  # deleted since the listing; the next look will not find it
-        if not seen and self._options.choice.pattern is None:
-            raise UnknownTopicOrPartition(f"the topics in {self._options.path} were deleted")
-        self._seen = seen
-        return seen
+                continue  # deleted since the listing, so the next listing will lack it
+        if not snapshots and self._options.choice.pattern is None:
+            raise UnknownTopicOrPartition(
+                f"the topics that the stream reads were deleted from {self._options.path}"
+            )
+        self._snapshots = snapshots
+        return snapshots
 
-    def _look_at(
-        self, directories: PartitionDirectories, place: TopicPartition, topic_id: str | None
-    ) -> _Seen:
-        line = directories.checkpoints.high_watermarks.get(place)
-        before = self._seen.get(place)
-        if before is not None and before[1:3] == (topic_id, line):
-            is_settled = line is not None and self._options.up_to is ReadUpTo.HIGH_WATERMARK
-            if is_settled and before.log.high_watermark == line:
-                return before
-        log = directories.open(*place)
-        return _Seen(log, topic_id, line, visible_end(log, self._options))
+    def _snapshot(
+        self, directories: PartitionDirectories, partition: TopicPartition, topic_id: str | None
+    ) -> _Snapshot:
+        high_watermark = directories.checkpoints.high_watermarks.get(partition)
+        previous = self._snapshots.get(partition)
+        if previous is not None and previous[1:3] == (topic_id, high_watermark):
+            ends_there = self._options.up_to is ReadUpTo.HIGH_WATERMARK
+            if ends_there and previous.log.high_watermark == high_watermark:
+                return previous
+        log = directories.open(*partition)
+        return _Snapshot(log, topic_id, high_watermark, visible_end(log, self._options))
 
     def _begins(self, begin: StreamOffset, end: StreamOffset) -> dict[TopicPartition, int]:
         """Return where the batch begins in each partition; a new one begins at its log start."""
         return {
-            place: begin.offsets[place]
-            if place in begin.offsets and _is_same_topic(place, begin, end)
-            else self._seen[place].log.log_start_offset
-            for place in end.offsets
-            if place in begin.offsets or place in self._seen
+            partition: begin.offsets[partition]
+            if partition in begin.offsets and _is_same_topic(partition, begin, end)
+            else self._snapshots[partition].log.log_start_offset
+            for partition in end.offsets
+            if partition in begin.offsets or partition in self._snapshots
         }
 
-    def _report_gone(self, begin: StreamOffset, finish: StreamOffset) -> None:
-        """Report partitions that the batch's start has and its end has not."""
-        for place, offset in begin.offsets.items():
-            if place not in finish.offsets:
-                self._policy.report(*place, offset, None, DELETED)
+    def _report_deleted(self, begin: StreamOffset, finish: StreamOffset) -> None:
+        """Report the partitions that the batch's start contains and its end does not."""
+        for partition, offset in begin.offsets.items():
+            if partition not in finish.offsets:
+                self._policy.report(*partition, offset, None, DELETED)
 
     def _range(
         self,
         directories: PartitionDirectories,
-        place: TopicPartition,
+        partition: TopicPartition,
         begin: StreamOffset,
         finish: StreamOffset,
         until: int,
     ) -> LogRange | None:
-        """Return what a batch reads of one partition; None for nothing."""
-        topic, number = place
+        """Return what a batch reads of one partition, to ``until`` (exclusive); None: nothing."""
+        topic, number = partition
         topic_id = finish.topic_ids.get(topic)
-        start = begin.offsets.get(place)
+        start = begin.offsets.get(partition)
         try:
-            log = self._open(directories, place, topic_id)
+            log = self._open(directories, partition, topic_id)
             if log is None:
                 self._policy.report(topic, number, start or 0, until, RECREATED)
                 return None
-            if start is None or not _is_same_topic(place, begin, finish):
+            if start is None or not _is_same_topic(partition, begin, finish):
                 if start is not None:
                     self._policy.report(topic, number, start, None, RECREATED)
-                start = 0  # what a new partition had below its log start counts as lost, too
+                start = 0  # offsets below the log start of a new partition are lost, too
             if until < start:
-                cause = f"the offset of the log went back from {start} to {until}"
+                cause = f"the log was truncated: its end moved back from {start} to {until}"
                 self._policy.report(topic, number, until, start, cause)
                 return None
-            held = self._policy.held(log, start, until) if start < until else (start, until)
+            if start < until:
+                start, until = self._policy.available(log, start, until)
         except FileNotFoundError:
             self._policy.report(topic, number, start or 0, until, DELETED)
             return None
-        return LogRange(log, topic_id, *held) if held[0] < held[1] else None
+        return LogRange(log, topic_id, start, until) if start < until else None
 
     def _open(
-        self, directories: PartitionDirectories, place: TopicPartition, topic_id: str | None
+        self, directories: PartitionDirectories, partition: TopicPartition, topic_id: str | None
     ) -> ReadOnlyLog | None:
-        """Return the partition's log; None if it is of another topic than ``topic_id``."""
-        seen = self._seen.get(place)
-        if seen is not None and seen.topic_id == topic_id:
-            return seen.log
-        if topic_id is not None and directories.topic_id(*place) != topic_id:
+        """Return the partition's log; None if its topic has another id than ``topic_id``."""
+        snapshot = self._snapshots.get(partition)
+        if snapshot is not None and snapshot.topic_id == topic_id:
+            return snapshot.log
+        if topic_id is not None and directories.topic_id(*partition) != topic_id:
             return None
-        return directories.open(*place)
+        return directories.open(*partition)
 
 
-def _topic_ids(seen: Mapping[TopicPartition, _Seen]) -> dict[str, str]:
-    return {place.topic: each.topic_id for place, each in seen.items() if each.topic_id is not None}
+def _topic_ids(snapshots: Mapping[TopicPartition, _Snapshot]) -> dict[str, str]:
+    ids = {partition.topic: each.topic_id for partition, each in snapshots.items()}
+    return {topic: topic_id for topic, topic_id in ids.items() if topic_id is not None}
 
 
-def _never_back(seen: _Seen, offset: int | None) -> int:
-    """Return the end that may be seen, unless the stream is further on in what is still there."""
-    if offset is None or seen.visible >= offset:
-        return seen.visible
-    return min(offset, max(seen.log.log_end_offset, seen.visible))
+def _end_not_before(snapshot: _Snapshot, offset: int | None) -> int:
+    """Return the visible end, or the stream's own ``offset`` if that is later and in the log.
+
+    The high watermark in the checkpoint file may be older than what the stream has read.
+    """
+    if offset is None or snapshot.visible >= offset:
+        return snapshot.visible
+    return min(offset, max(snapshot.log.log_end_offset, snapshot.visible))
 
 
-def _is_same_topic(place: tuple[str, int], begin: StreamOffset, end: StreamOffset) -> bool:
-    before, now = (offset.topic_ids.get(place[0]) for offset in (begin, end))
+def _is_same_topic(partition: tuple[str, int], begin: StreamOffset, end: StreamOffset) -> bool:
+    before, now = (offset.topic_ids.get(partition[0]) for offset in (begin, end))
     return before is None or now is None or before == now

@@ -1,7 +1,7 @@
-"""The stream reader of the data source: Spark's questions, answered by ``stream_plan``.
+"""The stream reader of the data source: Spark's streaming interface over ``StreamPlan``.
 
-Owns the meeting point with Spark's streaming classes. One object lives in a process of the driver
-as long as its query runs and answers all but ``read``, which runs in the workers.
+Spark keeps one object in a process beside the driver for as long as the query runs; only ``read``
+runs in the workers.
 """
 
 from __future__ import annotations
@@ -39,27 +39,29 @@ if TYPE_CHECKING:
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the columns of ``schema`` as the topics that the options choose grow."""
+    """Follows the topics that ``options`` select, with the columns of ``schema``."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._columns = read_columns(schema)
-        self._made: StreamPlan | None = None
+        self._cached_plan: StreamPlan | None = None
 
     @property
     def _plan(self) -> StreamPlan:
-        """The query's plan, made when first needed: a worker's copy of this object has none."""
-        if self._made is None:
+        """The query's plan, made on first use: the copies of this object in workers need none."""
+        if self._cached_plan is None:
             cores = os.cpu_count() or 1
-            self._made = StreamPlan(SYSTEM_FILES, self._options, clock=SYSTEM_CLOCK, cores=cores)
-        return self._made
+            self._cached_plan = StreamPlan(
+                SYSTEM_FILES, self._options, clock=SYSTEM_CLOCK, cores=cores
+            )
+        return self._cached_plan
 
     def initialOffset(self) -> Json:
         """Return where a new query begins."""
         return self._plan.initial()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit of one batch; where there are several, all of them are kept."""
+        """Return one limit for Spark to pass to ``latestOffset``; the plan applies all of them."""
         limits = self._options.limits
         if limits.max_offsets is not None:
             return ReadMaxRows(limits.max_offsets)
@@ -74,17 +76,17 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._plan.latest(start, is_limited=not isinstance(limit, ReadAllAvailable))
 
     def reportLatestOffset(self) -> Json | None:
-        """Return the end of all there is, by which the query's progress tells its lag."""
+        """Return the end of the available offsets, which shows the lag in the query's progress."""
         return self._plan.report()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Take nothing that comes from now on."""
+        """End the query at the offsets that are available now."""
         self._plan.bound()
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
-        """Return one input partition a task of a batch."""
+        """Return one input partition for each task of a batch."""
         return [OffsetRanges(task) for task in self._plan.tasks(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the tables of one task; runs in a worker."""
+        """Yield the records of one task; runs in a worker."""
         return read_task(self._options, partition, self._columns)

@@ -1,7 +1,6 @@
-"""Which partitions of a data directory a read means, and their logs.
+"""The partitions of a data directory that a read selects by topic, pattern or assignment.
 
-Owns the choice by topic, pattern or assignment, and topic ids. Must not know offsets. Spark:
-``ConsumerStrategy``.
+Spark: ``ConsumerStrategy``.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ if TYPE_CHECKING:
     from tidelog.spark.options.source_options import TopicChoice
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
-"""Topics that a pattern never means. Source: Kafka ``exclude.internal.topics``."""
+"""Topics that a pattern never selects. Source: Kafka ``exclude.internal.topics``."""
 
 
 class PartitionDirectories:
-    """The partition directories of a data directory; checkpoints are as at its making."""
+    """The partition directories of a data directory, with its checkpoints as of construction."""
 
     def __init__(self, fs: FileSystem, path: str) -> None:
         self.checkpoints = Checkpoints.read(path, fs=fs)
@@ -38,12 +37,12 @@ class PartitionDirectories:
         self._path = path
 
     def open(self, topic: str, partition: int) -> ReadOnlyLog:
-        """Open a log to be read only; FileNotFoundError where it is gone."""
+        """Open a log read-only; FileNotFoundError if its directory does not exist."""
         directory = self._directory(topic, partition)
         return open_read_only(directory, fs=self._fs, checkpoints=self.checkpoints)
 
     def topic_id(self, topic: str, partition: int) -> str | None:
-        """Return the topic's id in Kafka's form; None where the directory does not say."""
+        """Return the topic's id in Kafka's base64 form; None if the directory has no metadata."""
         path = os.path.join(self._directory(topic, partition), PARTITION_METADATA_FILE)
         topic_id = read_partition_metadata(self._fs, path)
         return None if topic_id is None else format_uuid(topic_id)
@@ -53,21 +52,24 @@ class PartitionDirectories:
 
 
 def list_partitions(fs: FileSystem, path: str) -> list[TopicPartition]:
-    """Return the partitions whose directories lie in a data directory, in order.
+    """Return the partitions of a data directory, in order.
 
     Raises:
-        InvalidArgument: there is no such directory.
+        InvalidArgument: the directory cannot be listed.
     """
     try:
         return live_partitions(fs, path)
     except OSError as error:
-        raise InvalidArgument(f"{path} is no data directory: {error.strerror}") from error
+        raise InvalidArgument(f"{path} is not a data directory: {error.strerror}") from error
 
 
 def choose(found: list[TopicPartition], choice: TopicChoice, path: str) -> list[TopicPartition]:
-    """Return the partitions that ``choice`` means out of those found.
+    """Return those of the partitions ``found`` that ``choice`` selects.
 
-    A pattern needs to match some part of a name only, as in Spark's Kafka source.
+    A pattern may match any part of a topic's name, as in Spark's Kafka source.
+
+    Raises:
+        UnknownTopicOrPartition: a topic or partition that ``choice`` names is not among them.
     """
     if choice.pattern is not None:
         search = choice.pattern.search
@@ -78,7 +80,7 @@ def choose(found: list[TopicPartition], choice: TopicChoice, path: str) -> list[
     missing = [topic for topic in topics if topic not in {place.topic for place in found}]
     if missing:
         there = ", ".join(sorted({place.topic for place in found})) or "none"
-        raise UnknownTopicOrPartition(f"no topic {missing[0]} in {path}; topics there: {there}")
+        raise UnknownTopicOrPartition(f"no topic {missing[0]} in {path}; its topics: {there}")
     if choice.assigned is None:
         return [place for place in found if place.topic in topics]
     wanted = {(topic, n) for topic, numbers in choice.assigned.items() for n in numbers}

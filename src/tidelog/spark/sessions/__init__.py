@@ -1,1 +1,1 @@
-"""A Spark session that fits this machine, with the Java it needs."""
+"""Starting Spark: its settings, its Java and its Python interpreter."""

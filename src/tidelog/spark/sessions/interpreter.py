@@ -1,8 +1,9 @@
-"""The Python that Spark starts its workers with.
+"""The Python interpreter that Spark starts its workers with.
 
-Owns the script that spares them half a second each. Spark puts PySpark as a zip before the one that
-is installed, and what comes out of a zip is compiled anew in every process: for a stream's reader,
-which is a new process each time, and for each kind of worker when a session first needs it.
+Spark puts a zip of PySpark before the installed package on PYTHONPATH, and Python compiles modules
+from a zip anew in every process. That costs half a second for each stream reader, which is a new
+process each time, and for each kind of worker when a session first needs it. So workers start
+through a script that removes the zip.
 """
 
 from __future__ import annotations
@@ -15,29 +16,30 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from tidelog.spark.sessions.scripts import place_script
+from tidelog.spark.sessions.scripts import write_script
 
 SCRIPT: Final = """#!/bin/sh
-# Spark puts PySpark as a zip, to be compiled in each process, before the same PySpark installed.
-# Names that no job exports: a variable that it did export would reach the worker changed.
-tidelog_kept=
+# Removes Spark's zip of PySpark from PYTHONPATH: the same PySpark is installed, and modules from a
+# zip are compiled in each process. The prefix keeps variables apart from those that a job exports.
+tidelog_path=
 set -f
 IFS=:
-for tidelog_place in $PYTHONPATH; do
-  case $tidelog_place in
+for tidelog_entry in $PYTHONPATH; do
+  case $tidelog_entry in
   {lib}/pyspark.zip | {lib}/py4j-*-src.zip) ;;
-  *) tidelog_kept=$tidelog_kept${{tidelog_kept:+:}}$tidelog_place ;;
+  *) tidelog_path=$tidelog_path${{tidelog_path:+:}}$tidelog_entry ;;
   esac
 done
-export PYTHONPATH="$tidelog_kept"
+export PYTHONPATH="$tidelog_path"
 exec {python} "$@"
 """
 
 
 def worker_python() -> str:
-    """Return what workers on this machine start: a script before this interpreter, or itself.
+    """Return what starts workers on this machine: a script around this interpreter, or itself.
 
-    Itself where workers would not find the PySpark of this process without Spark's zip.
+    It is the interpreter itself if workers could not find this process's PySpark without the zip,
+    or if the script cannot be written.
     """
     home = _installed_spark()
     if home is None:
@@ -46,23 +48,26 @@ def worker_python() -> str:
 
 
 def make_script(lib: str, python: str) -> str | None:
-    """Write the script that starts ``python`` without the zips in ``lib``; None if it cannot be."""
+    """Write the script that starts ``python`` without the zips in ``lib``.
+
+    Returns its path, or None if no folder can hold it.
+    """
     text = SCRIPT.format(lib=shlex.quote(lib), python=shlex.quote(python))
-    folder = place_script("python", text)
+    folder = write_script("python", text)
     return None if folder is None else os.path.join(folder, "bin", "python")
 
 
 def _installed_spark() -> Path | None:
-    """Return PySpark's folder if it is installed with this interpreter, Spark itself inside."""
-    if os.name != "posix":  # the script is a POSIX one
+    """Return PySpark's folder if Spark runs from the PySpark that is installed here."""
+    if os.name != "posix":  # the script needs a POSIX shell
         return None
     folders = [_folder("pyspark"), _folder("py4j")]
     installed = {Path(sysconfig.get_path(kind)) for kind in ("purelib", "platlib")}
     if any(folder is None or folder.parent not in installed for folder in folders):
         return None
     home = folders[0]
-    chosen = os.environ.get("SPARK_HOME")
-    return home if chosen is None or Path(chosen) == home else None
+    spark_home = os.environ.get("SPARK_HOME")
+    return home if spark_home is None or Path(spark_home) == home else None
 
 
 def _folder(package: str) -> Path | None:

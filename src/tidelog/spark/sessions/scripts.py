@@ -1,6 +1,7 @@
-"""Small scripts that stand before a program that Spark starts, and the folders they lie in.
+"""Writes the small scripts through which Spark starts Java and Python, and private folders.
 
-Owns where they may be written, and how. Must not know what a script does.
+A script lies in the user's cache folder, so one file serves all processes, or in a temporary folder
+if the cache folder cannot be written to or is mounted without execution.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def place_script(name: str, text: str) -> str | None:
-    """Write the script ``bin/<name>``; return the folder ``bin`` is in, None if none can be had."""
-    content = os.fsencode(text)  # a path in it may have bytes that are no text
+def write_script(name: str, text: str) -> str | None:
+    """Write the executable script ``bin/<name>``.
+
+    Returns the folder that holds ``bin``, or None if no folder can hold the script.
+    """
+    content = os.fsencode(text)  # a path in it may have bytes that are not valid UTF-8
     folder = f"{name}-{hashlib.sha256(content).hexdigest()[:16]}"
     for parent in _parents():
         try:
@@ -32,8 +36,8 @@ def place_script(name: str, text: str) -> str | None:
     return None
 
 
-def temporary_folder(parent: str | None = None) -> str:
-    """Make a folder that only this user may enter and that goes when the process ends."""
+def make_temporary_folder(parent: str | None = None) -> str:
+    """Make a folder that only this user may enter; it is deleted when the process ends."""
     folder = tempfile.mkdtemp(prefix="tidelog-", dir=parent)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -43,7 +47,7 @@ def _parents() -> Iterator[Path]:
     cache = user_cache_folder()
     if cache is not None:
         yield Path(cache, "tidelog")
-    yield Path(temporary_folder())
+    yield Path(make_temporary_folder())
 
 
 def _write(home: Path, name: str, content: bytes) -> str:
@@ -52,12 +56,12 @@ def _write(home: Path, name: str, content: bytes) -> str:
         script.parent.mkdir(parents=True, exist_ok=True)
         _replace(script, content)
     if not os.access(script, os.X_OK):
-        raise PermissionError(errno.EACCES, "mounted so that nothing in it starts", str(script))
+        raise PermissionError(errno.EACCES, "mounted without execution", str(script))
     return str(home)
 
 
 def _replace(script: Path, content: bytes) -> None:
-    # Another process may start Spark at the same moment: it sees no script or a whole one.
+    # Another process may start Spark at the same moment: it must find no script or a complete one.
     handle, unfinished = tempfile.mkstemp(dir=script.parent)
     try:
         with os.fdopen(handle, "wb") as file:

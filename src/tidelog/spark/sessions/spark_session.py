@@ -1,7 +1,6 @@
-"""A Spark session with the settings that Python data sources need, on a Java that works.
+"""A Spark session with the settings that Python data sources need, on a supported Java.
 
-Owns the settings and the order in which they are applied. Must not know the data source. Each
-setting's reason stands beside it; the figures come from scans of 100-byte records on two cores.
+Figures in comments are from scans of 100-byte records on two cores.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.spark.sessions.interpreter import worker_python
 from tidelog.spark.sessions.java import find_java
-from tidelog.spark.sessions.scripts import temporary_folder
+from tidelog.spark.sessions.scripts import make_temporary_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,47 +24,47 @@ SOCKETS: Final = "spark.python.unix.domain.socket.enabled"
 SOCKET_FOLDER: Final = "spark.python.unix.domain.socket.dir"
 
 MAX_SOCKET_FOLDER: Final = 60
-"""Longest folder in bytes: macOS takes paths of 103 bytes, and Spark's names have 42."""
+"""Maximum length in bytes: macOS limits socket paths to 103 bytes, and Spark's names have 42."""
 
 UNCHECKED: Final = (
     "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 )
-"""Lets Spark read Arrow's columns without a check of each access, for it has asked before."""
+"""Disables Arrow's bounds and null checks on each access; Spark checks for null itself."""
 
 COLLECTOR: Final = "-XX:+UseParallelGC"
-"""Java's usual collector has work at each write of a reference, and a scan is full of them."""
+"""G1, the default collector, adds work to each write of a reference, and a scan has many."""
 
 CHECKPOINT_FILES: Final = "spark.hadoop.fs.AbstractFileSystem.file.impl"
-"""What writes the files of a stream's checkpoint to a local disk."""
+"""Hadoop's setting for the class that writes a stream's checkpoint to a local disk."""
 
 WITHOUT_CHECKSUM_FILES: Final = "org.apache.hadoop.fs.local.RawLocalFs"
-"""Spark asks for checkpoint files without checksum files, and Hadoop's usual class makes them all
-the same. It starts a process for each look at a link and each change of permissions: twenty for a
-micro-batch, and half of them for checksum files."""
+"""Spark asks for checkpoint files without checksum files, but Hadoop's default class writes them.
+It starts a process to read each link and to set each permission: twenty for a micro-batch, half of
+them for checksum files."""
 
 _JAVA_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 
 JAVA: Final = "spark.tidelog.java"
-"""The setting under which a session says which Java it took."""
+"""Our setting that holds the Java which a session runs on."""
 
 
 def session_conf() -> dict[str, str]:
-    """Return the settings to give any Spark, a cluster's too, that reads or writes logs.
+    """Return settings for any Spark session, also on a cluster, that reads or writes logs.
 
-    On a cluster the ``tidelog`` package must also be installed where its Python workers run.
+    On a cluster the ``tidelog`` package must also be installed wherever Python workers run.
     """
     conf = {
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",  # says why a worker died
+        "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",  # logs why a worker died
         "spark.python.worker.reuse": "true",  # a new worker costs each task 230 ms
     }
     if os.name == "posix":
-        conf[SOCKETS] = "true"  # over TCP each task stalls for 40 ms
+        conf[SOCKETS] = "true"  # over TCP each task waits 40 ms
     return conf
 
 
 def local_conf() -> dict[str, str]:
-    """Return the settings of a session on this machine: ``session_conf`` and what suits one."""
+    """Return settings for a session on this machine only, ``session_conf`` included."""
     conf = session_conf() | {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -80,7 +79,7 @@ def local_conf() -> dict[str, str]:
 
 
 def conf_for(master: str) -> dict[str, str]:
-    """Return the settings of a session with this master: ``local_conf`` if it is a local one."""
+    """Return ``local_conf`` for a local master, ``session_conf`` for any other."""
     return local_conf() if _is_local(master) else session_conf()
 
 
@@ -89,46 +88,46 @@ def _is_local(master: str) -> bool:
 
 
 def session(**conf: str | float | bool) -> SparkSession:
-    """Return the running session, or start one with ``conf``, settings of ours and a fit Java.
+    """Return the active session, or start one on a supported Java.
 
-    ``session(**{"spark.master": "local[2]", "spark.driver.memory": "4g"})``: names are Spark's, and
-    what is given goes before what we would set; the master is ``local[*]`` unless given. For a
-    local master we set ``local_conf``, for any other ``session_conf``. The Java taken stands in the
-    session's setting ``spark.tidelog.java``.
+    ``session(**{"spark.master": "local[2]", "spark.driver.memory": "4g"})``: ``conf`` holds Spark's
+    settings and overrides ours, which are ``local_conf`` for a local master and ``session_conf``
+    for any other. The master is ``local[*]`` by default. The setting ``spark.tidelog.java`` of the
+    session holds the Java it runs on.
 
     Raises:
-        JavaNotFound: no Java is fit for Spark.
+        JavaNotFound: no Java that Spark supports was found.
         ModuleNotFoundError: PySpark is not installed.
     """
     try:
         from pyspark.sql import SparkSession
     except ModuleNotFoundError as error:
-        hint = f"{error.name} is not installed: `pip install tidelog[spark]` brings all of it"
+        hint = f"{error.name} is not installed: run `pip install tidelog[spark]`"
         raise ModuleNotFoundError(hint, name=error.name) from error
 
     running = SparkSession.getActiveSession()
-    given = {name: _text(value) for name, value in conf.items()}
+    settings = {name: _text(value) for name, value in conf.items()}
     if running is None:
-        given = {"spark.master": "local[*]", "spark.app.name": "tidelog"} | given
-        master = given["spark.master"]
-        given = conf_for(master) | given | _prepare_environment(master)
+        settings = {"spark.master": "local[*]", "spark.app.name": "tidelog"} | settings
+        master = settings["spark.master"]
+        settings = conf_for(master) | settings | _prepare_environment(master)
     builder = SparkSession.builder
-    for name, value in given.items():
+    for name, value in settings.items():
         builder = builder.config(name, value)
     with warnings.catch_warnings():
-        # PySpark looks at pandas as it starts. We give it Arrow, so its version is of no account.
+        # PySpark checks the version of pandas as it starts; we exchange Arrow data only.
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
         return builder.getOrCreate()
 
 
 def _prepare_environment(master: str) -> dict[str, str]:
-    """Point Spark at this interpreter and at a fit Java; return the settings that say so."""
+    """Set the environment variables that name Spark's Python and Java; return our own setting."""
     python = sys.executable
     if _is_local(master):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else need reach this session
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # no other machine needs to reach it
         python = worker_python()
-    os.environ["PYSPARK_PYTHON"] = python  # else workers run the first python3 on the PATH
-    os.environ["PYSPARK_DRIVER_PYTHON"] = python  # what runs a data source found by its name
+    os.environ["PYSPARK_PYTHON"] = python  # the default is the first python3 on the PATH
+    os.environ["PYSPARK_DRIVER_PYTHON"] = python  # runs a data source that is found by name
     java = find_java()
     os.environ["JAVA_HOME"] = java.home
     _log.info("spark-java: %s", java)
@@ -136,19 +135,19 @@ def _prepare_environment(master: str) -> dict[str, str]:
 
 
 def _java_options() -> str:
-    """Return options of the JVM; without the collector if the environment chooses one already."""
+    """Return JVM options, without a collector if the environment already selects one."""
     chosen = any("GC" in os.environ.get(name, "") for name in _JAVA_VARIABLES)
     return UNCHECKED if chosen else f"{COLLECTOR} {UNCHECKED}"
 
 
 def _socket_settings() -> dict[str, str]:
-    """Give Spark a folder of our own with a short path; without one it must use TCP."""
+    """Return a private folder with a short path for sockets; without one Spark must use TCP."""
     parent = "/tmp" if os.access("/tmp", os.W_OK) else None  # noqa: S108 - the folder in it is private
-    folder = temporary_folder(parent)
+    folder = make_temporary_folder(parent)
     if len(os.fsencode(folder)) > MAX_SOCKET_FOLDER:
         return {SOCKETS: "false"}
     return {SOCKET_FOLDER: folder}
 
 
-def _text(value: str | float | bool) -> str:  # noqa: FBT001 - a setting may be a bool
+def _text(value: str | float | bool) -> str:  # noqa: FBT001 - the value of a setting
     return str(value).lower() if isinstance(value, bool) else str(value)

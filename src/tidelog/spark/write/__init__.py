@@ -1,1 +1,1 @@
-"""Writing rows of Spark to logs."""
+"""Writing rows of a DataFrame to logs."""

@@ -1,7 +1,6 @@
-"""Which columns of a DataFrame make a record.
+"""The columns of a DataFrame that become the fields of a record.
 
-Owns the names and types that a written DataFrame may have. Must not know how rows become batches.
-The columns are those of Spark's Kafka sink, and ``timestamp``, which that one does not take.
+They are those of Spark's Kafka sink, and ``timestamp``, which that sink does not accept.
 Spark: ``KafkaWriter.validateQuery``.
 """
 
@@ -24,62 +23,62 @@ WRITTEN_TYPES: Final = {
     "timestamp": ("timestamp",),
     "headers": ("array<struct<key:string,value:binary>>",),
 }
-"""Spark's names for the types that each column may have."""
+"""The types that each column may have, as Spark's ``simpleString`` spells them."""
 
 READ_ONLY: Final = ("offset", "timestamptype")
-"""Columns of a DataFrame that was read, which a log gives anew."""
+"""Columns that a read returns and a write ignores: the log assigns them."""
 
 
 def row_columns(schema: StructType, *, has_topic: bool) -> dict[str, int]:
-    """Return the place in ``schema`` of each column of a record; names have no case.
+    """Return the index in ``schema`` of each column of a record, ignoring the case of names.
 
     Args:
-        schema: of the DataFrame to be written.
-        has_topic: an option names the topic, which then goes before the column ``topic``.
+        schema: the schema of the DataFrame to write.
+        has_topic: an option names the topic, which overrides the column ``topic``.
 
     Raises:
         InvalidArgument: a column is missing, unknown or of a wrong type.
     """
-    places: dict[str, int] = {}
-    for place, column in enumerate(schema.fields):
+    indexes: dict[str, int] = {}
+    for index, column in enumerate(schema.fields):
         name = column.name.lower()
         if name in READ_ONLY:
             continue
         if name not in WRITTEN_TYPES:
             columns = ", ".join(WRITTEN_TYPES)
             raise InvalidArgument(
-                f"column {column.name} has no place in a record, which has {columns}; drop it, or "
-                "put it into value, as with to_json(struct('*'))"
+                f"column {column.name} is not a field of a record ({columns}); drop it, or put it "
+                "into value, as with to_json(struct('*'))"
             )
-        kind = column.dataType.simpleString()
-        if kind not in WRITTEN_TYPES[name]:
-            wanted = " or ".join(WRITTEN_TYPES[name])
-            raise InvalidArgument(f"column {column.name} must be {wanted}, not {kind}: cast it")
-        places[name] = place
-    if "value" not in places:
-        raise InvalidArgument("there is no column value; that is what a record holds")
-    if not has_topic and "topic" not in places:
-        raise InvalidArgument("no topic: set the option topic, or add a column of that name")
+        found = column.dataType.simpleString()
+        if found not in WRITTEN_TYPES[name]:
+            expected = " or ".join(WRITTEN_TYPES[name])
+            raise InvalidArgument(f"column {column.name} must be {expected}, not {found}; cast it")
+        indexes[name] = index
+    if "value" not in indexes:
+        raise InvalidArgument("there is no column value, which every record needs")
+    if not has_topic and "topic" not in indexes:
+        raise InvalidArgument("no topic is named: set the option topic, or add a column topic")
     if has_topic:
-        places.pop("topic", None)
-    return places
+        indexes.pop("topic", None)
+    return indexes
 
 
-def pick(batch: pa.RecordBatch, places: dict[str, int]) -> pa.RecordBatch:
-    """Return a table of the columns at ``places``, under their names."""
-    arrays = [batch.column(place) for place in places.values()]
-    return pa.RecordBatch.from_arrays(arrays, names=list(places))
+def select_columns(batch: pa.RecordBatch, indexes: dict[str, int]) -> pa.RecordBatch:
+    """Return the columns at ``indexes``, with the names of a record's fields."""
+    arrays = [batch.column(index) for index in indexes.values()]
+    return pa.RecordBatch.from_arrays(arrays, names=list(indexes))
 
 
-def by_topic(batch: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
-    """Cut a table by its column ``topic``, which goes.
+def split_by_topic(batch: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
+    """Split rows by their column ``topic``, which is dropped; rows stay in order.
 
     Raises:
-        InvalidArgument: a row has no topic.
+        InvalidArgument: a row has null for its topic.
     """
     topics = batch.column("topic")
     if topics.null_count:
-        raise InvalidArgument("a row has null for its topic")
+        raise InvalidArgument("a row has null in column topic, and option topic is not set")
     rest = batch.drop_columns(["topic"])
     names = topics.unique().to_pylist()
     if len(names) == 1:

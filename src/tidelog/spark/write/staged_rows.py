@@ -1,7 +1,7 @@
-"""Rows of one task, gathered, encoded and written to staged files.
+"""Buffers the rows of one task, encodes them as batches and writes these to staged files.
 
-Owns how much is gathered before it is encoded, and the checks a leader would make. Must not know
-Spark's classes, so it can be tested without a session. Kafka: ``RecordAccumulator``.
+Rows are checked as a leader would check them, so a bad row fails its task, not the commit. It uses
+none of Spark's classes, so it can be tested without a session. Kafka: ``RecordAccumulator``.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from tidelog.records.validation.validate import LeaderPolicy
     from tidelog.staging.staged_file import StagedFile
 
-GATHER_BYTES: Final = 8 << 20
-"""Bytes of rows to gather, so that each of many partitions gets whole batches."""
+BUFFER_BYTES: Final = 8 << 20
+"""Bytes of rows to buffer, so that each of many partitions gets full batches."""
 
-MOST_OPEN_FILES: Final = 256
+MAX_OPEN_FILES: Final = 256
 
 
 class TopicPlan(NamedTuple):
-    """What a task must know of a topic: plain values, so Spark can pickle them."""
+    """What a task needs to know about a topic: plain values, so that Spark can pickle them."""
 
     partitions: int
     form: BatchForm
@@ -40,8 +40,8 @@ class TopicPlan(NamedTuple):
     policy: LeaderPolicy
 
 
-class Place(NamedTuple):
-    """Where a task writes: the data directory, and the transaction its files belong to."""
+class StagingTarget(NamedTuple):
+    """Where a task writes: the data directory, and the id of the write that its files belong to."""
 
     fs: FileSystem
     data_dir: str
@@ -53,76 +53,78 @@ class TopicStaging:
     """Stages the rows of one topic; used by one task attempt.
 
     Args:
-        place: where the files go.
+        target: where to write the files.
         topic: the topic's name.
-        plan: what is known of it.
-        first: the partition with which rows without a key begin.
+        plan: its partitions and how to make batches for them.
+        first_partition: where rows without a key start, modulo the number of partitions.
     """
 
-    def __init__(self, place: Place, topic: str, plan: TopicPlan, first: int) -> None:
+    def __init__(
+        self, target: StagingTarget, topic: str, plan: TopicPlan, first_partition: int
+    ) -> None:
         check_topic_name(topic)
-        self._place = place
+        self._target = target
         self._topic = topic
         self._plan = plan
         self._encoder = TopicEncoder(
-            plan.partitions, plan.form, first % plan.partitions, plan.policy
+            plan.partitions, plan.form, first_partition % plan.partitions, plan.policy
         )
-        self._gathered: list[pa.RecordBatch] = []
-        self._gathered_bytes = 0
+        self._buffered: list[pa.RecordBatch] = []
+        self._buffered_bytes = 0
         self._open: dict[int, StagedWriter] = {}
         self._finished: list[StagedFile] = []
 
     def append(self, rows: pa.RecordBatch, clock: Clock) -> None:
-        """Take rows; errors as ``TopicEncoder.encode``.
+        """Buffer rows, and write them once there are enough; errors as ``TopicEncoder.encode``.
 
         Raises:
-            MessageTooLarge: a record is larger than the topic takes.
+            MessageTooLarge: a batch is larger than the topic's ``max.message.bytes``.
         """
-        self._gathered.append(rows)
-        self._gathered_bytes += rows.nbytes
-        if self._gathered_bytes >= GATHER_BYTES:
-            self._write_gathered(clock)
+        self._buffered.append(rows)
+        self._buffered_bytes += rows.nbytes
+        if self._buffered_bytes >= BUFFER_BYTES:
+            self._write_buffered(clock)
 
     def finish(self, clock: Clock) -> list[StagedFile]:
-        """Make everything durable; return the files, in the order in which to append them."""
-        self._write_gathered(clock)
+        """Make all rows durable; return the files in the order in which to append them."""
+        self._write_buffered(clock)
         self._finish_open()
         return self._finished
 
     def abandon(self) -> None:
-        """Remove every file."""
+        """Delete all files of this task."""
         for writer in self._open.values():
             writer.abandon()
-        remove(self._place.fs, self._place.data_dir, self._finished)
+        delete_staged_files(self._target.fs, self._target.data_dir, self._finished)
         self._open, self._finished = {}, []
 
-    def _write_gathered(self, clock: Clock) -> None:
-        if not self._gathered:
+    def _write_buffered(self, clock: Clock) -> None:
+        if not self._buffered:
             return
-        rows = pa.concat_batches(self._gathered)
-        self._gathered, self._gathered_bytes = [], 0
-        for part in self._encoder.encode(rows, clock.now_ms()):
-            self._write(part)
+        rows = pa.concat_batches(self._buffered)
+        self._buffered, self._buffered_bytes = [], 0
+        for encoded in self._encoder.encode(rows, clock.now_ms()):
+            self._write(encoded)
 
-    def _write(self, part: Encoded) -> None:
-        largest = int(part.batches.size.max())
+    def _write(self, encoded: Encoded) -> None:
+        largest = int(encoded.batches.size.max())
         if largest > self._plan.max_message_bytes:
-            what = f"a batch for {self._topic}-{part.partition}"
-            raise MessageTooLarge(what, largest, self._plan.max_message_bytes)
-        writer = self._writer(part.partition, len(part.data))
-        writer.append(part.data, records=part.records, max_timestamp=part.max_timestamp)
+            batch = f"a batch for {self._topic}-{encoded.partition}"
+            raise MessageTooLarge(batch, largest, self._plan.max_message_bytes)
+        writer = self._writer(encoded.partition, len(encoded.data))
+        writer.append(encoded.data, records=encoded.records, max_timestamp=encoded.max_timestamp)
 
     def _writer(self, partition: int, size_bytes: int) -> StagedWriter:
-        """Return the partition's open file, or a new one where it has no room left."""
+        """Return the partition's open file, or a new one if the bytes would exceed a segment."""
         writer = self._open.get(partition)
         if writer is not None and writer.size_bytes + size_bytes > self._plan.segment_bytes:
-            del self._open[partition]  # whatever follows, it is not to be abandoned once closed
+            del self._open[partition]  # a closed file must not be abandoned later
             self._finished.append(writer.finish())
             writer = None
         if writer is None:
-            if len(self._open) >= MOST_OPEN_FILES:
+            if len(self._open) >= MAX_OPEN_FILES:
                 self._finish_open()
-            fs, data_dir, txn, rng = self._place
+            fs, data_dir, txn, rng = self._target
             writer = StagedWriter(
                 fs, data_dir, txn, topic=self._topic, partition=partition, rng=rng
             )
@@ -135,8 +137,8 @@ class TopicStaging:
             self._finished.append(writer.finish())
 
 
-def remove(fs: FileSystem, data_dir: str, files: list[StagedFile]) -> None:
-    """Remove staged files; those that are gone already are no error."""
+def delete_staged_files(fs: FileSystem, data_dir: str, files: list[StagedFile]) -> None:
+    """Delete staged files; those that do not exist any more are skipped."""
     present = set(fs.list(data_dir))
     for file in files:
         if file.name in present:

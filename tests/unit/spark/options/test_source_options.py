@@ -1,10 +1,10 @@
-"""Options of the data source: Spark's Kafka source decides names, forms and defaults."""
+"""Options of the data source: names, forms and defaults are those of Spark's Kafka source."""
 
 from __future__ import annotations
 
 import pytest
 
-from tidelog.errors import InvalidArgument
+from tidelog.errors import InvalidArgument, InvalidConfig
 from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.spark.options.offset_choice import EARLIEST, LATEST
 from tidelog.spark.options.option_values import local_path
@@ -27,7 +27,7 @@ def stream(**options: str) -> ReadOptions:
 
 
 def test_a_read_needs_only_a_path_and_a_topic() -> None:
-    """By default a batch read takes a topic from its earliest to its latest offset, no headers."""
+    """By default a batch read covers a topic from earliest to latest, without headers."""
     options = read()
 
     assert options.choice.topics == ("flights",)
@@ -39,18 +39,18 @@ def test_a_read_needs_only_a_path_and_a_topic() -> None:
     assert options.up_to is ReadUpTo.HIGH_WATERMARK
 
 
-def test_names_of_options_have_no_case() -> None:
-    """Spark hands option names over in lower case, so any case is taken."""
+def test_names_of_options_are_case_insensitive() -> None:
+    """Spark passes option names in lower case, so any case is accepted."""
     assert read(INCLUDEHEADERS="true").include_headers
     assert read(includeheaders="TRUE").include_headers
 
 
 def test_topics_are_listed_with_commas() -> None:
-    """``subscribe`` takes several topics; spaces around and repetitions do not count."""
+    """``subscribe`` lists several topics; spaces around them and duplicates are ignored."""
     assert read(subscribe=" a, b ,a").choice.topics == ("a", "b")
 
 
-def test_offsets_may_be_given_for_each_partition() -> None:
+def test_offsets_may_be_set_for_each_partition() -> None:
     """Offsets as JSON name every partition; -2 and -1 stand for earliest and latest."""
     options = read(
         startingOffsets='{"flights":{"0":23,"1":-2}}', endingOffsets='{"flights":{"0":50,"1":-1}}'
@@ -62,7 +62,7 @@ def test_offsets_may_be_given_for_each_partition() -> None:
 
 
 def test_assign_names_partitions() -> None:
-    """``assign`` takes JSON of topics and partition numbers."""
+    """``assign`` is JSON of topics with lists of partition numbers."""
     options = ReadOptions.parse({"path": "/data", "assign": '{"a":[0,1],"b":[4]}'})
 
     assert options.choice.assigned == {"a": (0, 1), "b": (4,)}
@@ -71,66 +71,78 @@ def test_assign_names_partitions() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"subscribePattern": "f.*"}, "subscribe and subscribePattern contradict"),
+        ({"subscribePattern": "f.*"}, "exactly one of .*; not subscribe and subscribePattern"),
         ({"startingOffsets": "latest"}, "startingOffsets cannot be latest"),
         ({"endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),
-        ({"startingOffsets": '{"flights":{"0":-1}}'}, "not for a batch read"),
-        ({"endingOffsets": '{"flights":{"0":-2}}'}, "not for a batch read"),
-        ({"startingOffsets": "yesterday"}, "takes earliest, latest or JSON"),
-        ({"startingOffsets": '{"flights":[1]}'}, "takes earliest, latest or JSON"),
-        ({"startingOffsets": '{"flights":{"0":"7"}}'}, "takes earliest, latest or JSON"),
-        ({"includeHeaders": "yes"}, "includeHeaders is true or false"),
+        ({"startingOffsets": '{"flights":{"0":-1}}'}, r"startingOffsets cannot hold -1 \(latest\)"),
+        ({"endingOffsets": '{"flights":{"0":-2}}'}, r"endingOffsets cannot hold -2 \(earliest\)"),
+        ({"startingOffsets": "yesterday"}, "startingOffsets must be earliest, latest or JSON"),
+        (
+            {"startingOffsets": '{"flights":[1]}'},
+            "startingOffsets must be earliest, latest or JSON",
+        ),
+        (
+            {"startingOffsets": '{"flights":{"0":"7"}}'},
+            "startingOffsets must be earliest, latest or JSON",
+        ),
+        ({"includeHeaders": "yes"}, "includeHeaders must be true or false, not 'yes'"),
         ({"maxSplitBytes": "0"}, "maxSplitBytes must be at least 1"),
-        ({"maxSplitBytes": "big"}, "maxSplitBytes is a whole number"),
+        ({"maxSplitBytes": "big"}, "maxSplitBytes must be an integer, not 'big'"),
         ({"includeHeader": "true"}, "did you mean includeHeaders?"),
         ({"colour": "red"}, "unknown option colour"),
-        ({"subscribe": " , "}, "names no topic"),
-        ({"kafka.isolation.level": "none"}, "read_uncommitted or read_committed"),
-        ({"startingTimestamp": "noon"}, "startingTimestamp is a whole number"),
-        ({"startingOffsetsByTimestamp": "1"}, "takes JSON such as"),
-        ({"startingOffsetsByTimestampStrategy": "best"}, "is error or latest"),
-        ({"failOnDataLoss": "maybe"}, "failOnDataLoss is true or false"),
+        ({"subscribe": " , "}, "subscribe must be topics separated by commas"),
+        (
+            {"kafka.isolation.level": "none"},
+            "kafka.isolation.level must be read_uncommitted or read_committed",
+        ),
+        ({"startingTimestamp": "noon"}, "startingTimestamp must be an integer, not 'noon'"),
+        ({"startingOffsetsByTimestamp": "1"}, "startingOffsetsByTimestamp must be JSON such as"),
+        (
+            {"startingOffsetsByTimestampStrategy": "best"},
+            "Strategy must be error or latest, not 'best'",
+        ),
+        ({"failOnDataLoss": "maybe"}, "failOnDataLoss must be true or false"),
         ({"minPartitions": "0"}, "minPartitions must be at least 1"),
         ({"maxRecordsPerPartition": "0"}, "maxRecordsPerPartition must be at least 1"),
-        ({"readUpTo": "end"}, "highWatermark or logEnd"),
+        ({"readUpTo": "end"}, "readUpTo must be highWatermark or logEnd, not 'end'"),
         ({"failOnDataLost": "true"}, "did you mean failOnDataLoss?"),
         ({"startingOffset": "earliest"}, "did you mean startingOffsets"),
-        ({"kafka.auto.offset.reset": "latest"}, "startingOffsets says where to start"),
+        ({"kafka.auto.offset.reset": "latest"}, "is not supported: set startingOffsets instead"),
         ({"kafka.key.deserializer": "x"}, "keys are bytes"),
-        ({"subscribe": "a", "subscribepattern": ""}, "contradict"),
-        ({"path": "s3://bucket/data"}, "not on this machine"),
+        ({"subscribe": "a", "subscribepattern": ""}, "not subscribe and subscribePattern"),
+        ({"path": "s3://bucket/data"}, "is not a local directory"),
     ],
 )
-def test_what_does_not_hold_is_refused_with_a_reason(options: dict[str, str], words: str) -> None:
-    """An option that is unknown, malformed or contradicts another is an error that says so."""
+def test_a_bad_option_is_an_error_that_names_it(options: dict[str, str], words: str) -> None:
+    """An option that is unknown, malformed or contradicts another fails with name and reason."""
     with pytest.raises(InvalidArgument, match=words.replace("?", r"\?")):
         ReadOptions.parse(BASE | options)
 
 
 def test_a_topic_must_be_chosen() -> None:
-    """A read that chooses no topic is refused and told the three ways to choose."""
+    """A read without a topic fails with an error that names the three options to choose from."""
     with pytest.raises(InvalidArgument, match="subscribe, subscribePattern, assign"):
         ReadOptions.parse({"path": "/data"})
 
 
-def test_settings_of_a_consumer_are_passed_over() -> None:
-    """A job moves over with its ``kafka.*`` settings, which mean nothing without a broker."""
+def test_options_of_a_consumer_are_ignored() -> None:
+    """A job moves over with its ``kafka.*`` options, which have no effect without a broker."""
     options = read(**{"kafka.bootstrap.servers": "host:9092", "fetchOffset.numRetries": "3"})
 
     assert options.choice.topics == ("flights",)
 
 
-def test_options_passed_over_are_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    """What is accepted and means nothing here is told once, all in one warning."""
+def test_ignored_options_are_logged_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """All options that are accepted but have no effect are logged in one warning."""
     read(**{"kafka.group.id": "g", "kafka.bootstrap.servers": "h", "maxOffsetsPerTrigger": "5"})
 
     assert [record.getMessage() for record in caplog.records] == [
-        "options-passed-over: kafka.bootstrap.servers, kafka.group.id, maxOffsetsPerTrigger"
+        "options-ignored: kafka.bootstrap.servers, kafka.group.id, maxOffsetsPerTrigger"
     ]
 
 
-def test_times_go_before_offsets() -> None:
-    """One timestamp for all goes before timestamps by partition, and those before offsets."""
+def test_timestamps_override_offsets() -> None:
+    """One timestamp for all overrides timestamps by partition, and those override offsets."""
     by_time = '{"flights":{"0":1700000000000}}'
     both = read(startingOffsetsByTimestamp=by_time, startingOffsets="earliest")
     all_three = read(
@@ -143,8 +155,8 @@ def test_times_go_before_offsets() -> None:
     assert (ending.ending.is_time, ending.ending.value) == (True, 7)
 
 
-def test_a_time_too_late_is_an_error_only_for_a_start_without_another_strategy() -> None:
-    """A start later than every record is an error by default, latest by request; an end never."""
+def test_a_start_timestamp_without_a_later_record_is_an_error_by_default() -> None:
+    """A start later than every record is an error, or latest on request; an end is never one."""
     assert not read(startingTimestamp="5").starting.takes_latest
     assert read(
         startingTimestamp="5", startingOffsetsByTimestampStrategy="LATEST"
@@ -153,16 +165,16 @@ def test_a_time_too_late_is_an_error_only_for_a_start_without_another_strategy()
 
 
 def test_a_stream_starts_at_the_latest_offset_and_has_no_end() -> None:
-    """By default a stream begins with what comes; ending offsets and times are refused."""
+    """By default a stream reads new records only; ending offsets and timestamps are refused."""
     assert stream().starting.value == LATEST
     assert stream(startingOffsets="earliest").starting.value == EARLIEST
     for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
-        with pytest.raises(InvalidArgument, match=f"{name} is not for a stream"):
+        with pytest.raises(InvalidArgument, match=f"{name} is not supported for a stream"):
             stream(**{name: "1"})
 
 
 def test_a_micro_batch_may_be_limited() -> None:
-    """Limits of a batch are offsets, bytes, and a least number with a time to wait for it."""
+    """A batch is limited by offsets and bytes, or waits for a minimum, up to a maximum delay."""
     limits = stream(
         maxOffsetsPerTrigger="100",
         minOffsetsPerTrigger="10",
@@ -190,38 +202,38 @@ def test_a_micro_batch_may_be_limited() -> None:
         ("5000us", 5),
     ],
 )
-def test_a_delay_is_a_time_as_spark_writes_it(text: str, ms: int) -> None:
-    """Time spans have Spark's units; a number alone is milliseconds."""
+def test_a_delay_is_a_duration_as_spark_writes_it(text: str, ms: int) -> None:
+    """Durations have Spark's units; a bare number is milliseconds."""
     assert stream(maxTriggerDelay=text).limits.max_delay_ms == ms
 
 
-def test_a_delay_that_is_no_time_is_refused() -> None:
-    """A time span with an unknown unit, or without a number, is an error that shows the form."""
+def test_a_malformed_delay_is_refused() -> None:
+    """A duration with an unknown unit, or without a number, is an error that shows the form."""
     for text in ("5 years", "soon", "-3s"):
-        with pytest.raises(InvalidArgument, match="a time such as 15m"):
+        with pytest.raises(InvalidArgument, match="maxTriggerDelay must be a duration such as 15m"):
             stream(maxTriggerDelay=text)
 
 
-def test_only_names_are_checked_to_tell_the_columns() -> None:
-    """A table's columns depend on ``includeHeaders`` alone, so one answer fits batch and stream."""
+def test_the_schema_depends_on_include_headers_only() -> None:
+    """Spark asks for the schema before it is known whether the read is a batch or a stream."""
     assert wants_headers(BASE | {"includeheaders": "true", "startingOffsets": "latest"})
     assert not wants_headers(BASE)
     with pytest.raises(InvalidArgument, match="did you mean includeHeaders"):
         wants_headers(BASE | {"includeheader": "true"})
 
 
-def test_one_directory_is_read() -> None:
+def test_exactly_one_directory_is_read() -> None:
     """``load`` with several paths, or none, is refused."""
     one = {"subscribe": "flights", "paths": '["/data"]'}
 
     assert ReadOptions.parse(one).path == "/data"
     for paths in ("[]", '["/a","/b"]'):
-        with pytest.raises(InvalidArgument, match="takes one data directory"):
+        with pytest.raises(InvalidArgument, match="expected one data directory"):
             ReadOptions.parse({"subscribe": "flights", "paths": paths})
 
 
-def test_what_a_table_of_the_catalogue_passes_is_taken() -> None:
-    """Such a table names its path, owner and the like, and its options a second time."""
+def test_the_options_of_a_catalog_table_are_accepted() -> None:
+    """Spark adds path, owner and the like, and passes each option of the table a second time."""
     table = {"option.subscribe": "flights", "owner": "me", "provider": "tidelog", "location": "x"}
 
     assert read(**table).choice.topics == ("flights",)
@@ -230,21 +242,21 @@ def test_what_a_table_of_the_catalogue_passes_is_taken() -> None:
 
 
 def test_file_uris_are_paths() -> None:
-    """Spark's catalogue hands paths over as ``file:`` URIs, with what needs it escaped."""
+    """Spark's catalog passes paths as ``file:`` URIs, which are percent-encoded."""
     assert local_path("file:/data/my%20logs") == "/data/my logs"
     assert local_path("file:///data") == "/data"
     assert local_path("/data/100%25") == "/data/100%25"
 
 
-def test_a_write_takes_what_the_topic_says_unless_told() -> None:
-    """Without options a write takes topics from its rows and the codec from the topic."""
+def test_a_write_has_no_topic_partitions_or_codec_by_default() -> None:
+    """Without options the topic comes from each row and the codec from the topic's config."""
     options = WriteOptions.parse({"path": "/data"})
 
     assert (options.topic, options.num_partitions, options.compression) == (None, None, None)
 
 
-def test_a_write_takes_numbers() -> None:
-    """Partitions, level and bytes of a batch are whole numbers."""
+def test_numbers_of_a_write_are_parsed() -> None:
+    """Partitions, compression level and bytes of a batch are integers."""
     options = WriteOptions.parse(
         {"path": "/data", "numpartitions": "4", "compressionlevel": "-3", "batchbytes": "1024"}
     )
@@ -254,3 +266,42 @@ def test_a_write_takes_numbers() -> None:
         options.compression_level,
         options.batch_bytes,
     ) == (4, -3, 1024)
+
+
+def test_an_unknown_codec_is_refused() -> None:
+    """``compression`` names one of Kafka's codecs, in any case."""
+    base = {"path": "/data"}
+
+    assert WriteOptions.parse(base | {"compression": "ZSTD"}).compression == "zstd"
+    with pytest.raises(InvalidArgument, match=r"option compression must be none or gzip .*'rar'"):
+        WriteOptions.parse(base | {"compression": "rar"})
+
+
+def test_a_bad_setting_of_a_new_topic_is_named_as_the_user_wrote_it() -> None:
+    """The error names the option with its prefix ``topic.``, for every bad setting at once."""
+    options = {
+        "topic.retention.ms": "long",
+        "topic.colour": "red",
+        "topic.segment.bytes": "1048576",
+    }
+    parsed = WriteOptions.parse({"path": "/data"} | options)
+
+    with pytest.raises(InvalidConfig, match=r"option topic.retention.ms: .*option topic.colour"):
+        parsed.new_topic_config()
+
+
+def test_an_unknown_option_is_named_as_the_user_wrote_it() -> None:
+    """Names are compared in lower case, but the error quotes the name as it was passed."""
+    with pytest.raises(InvalidArgument, match="unknown option failOnDataLost; did you mean failOn"):
+        read(failOnDataLost="true")
+
+
+def test_ignored_options_are_logged_in_their_documented_spelling(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Spark passes names in lower case; the warning spells them as its documentation does."""
+    read(**{"fetchoffset.numretries": "3"})
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "options-ignored: fetchOffset.numRetries"
+    ]

@@ -1,4 +1,4 @@
-"""What a task reads of its ranges while the log goes on changing."""
+"""What a task reads of its ranges while another process changes the log."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ def each_offset(
     reading: RangeReader, start: int, end: int, topic_id: str | None = None
 ) -> Iterator[int]:
     part = OffsetRange("t", 0, start, end, 0, topic_id)
-    for piece in reading.pieces(part):
+    for piece in reading.read(part):
         for group in decode_groups(piece.data, piece.batches_in_data):
             yield from (offset for offset in group.offset.tolist() if start <= offset < end)
 
 
 def test_a_range_is_read() -> None:
-    """All records of a range are read, over segments, and no others."""
+    """All records of a range are read, across segments, and no others."""
     home = home_with(BATCHES[:3], BATCHES[3:])
 
     assert offsets(reader(home), 1, 5) == [1, 2, 3, 4]
 
 
-def test_segments_that_went_away_since_planning_are_a_loss() -> None:
-    """A task whose first offsets retention took fails, or warns and reads what is there."""
+def test_segments_deleted_since_planning_are_a_data_loss() -> None:
+    """If retention deleted its first offsets, a task fails, or warns and reads the rest."""
     home = home_with(BATCHES[:3], BATCHES[3:])
     home.fs.delete(f"{home.path}/{name_of(0)}")
 
@@ -57,8 +57,8 @@ def test_segments_that_went_away_since_planning_are_a_loss() -> None:
     assert offsets(reader(home, fail_on_data_loss=False), 0, 2) == []
 
 
-def test_segments_that_go_away_while_a_task_reads_are_a_loss() -> None:
-    """What retention takes between two segments is told like what it took before."""
+def test_segments_deleted_while_a_task_reads_are_a_data_loss() -> None:
+    """Segments that retention deletes during a read are reported as those deleted before."""
     for is_strict in (True, False):
         home = home_with(BATCHES[:2], BATCHES[2:4], BATCHES[4:])
         reading = each_offset(reader(home, fail_on_data_loss=is_strict), 0, 6)
@@ -73,8 +73,8 @@ def test_segments_that_go_away_while_a_task_reads_are_a_loss() -> None:
             assert [*first, *reading] == [0, 1, 4, 5]
 
 
-def test_a_log_cut_short_since_planning_is_a_loss() -> None:
-    """Offsets beyond the end that the log has by now are told as such."""
+def test_a_log_truncated_since_planning_is_a_data_loss() -> None:
+    """Planned offsets beyond the current log end offset are reported."""
     home = home_with(BATCHES[:3])
 
     with pytest.raises(DataLoss, match=r"no offsets \[3, 5\): the log ends at 3"):
@@ -82,12 +82,12 @@ def test_a_log_cut_short_since_planning_is_a_loss() -> None:
     assert offsets(reader(home, fail_on_data_loss=False), 1, 5) == [1, 2]
 
 
-def test_a_topic_that_went_away_is_a_loss() -> None:
-    """A partition without its directory is told; so is one of another topic of that name."""
+def test_a_deleted_topic_is_a_data_loss() -> None:
+    """A missing partition directory is reported; so is a new topic of the same name."""
     home = home_with(BATCHES)
     home.write("t-0/partition.metadata", f"version: 0\ntopic_id: {OTHER_ID}")
 
-    with pytest.raises(DataLoss, match="deleted and made again"):
+    with pytest.raises(DataLoss, match="deleted and recreated"):
         offsets(reader(home), 1, 5, ID)
     assert offsets(reader(home), 1, 3, OTHER_ID) == [1, 2]
     assert offsets(reader(home, fail_on_data_loss=False), 1, 5, ID) == []
@@ -96,8 +96,8 @@ def test_a_topic_that_went_away_is_a_loss() -> None:
         offsets(reader(home), 1, 5)
 
 
-def test_damage_is_no_accepted_loss() -> None:
-    """A bad batch is an error after all records before it, also where loss is accepted."""
+def test_damage_is_an_error_even_if_data_loss_is_accepted() -> None:
+    """A corrupt batch is an error after all records before it, whatever ``failOnDataLoss``."""
     home = home_with([BATCHES[0], flipped(BATCHES[1])], BATCHES[2:])
     reading = each_offset(reader(home, fail_on_data_loss=False), 0, 5)
 
@@ -106,8 +106,8 @@ def test_damage_is_no_accepted_loss() -> None:
         next(reading)
 
 
-def test_checksums_may_be_left_unchecked() -> None:
-    """Without checksums a batch whose bytes were changed is read as it is."""
+def test_checksums_need_not_be_verified() -> None:
+    """Without ``verifyChecksums`` a batch with a wrong checksum is read."""
     home = home_with([BATCHES[0], flipped(BATCHES[1], at=-4)], BATCHES[2:])
 
     assert offsets(reader(home, verify_checksums=False), 0, 3) == [0, 1, 2]

@@ -1,4 +1,4 @@
-"""Where a batch read of one log begins and ends."""
+"""Where a batch read of one log starts and ends."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
 from tidelog.spark.options.offset_choice import EARLIEST, LATEST, OffsetChoice
 from tidelog.spark.options.source_options import ReadOptions, TopicChoice
-from tidelog.spark.read.data_loss import LossPolicy
+from tidelog.spark.read.data_loss import DataLossPolicy
 from tidelog.spark.read.offset_bounds import bounds, check_complete
 from tidelog.testing.stored_log import BATCHES, LOG_STARTS, home_with, name_of
 
 if TYPE_CHECKING:
     from tidelog.testing.directory_home import DataHome
 
-STRICT, LENIENT = LossPolicy(is_strict=True), LossPolicy(is_strict=False)
+STRICT = DataLossPolicy(fail_on_data_loss=True)
+LENIENT = DataLossPolicy(fail_on_data_loss=False)
 
 
 def found(
     home: DataHome,
     start: int | OffsetChoice = EARLIEST,
     end: int | OffsetChoice = LATEST,
-    policy: LossPolicy = STRICT,
+    policy: DataLossPolicy = STRICT,
     *,
     committed: bool = False,
 ) -> tuple[int, int]:
@@ -41,7 +42,7 @@ def found(
 
 
 def timed(*times: int) -> DataHome:
-    """Return a log with a batch of one record at each time."""
+    """Return a log with one batch of one record for each timestamp."""
     return home_with(
         [build_batch([(ms, None, b"v", ())], base_offset=at) for at, ms in enumerate(times)]
     )
@@ -59,8 +60,8 @@ def test_by_default_a_log_is_read_from_its_start_to_its_high_watermark() -> None
     assert found(home) == (2, 4)
 
 
-def test_offsets_are_taken_as_given() -> None:
-    """A start is inclusive, an end exclusive; both may be equal."""
+def test_explicit_offsets_are_used_unchanged() -> None:
+    """A start is inclusive, an end exclusive; they may be equal."""
     home = home_with(BATCHES[:5])
 
     assert found(home, 1, 3) == (1, 3)
@@ -68,8 +69,8 @@ def test_offsets_are_taken_as_given() -> None:
     assert found(home, 5) == (5, 5)
 
 
-def test_times_stand_for_the_first_record_that_is_as_late() -> None:
-    """A start or end by time is the first record with that timestamp or a later one."""
+def test_a_timestamp_stands_for_the_first_record_at_or_after_it() -> None:
+    """A start or end by timestamp is the first record with that timestamp or a later one."""
     home = timed(100, 200, 200, 300)
 
     assert found(home, at(150), at(250, takes_latest=True)) == (1, 3)
@@ -77,28 +78,30 @@ def test_times_stand_for_the_first_record_that_is_as_late() -> None:
     assert found(home, at(0), at(999, takes_latest=True)) == (0, 4)
 
 
-def test_a_start_later_than_all_records_is_an_error_unless_latest_will_do() -> None:
-    """Without a record as late, the strategy decides: an error that names it, or the end."""
+def test_a_start_later_than_all_records_is_an_error_unless_latest_is_accepted() -> None:
+    """Without such a record the strategy decides: an error that names it, or the log's end."""
     home = timed(100, 200)
 
     assert found(home, at(300, takes_latest=True)) == (2, 2)
-    with pytest.raises(InvalidArgument, match="t-0 has no record at or after timestamp 300"):
+    with pytest.raises(InvalidArgument, match=r"timestamp 300 .*startingTimestamp"):
         found(home, at(300))
 
 
 def test_a_read_that_ends_before_it_starts_is_refused() -> None:
-    """A given end below the start is an error."""
-    with pytest.raises(InvalidArgument, match="from offset 3 to 1, which is less"):
+    """An explicit end below the start is an error."""
+    with pytest.raises(InvalidArgument, match=r"the end offset 1 .* is below the start offset 3"):
         found(home_with(BATCHES[:5]), 3, 1)
 
 
 def test_offsets_below_the_log_start_are_lost() -> None:
-    """They are an error that says what took them, or a warning where loss is accepted."""
+    """They are an error with the cause, or a warning if data loss is accepted."""
     deleted = home_with(BATCHES[:5])
     deleted.write(LOG_STARTS, "0\n1\nt 0 2\n")
     retained = home_with(BATCHES[2:5], first=2)
 
-    with pytest.raises(DataLoss, match=r"no offsets \[0, 2\): delete-records moved the log start"):
+    with pytest.raises(
+        DataLoss, match=r"no offsets \[0, 2\): delete-records moved the log start offset to 2"
+    ):
         found(deleted, 0)
     with pytest.raises(DataLoss, match=r"t-0 has no offsets \[1, 2\): retention or delete-records"):
         found(retained, 1, 4)
@@ -107,7 +110,7 @@ def test_offsets_below_the_log_start_are_lost() -> None:
 
 
 def test_offsets_beyond_the_log_end_are_lost() -> None:
-    """They were cut off or never written, which is an error, or a warning where accepted."""
+    """They were truncated or never written: an error, or a warning if data loss is accepted."""
     home = home_with(BATCHES[:3])
 
     with pytest.raises(DataLoss, match=r"no offsets \[3, 9\): the log ends at 3"):
@@ -119,29 +122,29 @@ def test_offsets_beyond_the_log_end_are_lost() -> None:
 
 
 def test_the_warning_names_topic_range_and_cause(caplog: pytest.LogCaptureFixture) -> None:
-    """Where loss is accepted, one warning says what is missing and why."""
+    """If data loss is accepted, one warning names the lost offsets and the cause."""
     found(home_with(BATCHES[2:5], first=2), 0, 4, LENIENT)
 
     assert [record.getMessage() for record in caplog.records] == [
         (
-            "offsets-lost: t-0 has no offsets [0, 2): retention or delete-records removed the "
-            "segments below 2"
+            "data-loss: t-0 has no offsets [0, 2): retention or delete-records deleted the "
+            "segments below offset 2"
         )
     ]
 
 
-def test_offsets_above_the_high_watermark_are_no_loss() -> None:
-    """They cannot be read yet: an end there is an error with its way out, a start reads nothing."""
+def test_offsets_above_the_high_watermark_are_not_lost() -> None:
+    """They cannot be read yet: an end there is an error that names readUpTo; a start is allowed."""
     home = home_with(BATCHES[:5], watermark=2)
 
-    with pytest.raises(InvalidArgument, match=r"up to offset 2 by now, not to 4.*readUpTo=logEnd"):
+    with pytest.raises(InvalidArgument, match=r"up to offset 2 now, not to 4.*readUpTo=logEnd"):
         found(home, 0, 4)
     assert found(home, 0, 4, LENIENT) == (0, 2)
     assert found(home, 3) == (3, 3)
 
 
 def test_committed_reads_end_at_the_last_stable_offset() -> None:
-    """Records of an open transaction, and all behind its first, wait for its marker."""
+    """An open transaction hides its records, and all later ones, until its marker is written."""
     producer = {"producer_id": 5, "producer_epoch": 0}
     open_txn = build_batch(
         [(1, None, b"v", ())], base_offset=2, base_sequence=0, transactional=True, **producer
@@ -158,11 +161,13 @@ def test_committed_reads_end_at_the_last_stable_offset() -> None:
     assert found(decided, committed=True) == (0, 4)
 
 
-def test_offsets_must_be_given_for_every_partition_and_no_other() -> None:
-    """Offsets by partition that miss one, or name another, are an error that tells which."""
+def test_offsets_must_name_every_partition_and_no_other() -> None:
+    """Offsets by partition that lack one, or name another, are an error that lists them."""
     choice = OffsetChoice({("t", 0): 1, ("t", 2): 1}, option="startingOffsets")
 
     check_complete(choice, [("t", 0), ("t", 2)])
     check_complete(OffsetChoice(EARLIEST), [("t", 0)])
-    with pytest.raises(InvalidArgument, match=r"startingOffsets must name .* differing: t-1, t-2"):
+    with pytest.raises(
+        InvalidArgument, match=r"startingOffsets must .* missing: t-1; not read: t-2"
+    ):
         check_complete(choice, [("t", 0), ("t", 1)])

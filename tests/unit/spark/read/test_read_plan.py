@@ -1,4 +1,4 @@
-"""From the options of a read to tasks."""
+"""How the offset ranges of a read become tasks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tidelog.spark.options.source_options import MEGABYTE, ReadOptions, TopicCho
 from tidelog.spark.read.read_plan import OffsetRange, at_least, limit_offsets, pack, task_count
 
 
-def options(**given: int) -> ReadOptions:
-    return ReadOptions(path="/data", choice=TopicChoice(topics=("a",)), **given)
+def options(**others: int) -> ReadOptions:
+    return ReadOptions(path="/data", choice=TopicChoice(topics=("a",)), **others)
 
 
-def test_tasks_are_as_many_as_cores_sizes_and_wishes_ask_for() -> None:
-    """Every core gets a task unless it is too small; none is too large; minPartitions holds."""
+def test_cores_sizes_and_options_determine_the_number_of_tasks() -> None:
+    """Each core gets a task unless that is too small; maxSplitBytes and minPartitions hold."""
     assert task_count(0, options(), 4) == 1
     assert task_count(9 * MEGABYTE, options(), 4) == 1
     assert task_count(100 * MEGABYTE, options(), 4) == 4
@@ -28,10 +28,10 @@ SIZES = st.lists(st.lists(st.integers(0, 100), max_size=12), max_size=5)
 
 @settings(max_examples=100, deadline=None)
 @given(sizes=SIZES, count=st.integers(1, 6))
-def test_tasks_cover_every_share_once_and_weigh_about_the_same(
+def test_tasks_contain_every_share_once_and_are_about_equal(
     sizes: list[list[int]], count: int
 ) -> None:
-    """Packing loses and repeats nothing, keeps the order, and joins shares that adjoin."""
+    """Packing loses and repeats nothing, keeps the order, and merges adjacent shares."""
     shares = [
         OffsetRange("a", partition, 10 * n, 10 * n + 10, size)
         for partition, of_partition in enumerate(sizes)
@@ -58,7 +58,7 @@ TASKS = st.lists(
 
 
 def made(drawn: list[list[tuple[int, int]]]) -> list[tuple[OffsetRange, ...]]:
-    """Make tasks whose ranges follow one another, each of so many offsets."""
+    """Make tasks with consecutive ranges from (partition, number of offsets) pairs."""
     tasks, starts = [], dict.fromkeys(range(4), 0)
     for ranges in drawn:
         parts = []
@@ -76,17 +76,17 @@ def offsets_of(tasks: list[tuple[OffsetRange, ...]]) -> list[tuple[int, int]]:
 
 
 @settings(max_examples=100, deadline=None)
-@given(drawn=TASKS, most=st.integers(1, 50))
+@given(drawn=TASKS, limit=st.integers(1, 50))
 def test_no_task_has_more_offsets_than_allowed(
-    drawn: list[list[tuple[int, int]]], most: int
+    drawn: list[list[tuple[int, int]]], limit: int
 ) -> None:
-    """Tasks with too many offsets are cut into about equal ones; nothing is lost or repeated."""
+    """Tasks with too many offsets are split into equal ones; nothing is lost or repeated."""
     tasks = made(drawn)
 
-    limited = limit_offsets(tasks, most)
+    limited = limit_offsets(tasks, limit)
 
     assert offsets_of(limited) == offsets_of(tasks)
-    assert all(0 < sum(part.offsets for part in task) <= most for task in limited)
+    assert all(0 < sum(part.offsets for part in task) <= limit for task in limited)
 
 
 @settings(max_examples=100, deadline=None)
@@ -94,7 +94,7 @@ def test_no_task_has_more_offsets_than_allowed(
 def test_tasks_are_halved_until_there_are_enough(
     drawn: list[list[tuple[int, int]]], count: int
 ) -> None:
-    """As many tasks are made as were asked for, as long as there are offsets enough."""
+    """The requested number of tasks is made, unless there are too few offsets."""
     tasks = made(drawn)
 
     halved = at_least(tasks, count)
@@ -104,8 +104,8 @@ def test_tasks_are_halved_until_there_are_enough(
     assert all(part.offsets > 0 for task in halved for part in task)
 
 
-def test_a_part_of_a_range_has_its_share_of_bytes() -> None:
-    """Cutting a range by offsets shares its estimated bytes in proportion."""
+def test_a_part_of_a_range_has_a_proportional_size() -> None:
+    """Splitting a range by offsets splits its estimated bytes in proportion."""
     whole = OffsetRange("a", 0, 10, 30, 1000, "id")
 
     assert whole.part(10, 15) == OffsetRange("a", 0, 10, 15, 250, "id")

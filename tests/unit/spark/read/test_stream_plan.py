@@ -1,4 +1,4 @@
-"""What a stream reads, asked as Spark asks: from batch to batch, and again after a restart."""
+"""What a stream reads from batch to batch, and again after a restart."""
 
 from __future__ import annotations
 
@@ -47,23 +47,23 @@ class Topics:
             directory.partition(topic, 0).log.maybe_increment_log_start_offset(offset)
 
     def plan(self, cores: int = 2, **options: str) -> StreamPlan:
-        given = {"path": self.home.path, "subscribePattern": "."} | options
+        all_options = {"path": self.home.path, "subscribePattern": "."} | options
         if any(name in options for name in ("subscribe", "assign")):
-            del given["subscribePattern"]
-        parsed = ReadOptions.parse_stream(given)
+            del all_options["subscribePattern"]
+        parsed = ReadOptions.parse_stream(all_options)
         return StreamPlan(self.home.fs, parsed, clock=self.clock, cores=cores)
 
     def read(
         self, plan: StreamPlan, start: Json, end: Json, **options: str
     ) -> list[tuple[str, int]]:
         """Return topic and offset of each record of a batch."""
-        given = {"path": self.home.path, "subscribePattern": "."} | options
-        reader = RangeReader(self.home.fs, ReadOptions.parse_stream(given))
+        all_options = {"path": self.home.path, "subscribePattern": "."} | options
+        reader = RangeReader(self.home.fs, ReadOptions.parse_stream(all_options))
         return [
             (part.topic, offset)
             for task in plan.tasks(start, end)
             for part in task
-            for piece in reader.pieces(part)
+            for piece in reader.read(part)
             for group in decode_groups(piece.data, piece.batches_in_data)
             for offset in group.offset.tolist()
             if part.start_offset <= offset < part.end_offset
@@ -71,12 +71,12 @@ class Topics:
 
 
 def offsets(value: Json) -> dict[str, Any]:
-    """Leave out what is not offsets."""
-    return {name: of for name, of in value.items() if "#" not in name}
+    """Return the offsets of a stream's offset, without topic ids and the first start."""
+    return {name: entry for name, entry in value.items() if "#" not in name}
 
 
 def test_a_stream_begins_at_the_latest_offset() -> None:
-    """Without an option a new query reads what comes after its start; earliest reads all."""
+    """By default a new query reads records appended after its start; earliest reads all."""
     topics = Topics(a=2)
     topics.append("a", 3)
 
@@ -84,20 +84,20 @@ def test_a_stream_begins_at_the_latest_offset() -> None:
     assert offsets(topics.plan(**EARLIEST).initial()) == {"a": {"0": 0, "1": 0}}
 
 
-def test_a_stream_may_begin_at_given_offsets_for_every_partition() -> None:
-    """Offsets by partition hold for the first batch and must name each partition."""
+def test_a_stream_may_begin_at_explicit_offsets() -> None:
+    """Offsets by partition apply to the first batch and must name each partition."""
     topics = Topics(a=2)
     topics.append("a", 3)
 
     plan = topics.plan(startingOffsets='{"a":{"0":2,"1":-2}}')
 
     assert offsets(plan.initial()) == {"a": {"0": 2, "1": 0}}
-    with pytest.raises(InvalidArgument, match="must name each partition"):
+    with pytest.raises(InvalidArgument, match="must name every partition"):
         topics.plan(startingOffsets='{"a":{"0":2}}').initial()
 
 
-def test_batches_take_what_came_since() -> None:
-    """Each batch begins where the one before it ended and ends at what is there."""
+def test_a_batch_continues_where_the_previous_one_ended() -> None:
+    """Each batch begins at the end of the previous one and ends at what is available."""
     topics = Topics(a=1)
     topics.append("a", 2)
     plan = topics.plan(**EARLIEST)
@@ -111,8 +111,8 @@ def test_batches_take_what_came_since() -> None:
     assert topics.read(plan, first, second) == [("a", 2), ("a", 3), ("a", 4)]
 
 
-def test_nothing_new_gives_the_same_offset_back() -> None:
-    """Spark compares offsets as text, so an end equal to the start is the very same value."""
+def test_without_new_records_the_same_offset_is_returned() -> None:
+    """Spark compares offsets as text, so an end equal to the start is the identical object."""
     topics = Topics(a=1)
     topics.append("a", 2)
     plan = topics.plan(**EARLIEST)
@@ -124,7 +124,7 @@ def test_nothing_new_gives_the_same_offset_back() -> None:
 
 
 def test_a_batch_repeated_after_a_restart_has_the_same_rows() -> None:
-    """A new process asked for an old batch plans the same rows, though more came since."""
+    """A new process plans the same rows for an old batch, though more were appended since."""
     topics = Topics(a=1)
     topics.append("a", 2)
     plan = topics.plan(**EARLIEST)
@@ -139,8 +139,8 @@ def test_a_batch_repeated_after_a_restart_has_the_same_rows() -> None:
     assert again == rows == [("a", 2), ("a", 3), ("a", 4)]
 
 
-def test_the_first_batch_repeated_begins_where_it_began() -> None:
-    """Spark asks for the initial offset anew then, which by then may lie behind the batch's end."""
+def test_a_repeated_first_batch_begins_where_it_began() -> None:
+    """Spark asks for the initial offset again, which may now be after the end of the batch."""
     topics = Topics(a=1)
     topics.append("a", 2)
     plan = topics.plan()
@@ -157,7 +157,7 @@ def test_the_first_batch_repeated_begins_where_it_began() -> None:
 
 
 def test_new_partitions_and_topics_are_read_from_their_start() -> None:
-    """What appears while a query runs is picked up whole."""
+    """Partitions and topics that appear while a query runs are read completely."""
     topics = Topics(a=1)
     topics.append("a", 2)
     plan = topics.plan()
@@ -171,8 +171,8 @@ def test_new_partitions_and_topics_are_read_from_their_start() -> None:
     assert topics.read(plan, start, end) == [("b", 0), ("b", 1), ("b", 2)]
 
 
-def test_a_new_partition_that_has_lost_records_already_is_a_loss() -> None:
-    """What a partition had before it was seen first counts."""
+def test_a_new_partition_without_its_first_records_is_a_data_loss() -> None:
+    """Records deleted before the stream first saw the partition count as lost."""
     topics = Topics(a=1)
     plan = topics.plan()
     start = plan.initial()
@@ -185,8 +185,8 @@ def test_a_new_partition_that_has_lost_records_already_is_a_loss() -> None:
         plan.tasks(start, end)
 
 
-def test_a_topic_deleted_and_made_again_is_noticed_by_its_id() -> None:
-    """Also when the new one is longer, and over a restart: an error, or a warning and all of it."""
+def test_a_recreated_topic_is_detected_by_its_id() -> None:
+    """Also if the new topic is longer, and across a restart; the new one is read completely."""
     topics = Topics(a=1)
     topics.append("a", 2)
     before = topics.plan(**EARLIEST)
@@ -206,8 +206,8 @@ def test_a_topic_deleted_and_made_again_is_noticed_by_its_id() -> None:
     assert lenient.latest(second) is second
 
 
-def test_a_batch_of_a_topic_that_is_no_more_is_a_loss() -> None:
-    """A batch to be repeated whose topic was made again since has lost its records."""
+def test_a_repeated_batch_of_a_recreated_topic_is_a_data_loss() -> None:
+    """The records of a batch are lost if its topic was recreated before the batch is repeated."""
     topics = Topics(a=1, b=1)
     topics.append("a", 4)
     plan = topics.plan(**EARLIEST)
@@ -222,8 +222,8 @@ def test_a_batch_of_a_topic_that_is_no_more_is_a_loss() -> None:
     assert topics.plan(failOnDataLoss="false").tasks(start, end) == []
 
 
-def test_a_partition_that_is_gone_is_a_loss() -> None:
-    """A topic deleted behind a stream is told; the stream may go on without it."""
+def test_a_deleted_topic_is_a_data_loss() -> None:
+    """A topic deleted while a stream reads it is reported; the stream may continue without it."""
     topics = Topics(a=1, b=1)
     topics.append("a", 2)
     topics.append("b", 2)
@@ -238,8 +238,8 @@ def test_a_partition_that_is_gone_is_a_loss() -> None:
         topics.plan().tasks(first, second)
 
 
-def test_a_stream_whose_topics_are_all_gone_fails() -> None:
-    """A topic that was named must be there."""
+def test_a_stream_fails_if_all_its_topics_were_deleted() -> None:
+    """A topic that is named, not matched by a pattern, must exist."""
     topics = Topics(a=1)
     plan = topics.plan(subscribe="a")
     start = plan.initial()
@@ -249,8 +249,8 @@ def test_a_stream_whose_topics_are_all_gone_fails() -> None:
         plan.latest(start)
 
 
-def test_records_deleted_before_they_were_read_are_a_loss() -> None:
-    """A stream that retention overtakes fails, or goes on at the log start."""
+def test_records_deleted_before_they_were_read_are_a_data_loss() -> None:
+    """If retention overtakes a stream, it fails, or continues at the log start offset."""
     topics = Topics(a=1)
     topics.append("a", 6)
     plan = topics.plan(**EARLIEST)
@@ -264,8 +264,8 @@ def test_records_deleted_before_they_were_read_are_a_loss() -> None:
     assert topics.read(lenient, start, end, failOnDataLoss="false") == [("a", 4), ("a", 5)]
 
 
-def test_the_latest_offset_never_goes_back_over_what_is_there() -> None:
-    """A high watermark checkpoint older than what was read means nothing new, no loss."""
+def test_the_latest_offset_never_moves_back_within_the_log() -> None:
+    """A high watermark in the checkpoint below what was read means no new records, not a loss."""
     topics = Topics(a=1)
     topics.append("a", 6)
     plan = topics.plan(**EARLIEST)
@@ -276,8 +276,8 @@ def test_the_latest_offset_never_goes_back_over_what_is_there() -> None:
     assert topics.plan().latest(end) is end
 
 
-def test_a_log_that_was_cut_short_is_a_loss() -> None:
-    """An end that lies below the start is told, and where accepted, the stream goes on there."""
+def test_a_truncated_log_is_a_data_loss() -> None:
+    """A log end below the stream's offset is reported; if accepted, the stream continues there."""
     topics = Topics(a=1)
     topics.append("a", 2)
     plan = topics.plan(failOnDataLoss="false")
@@ -287,12 +287,12 @@ def test_a_log_that_was_cut_short_is_a_loss() -> None:
 
     assert offsets(end) == {"a": {"0": 2}}
     assert plan.tasks(ahead, end) == []
-    with pytest.raises(DataLoss, match=r"a-0 has no offsets \[2, 5\): the offset of the log went"):
+    with pytest.raises(DataLoss, match=r"a-0 has no offsets \[2, 5\): the log was truncated"):
         topics.plan().tasks(ahead, end)
 
 
-def test_batches_keep_to_the_limit_unless_all_is_asked_for() -> None:
-    """``maxOffsetsPerTrigger`` cuts batches; a trigger that wants all takes all."""
+def test_a_batch_is_limited_unless_spark_asks_for_all() -> None:
+    """``maxOffsetsPerTrigger`` limits batches; a trigger that reads all available is unlimited."""
     topics = Topics(a=1)
     topics.append("a", 10)
     plan = topics.plan(maxOffsetsPerTrigger="4", **EARLIEST)
@@ -305,8 +305,8 @@ def test_batches_keep_to_the_limit_unless_all_is_asked_for() -> None:
     assert ends == [4, 8, 10]
 
 
-def test_a_bounded_query_ends_at_what_was_there() -> None:
-    """With AvailableNow, in batches by the limit, all is read that was there at first; no more."""
+def test_a_bounded_query_ends_at_what_was_available_at_first() -> None:
+    """With AvailableNow, limited batches read what was available at the start, and no more."""
     topics = Topics(a=1)
     topics.append("a", 5)
     plan = topics.plan(maxOffsetsPerTrigger="2", minOffsetsPerTrigger="2", **EARLIEST)
@@ -320,8 +320,8 @@ def test_a_bounded_query_ends_at_what_was_there() -> None:
     assert [offsets(end)["a"]["0"] for end in ends] == [0, 2, 4, 5]
 
 
-def test_a_batch_waits_for_the_least_number_of_offsets() -> None:
-    """``minOffsetsPerTrigger`` puts a batch off until enough is there or the delay is over."""
+def test_a_batch_is_delayed_until_there_are_enough_offsets() -> None:
+    """``minOffsetsPerTrigger`` delays a batch until then, for ``maxTriggerDelay`` at most."""
     topics = Topics(a=1)
     plan = topics.plan(minOffsetsPerTrigger="5", maxTriggerDelay="10s", **EARLIEST)
     start = plan.initial()
@@ -337,8 +337,8 @@ def test_a_batch_waits_for_the_least_number_of_offsets() -> None:
     assert offsets(late) == {"a": {"0": 2}}
 
 
-def test_progress_tells_the_end_of_what_is_there() -> None:
-    """What is reported is the latest offset, beyond what the limit lets a batch take."""
+def test_progress_reports_the_end_of_the_available_offsets() -> None:
+    """The latest offset is reported without the limit of a batch, so it shows the lag."""
     topics = Topics(a=1)
     topics.append("a", 10)
     plan = topics.plan(maxOffsetsPerTrigger="4", **EARLIEST)
@@ -351,7 +351,7 @@ def test_progress_tells_the_end_of_what_is_there() -> None:
 
 
 def test_small_ranges_share_tasks() -> None:
-    """Many partitions with little to read make few tasks."""
+    """Many partitions with few records each make few tasks."""
     topics = Topics(a=20)
     for partition in range(20):
         topics.append("a", 1, partition)

@@ -1,4 +1,4 @@
-"""Which partitions a choice means."""
+"""The partitions that a read selects."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def chosen(choice: TopicChoice) -> list[str]:
 
 
 def test_subscribed_topics_are_read_whole() -> None:
-    """``subscribe`` takes all partitions of the topics named and no others."""
+    """``subscribe`` selects all partitions of the topics named and no others."""
     assert chosen(TopicChoice(topics=("a",))) == ["a-0", "a-1"]
 
 
 def test_a_pattern_matches_any_part_of_a_name_and_never_internal_topics() -> None:
-    """A pattern may match anywhere in a name; Kafka's own topics are read only when named."""
+    """A pattern may match anywhere in a name; internal topics must be named exactly."""
     assert chosen(TopicChoice(pattern=re.compile("b"))) == ["ab-0"]
     assert chosen(TopicChoice(pattern=re.compile("^a$"))) == ["a-0", "a-1"]
     assert chosen(TopicChoice(pattern=re.compile(".*"))) == ["a-0", "a-1", "ab-0"]
@@ -39,37 +39,37 @@ def test_a_pattern_matches_any_part_of_a_name_and_never_internal_topics() -> Non
 
 
 def test_assigned_partitions_are_read_alone() -> None:
-    """``assign`` takes the partitions it names."""
+    """``assign`` selects the partitions that it names."""
     assert chosen(TopicChoice(assigned={"a": (1,), "ab": (0,)})) == ["a-1", "ab-0"]
 
 
 @pytest.mark.parametrize(
     ("choice", "words"),
     [
-        (TopicChoice(topics=("a", "b")), "no topic b in /data; topics there: __consumer.*, a, ab"),
+        (TopicChoice(topics=("a", "b")), "no topic b in /data; its topics: __consumer.*, a, ab"),
         (TopicChoice(assigned={"b": (0,)}), "no topic b"),
         (TopicChoice(assigned={"a": (0, 7)}), "topic a in /data has no partition 7"),
     ],
 )
-def test_what_is_not_there_is_an_error(choice: TopicChoice, words: str) -> None:
-    """A topic or partition that was named and is absent is an error that says what is there."""
+def test_an_absent_topic_or_partition_is_an_error(choice: TopicChoice, words: str) -> None:
+    """The error for an absent topic lists the topics of the directory."""
     with pytest.raises(UnknownTopicOrPartition, match=words):
         chosen(choice)
 
 
 def test_only_live_partitions_are_listed() -> None:
-    """A directory that waits for deletion is no partition; a missing data directory is an error."""
+    """Directories marked for deletion are left out; a missing data directory is an error."""
     home = DataHome()
     for name in ("a-0", "a-1", "a-2.0123456789abcdef0123456789abcdef-delete", "notes"):
         home.fs.make_directory(f"{home.path}/{name}")
 
     assert list_partitions(home.fs, home.path) == [("a", 0), ("a", 1)]
-    with pytest.raises(InvalidArgument, match="/none is no data directory"):
+    with pytest.raises(InvalidArgument, match="/none is not a data directory"):
         list_partitions(home.fs, "/none")
 
 
-def test_a_partition_tells_its_topic_id() -> None:
-    """The id stands in ``partition.metadata``; a directory without that file has none."""
+def test_a_partition_directory_has_its_topic_id() -> None:
+    """The id is in ``partition.metadata``; without that file there is none."""
     home = DataHome()
     home.write("a-0/partition.metadata", "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg")
     home.fs.make_directory(f"{home.path}/b-0")

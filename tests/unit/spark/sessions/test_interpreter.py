@@ -1,4 +1,4 @@
-"""Which Python Spark starts its workers with."""
+"""The Python interpreter that Spark starts its workers with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from tidelog.spark.sessions.interpreter import make_script, worker_python
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the script is a POSIX one")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the script needs a POSIX shell")
 
 SHOW = "import os, sys; print({name: os.environ.get(name) for name in sys.argv[1:]})"
 
@@ -26,7 +26,7 @@ def echo(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("path", "kept"),
     [
         ("{lib}/pyspark.zip:{lib}/py4j-0.10.9.9-src.zip:/a b:/c*", "/a b:/c*"),
         ("/a:{lib}/pyspark.zip:/b:{lib}/pyspark.zip", "/a:/b"),
@@ -35,17 +35,17 @@ def echo(tmp_path: Path) -> str:
         ("", ""),
     ],
 )
-def test_the_script_takes_spark_s_zips_off_the_path(
-    given: str, kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_script_removes_sparks_zips_from_the_path(
+    path: str, kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark's own zips go, wherever they stand; all else stays, and so do the arguments."""
+    """Spark's own zips are removed wherever they are; other entries and arguments stay."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     lib = str(tmp_path / "a lib")
     script = make_script(lib, echo(tmp_path)) or ""
 
     done = subprocess.run(
         [script, "-m", "a b", "*"],
-        env={"PYTHONPATH": given.format(lib=lib)},
+        env={"PYTHONPATH": path.format(lib=lib)},
         capture_output=True,
         text=True,
         check=True,
@@ -63,23 +63,23 @@ def test_the_script_changes_no_other_variable_of_the_environment(
         pytest.skip(f"no {shell}")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     script = make_script("/lib", sys.executable) or ""
-    given = {"kept": "mine", "place": "mine"}
+    variables = {"path": "mine", "entry": "mine"}
 
     done = subprocess.run(
-        [shell, script, "-c", SHOW, *given, "PYTHONPATH"],
-        env=given | {"PYTHONPATH": "/a:/lib/pyspark.zip:/b"},
+        [shell, script, "-c", SHOW, *variables, "PYTHONPATH"],
+        env=variables | {"PYTHONPATH": "/a:/lib/pyspark.zip:/b"},
         capture_output=True,
         text=True,
         check=True,
     )
 
-    assert given | {"PYTHONPATH": "/a:/b"} == ast.literal_eval(done.stdout)
+    assert variables | {"PYTHONPATH": "/a:/b"} == ast.literal_eval(done.stdout)
 
 
 def test_workers_find_the_pyspark_of_this_interpreter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With PySpark installed as usual, a script starts workers, with the same Python behind it."""
+    """If PySpark is installed here, workers start through a script around this interpreter."""
     pytest.importorskip("pyspark")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("SPARK_HOME", raising=False)
@@ -93,7 +93,7 @@ def test_workers_find_the_pyspark_of_this_interpreter(
 def test_a_spark_from_elsewhere_keeps_its_zips(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where SPARK_HOME names another Spark, its PySpark may not be the one installed here."""
+    """If SPARK_HOME names another Spark, its PySpark may differ from the one installed here."""
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
 
     assert sys.executable == worker_python()
@@ -102,7 +102,7 @@ def test_a_spark_from_elsewhere_keeps_its_zips(
 def test_pyspark_that_is_not_installed_here_keeps_its_zips(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A PySpark that only this process finds is not there for workers without Spark's zip."""
+    """Workers need Spark's zip if PySpark is on the path of this process only."""
     monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
     monkeypatch.delenv("SPARK_HOME", raising=False)
 

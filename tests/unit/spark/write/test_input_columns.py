@@ -1,4 +1,4 @@
-"""Which columns of a DataFrame make a record."""
+"""The columns of a DataFrame that become the fields of a record."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import pyarrow as pa
 import pytest
 
 from tidelog.errors import InvalidArgument
-from tidelog.spark.write.input_columns import by_topic, pick, row_columns
+from tidelog.spark.write.input_columns import row_columns, select_columns, split_by_topic
 
 types = pytest.importorskip("pyspark.sql.types")
 
 
 def schema(text: str) -> object:
-    """Return Spark's schema for columns given as ``name type, ...``, without a session."""
+    """Return Spark's schema of the columns ``name type, ...``, without a session."""
     made = types.StructType()
     kinds = {
         "binary": types.BinaryType(),
@@ -27,15 +27,15 @@ def schema(text: str) -> object:
     return made
 
 
-def test_columns_are_found_by_name_without_case() -> None:
-    """Spark's column names have no case; the order of columns does not matter."""
+def test_columns_are_found_by_name_in_any_case() -> None:
+    """Spark's column names are case-insensitive; the order of columns does not matter."""
     found = row_columns(schema("Value string, KEY binary, timestamp timestamp"), has_topic=True)
 
     assert found == {"value": 0, "key": 1, "timestamp": 2}
 
 
 def test_what_was_read_can_be_written() -> None:
-    """The columns of a read are taken; offset and timestamp type are given anew by the log."""
+    """The columns of a read are accepted; the log assigns offset and timestamp type again."""
     read = schema(
         "key binary, value binary, topic string, partition int, offset bigint, "
         "timestamp timestamp, timestampType int"
@@ -56,39 +56,39 @@ def test_what_was_read_can_be_written() -> None:
     [
         ("value bigint", "column value must be binary or string, not bigint"),
         ("key binary", "no column value"),
-        ("value string, carrier string", "column carrier has no place"),
+        ("value string, carrier string", "column carrier is not a field of a record"),
         ("value string, partition bigint", "column partition must be int"),
         ("value string", "set the option topic"),
     ],
 )
 def test_other_columns_are_refused(text: str, words: str) -> None:
-    """A missing, unknown or mistyped column is an error that says what to do."""
+    """A missing, unknown or mistyped column is an error that names the remedy."""
     with pytest.raises(InvalidArgument, match=words):
         row_columns(schema(text), has_topic=False)
 
 
-def test_a_table_is_cut_by_topic() -> None:
-    """Rows of each topic stay in order; the column goes."""
+def test_rows_are_split_by_topic() -> None:
+    """Rows of each topic stay in order; the column is dropped."""
     table = pa.RecordBatch.from_pydict({"topic": ["a", "b", "a"], "value": ["1", "2", "3"]})
 
-    cut = by_topic(table)
+    split = split_by_topic(table)
 
-    assert {topic: rows.to_pydict() for topic, rows in cut.items()} == {
+    assert {topic: rows.to_pydict() for topic, rows in split.items()} == {
         "a": {"value": ["1", "3"]},
         "b": {"value": ["2"]},
     }
 
 
 def test_a_row_without_topic_is_refused() -> None:
-    """A null topic is an error, since no default stands in for it."""
+    """A null topic is an error, since there is no default."""
     table = pa.RecordBatch.from_pydict({"topic": ["a", None], "value": ["1", "2"]})
 
-    with pytest.raises(InvalidArgument, match="null for its topic"):
-        by_topic(table)
+    with pytest.raises(InvalidArgument, match="null in column topic"):
+        split_by_topic(table)
 
 
-def test_columns_are_picked_under_their_own_names() -> None:
-    """The table that goes on has the record's names, whatever the DataFrame's spelling."""
+def test_columns_are_renamed_to_the_fields_of_a_record() -> None:
+    """The selected columns have the names of fields, whatever case the DataFrame uses."""
     table = pa.RecordBatch.from_pydict({"offset": [7], "VALUE": ["v"]})
 
-    assert pick(table, {"value": 1}).to_pydict() == {"value": ["v"]}
+    assert select_columns(table, {"value": 1}).to_pydict() == {"value": ["v"]}

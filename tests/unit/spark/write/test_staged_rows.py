@@ -15,7 +15,12 @@ from tidelog.errors import InvalidRecord, InvalidTimestamp, InvalidTopic, Messag
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import iterate
 from tidelog.records.validation.validate import LeaderPolicy
-from tidelog.spark.write.staged_rows import Place, TopicPlan, TopicStaging, remove
+from tidelog.spark.write.staged_rows import (
+    StagingTarget,
+    TopicPlan,
+    TopicStaging,
+    delete_staged_files,
+)
 from tidelog.staging.staged_file import list_staged
 from tidelog.testing import CrashFileSystem, ManualClock
 
@@ -32,8 +37,8 @@ class Task:
     def __init__(self, plan: TopicPlan = PLAN, topic: str = "t") -> None:
         self.fs = CrashFileSystem()
         self.fs.make_directory("/data")
-        place = Place(self.fs, "/data", "txn", Random(0))
-        self.staging = TopicStaging(place, topic, plan, 1)
+        target = StagingTarget(self.fs, "/data", "txn", Random(0))
+        self.staging = TopicStaging(target, topic, plan, 1)
 
     def append(self, **columns: list[object]) -> None:
         self.staging.append(pa.RecordBatch.from_pydict(columns), CLOCK)
@@ -48,8 +53,8 @@ class Task:
         return [(r.timestamp, r.key, r.value) for r in iterate(data, found.batches)]
 
 
-def test_each_partition_gets_a_file_that_says_what_it_holds() -> None:
-    """A file holds one partition's rows; its entry counts them and names their latest time."""
+def test_each_partition_gets_a_file_with_a_manifest_entry() -> None:
+    """A file holds one partition's rows; its entry has their number and maximum timestamp."""
     task = Task()
     task.append(value=["a", "b"], partition=[0, 2])
     task.append(value=["c"], partition=[2])
@@ -78,7 +83,7 @@ def test_no_rows_make_no_files() -> None:
 
 
 def test_a_file_is_no_larger_than_a_segment() -> None:
-    """Files are cut so that each fits a segment, and follow each other in the order of rows."""
+    """Each file fits into one segment, and the files follow the order of rows."""
     task = Task(PLAN._replace(partitions=1, segment_bytes=1 << 20))
     for number in range(40):
         task.append(value=[bytes([number]) * (400 << 10)])
@@ -90,8 +95,8 @@ def test_a_file_is_no_larger_than_a_segment() -> None:
     assert firsts == list(range(40))
 
 
-def test_an_attempt_that_fails_removes_its_files() -> None:
-    """After ``abandon`` no file is left, finished or not."""
+def test_a_failed_attempt_deletes_its_files() -> None:
+    """After ``abandon`` no file is left, neither finished nor open ones."""
     task = Task()
     task.append(value=["a"])
     task.finish()
@@ -102,20 +107,20 @@ def test_an_attempt_that_fails_removes_its_files() -> None:
     assert list_staged(task.fs, "/data") == []
 
 
-def test_removing_twice_is_no_error() -> None:
-    """A commit that failed half way may have removed some files before the abort comes."""
+def test_deleting_staged_files_twice_is_allowed() -> None:
+    """A commit that fails may have deleted some of the files before Spark calls ``abort``."""
     task = Task()
     task.append(value=["a"])
     files = task.finish()
 
-    remove(task.fs, "/data", files)
-    remove(task.fs, "/data", files)
+    delete_staged_files(task.fs, "/data", files)
+    delete_staged_files(task.fs, "/data", files)
 
     assert list_staged(task.fs, "/data") == []
 
 
 def test_a_task_checks_what_a_leader_would() -> None:
-    """Null keys of compacted topics, large records, times to come and bad names fail early."""
+    """Null keys in compacted topics, large records, future timestamps and bad names fail early."""
     compacted = Task(PLAN._replace(policy=LeaderPolicy(needs_keys=True)))
     compacted.append(key=[None], value=["v"])
     with pytest.raises(InvalidRecord, match="compacted"):
@@ -136,7 +141,7 @@ def test_a_task_checks_what_a_leader_would() -> None:
 
 
 def test_batches_have_the_form_of_the_topic() -> None:
-    """Codec and size of batches are those of the plan."""
+    """Batches have the codec and size of the topic's plan."""
     task = Task(PLAN._replace(partitions=1, form=BatchForm(Codec.ZSTD, batch_bytes=1000)))
     task.append(value=["v" * 100] * 50)
 
