@@ -4,7 +4,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** Fills a topic with random letters: keys of 16 bytes, values of a given size, in batches of 16 KB. */
+/** Fills a topic with random letters: keys of 16 bytes, values of a fixed size, in batches of 16 KB. */
 public class KeyedProducer {
     public static void main(String[] args) throws Exception {
         String topic = args[1];
@@ -31,8 +31,8 @@ public class KeyedProducer {
     }
 
     private static byte[] slice(byte[] letters, Random random, int size) {
-        byte[] taken = new byte[size];
-        System.arraycopy(letters, random.nextInt(letters.length - size), taken, 0, size);
-        return taken;
+        byte[] bytes = new byte[size];
+        System.arraycopy(letters, random.nextInt(letters.length - size), bytes, 0, size);
+        return bytes;
     }
 }

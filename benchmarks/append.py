@@ -1,8 +1,9 @@
 """How fast is an append to a log, against a plain write of the same bytes to a file?
 
-A follower's append checks each batch's CRC; a staged one also gives offsets and leader epoch; a
-client's, one batch at a time, checks the records too. All of them write index entries. Goals: an
-append of 1 MB at least 0.6 times as fast as one pwrite of it; of one 16 KB batch 0.15 times.
+A follower's append checks each batch's CRC; an append of staged batches also assigns offsets and
+leader epoch; a client's append, one batch at a time, checks the records too. All of them write
+index entries. Goals: an append of 1 MB is at least 0.6 times as fast as one pwrite of it; one of a
+16 KB batch 0.15 times.
 
     .venv/bin/python benchmarks/append.py [directory]
 """
@@ -35,22 +36,22 @@ if TYPE_CHECKING:
 SEED = 20130101
 BATCH_BYTES = 16 << 10
 APPENDS, WARM_APPENDS = 8, 3
-"""Appends of 1 MB in a round, and how many of them come before it is timed: the first ones after
-the file was cut take longer. There are few, so that the bytes lie in the cache, as when they have
-just come from a socket, and that the disk has nothing to write back yet when the file is cut."""
+"""Appends of 1 MB in a round, and how many of them are not timed: the first ones after a truncation
+take longer. There are few, so that the bytes are in the cache, as when they have just arrived from
+a socket, and so that the disk has nothing to write back yet when the file is truncated."""
 ROUNDS = 30
 GOAL, SINGLE_GOAL = 0.6, 0.15
 
 
 class Sample(NamedTuple):
-    """The same records, as each kind of append gets them."""
+    """The same records in the form of each kind of append."""
 
     blocks: list[bytearray]
-    """1 MB each, with the offsets that a follower gets; a leader gives staged ones the same."""
+    """1 MB each, with the offsets that a follower receives and a leader would assign."""
     singles: list[bytes]
     """One batch each, as a client sends it."""
     first: bytes
-    """One batch for the log to begin with, so that its files are there."""
+    """The first batch of the log, which creates its files."""
 
 
 def main() -> int:
@@ -68,7 +69,7 @@ def main() -> int:
 
 
 def compare(directory: str, value_bytes: int, goals: Goals) -> None:
-    """Time the appends of records with values of that size."""
+    """Time the appends of records with values of ``value_bytes``."""
     Path(directory).mkdir()
     sample = make_sample(value_bytes)
     singles, blocks = sample.singles, sample.blocks
@@ -76,13 +77,19 @@ def compare(directory: str, value_bytes: int, goals: Goals) -> None:
     follower, staged, client = logs
     plain = PlainFile(f"{directory}/plain")
     tasks = {
-        "write, 1 MB": Task(plain.append, plain.cut, blocks),
-        "follower, 1 MB": Task(lambda b: follower.append_as_follower(b, 0), cut(follower), blocks),
-        "staged, 1 MB": Task(
-            lambda b: staged.append_as_leader(b, 0, origin=AppendOrigin.STAGED), cut(staged), blocks
+        "write, 1 MB": Task(plain.append, plain.truncate, blocks),
+        "follower, 1 MB": Task(
+            lambda b: follower.append_as_follower(b, 0), truncation(follower), blocks
         ),
-        "write, a batch": Task(plain.append, plain.cut, singles),
-        "client, a batch": Task(lambda b: client.append_as_leader(b, 0), cut(client), singles),
+        "staged, 1 MB": Task(
+            lambda b: staged.append_as_leader(b, 0, origin=AppendOrigin.STAGED),
+            truncation(staged),
+            blocks,
+        ),
+        "write, a batch": Task(plain.append, plain.truncate, singles),
+        "client, a batch": Task(
+            lambda b: client.append_as_leader(b, 0), truncation(client), singles
+        ),
     }
     timings = measure(
         {name: task.run for name, task in tasks.items()},
@@ -102,64 +109,64 @@ def compare(directory: str, value_bytes: int, goals: Goals) -> None:
 
 
 class Task(NamedTuple):
-    """Appends to one file, which is cut before each round."""
+    """Appends to one file, which is truncated before each round."""
 
     append: Callable[[Any], object]
-    cut: Callable[[], object]
-    pieces: Sequence[bytes | bytearray]
+    truncate: Callable[[], object]
+    payloads: Sequence[bytes | bytearray]
 
     @property
     def warm(self) -> int:
-        """How many appends are not timed."""
-        return len(self.pieces) * WARM_APPENDS // APPENDS
+        """The number of appends that are not timed."""
+        return len(self.payloads) * WARM_APPENDS // APPENDS
 
     @property
     def timed(self) -> int:
-        """How many are."""
-        return len(self.pieces) - self.warm
+        """The number of appends that are timed."""
+        return len(self.payloads) - self.warm
 
     def prepare(self) -> None:
-        """Cut the file and make the first appends."""
-        self.cut()
-        for piece in self.pieces[: self.warm]:
-            self.append(piece)
+        """Truncate the file and make the appends that are not timed."""
+        self.truncate()
+        for payload in self.payloads[: self.warm]:
+            self.append(payload)
 
     def run(self) -> None:
-        """Make the other appends."""
+        """Make the timed appends."""
         append = self.append
-        for piece in self.pieces[self.warm :]:
-            append(piece)
+        for payload in self.payloads[self.warm :]:
+            append(payload)
 
 
 class PlainFile:
-    """A file that grows."""
+    """A plain file to append to."""
 
     def __init__(self, path: str) -> None:
         self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
         self.position = 0
 
-    def append(self, piece: bytes | bytearray) -> None:
-        """Write behind what is there."""
-        self.position += os.pwrite(self.descriptor, piece, self.position)
+    def append(self, payload: bytes | bytearray) -> None:
+        """Write at the end."""
+        self.position += os.pwrite(self.descriptor, payload, self.position)
 
-    def cut(self) -> None:
-        """Begin again."""
+    def truncate(self) -> None:
+        """Empty the file."""
         os.ftruncate(self.descriptor, 0)
         self.position = 0
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self.descriptor)
 
 
-def cut(log: Log) -> Callable[[], object]:
-    """Return what cuts a log behind what it has now."""
+def truncation(log: Log) -> Callable[[], object]:
+    """Return a function that truncates a log to its current end."""
     end = log.log_end_offset
     return lambda: log.truncate_to(end)
 
 
 def make_sample(value_bytes: int) -> Sample:
-    """Make the batches, and cut them in the ways they are appended."""
+    """Make batches, and split them in the ways in which they are appended."""
     whole = make_batches(APPENDS << 20, value_bytes, SEED, BATCH_BYTES)
     data, rest = whole.data.tobytes(), whole.columns
     per_block = len(rest) // APPENDS
@@ -190,14 +197,14 @@ def open_log(directory: str, sample: Sample) -> Log:
 
 
 def file_system(path: str) -> str:
-    """Return the kind of file system that ``path`` lies on, where it can be found out."""
+    """Return the type of the file system of ``path``, or ``unknown``."""
     try:
         mounts = [line.split() for line in Path("/proc/mounts").read_text("utf-8").splitlines()]
     except OSError:
         return "unknown"
-    places = {place: kind for _, place, kind, *_ in mounts}
+    types = {mount_point: fs_type for _, mount_point, fs_type, *_ in mounts}
     real = Path(path).resolve()
-    return next(places[str(parent)] for parent in real.parents if str(parent) in places)
+    return next(types[str(parent)] for parent in real.parents if str(parent) in types)
 
 
 if __name__ == "__main__":

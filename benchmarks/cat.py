@@ -1,9 +1,9 @@
 """How fast does ``tidelog cat`` print records, against aiokafka and ``json.dumps``?
 
-Both read the same files (in the page cache), check every CRC, and make the same lines of JSON, byte
-for byte; tidelog as the command does, aiokafka as a script would: decode a batch, then a dict and
+Both read the same files from the page cache, verify every CRC, and produce the same lines of JSON,
+byte for byte: tidelog as the command does, aiokafka as a script would, with a dict and
 ``json.dumps`` for each record. One thread, no codec, text values. Goals: 15 times as many records
-per CPU second at 100-byte values, 7 times at 1 KB; and a million of 100 bytes.
+per CPU second with 100-byte values, 7 times with 1 KB; and a million with 100 bytes.
 
     .venv/bin/python benchmarks/cat.py
 """
@@ -49,7 +49,7 @@ class KafkaRecord(Protocol):
 
 
 def by_tidelog(directory: str) -> Iterator[bytes | memoryview]:
-    """Yield the lines as ``tidelog cat`` writes them, some megabytes at a time."""
+    """Yield the lines that ``tidelog cat`` prints, some megabytes at a time."""
     lines = JsonLines("cat", 0, Encoding.UTF8)
     with tidelog.open_read_only(directory) as log:
         for columns in log.columns():
@@ -62,7 +62,7 @@ def by_aiokafka(directory: str) -> Iterator[bytes]:
     while batches.has_next():
         batch = batches.next_batch()
         if not batch.validate_crc():
-            raise SystemExit("aiokafka finds a wrong CRC")
+            raise SystemExit("aiokafka found a wrong CRC")
         yield "".join(f"{line(record)}\n" for record in batch).encode()
 
 
@@ -85,21 +85,21 @@ def line(record: KafkaRecord) -> str:
 
 
 def fill(data_directory: str, value_bytes: int) -> tuple[str, int]:
-    """Write a log of one segment; return its directory and how many records it has."""
-    made = make_batches(TOTAL_BYTES, value_bytes, SEED, BATCH_BYTES)
+    """Write a log of one segment; return its directory and number of records."""
+    batches = make_batches(TOTAL_BYTES, value_bytes, SEED, BATCH_BYTES)
     path = Path(data_directory, "cat-0", f"{0:020d}.log")
     path.parent.mkdir()
-    path.write_bytes(made.data.data)
-    return str(path.parent), made.records
+    path.write_bytes(batches.data.data)
+    return str(path.parent), batches.records
 
 
 def drained(
-    work: Callable[[str], Iterator[bytes | memoryview]], directory: str
+    lines_of: Callable[[str], Iterator[bytes | memoryview]], directory: str
 ) -> Callable[[], None]:
-    """Return a call that makes all lines and drops them."""
+    """Return a function that produces all lines and discards them."""
 
     def run() -> None:
-        for _ in work(directory):
+        for _ in lines_of(directory):
             pass
 
     return run
@@ -107,10 +107,10 @@ def drained(
 
 def digest(lines: Iterator[bytes | memoryview]) -> str:
     """Return a hash of all lines."""
-    found = sha256()
-    for piece in lines:
-        found.update(piece)
-    return found.hexdigest()
+    hashed = sha256()
+    for chunk in lines:
+        hashed.update(chunk)
+    return hashed.hexdigest()
 
 
 def main() -> int:
@@ -122,17 +122,17 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as data_directory:
             directory, count = fill(data_directory, value_bytes)
             if digest(by_tidelog(directory)) != digest(by_aiokafka(directory)):
-                raise SystemExit("the two do not print the same")
-            works = {
+                raise SystemExit("tidelog and aiokafka print different lines")
+            functions = {
                 "tidelog cat": drained(by_tidelog, directory),
                 "aiokafka": drained(by_aiokafka, directory),
             }
-            found = measure(works)
+            timings = measure(functions)
         print(f"values of {value_bytes} B, {count:,} records, millions a second:")
-        for name, timing in found.items():
+        for name, timing in timings.items():
             print(f"  {name:12} {timing.rate(count)}")
-        goals.at_least(goal, "to aiokafka", found["tidelog cat"], found["aiokafka"])
-        if value_bytes == 100 and count / found["tidelog cat"].cpu < GOAL_RECORDS:
+        goals.at_least(goal, "to aiokafka", timings["tidelog cat"], timings["aiokafka"])
+        if value_bytes == 100 and count / timings["tidelog cat"].cpu < GOAL_RECORDS:
             print(f"  fewer than {GOAL_RECORDS:,} records a CPU second: MISSED")
             goals.status = 1
     return goals.status

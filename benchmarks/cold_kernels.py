@@ -1,8 +1,8 @@
-"""How long does a newcomer wait until every kernel is compiled, and how long the next time?
+"""How long does it take to compile every kernel at first, and to load them from the cache later?
 
-Each run is a process of its own with a kernel cache that is empty, then full; numba's own import
-is in both. CPU seconds, which on a quiet machine are the wall's. Goal: at most 20 s cold, 2 s from
-the cache.
+Each run is a new process, first with an empty kernel cache, then with a full one; both include the
+import of numba. Times are CPU seconds, which equal wall time on an idle machine. Goals: at most
+20 s cold, 2 s from the cache.
 
     .venv/bin/python benchmarks/cold_kernels.py
 """

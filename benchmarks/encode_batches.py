@@ -1,8 +1,8 @@
 """How fast do columns become batches, against the builder that makes one batch at a time?
 
-Cutting, writing and CRC of 16 KB batches, no codec. The reference builds one batch in plain code,
-again and again. Goal: 40 times as fast at 100-byte values, 10 times at 1 KB, where memory is the
-limit: the plain copy of the same bytes says how far it would let us go.
+Times cover splitting, writing and CRC of 16 KB batches, no codec. The reference builds one batch in
+plain code repeatedly. Goals: 40 times as fast with 100-byte values, 10 times with 1 KB, where
+memory is the limit: a plain copy of the same bytes shows that limit.
 
     .venv/bin/python benchmarks/encode_batches.py
 """
@@ -28,16 +28,16 @@ def main() -> int:
     """Print ns a record and MB/s for each size; return 1 if a goal is missed."""
     heading(__doc__.splitlines()[0], SEED)
     goals = Goals()
-    for total_bytes, place in ((1 << 20, "in cache"), (64 << 20, "from memory")):
+    for total_bytes, location in ((1 << 20, "in cache"), (64 << 20, "from memory")):
         for value_bytes in (100, 1_000):
             records = make_records(total_bytes, value_bytes, SEED)
-            print(f"{records.record_count} records of {value_bytes} B, {place}; ns a record:")
+            print(f"{records.record_count} records of {value_bytes} B, {location}; ns a record:")
             compare(records, value_bytes, goals)
     return goals.status
 
 
 def compare(records: Records, value_bytes: int, goals: Goals) -> None:
-    """Time the steps over these records."""
+    """Time the steps of encoding these records."""
     data, table, order = records
     out, batches = encode(records, BATCH_BYTES)
     cut = np.empty((rows.BATCH_COLUMNS, batches.shape[1]), np.int64)

@@ -1,4 +1,4 @@
-"""A broker of Apache Kafka, for benchmarks that compare with it: its settings, ports, CPU seconds.
+"""An Apache Kafka broker for benchmarks to compare with: its settings, ports and CPU time.
 
 It needs Kafka's jars: `make peer`. Other benchmarks import it: ``from kafka_broker import Broker``.
 """
@@ -36,16 +36,16 @@ transaction.state.log.min.isr=1
 
 START = ("java", "-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
            "-XX:InitiatingHeapOccupancyPercent=35")  # fmt: skip
-"""How Kafka's own script starts its broker."""
+"""The options with which Kafka's own script starts the broker."""
 
 
 def is_installed() -> bool:
-    """Say whether there are Kafka's jars and a Java to run them."""
+    """Return whether Kafka's jars and a Java to run them are installed."""
     return JARS.is_dir() and shutil.which("java") is not None
 
 
 def free_ports() -> tuple[int, int]:
-    """Return two ports of the loopback that nobody listens to."""
+    """Return two free ports of the loopback interface."""
     with socket.socket() as first, socket.socket() as second:
         first.bind(("127.0.0.1", 0))
         second.bind(("127.0.0.1", 0))
@@ -53,14 +53,14 @@ def free_ports() -> tuple[int, int]:
 
 
 def server_properties(directory: Path, ports: tuple[int, int], settings: dict[str, str]) -> str:
-    """Return the settings of one node, broker and controller, with one data directory."""
+    """Return the properties of a node, broker and controller, with one data directory."""
     base = PROPERTIES.format(broker=ports[0], controller=ports[1], directory=directory)
     return base + "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
-def run_class(*words: str) -> str:
-    """Run a class of Kafka's jars, or a source file with them; return what it printed."""
-    command = ["java", "-cp", f"{JARS}/*", *words]
+def run_class(*arguments: str) -> str:
+    """Run a class of Kafka's jars, or a source file that uses them; return its output."""
+    command = ["java", "-cp", f"{JARS}/*", *arguments]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr[-3000:])
@@ -68,14 +68,14 @@ def run_class(*words: str) -> str:
 
 
 def format_storage(properties: Path) -> None:
-    """Make the data directory that the settings name one of a new cluster."""
+    """Format the data directory that the properties name, for a new cluster."""
     tool = "kafka.tools.StorageTool"
     cluster = run_class(tool, "random-uuid").strip().splitlines()[-1]
     run_class(tool, "format", "-t", cluster, "-c", str(properties))
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the CPU time that a process has taken; 0 where the machine does not tell."""
+    """Return the CPU time of a process so far; 0 on machines without /proc."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
     except OSError:
@@ -84,7 +84,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 class Broker:
-    """One node, broker and controller, with defaults, on free ports of the loopback."""
+    """A node, broker and controller, with default settings, on free loopback ports."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -101,31 +101,33 @@ class Broker:
 
     @property
     def server(self) -> str:
-        """What clients take as ``bootstrap.servers``."""
+        """The ``bootstrap.servers`` of clients."""
         return f"127.0.0.1:{self.port}"
 
     @contextmanager
     def running(self) -> Iterator[int]:
-        """Start it; give its process id; stop it cleanly at the end of the block."""
-        told = self.folder / "broker.log"  # a pipe would fill up, and then the broker waits
-        with told.open("w") as output:
+        """Start the broker and yield its process id; stop it cleanly at the end of the block."""
+        log = self.folder / "broker.log"  # a pipe would fill up and block the broker
+        with log.open("w") as output:
             command = [*START, "-cp", f"{JARS}/*", "kafka.Kafka", str(self.properties)]
             process = subprocess.Popen(command, stdout=output, stderr=output)
         try:
-            while READY not in told.read_text():
+            while READY not in log.read_text():
                 if process.poll() is not None:
-                    raise RuntimeError(told.read_text()[-3000:])
-                subprocess.run(["sleep", "0.1"], check=True)  # noqa: S607 - any machine's own
+                    raise RuntimeError(log.read_text()[-3000:])
+                subprocess.run(["sleep", "0.1"], check=True)  # noqa: S607 - a standard program
             yield process.pid
         finally:
             process.terminate()
             process.wait()
 
     def create(self, topic: str, partitions: int) -> None:
-        """Create a topic with default settings; the broker runs."""
-        words = ["--bootstrap-server", self.server, "--create", "--topic", topic]
-        run_class("org.apache.kafka.tools.TopicCommand", *words, "--partitions", str(partitions))
+        """Create a topic with default settings on the running broker."""
+        arguments = ["--bootstrap-server", self.server, "--create", "--topic", topic]
+        run_class(
+            "org.apache.kafka.tools.TopicCommand", *arguments, "--partitions", str(partitions)
+        )
 
     def fill(self, topic: str, records: int, value_bytes: int) -> None:
-        """Let Kafka's producer write records with keys of 16 bytes, in batches of 16 KB."""
+        """Write records with 16-byte keys, in batches of 16 KB, with Kafka's producer."""
         run_class(str(PRODUCER), self.server, topic, str(records), str(value_bytes))

@@ -1,7 +1,7 @@
-"""Timing that all benchmarks share: works in turn, best and median, CPU beside wall.
+"""Timing that benchmarks share: functions run in turn; best and median, wall and CPU time.
 
-On a machine that others use too, a single run means little. So the works that are compared run in
-turn, round after round, and the best round of each counts; the median shows how quiet it was.
+On a machine with other load, a single run means little. So the functions that are compared run in
+turn, round after round, and the best round of each counts; the median shows how noisy it was.
 
 Other benchmarks import it: ``from measure import Goals, heading, measure``.
 """
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 ROUNDS = 7
-LEAST_SECONDS = 0.02
-"""A round repeats its work until it takes about that long."""
+MIN_ROUND_SECONDS = 0.02
+"""A round calls its function until it has taken about that long."""
 
 
 class Timing(NamedTuple):
-    """Seconds that one call of a work takes."""
+    """Seconds that one call of a function takes."""
 
     best: float
     median: float
     cpu: float
-    """The same in user and system time of this process, in the round with the least of it."""
+    """User and system time of this process, in the round with the least."""
 
     def per(self, units: float, scale: float = 1e9) -> str:
         """Return time per unit, best and median, in 1/``scale`` seconds (default: ns)."""
@@ -43,14 +43,14 @@ class Timing(NamedTuple):
 
 
 def heading(question: str, seed: int) -> None:
-    """Print what is asked, the machine, and the seed of the data."""
+    """Print the benchmark's question, the machine, and the seed of the data."""
     cores = os.cpu_count()
     print(question)
     print(f"{_processor()}, {cores} cores, Python {platform.python_version()}; seed {seed}")
 
 
 def _processor() -> str:
-    """Return the processor's name, where it can be found out."""
+    """Return the processor's name, or the machine type if the name is unknown."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:
@@ -60,53 +60,55 @@ def _processor() -> str:
 
 
 def measure(
-    works: Mapping[str, Callable[[], object]],
+    functions: Mapping[str, Callable[[], object]],
     *,
     rounds: int = ROUNDS,
     before: Mapping[str, Callable[[], object]] | None = None,
 ) -> dict[str, Timing]:
-    """Run the works in turn, ``rounds`` times each after one for warming up.
+    """Call the functions in turn, ``rounds`` times each after one round to warm up.
 
-    A work that has something to do ``before`` it, which is not timed, runs once a round.
+    A function with an entry in ``before`` is called once in a round, after that untimed entry.
     """
     resets = before or {}
-    calls = {name: 1 if name in resets else _calls(work) for name, work in works.items()}
-    wall: dict[str, list[float]] = {name: [] for name in works}
-    cpu: dict[str, list[float]] = {name: [] for name in works}
+    calls = {
+        name: 1 if name in resets else _calls(function) for name, function in functions.items()
+    }
+    wall: dict[str, list[float]] = {name: [] for name in functions}
+    cpu: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(rounds):
-        for name, work in works.items():
+        for name, function in functions.items():
             if name in resets:
                 resets[name]()
             cpu_start, start = time.process_time(), time.perf_counter()
             for _ in range(calls[name]):
-                work()
+                function()
             wall[name].append((time.perf_counter() - start) / calls[name])
             cpu[name].append((time.process_time() - cpu_start) / calls[name])
     return {
         name: Timing(min(wall[name]), statistics.median(wall[name]), min(cpu[name]))
-        for name in works
+        for name in functions
     }
 
 
-def _calls(work: Callable[[], object]) -> int:
-    """Call the work until it is warm; return how often it fits into a round."""
-    work()
+def _calls(function: Callable[[], object]) -> int:
+    """Warm the function up; return how many calls make a round."""
+    function()
     start = time.perf_counter()
-    work()
-    return max(1, round(LEAST_SECONDS / max(time.perf_counter() - start, 1e-9)))
+    function()
+    return max(1, round(MIN_ROUND_SECONDS / max(time.perf_counter() - start, 1e-9)))
 
 
 class Goals:
-    """Ratios of CPU time that must be reached; ``status`` is the process's exit code.
+    """Ratios of CPU time that a benchmark must reach; ``status`` is the process's exit code.
 
-    CPU time, since on a machine with other work the wall clock measures that work too.
+    On a machine with other load, wall time would measure that load too.
     """
 
     def __init__(self) -> None:
         self.status = 0
 
     def at_least(self, goal: float, name: str, ours: Timing, theirs: Timing) -> None:
-        """Print how many times as fast as ``theirs`` we are, and remember if that is too few."""
+        """Print how many times as fast as ``theirs`` ``ours`` is; set ``status`` if below goal."""
         ratio = theirs.cpu / ours.cpu
         missed = ratio < goal
         self.status |= int(missed)

@@ -1,6 +1,6 @@
-"""How fast are keys placed as Kafka's producers place them, against a port in Python?
+"""How fast are keys assigned to partitions as Kafka's producers do, against a port in Python?
 
-The reference is aiokafka's murmur2, over a part of the same keys. Goal: 100 times as fast.
+The reference is aiokafka's murmur2, over some of the same keys. Goal: 100 times as fast.
 
     .venv/bin/python benchmarks/partition_keys.py
 """
@@ -20,28 +20,32 @@ from tidelog.kernels.hashing.murmur import partition_keys, rows_by_partition
 SEED = 20130101
 PARTITIONS = 12
 GOAL = 100.0
-PART = 1_000
+SAMPLE_KEYS = 1_000
 
 
 def main() -> int:
-    """Print ns a key, hashed and sorted by partition; return 1 if the goal is missed."""
+    """Print ns a key, for hashing and for sorting by partition; return 1 if the goal is missed."""
     heading(__doc__.splitlines()[0], SEED)
     goals = Goals()
     records = make_records(8 << 20, 100, SEED)
     data, count = records.data, records.record_count
     at, size = records.table[rows.KEY_AT], records.table[rows.KEY_SIZE]
-    placed = np.empty(count, np.int32)
+    partitions = np.empty(count, np.int32)
     starts, order = np.empty(PARTITIONS + 1, np.int64), np.empty(count, np.int64)
-    keys = [data[a : a + s].tobytes() for a, s in zip(at[:PART], size[:PART], strict=True)]
+    keys = [
+        data[a : a + s].tobytes() for a, s in zip(at[:SAMPLE_KEYS], size[:SAMPLE_KEYS], strict=True)
+    ]
     timings = measure(
         {
-            "murmur2": lambda: partition_keys(data, at, size, PARTITIONS, placed),
-            "rows by partition": lambda: rows_by_partition(placed, starts, order),
+            "murmur2": lambda: partition_keys(data, at, size, PARTITIONS, partitions),
+            "rows by partition": lambda: rows_by_partition(partitions, starts, order),
             "in Python": lambda: [(murmur2(key) & 0x7FFFFFFF) % PARTITIONS for key in keys],
         }
     )
-    plain = Timing(*(seconds * count / PART for seconds in timings["in Python"]))
-    assert [(murmur2(key) & 0x7FFFFFFF) % PARTITIONS for key in keys] == placed[:PART].tolist()
+    plain = Timing(*(seconds * count / SAMPLE_KEYS for seconds in timings["in Python"]))
+    assert [(murmur2(key) & 0x7FFFFFFF) % PARTITIONS for key in keys] == partitions[
+        :SAMPLE_KEYS
+    ].tolist()
     print(f"{count} keys of 16 B; ns a key:")
     for name, timing in {**timings, "in Python": plain}.items():
         print(f"  {name:18} {timing.per(count)}")

@@ -1,14 +1,14 @@
 """How fast are unclean logs recovered, against Apache Kafka on the same files?
 
 Three logs of 16 KB batches: values of 100 bytes, of 1 KB, and of 100 bytes compressed with zstd.
-All are opened as after a power cut, from recovery point 0, with the index files they had: each byte
-is read, each CRC checked, each index built anew. Both sides run in turn, each time in a process of
-its own, on the same files, which were read once just before and so lie in the page cache.
+All are opened as after a power cut, from recovery point 0, with their index files: each byte is
+read, each CRC verified, each index rebuilt. tidelog and Kafka run in turn, each time in a new
+process, on the same files, which were read once just before and so are in the page cache.
 
-The time of Kafka is that between its own messages about loading, its CPU seconds those of all of
-its process meanwhile: its JVM's start does not count, what it compiles meanwhile does. Ours is that
-of opening the logs, after a small one with which its process loads the kernels. What both took
-from the start of the process on is printed too. It needs Kafka's jars: `make peer`.
+Kafka's time is that between its log messages about loading, and its CPU time that of its process
+meanwhile: starting the JVM is not counted, compiling meanwhile is. Our time is that of opening the
+logs, after a small one for which the process loads the kernels. The times from the start of the
+process are printed too. It needs Kafka's jars: `make peer`.
 
 Goals: 4 times Kafka's bytes per CPU second and 2.5 times its bytes per second, with one thread
 each; two threads on one log are 1.6 times as fast as one.
@@ -70,8 +70,8 @@ CPU_GOAL, WALL_GOAL, TWO_GOAL = 4.0, 2.5, 1.6
 SETTINGS = {"log.retention.ms": "-1", "num.recovery.threads.per.data.dir": "1"}
 
 
-class Took(NamedTuple):
-    """Seconds by the clock and of CPU: of the recovery, and of its process up to its end."""
+class RecoveryTime(NamedTuple):
+    """Wall and CPU seconds of the recovery, and those from the start of its process."""
 
     wall: float
     cpu: float
@@ -80,7 +80,7 @@ class Took(NamedTuple):
 
 
 def make_log(directory: Path, total_bytes: int, value_bytes: int, codec: Codec) -> None:
-    """Write the .log files of a log, from one piece that is repeated with other offsets."""
+    """Write the .log files of a log: the same batches repeatedly, with consecutive offsets."""
     from sample import make_records
 
     from tidelog.kernels.stamp import stamp_batches
@@ -99,8 +99,8 @@ def make_log(directory: Path, total_bytes: int, value_bytes: int, codec: Codec) 
                 written += file.write(data.data)
 
 
-def put_logs(source: Path, target: Path) -> None:
-    """Put the same .log files and a copy of their indexes into a partition's directory."""
+def place_logs(source: Path, target: Path) -> None:
+    """Link the .log files, and copy their indexes, into a partition's directory."""
     target.mkdir(exist_ok=True)
     for path in target.iterdir():
         if path.name != "partition.metadata":
@@ -116,20 +116,20 @@ def put_logs(source: Path, target: Path) -> None:
 
 
 def keep_indexes(directory: Path, names: list[str]) -> None:
-    """Let the logs have the indexes that a first recovery makes."""
+    """Build the logs' index files with a first recovery."""
     recover(directory, names, 1)
     for name in names:
         for path in (directory / "ours" / f"{name}-0").glob("*index"):
             shutil.copy(path, directory / name / path.name)
 
 
-def recover(directory: Path, names: list[str], threads: int) -> Took:
-    """Let a new process open the logs, one after the other, each as after a power cut."""
+def recover(directory: Path, names: list[str], threads: int) -> RecoveryTime:
+    """Open the logs in a new process, one after the other, each as after a power cut."""
     ours = directory / "ours"
     ours.mkdir(exist_ok=True)
     for name in names:
-        put_logs(directory / name, ours / f"{name}-0")
-    put_logs(directory / WARM, ours / f"{WARM}-0")
+        place_logs(directory / name, ours / f"{name}-0")
+    place_logs(directory / WARM, ours / f"{WARM}-0")
     began = time.perf_counter()
     paths = [str(ours / name) for name in (WARM, *names)]
     command = [sys.executable, __file__, "--open", str(threads), *paths]
@@ -138,7 +138,7 @@ def recover(directory: Path, names: list[str], threads: int) -> Took:
         wall, cpu = map(float, output.read().split())
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
-    return Took(wall, cpu, time.perf_counter() - began, used.ru_utime + used.ru_stime)
+    return RecoveryTime(wall, cpu, time.perf_counter() - began, used.ru_utime + used.ru_stime)
 
 
 def output_of(process: subprocess.Popen[str]) -> IO[str]:
@@ -148,10 +148,9 @@ def output_of(process: subprocess.Popen[str]) -> IO[str]:
 
 
 def open_logs(threads: int, paths: list[str]) -> None:
-    """Be that process: print the seconds that it took, by the clock and of CPU.
+    """Open the logs in this process, which ``recover`` started; print wall and CPU seconds.
 
-    The first log does not count: with it come the kernels, and whatever else a process imports
-    only once.
+    The first log is not counted: for it the process loads the kernels and its other imports.
     """
     scheduler = ThreadScheduler(threads)
     warm, *logs = paths
@@ -178,7 +177,7 @@ def open_log(path: str, threads: int, scheduler: ThreadScheduler) -> Log:
 
 
 def only_read(directory: Path, threads: int) -> float:
-    """Return the seconds in which so many threads read a log from the page cache, and no more."""
+    """Return the seconds in which ``threads`` threads only read a log from the page cache."""
     files = [os.open(path, os.O_RDONLY) for path in sorted(directory.glob("*.log"))]
 
     def read(number: int) -> None:
@@ -191,10 +190,10 @@ def only_read(directory: Path, threads: int) -> float:
     began = time.perf_counter()
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(read, range(threads)))
-    took = time.perf_counter() - began
+    seconds = time.perf_counter() - began
     for file in files:
         os.close(file)
-    return took
+    return seconds
 
 
 class Kafka:
@@ -217,10 +216,10 @@ class Kafka:
                     *("--create", "--topic", name, "--partitions", "1"),
                 )
 
-    def recover(self) -> Took:
-        """Start on the logs; return what passed between its messages about loading."""
+    def recover(self) -> RecoveryTime:
+        """Start on the logs; return the time between its messages about loading."""
         for name in self.names:
-            put_logs(self.source / name, self.directory / f"{name}-0")
+            place_logs(self.source / name, self.directory / f"{name}-0")
         (self.directory / ".kafka_cleanshutdown").unlink(missing_ok=True)
         (self.directory / "recovery-point-offset-checkpoint").write_text("0\n0\n")
         began = wall = time.perf_counter()
@@ -231,8 +230,8 @@ class Kafka:
                     wall, cpu = time.perf_counter(), cpu_seconds(broker.pid)
                 elif "Loaded " in line and " logs in " in line and "LogManager" in line:
                     end, end_cpu = time.perf_counter(), cpu_seconds(broker.pid)
-                    return Took(end - wall, end_cpu - cpu, end - began, end_cpu)
-        raise RuntimeError("Kafka told nothing of its logs")
+                    return RecoveryTime(end - wall, end_cpu - cpu, end - began, end_cpu)
+        raise RuntimeError("Kafka did not log that it loaded its logs")
 
     @contextmanager
     def _started(self) -> Iterator[subprocess.Popen[str]]:
@@ -247,19 +246,19 @@ class Kafka:
 
 
 class Speed(NamedTuple):
-    """What one kind of run took: the least of each number, and the median."""
+    """The times of one kind of run: the minimum of each number, and the median."""
 
-    best: Took
-    median: Took
+    best: RecoveryTime
+    median: RecoveryTime
 
     @classmethod
-    def of(cls, found: list[Took]) -> Speed:
-        """Look over all rounds."""
-        columns = [*zip(*found, strict=True)]
-        return cls(Took(*map(min, columns)), Took(*map(statistics.median, columns)))
+    def of(cls, times: list[RecoveryTime]) -> Speed:
+        """Return minimum and median of all rounds."""
+        columns = [*zip(*times, strict=True)]
+        return cls(RecoveryTime(*map(min, columns)), RecoveryTime(*map(statistics.median, columns)))
 
-    def told(self, name: str, size: int) -> str:
-        """Return the best as speeds, with the medians."""
+    def line(self, name: str, size: int) -> str:
+        """Return a line with the best speeds and the medians."""
         wall, cpu = (size / 1e9 / np.array([self.best[i], self.median[i]]) for i in (0, 1))
         whole = f"{self.best.whole_wall:.2f} s, {self.best.whole_cpu:.2f} CPU s"
         return (
@@ -268,8 +267,8 @@ class Speed(NamedTuple):
         )
 
 
-def judge(name: str, ours: Speed, theirs: Speed, field: str, goal: float) -> int:
-    """Print how many times as fast ours are; return 1 if the goal was missed."""
+def check_goal(name: str, ours: Speed, theirs: Speed, field: str, goal: float) -> int:
+    """Print how many times as fast as ``theirs`` ``ours`` is; return 1 if the goal was missed."""
     ratio, median = (
         getattr(them, field) / getattr(us, field) for us, them in zip(ours, theirs, strict=True)
     )
@@ -280,7 +279,7 @@ def judge(name: str, ours: Speed, theirs: Speed, field: str, goal: float) -> int
 
 
 def compare(directory: Path, total_bytes: int) -> int:
-    """Make the logs, run all rounds, print; return 1 if a goal is missed."""
+    """Make the logs, run all rounds, print the results; return 1 if a goal is missed."""
     for name, (value_bytes, codec) in KINDS.items():
         make_log(directory / name, total_bytes // len(KINDS), value_bytes, codec)
     make_log(directory / WARM, WARM_BYTES, 100, Codec.NONE)
@@ -289,7 +288,7 @@ def compare(directory: Path, total_bytes: int) -> int:
     sizes = {n: sum(p.stat().st_size for p in (directory / n).glob("*.log")) for n in names}
     print(f"{sum(sizes.values()) / 1e9:.1f} GB in {names}; best of {ROUNDS} rounds in turn:")
     kafka = Kafka(directory, names) if is_installed() else None
-    runs: dict[str, Callable[[], Took]]
+    runs: dict[str, Callable[[], RecoveryTime]]
     runs = {f"ours, {n}": partial(recover, directory, [n], 1) for n in names}
     runs |= {
         "ours, all": lambda: recover(directory, names, 1),
@@ -297,32 +296,32 @@ def compare(directory: Path, total_bytes: int) -> int:
     }
     if kafka is not None:
         runs["Kafka, all"] = kafka.recover
-    found: dict[str, list[Took]] = {name: [] for name in runs}
+    times: dict[str, list[RecoveryTime]] = {name: [] for name in runs}
     reads: dict[int, list[float]] = {1: [], 2: []}
     for _ in range(ROUNDS):
         for name, run in runs.items():
-            found[name].append(run())
-        for threads, took in reads.items():
-            took.append(only_read(directory / "small", threads))
-    speeds = {name: Speed.of(took) for name, took in found.items()}
+            times[name].append(run())
+        for threads, seconds in reads.items():
+            seconds.append(only_read(directory / "small", threads))
+    speeds = {name: Speed.of(rounds) for name, rounds in times.items()}
     for name, speed in speeds.items():
-        print(speed.told(name, sum(sizes[n] for n in names if n in name) or sum(sizes.values())))
+        print(speed.line(name, sum(sizes[n] for n in names if n in name) or sum(sizes.values())))
     one, two = speeds["ours, small"], speeds["ours, small, 2 threads"]
-    status = judge("two threads on one log", two, one, "wall", TWO_GOAL)
+    status = check_goal("two threads on one log", two, one, "wall", TWO_GOAL)
     gain = min(reads[1]) / min(reads[2])
     median = statistics.median(reads[1]) / statistics.median(reads[2])
     print(f"  two threads that only read it: {gain:.2f} times (of the medians {median:.2f})")
     if kafka is not None:
         pair = speeds["ours, all"], speeds["Kafka, all"]
-        status |= judge("per CPU second, against Kafka", *pair, "cpu", CPU_GOAL)
-        status |= judge("per second, against Kafka", *pair, "wall", WALL_GOAL)
-        judge("per CPU second, from the process's start", *pair, "whole_cpu", 0)
-        judge("per second, from the process's start", *pair, "whole_wall", 0)
+        status |= check_goal("per CPU second, against Kafka", *pair, "cpu", CPU_GOAL)
+        status |= check_goal("per second, against Kafka", *pair, "wall", WALL_GOAL)
+        check_goal("per CPU second, from the process's start", *pair, "whole_cpu", 0)
+        check_goal("per second, from the process's start", *pair, "whole_wall", 0)
     return status
 
 
 def main() -> int:
-    """Run in a directory of its own, which is removed again; or be the process that opens logs."""
+    """Run in a temporary directory; with ``--open``, be the process that opens logs."""
     if sys.argv[1:2] == ["--open"]:
         open_logs(int(sys.argv[2]), sys.argv[3:])
         return 0

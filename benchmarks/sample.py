@@ -1,4 +1,4 @@
-"""Records and batches that benchmarks read: 16-byte keys, text-like values, from a seed."""
+"""Sample records and batches for benchmarks: 16-byte keys, text-like values, from a seed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LETTERS = np.frombuffer(b"etaoin shrdlucmfwypvbgkjqxz 0123456789", np.uint8)
 
 
 class Records(NamedTuple):
-    """Records as kernels take them, keys and values in one buffer."""
+    """Records in the form of the kernels' arguments, with keys and values in one buffer."""
 
     data: NDArray[np.uint8]
     table: NDArray[np.int64]
@@ -28,12 +28,12 @@ class Records(NamedTuple):
 
     @property
     def record_count(self) -> int:
-        """How many records."""
+        """The number of records."""
         return len(self.order)
 
 
 class Batches(NamedTuple):
-    """Batches in one buffer, found and checked."""
+    """Batches in one buffer, with their columns and record areas."""
 
     data: NDArray[np.uint8]
     columns: BatchColumns
@@ -41,7 +41,7 @@ class Batches(NamedTuple):
 
     @property
     def records(self) -> int:
-        """How many records in all."""
+        """The number of records in all batches."""
         return int(self.areas[rows.AREA_COUNT].sum())
 
 
@@ -61,7 +61,7 @@ def make_records(total_bytes: int, value_bytes: int, seed: int) -> Records:
 
 
 def encode(records: Records, batch_bytes: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the bytes of whole batches, and their table."""
+    """Return the bytes of the batches, and the table of their columns."""
     data, table, order = records
     cut = np.empty((rows.BATCH_COLUMNS, records.record_count), np.int64)
     count, size, *_ = cut_batches(data, table, order, batch_bytes, 0, cut)

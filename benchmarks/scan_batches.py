@@ -1,7 +1,7 @@
-"""How fast is the walk over batch headers with every CRC, against one CRC over the same bytes?
+"""How fast is a walk over batch headers with every CRC, against one CRC over the same bytes?
 
-The reference is a single call of the crc32c package over all of the buffer: no header is looked
-at, and no time is lost between batches. Goal: at least half as fast, at every size of batch.
+The reference is a single call of the crc32c package over the whole buffer, which reads no headers
+and loses no time between batches. Goal: at least half as fast, for every size of batch.
 
     .venv/bin/python benchmarks/scan_batches.py
 """
@@ -32,7 +32,7 @@ def main() -> int:
     """Print bytes a second for each size of batch and buffer; return 1 if a goal is missed."""
     heading(__doc__.splitlines()[0], SEED)
     goals = Goals()
-    for total_bytes, place in ((1 << 20, "in cache"), (64 << 20, "from memory")):
+    for total_bytes, location in ((1 << 20, "in cache"), (64 << 20, "from memory")):
         for batch_bytes in (1 << 10, 16 << 10, 128 << 10):
             batches = make_batches(total_bytes, VALUE_BYTES, SEED, batch_bytes)
             data, count = batches.data, len(batches.columns)
@@ -45,7 +45,7 @@ def main() -> int:
                     "crc32c a batch": partial(by_batch, data, batches.columns.array),
                 }
             )
-            print(f"{count} batches of {batch_bytes >> 10} KiB, {place}; MB/s:")
+            print(f"{count} batches of {batch_bytes >> 10} KiB, {location}; MB/s:")
             for name, timing in timings.items():
                 print(f"  {name:18} {timing.rate(data.size)}")
             print(f"  walk, ns a batch   {timings['walk'].per(count)}")
@@ -55,12 +55,12 @@ def main() -> int:
 
 
 def by_batch(data: NDArray[np.uint8], table: NDArray[np.int64]) -> int:
-    """Check each CRC from Python, as without a kernel."""
+    """Compute each CRC from Python, as without a kernel; return all of them combined."""
     view = data.data
-    found = 0
+    combined = 0
     for at, size in zip(table[0].tolist(), table[1].tolist(), strict=True):
-        found ^= crc32c.crc32c(view[at + 21 : at + size])
-    return found
+        combined ^= crc32c.crc32c(view[at + 21 : at + size])
+    return combined
 
 
 if __name__ == "__main__":

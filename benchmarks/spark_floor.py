@@ -1,8 +1,8 @@
-"""What does reading a log cost Spark, against the same rows that lie in memory already?
+"""How fast does Spark read a log, against the same rows from memory?
 
-Both go through a Python data source into Spark's ``noop`` sink: one is ``tidelog`` over a log of
-100-byte values in the page cache, the other hands over Arrow tables of the same rows, made before.
-What is left is Spark's own work on the rows. Goal: at least 0.6 times the rows/s from memory.
+Both are Python data sources that Spark reads into its ``noop`` sink: ``tidelog`` over a log of
+100-byte values in the page cache, and a source that returns prepared Arrow tables of such rows,
+which leaves only Spark's own work on the rows. Goal: at least 0.6 times the rows/s from memory.
 Rounds are interleaved; the best of each counts.
 
     .venv/bin/python benchmarks/spark_floor.py [ROWS]
@@ -17,7 +17,7 @@ import tempfile
 import time
 from typing import TYPE_CHECKING
 
-from spark_memory import TASKS, on_workers_path, register
+from spark_memory import TASKS, add_to_workers_path, register
 
 import tidelog
 from tidelog.records.builder import build_batch
@@ -48,8 +48,9 @@ def batch(rng: random.Random) -> tuple[bytes, int]:
 def write_log(path: str, rows: int) -> int:
     """Fill the topic ``bench``; return the rows written."""
     rng = random.Random(SEED)
-    made = [batch(rng) for _ in range(64)]
-    megabyte, per_append = b"".join(data for data, _ in made), sum(count for _, count in made)
+    batches = [batch(rng) for _ in range(64)]
+    megabyte = b"".join(data for data, _ in batches)
+    per_append = sum(count for _, count in batches)
     written = 0
     with tidelog.open(path) as directory:
         directory.create_topic("bench", PARTITIONS)
@@ -61,10 +62,10 @@ def write_log(path: str, rows: int) -> int:
 
 
 def seconds(frame: DataFrame) -> float:
-    """Return how long Spark takes to go through all rows."""
-    begun = time.perf_counter()
+    """Return how long Spark takes to read all rows."""
+    start = time.perf_counter()
     frame.write.format("noop").mode("overwrite").save()
-    return time.perf_counter() - begun
+    return time.perf_counter() - start
 
 
 def measure(spark: SparkSession, path: str, rows: int) -> float:
@@ -80,20 +81,20 @@ def measure(spark: SparkSession, path: str, rows: int) -> float:
             .load(path)
         ),
     }
-    taken: dict[str, list[float]] = {name: [] for name in frames}
+    times: dict[str, list[float]] = {name: [] for name in frames}
     for _ in range(ROUNDS):
         for name, frame in frames.items():
-            taken[name].append(seconds(frame()))
-    for name, times in taken.items():
-        print(f"  {name:22} {rows / min(times) / 1e6:5.2f} M rows/s ({min(times):.2f} s)")
-    return min(taken["memory, all columns"]) / min(taken["log, all columns"])
+            times[name].append(seconds(frame()))
+    for name, rounds in times.items():
+        print(f"  {name:22} {rows / min(rounds) / 1e6:5.2f} M rows/s ({min(rounds):.2f} s)")
+    return min(times["memory, all columns"]) / min(times["log, all columns"])
 
 
 def main() -> int:
     """Write a log, read it with Spark; return 1 if the goal is missed."""
     wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 4_000_000
     print(f"{platform.machine()}, Python {platform.python_version()}, seed {SEED}")
-    on_workers_path()
+    add_to_workers_path()
     spark = session()
     register(spark, sys.executable)
     print(f"Spark {spark.version} on {spark.conf.get('spark.tidelog.java')}")

@@ -1,7 +1,7 @@
-"""Data sources to compare with: one hands over rows from memory, one starts Python as Spark does.
+"""Data sources to compare with: one returns rows from memory, one starts Python as Spark does.
 
-The first is what a Python data source costs when reading costs nothing. Spark's workers import this
-file, so it must lie on their path: ``on_workers_path``.
+The first shows what a Python data source costs if reading costs nothing. Spark's workers import
+this file, so it must be on their path: ``add_to_workers_path``.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ if TYPE_CHECKING:
 
 TASKS = 4
 TABLE_ROWS = 10_000
-SETTLED_AFTER = 2
+FREEZES = 2
 
 Json = dict[str, int]
 
 
-class _Kept:
-    """What a worker keeps between tasks."""
+class _Worker:
+    """What a worker process keeps between tasks."""
 
     table: pa.RecordBatch | None = None
     tasks = 0
 
 
-def on_workers_path() -> None:
-    """Let the workers of a session that starts later import this file."""
-    given = os.environ.get("PYTHONPATH")
+def add_to_workers_path() -> None:
+    """Let the workers of a session that is started later import this file."""
+    python_path = os.environ.get("PYTHONPATH")
     here = str(Path(__file__).parent)
-    os.environ["PYTHONPATH"] = f"{here}{os.pathsep}{given}" if given else here
+    os.environ["PYTHONPATH"] = f"{here}{os.pathsep}{python_path}" if python_path else here
 
 
 def tables(rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield one table over and over until so many rows are through."""
+    """Yield the same table repeatedly, ``rows`` rows in all."""
     import gc
 
-    if _Kept.table is None:
-        _Kept.table = table()
+    if _Worker.table is None:
+        _Worker.table = table()
     left = rows
     while left > 0:
-        yield _Kept.table[: min(left, TABLE_ROWS)]
+        yield _Worker.table[: min(left, TABLE_ROWS)]
         left -= TABLE_ROWS
-    _Kept.tasks += 1
-    if _Kept.tasks <= SETTLED_AFTER:
-        gc.freeze()  # as tidelog does, for a worker collects garbage after each task
+    _Worker.tasks += 1
+    if _Worker.tasks <= FREEZES:
+        gc.freeze()  # as tidelog does, since a worker collects garbage after each task
 
 
 def table() -> pa.RecordBatch:
@@ -83,29 +83,29 @@ def table() -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-def shared_out(rows: int) -> list[InputPartition]:
-    """Return the input partitions of so many rows."""
+def input_partitions(rows: int) -> list[InputPartition]:
+    """Return input partitions with ``rows`` rows in all."""
     tasks = min(rows, TASKS)
     return [InputPartition(rows // tasks) for _ in range(tasks)]
 
 
 class MemoryReader(DataSourceReader):
-    """Reads so many rows from memory."""
+    """Reads ``rows`` rows from memory."""
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
 
     def partitions(self) -> list[InputPartition]:
         """Return the tasks."""
-        return shared_out(self._rows)
+        return input_partitions(self._rows)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield tables until the partition's rows are through."""
+        """Yield tables with the number of rows of the partition."""
         return tables(partition.value)
 
 
 class MemoryStream(DataSourceStreamReader):
-    """Has so many rows more whenever it is asked."""
+    """Has ``rows`` new rows in each micro-batch."""
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
@@ -115,20 +115,20 @@ class MemoryStream(DataSourceStreamReader):
         return {"rows": 0}
 
     def latestOffset(self, start: Json, _limit: Any) -> Json:  # noqa: ANN401, N802 - Spark's name
-        """Return the end of one batch more."""
+        """Return the end of the next batch."""
         return {"rows": start["rows"] + self._rows}
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
         """Return the tasks of a batch."""
-        return shared_out(end["rows"] - start["rows"])
+        return input_partitions(end["rows"] - start["rows"])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield tables until the partition's rows are through."""
+        """Yield tables with the number of rows of the partition."""
         return tables(partition.value)
 
 
 class MemorySource(DataSource):
-    """The same columns as the log's, from memory: ``rows`` of them, in a stream in each batch."""
+    """Rows from memory with a log's columns: ``rows`` in a read, or in each batch of a stream."""
 
     @classmethod
     def name(cls) -> str:
@@ -149,7 +149,7 @@ class MemorySource(DataSource):
 
 
 class PlainSource(LogSource):
-    """``tidelog`` in Python processes as Spark starts them in any other session."""
+    """``tidelog`` in Python processes that are started as in any other session."""
 
     @classmethod
     def name(cls) -> str:
@@ -158,7 +158,7 @@ class PlainSource(LogSource):
 
 
 def register(spark: SparkSession, plain_python: str) -> None:
-    """Make both sources known; the plain one runs in that Python."""
+    """Register both sources; ``plain_python`` runs the plain one."""
     context = spark.sparkContext
     spark.dataSource.register(MemorySource)
     usual, context.pythonExec = context.pythonExec, plain_python

@@ -1,6 +1,6 @@
-"""What the Spark benchmarks share: a session, one piece of work timed, rounds of several works.
+"""What the Spark benchmarks share: a session, timing of queries in rounds, and goals.
 
-CPU seconds are those of Spark (its JVM and all Python processes under it) and of the broker.
+CPU seconds are those of Spark (its JVM and all Python processes below it) and of the broker.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_broker import Broker, cpu_seconds
-from spark_memory import on_workers_path, register
+from spark_memory import add_to_workers_path, register
 
 from tidelog.spark import session
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 CONNECTOR = Path(__file__).parents[1] / ".peer" / "spark-connector"
 
 
-class Took(NamedTuple):
-    """Seconds by the clock, and of CPU."""
+class QueryTime(NamedTuple):
+    """Wall time and CPU time of a query, in seconds."""
 
     wall: float
     spark: float
     broker: float
 
 
-class Side:
-    """A Spark session beside a running broker, with the CPU that both take.
+class SparkBesideKafka:
+    """A Spark session and a running broker, with the CPU time of both.
 
-    ``warm_up`` rounds do not count: the JVM compiles what it runs often.
+    ``warm_up`` rounds are not counted, since the JVM compiles code that runs often.
     """
 
     def __init__(self, broker: Broker, broker_pid: int, warm_up: int) -> None:
@@ -46,7 +46,7 @@ class Side:
         jars = ",".join(str(path) for path in sorted(CONNECTOR.glob("*.jar")))
         conf = {"spark.master": "local[2]", "spark.driver.memory": "3g", "spark.jars": jars}
         conf["spark.log.level"] = "ERROR"
-        on_workers_path()
+        add_to_workers_path()
         self.spark: SparkSession = session(**conf)
         register(self.spark, sys.executable)
         jvm = self.spark.sparkContext._jvm  # noqa: SLF001 - py4j's door
@@ -57,27 +57,27 @@ class Side:
         """Return the CPU seconds of Spark and of the broker so far."""
         return tree_seconds(self._jvm_pid), cpu_seconds(self._broker_pid)
 
-    def timed(self, work: Callable[[], object]) -> Took:
-        """Do the work; return what it took."""
-        cpu, begun = self.cpu(), time.perf_counter()
-        work()
-        wall = time.perf_counter() - begun
+    def timed(self, query: Callable[[], object]) -> QueryTime:
+        """Run a query; return its time."""
+        cpu, start = self.cpu(), time.perf_counter()
+        query()
+        wall = time.perf_counter() - start
         spark, broker = (after - before for after, before in zip(self.cpu(), cpu, strict=True))
-        return Took(wall, spark, broker)
+        return QueryTime(wall, spark, broker)
 
     def kafka(self, topic: str) -> DataFrameReader:
-        """Return Spark's own Kafka source of all records of a topic."""
+        """Return a reader of all records of a topic through Spark's own Kafka source."""
         reader = self.spark.read.format("kafka").option("subscribe", topic)
         return reader.option("kafka.bootstrap.servers", self.broker.server)
 
     def ours(self, topic: str, schema: str = "") -> DataFrame:
-        """Return the same from the broker's data directory; with ``schema``, some columns only."""
+        """Return a topic from the broker's directory, with all columns or those of ``schema``."""
         reader = self.spark.read.format("tidelog").option("subscribe", topic)
         return (reader.schema(schema) if schema else reader).load(str(self.broker.directory))
 
 
 def tree_seconds(root: int) -> float:
-    """Return the CPU time of a process and all below it, those that have ended among them."""
+    """Return the CPU time of a process and its descendants, ended ones included."""
     children: dict[int, list[int]] = {}
     times: dict[int, float] = {}
     for path in Path("/proc").iterdir():
@@ -85,7 +85,7 @@ def tree_seconds(root: int) -> float:
             try:
                 text = (path / "stat").read_text("utf-8")
             except OSError:
-                continue  # it has ended
+                continue  # the process has ended
             fields = text.rpartition(")")[2].split()
             pid = int(path.name)
             children.setdefault(int(fields[1]), []).append(pid)
@@ -99,31 +99,31 @@ def tree_seconds(root: int) -> float:
 
 
 def to_noop(frame: DataFrame) -> None:
-    """Let Spark make all rows and throw them away."""
+    """Let Spark read all rows and discard them."""
     frame.write.format("noop").mode("overwrite").save()
 
 
 def in_rounds(
-    side: Side, works: Mapping[str, Callable[[], object]], rounds: int
-) -> dict[str, list[Took]]:
-    """Do the works in turn, ``rounds`` times each after those that do not count."""
-    taken: dict[str, list[Took]] = {name: [] for name in works}
-    for number in range(-side.warm_up, rounds):
-        for name, work in works.items():
-            took = side.timed(work)
+    pair: SparkBesideKafka, queries: Mapping[str, Callable[[], object]], rounds: int
+) -> dict[str, list[QueryTime]]:
+    """Run the queries in turn, ``rounds`` times each after the warm-up rounds."""
+    times: dict[str, list[QueryTime]] = {name: [] for name in queries}
+    for number in range(-pair.warm_up, rounds):
+        for name, query in queries.items():
+            time_of_query = pair.timed(query)
             if number >= 0:
-                taken[name].append(took)
-    return taken
+                times[name].append(time_of_query)
+    return times
 
 
-def median(taken: list[Took]) -> Took:
-    """Return the median of each."""
-    return Took(*(statistics.median(each) for each in zip(*taken, strict=True)))
+def median(times: list[QueryTime]) -> QueryTime:
+    """Return the median of each of the three times."""
+    return QueryTime(*(statistics.median(each) for each in zip(*times, strict=True)))
 
 
-def tell(taken: Mapping[str, list[Took]], rows: int) -> None:
-    """Print rows/s, seconds by the clock and CPU seconds of each work."""
-    for name, rounds in taken.items():
+def print_rates(times: Mapping[str, list[QueryTime]], rows: int) -> None:
+    """Print rows/s, wall time and CPU time of each query."""
+    for name, rounds in times.items():
         middle, best = median(rounds), min(rounds)
         print(
             f"    {name:26} {rows / middle.wall / 1e6:5.2f} M rows/s (best "
@@ -132,23 +132,25 @@ def tell(taken: Mapping[str, list[Took]], rows: int) -> None:
         )
 
 
-class Judge:
-    """Ratios of wall time that must be reached; ``status`` is the process's exit code."""
+class WallGoals:
+    """Ratios of wall time that a benchmark must reach; ``status`` is the process's exit code."""
 
     def __init__(self) -> None:
         self.status = 0
 
-    def at_least(self, goal: float, name: str, ours: list[Took], theirs: list[Took]) -> None:
-        """Print how many times as fast as ``theirs`` we are, by medians."""
+    def at_least(
+        self, goal: float, name: str, ours: list[QueryTime], theirs: list[QueryTime]
+    ) -> None:
+        """Print how many times as fast as ``theirs`` ``ours`` is, by medians."""
         us, them = median(ours), median(theirs)
         cpu = (them.spark + them.broker) / (us.spark + us.broker)
-        self._say(name, them.wall / us.wall, f"by CPU {cpu:.2f}", goal, is_most=False)
+        self._check(name, them.wall / us.wall, f"by CPU {cpu:.2f}", goal, is_most=False)
 
     def at_most(self, goal: float, name: str, ours: float, theirs: float) -> None:
-        """Print our part of their time."""
-        self._say(name, ours / theirs, f"{ours:.0f} of {theirs:.0f} ms", goal, is_most=True)
+        """Print the ratio of our time to theirs, both in ms."""
+        self._check(name, ours / theirs, f"{ours:.0f} of {theirs:.0f} ms", goal, is_most=True)
 
-    def _say(self, name: str, ratio: float, more: str, goal: float, *, is_most: bool) -> None:
+    def _check(self, name: str, ratio: float, more: str, goal: float, *, is_most: bool) -> None:
         missed = ratio > goal if is_most else ratio < goal
         self.status |= int(missed)
         bound = "at most" if is_most else "at least"

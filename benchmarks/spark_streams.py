@@ -1,4 +1,4 @@
-"""Streams of a log, by Spark's Kafka source and by ``tidelog``: all at once, and a row at a time.
+"""Streams of a log through Spark's Kafka source and ``tidelog``: all at once, and row by row.
 
 ``spark_read`` runs it.
 """
@@ -10,7 +10,7 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, Any
 
-from spark_side import in_rounds, tell
+from spark_side import in_rounds, print_rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,41 +19,41 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamReader
-    from spark_side import Judge, Side
+    from spark_side import SparkBesideKafka, WallGoals
 
 TICKS = "ticks"
-"""The topic of one partition into which single records go."""
+"""The topic, with one partition, to which single records are sent."""
 
 SIDES = ("tidelog", "kafka, tuned")
 STREAM_GOAL, LATENCY_GOAL = 2.0, 0.4
 FILES = "fs.AbstractFileSystem.file.impl"
-"""Hadoop's setting for what writes a checkpoint to a local disk; our session changes it."""
+"""Hadoop's class that writes checkpoints to a local disk; our session changes the setting."""
 
-USUAL = "org.apache.hadoop.fs.local.LocalFs"
-USUAL_NAME = ", .crc files"
-"""With checkpoints as any other session writes them."""
+DEFAULT_FILES = "org.apache.hadoop.fs.local.LocalFs"
+DEFAULT_SUFFIX = ", .crc files"
+"""Suffix of runs with Hadoop's default class, as in any other session."""
 
 ENGINE = ("engine alone", "memory, one row")
-"""Sources that have a row whenever they are asked."""
+"""Sources that always have a new row."""
 
 EVERY_S = 0.8
 BATCHES = 14
 SETTLE = 6
-"""First micro-batches that do not count."""
+"""The number of first micro-batches that are not counted."""
 
 
-def source(side: Side, name: str, topic: str, **options: str) -> DataFrame:
-    """Return the stream of a topic by the source of that name."""
-    reader: DataStreamReader = side.spark.readStream.format(name).option("subscribe", topic)
+def source(pair: SparkBesideKafka, name: str, topic: str, **options: str) -> DataFrame:
+    """Return a stream of a topic through the source called ``name``."""
+    reader: DataStreamReader = pair.spark.readStream.format(name).option("subscribe", topic)
     reader = reader.options(**options)
     if name == "kafka":
-        return reader.option("kafka.bootstrap.servers", side.broker.server).load()
-    return reader.load(str(side.broker.directory))
+        return reader.option("kafka.bootstrap.servers", pair.broker.server).load()
+    return reader.load(str(pair.broker.directory))
 
 
-def from_memory(side: Side, rows: int) -> DataFrame:
-    """Return the stream that has so many rows more whenever it is asked."""
-    return side.spark.readStream.format("memory_rows").options(rows=rows).load()
+def from_memory(pair: SparkBesideKafka, rows: int) -> DataFrame:
+    """Return a stream with ``rows`` rows in each micro-batch, from memory."""
+    return pair.spark.readStream.format("memory_rows").options(rows=rows).load()
 
 
 def started(frame: DataFrame, folder: str, **trigger: Any) -> StreamingQuery:  # noqa: ANN401 - Spark's
@@ -62,96 +62,96 @@ def started(frame: DataFrame, folder: str, **trigger: Any) -> StreamingQuery:  #
     return writer.trigger(**trigger).start()
 
 
-def available_now(side: Side, topic: str, rounds: int, judge: Judge) -> None:
-    """Compare streams that take all that is there and end."""
-    rows = side.ours(topic).count()
+def available_now(pair: SparkBesideKafka, topic: str, rounds: int, goals: WallGoals) -> None:
+    """Compare streams that read all available records and end."""
+    rows = pair.ours(topic).count()
 
     def drain(frame: DataFrame) -> None:
         with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as folder:
             query = started(frame, folder, availableNow=True)
             query.awaitTermination()
-            found = sum(progress["numInputRows"] for progress in query.recentProgress)
-        if rows != found:
-            raise SystemExit(f"{found} rows, not {rows}")
+            count = sum(progress["numInputRows"] for progress in query.recentProgress)
+        if rows != count:
+            raise SystemExit(f"{count} rows, not {rows}")
 
     def of_log(name: str) -> DataFrame:
-        return source(side, name, topic, startingOffsets="earliest")
+        return source(pair, name, topic, startingOffsets="earliest")
 
-    works: dict[str, Callable[[], None]] = {
+    queries: dict[str, Callable[[], None]] = {
         "kafka": lambda: drain(of_log("kafka")),
         "tidelog": lambda: drain(of_log("tidelog")),
         "tidelog, Spark's Python": lambda: drain(of_log("tidelog_plain")),
-        "memory": lambda: drain(from_memory(side, rows)),
+        "memory": lambda: drain(from_memory(pair, rows)),
     }
-    taken = in_rounds(side, works, rounds)
+    times = in_rounds(pair, queries, rounds)
     print(f"Stream of {rows:,} rows, AvailableNow, {rounds} rounds:")
-    judge.at_least(STREAM_GOAL, "stream, Kafka source", taken["tidelog"], taken["kafka"])
-    tell(taken, rows)
+    goals.at_least(STREAM_GOAL, "stream, Kafka source", times["tidelog"], times["kafka"])
+    print_rates(times, rows)
 
 
-def frames_of(side: Side) -> dict[str, Callable[[], DataFrame]]:
-    """Return the streams whose micro-batches are compared."""
+def frames_of(pair: SparkBesideKafka) -> dict[str, Callable[[], DataFrame]]:
+    """Return the streams whose micro-batches are compared, by name."""
     tuned = {"kafka.fetch.max.wait.ms": "10"}
 
     def ours() -> DataFrame:
-        return source(side, "tidelog", TICKS, readUpTo="logEnd")
+        return source(pair, "tidelog", TICKS, readUpTo="logEnd")
 
     def theirs() -> DataFrame:
-        return source(side, "kafka", TICKS, **tuned)
+        return source(pair, "kafka", TICKS, **tuned)
 
-    rate = side.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1)
-    return {  # the engine first: it has most to compile
+    rate = pair.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1)
+    return {  # the engine first: it compiles most
         "engine alone": rate.load,
-        "memory, one row": lambda: from_memory(side, 1),
-        f"memory, one row{USUAL_NAME}": lambda: from_memory(side, 1),
+        "memory, one row": lambda: from_memory(pair, 1),
+        f"memory, one row{DEFAULT_SUFFIX}": lambda: from_memory(pair, 1),
         "kafka, tuned": theirs,
         "tidelog": ours,
-        f"kafka, tuned{USUAL_NAME}": theirs,
-        f"tidelog{USUAL_NAME}": ours,
-        "kafka, defaults": lambda: source(side, "kafka", TICKS),
+        f"kafka, tuned{DEFAULT_SUFFIX}": theirs,
+        f"tidelog{DEFAULT_SUFFIX}": ours,
+        "kafka, defaults": lambda: source(pair, "kafka", TICKS),
     }
 
 
-def latency(side: Side, rounds: int, judge: Judge) -> None:
+def latency(pair: SparkBesideKafka, rounds: int, goals: WallGoals) -> None:
     """Compare the smallest micro-batches: one record about every second, trigger 0."""
     from kafka import KafkaProducer as Producer
 
-    producer = Producer(bootstrap_servers=side.broker.server, acks=1, linger_ms=0)
-    frames = frames_of(side)
+    producer = Producer(bootstrap_servers=pair.broker.server, acks=1, linger_ms=0)
+    frames = frames_of(pair)
     found: dict[str, list[dict[str, int]]] = {name: [] for name in frames}
     idle: dict[str, float] = {}
     for _ in range(max(rounds - 1, 1)):
         for name, frame in frames.items():
-            if name.endswith(USUAL_NAME):
-                side.spark.conf.set(FILES, USUAL)
-            durations, idle[name] = ticks(side, frame(), producer, name.startswith(ENGINE))
-            side.spark.conf.unset(FILES)
+            if name.endswith(DEFAULT_SUFFIX):
+                pair.spark.conf.set(FILES, DEFAULT_FILES)
+            durations, idle[name] = ticks(pair, frame(), producer, name.startswith(ENGINE))
+            pair.spark.conf.unset(FILES)
             found[name] += durations
     producer.close()
     triggers = {name: [each["triggerExecution"] for each in found[name]] for name in frames}
     print(f"Smallest micro-batch into noop, a record each {EVERY_S} s, median of ms:")
-    for more in ("", USUAL_NAME):
+    for more in ("", DEFAULT_SUFFIX):
         us, them = (statistics.median(triggers[f"{each}{more}"]) for each in SIDES)
-        judge.at_most(LATENCY_GOAL, f"micro-batch, Kafka source tuned{more}", us, them)
+        goals.at_most(LATENCY_GOAL, f"micro-batch, Kafka source tuned{more}", us, them)
     for name, times in triggers.items():
         parts = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
         medians = (statistics.median(each.get(part, 0) for each in found[name]) for part in parts)
-        told = ", ".join(f"{part} {ms:.0f}" for part, ms in zip(parts, medians, strict=True))
-        late = sorted(times)[int(len(times) * 0.9)]
-        middle = statistics.median(times)
-        print(f"    {name:27} p50 {middle:4.0f}, p90 {late:4.0f} of {len(times)} ({told})")
+        details = ", ".join(f"{part} {ms:.0f}" for part, ms in zip(parts, medians, strict=True))
+        p90 = sorted(times)[int(len(times) * 0.9)]
+        p50 = statistics.median(times)
+        print(f"    {name:27} p50 {p50:4.0f}, p90 {p90:4.0f} of {len(times)} ({details})")
     for name, cores in idle.items():
         if not name.startswith(ENGINE):
-            print(f"    {name:27} {cores:.2f} cores while no record comes, broker included")
+            print(f"    {name:27} {cores:.2f} cores while no record arrives, broker included")
 
 
 def ticks(
-    side: Side,
+    pair: SparkBesideKafka,
     frame: DataFrame,
     producer: KafkaProducer,
-    is_engine: bool,  # noqa: FBT001 - what the source is
+    is_engine: bool,  # noqa: FBT001 - a property of the source
 ) -> tuple[list[dict[str, int]], float]:
-    """Return the durations of micro-batches with a row, and the cores taken while none comes."""
+    """Return the durations of micro-batches with a row, and the cores used while none arrives."""
     with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as folder:
         query = started(frame, folder, processingTime="0 seconds")
         wanted = BATCHES + SETTLE
@@ -164,9 +164,9 @@ def ticks(
             time.sleep(EVERY_S)
         while is_engine and len(query.recentProgress) < wanted:
             time.sleep(EVERY_S)
-        before, begun = sum(side.cpu()), time.perf_counter()
+        before, begun = sum(pair.cpu()), time.perf_counter()
         time.sleep(0.1 if is_engine else 3)
-        cores = (sum(side.cpu()) - before) / (time.perf_counter() - begun)
+        cores = (sum(pair.cpu()) - before) / (time.perf_counter() - begun)
         progress = [each for each in query.recentProgress if each["numInputRows"] > 0]
         query.stop()
     return [each["durationMs"] for each in progress[SETTLE:wanted]], cores

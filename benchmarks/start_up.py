@@ -1,8 +1,8 @@
-"""How long do a thousand logs take to load, after a clean stop and after kill -9, beside Kafka?
+"""How long does loading a thousand logs take, after a clean stop and after kill -9, against Kafka?
 
 1,000 partitions of 3 segments of 1 MB, in one directory that both programs open in turn, under
-``ulimit -Sn 1024``. Wall time is each program's own log line; CPU is that of the whole process from
-its start until it is ready, less what it takes with an empty directory. Needs ``make peer``.
+``ulimit -Sn 1024``. Wall time is what each program logs; CPU time is that of the whole process from
+its start until it is ready, less that with an empty directory. It needs Kafka's jars: `make peer`.
 
     benchmarks/start_up.py [DIRECTORY [PARTITIONS [ROUNDS]]]
 """
@@ -41,12 +41,12 @@ PORTS = free_ports()
 
 
 def server(directory: Path) -> str:
-    """Return the settings of a Kafka with one data directory."""
+    """Return the properties of a Kafka node with one data directory."""
     return server_properties(directory, PORTS, SETTINGS)
 
 
 class Start(NamedTuple):
-    """One start: seconds that loading took by the program's own word, to ready, and of CPU."""
+    """One start, in seconds: loading as the program logs it, until ready, and CPU time."""
 
     loading: float
     ready: float
@@ -54,22 +54,22 @@ class Start(NamedTuple):
 
 
 def command(program: str, directory: Path) -> list[str]:
-    """Return how a program is started on a directory."""
+    """Return the command that starts a program on a directory."""
     if program == "kafka":
         (directory.parent / "server.properties").write_text(server(directory))
         return [*java("kafka.Kafka"), str(directory.parent / "server.properties")]
-    words = ["run", "-d", str(directory), "-o", "log.cleaner.enable=false"]
-    return [str(Path(sys.executable).with_name("tidelog")), *words, "-o", "log.retention.ms=-1"]
+    arguments = ["run", "-d", str(directory), "-o", "log.cleaner.enable=false"]
+    return [str(Path(sys.executable).with_name("tidelog")), *arguments, "-o", "log.retention.ms=-1"]
 
 
 def java(name: str) -> list[str]:
-    """Return how a class of Kafka is run."""
+    """Return the command that runs a class of Kafka."""
     return ["java", "-Xmx1g", "-Dorg.slf4j.simpleLogger.logFile=System.out",
             "-cp", f"{JARS}/*", name]  # fmt: skip
 
 
 def start(program: str, directory: Path, stop: signal.Signals) -> Start:
-    """Start a program, wait until it is ready, and end it by a signal."""
+    """Start a program, wait until it is ready, and end it with a signal."""
     began, loading = time.perf_counter(), 0.0
     process = subprocess.Popen(
         command(program, directory),
@@ -80,15 +80,15 @@ def start(program: str, directory: Path, stop: signal.Signals) -> Start:
         preexec_fn=limit_descriptors,  # noqa: PLW1509 - nothing else runs in this process
     )
     assert process.stdout is not None
-    told = []
+    output = []
     for line in process.stdout:
-        told.append(line)
+        output.append(line)
         if (found := LOADED.search(line)) is not None:
             loading = int(found[2]) / 1000
         if READY[program] in line:
             break
     else:
-        raise RuntimeError(f"{program} ended before it was ready:\n{''.join(told[-20:])}")
+        raise RuntimeError(f"{program} ended before it was ready:\n{''.join(output[-20:])}")
     ready, cpu = time.perf_counter() - began, cpu_seconds(process.pid)
     process.send_signal(stop)
     process.stdout.read()
@@ -97,19 +97,19 @@ def start(program: str, directory: Path, stop: signal.Signals) -> Start:
 
 
 def environment(directory: Path) -> dict[str, str]:
-    """Return an environment that lets Python keep its modules compiled, as pip installs them."""
+    """Return an environment in which Python caches compiled modules, as after installation."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PYTHONPYCACHEPREFIX": str(directory.parent / "compiled")}
 
 
 def limit_descriptors() -> None:
-    """Give the process what a shell gives it; it may raise that by itself."""
+    """Set the soft limit that shells set by default; the process may raise it by itself."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
 
 
 def make(directory: Path, partitions: int) -> None:
-    """Let Kafka create the topic, and fill its logs with random records."""
+    """Create the topic with Kafka, and fill its logs with random records."""
     text = server(directory)
     (directory.parent / "server.properties").write_text(text)
     format_storage(directory.parent / "server.properties")
@@ -124,26 +124,28 @@ def make(directory: Path, partitions: int) -> None:
 
 
 def create_topic(directory: Path, partitions: int) -> None:
-    """Start Kafka, create the topic, stop it."""
-    told = directory.parent / "kafka.log"  # a pipe would fill up, and then the broker waits
-    with told.open("w") as output:
+    """Start Kafka, create the topic, stop Kafka."""
+    log = directory.parent / "kafka.log"  # a pipe would fill up and block the broker
+    with log.open("w") as output:
         process = subprocess.Popen(command("kafka", directory), stdout=output)
-    while READY["kafka"] not in told.read_text():
+    while READY["kafka"] not in log.read_text():
         time.sleep(0.1)
-    words = ["--bootstrap-server", f"127.0.0.1:{PORTS[0]}", "--create", "--topic", TOPIC]
-    words += ["--partitions", str(partitions), "--config", "segment.bytes=1048576"]
-    subprocess.run([*java("org.apache.kafka.tools.TopicCommand"), *words], check=True,
+    arguments = ["--bootstrap-server", f"127.0.0.1:{PORTS[0]}", "--create", "--topic", TOPIC]
+    arguments += ["--partitions", str(partitions), "--config", "segment.bytes=1048576"]
+    subprocess.run([*java("org.apache.kafka.tools.TopicCommand"), *arguments], check=True,
                    stdout=subprocess.DEVNULL)  # fmt: skip
-    time.sleep(partitions / 200)  # the broker makes the logs after it has answered
+    time.sleep(partitions / 200)  # the broker creates the logs after it has responded
     process.terminate()
     process.wait()
 
 
 def rounds(directory: Path, count: int) -> Iterator[tuple[str, str, Start]]:
-    """Yield program, kind of start and what it took; each program opens what the other left."""
+    """Yield program, kind of start, and times; each program opens what the other left."""
     for _ in range(count):
         for program in ("kafka", "tidelog"):
-            start(program, directory, signal.SIGTERM)  # read into the cache, and left clean
+            start(
+                program, directory, signal.SIGTERM
+            )  # reads the logs into the page cache and stops cleanly
             yield program, "clean", start(program, directory, signal.SIGKILL)
             yield program, "killed", start(program, directory, signal.SIGTERM)
 
@@ -155,7 +157,7 @@ def main() -> None:
     count = int(sys.argv[3]) if len(sys.argv) > 3 else 3
     heading(f"Load {partitions:,} logs of 3 segments of 1 MB, in seconds", SEED)
     if not JARS.exists():
-        print("no .peer/kafka: run `make peer` first")
+        print("Apache Kafka is not installed: run `make peer` first")
         return
     directory = chosen.absolute()
     directory.mkdir(parents=True, exist_ok=True)
@@ -164,14 +166,15 @@ def main() -> None:
     empty = {"tidelog": directory.parent / "empty"}
     idle = {"tidelog": min(start("tidelog", empty["tidelog"], signal.SIGTERM) for _ in range(3))}
     idle["kafka"] = idle_kafka(directory.parent / "empty-kafka" / "data")
-    for program, one in idle.items():
-        print(f"{program:8} empty   ready {one.ready:6.2f}  CPU {one.cpu:6.2f}")
+    for program, time_of_idle in idle.items():
+        ready, cpu = time_of_idle.ready, time_of_idle.cpu
+        print(f"{program:8} empty   ready {ready:6.2f}  CPU {cpu:6.2f}")
     best: dict[tuple[str, str], Start] = {}
-    for program, kind, took in rounds(directory, count):
-        cpu = took.cpu - idle[program].cpu
-        print(f"{program:8} {kind:7} loading {took.loading:6.2f}  CPU {cpu:6.2f}", flush=True)
+    for program, kind, times in rounds(directory, count):
+        cpu = times.cpu - idle[program].cpu
+        print(f"{program:8} {kind:7} loading {times.loading:6.2f}  CPU {cpu:6.2f}", flush=True)
         known = best.get((program, kind), Start(1e9, 1e9, 1e9))
-        best[program, kind] = Start(*map(min, zip(known, took._replace(cpu=cpu), strict=True)))
+        best[program, kind] = Start(*map(min, zip(known, times._replace(cpu=cpu), strict=True)))
     for kind, goal in (("clean", 0.3), ("killed", 0.25)):
         ours, theirs = best["tidelog", kind], best["kafka", kind]
         wall, cpu = ours.loading / theirs.loading, ours.cpu / theirs.cpu
@@ -179,13 +182,13 @@ def main() -> None:
 
 
 def idle_kafka(directory: Path) -> Start:
-    """Return what Kafka takes for a directory without logs."""
+    """Return the times of Kafka with a directory without logs."""
     shutil.rmtree(directory.parent, ignore_errors=True)
     directory.mkdir(parents=True)
     (directory.parent / "server.properties").write_text(server(directory))
     cluster_id = "MkU3OEVBNTcwNTJENDM2Qk"
-    words = ["format", "-t", cluster_id, "-c", str(directory.parent / "server.properties")]
-    subprocess.run([*java("kafka.tools.StorageTool"), *words], check=True,
+    arguments = ["format", "-t", cluster_id, "-c", str(directory.parent / "server.properties")]
+    subprocess.run([*java("kafka.tools.StorageTool"), *arguments], check=True,
                    stdout=subprocess.DEVNULL)  # fmt: skip
     return min(start("kafka", directory, signal.SIGTERM) for _ in range(2))
 

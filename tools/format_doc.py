@@ -1,8 +1,8 @@
-"""Writes docs/format.md from the layouts that the code declares, so that the two cannot differ.
+"""Writes docs/format.md from the layouts that the code declares.
 
-``tools/format_template.md`` holds the words and the hand-drawn pictures; a line ``{{Name}}`` in it
-becomes the table of the layout (or NumPy dtype) of that name. Layouts that the template does not
-name are listed at its end. ``--check`` writes nothing and fails when the page is stale.
+``tools/format_template.md`` holds the text and the diagrams; a line ``{{Name}}`` in it becomes the
+table of the layout (or NumPy dtype) of that name. Layouts that the template does not name are
+listed at its end. ``--check`` writes nothing and fails if the page is stale.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PLAIN_HEADINGS = ["| At | Size | Type | Field |", "|---:|---:|---|---|"]
 
 
 def declarations() -> Iterator[tuple[Any, str]]:
-    """Yield each module that declares a layout with the constant's name, in order of the rooms."""
+    """Yield each module that declares a layout, with the constant's name, in order of ``ROOMS``."""
     pattern = re.compile(r"^([A-Z]\w+)(?:: [^=\n]+)? = (?:Layout\(|np\.dtype\()", re.MULTILINE)
     for room in ROOMS:
         for path in sorted((SOURCES / "tidelog" / room).rglob("*.py")):
@@ -43,7 +43,7 @@ def declarations() -> Iterator[tuple[Any, str]]:
 
 
 def declared() -> dict[str, str]:
-    """Return the table of each public layout, under the name of its NamedTuple or its dtype."""
+    """Return the table of each public layout by the name of its NamedTuple or dtype."""
     tables: dict[str, str] = {}
     for module, name in declarations():
         value = getattr(module, name)
@@ -55,7 +55,7 @@ def declared() -> dict[str, str]:
 
 
 def layout_table(module: Any, layout: Layout[Any]) -> str:  # noqa: ANN401 - a module
-    """Render the fields of ``layout``, whose NamedTuple stands in the same module."""
+    """Render the fields of ``layout``, whose NamedTuple is in the same module."""
     header = getattr(module, layout.name)
     rows = [
         row(layout.offsets[name], end - layout.offsets[name], wire.code, name, wire.meaning)
@@ -65,7 +65,7 @@ def layout_table(module: Any, layout: Layout[Any]) -> str:  # noqa: ANN401 - a m
 
 
 def dtype_table(module: Any, dtype: np.dtype[Any]) -> str:  # noqa: ANN401 - a module
-    """Render the fields of an array type; what they mean stands in the text around the table."""
+    """Render the fields of an array type; the text around the table explains them."""
     fields: Mapping[str, Any] = dtype.fields or {}
     rows = [
         f"| {fields[name][1]} | {fields[name][0].itemsize} | {fields[name][0].name} | `{name}` |"
@@ -75,7 +75,7 @@ def dtype_table(module: Any, dtype: np.dtype[Any]) -> str:  # noqa: ANN401 - a m
 
 
 def ends(layout: Layout[Any]) -> list[int]:
-    """Return where each field ends, in bytes from the structure's start."""
+    """Return the end (exclusive) of each field, in bytes from the start of the structure."""
     return [*list(layout.offsets.values())[1:], layout.size]
 
 
@@ -85,7 +85,7 @@ def row(at: int, size: int, code: str, name: str, meaning: str) -> str:
 
 
 def table(summary: str | None, module: str, lines: list[str], size: int) -> str:
-    """Render a table with a line above it that says whence it comes."""
+    """Render a table below a line that names the module of its declaration."""
     first = (summary or "").partition("\n")[0]
     intro = f"{first} " if first else ""
     total = f"{size} byte" if size == 1 else f"{size} bytes"
@@ -93,7 +93,7 @@ def table(summary: str | None, module: str, lines: list[str], size: int) -> str:
 
 
 def render() -> str:
-    """Return the page: the template with its tables filled in, then the layouts it leaves out."""
+    """Return the page: the template with its tables filled in, then the layouts that it lacks."""
     tables = declared()
     template = TEMPLATE.read_text("utf-8")
     named = re.findall(r"^\{\{(\w+)\}\}$", template, re.MULTILINE)
@@ -106,9 +106,11 @@ def render() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or with ``--check`` compare it; return 1 when it is stale."""
+    """Write the page, or with ``--check`` compare it; return 1 if it is stale."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail when stale")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail if the page is stale"
+    )
     page = render()
     if not parser.parse_args(arguments).check:
         PAGE.write_text(page, "utf-8")

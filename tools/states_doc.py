@@ -1,6 +1,6 @@
-"""Draws the states of a partition's cleaning in docs/architecture.md, from the table itself.
+"""Draws the cleaning states of a partition in docs/architecture.md, from the transition table.
 
-``--check`` writes nothing and fails when the picture is stale.
+``--check`` writes nothing and fails if the picture is stale.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
 BEGIN = "<!-- written by tools/states_doc.py; `make docs` does it anew -->\n"
 END = "<!-- end of what tools/states_doc.py wrote -->\n"
-MOST_PAUSES = 2
+MAX_PAUSES = 2
 
 
 class Arrow(NamedTuple):
-    """A transition that happens: ``pauses`` are those of the state it leads to."""
+    """A possible transition; ``pauses`` is 1 if the target state has any pauses, else 0."""
 
     source: Phase
     event: Event
@@ -34,19 +34,19 @@ class Arrow(NamedTuple):
 
 
 def arrows() -> list[Arrow]:
-    """Return every transition that can be reached from idle, in the order of the table."""
+    """Return every transition that is reachable from idle, in the order of the table."""
     found = {arrow for state in reachable() for arrow in arrows_from(state)}
     order = list(TRANSITIONS)
-    return sorted(found, key=lambda one: (order.index((one.source, one.event)), one.pauses))
+    return sorted(found, key=lambda arrow: (order.index((arrow.source, arrow.event)), arrow.pauses))
 
 
 def reachable() -> list[CleaningState]:
-    """Return the states that can be reached from idle with at most so many pauses."""
+    """Return the states that are reachable from idle with at most ``MAX_PAUSES`` pauses."""
     states = [IDLE]
-    for state in states:  # grows on the way
+    for state in states:  # grows during the loop
         for event in Event:
             after = try_event(state, event)
-            if after is not None and after.pauses <= MOST_PAUSES and after not in states:
+            if after is not None and after.pauses <= MAX_PAUSES and after not in states:
                 states.append(after)
     return states
 
@@ -60,7 +60,7 @@ def arrows_from(state: CleaningState) -> Iterator[Arrow]:
 
 
 def try_event(state: CleaningState, event: Event) -> CleaningState | None:
-    """Return the state after an event, None if that is refused."""
+    """Return the state after an event; None if the state does not allow it."""
     try:
         return state.after(event)
     except InvalidArgument:
@@ -68,13 +68,13 @@ def try_event(state: CleaningState, event: Event) -> CleaningState | None:
 
 
 def render() -> str:
-    """Return the picture as a Mermaid diagram, between the two marks."""
+    """Return the picture as a Mermaid diagram, between the two markers."""
     drawn = arrows()
     targets = Counter((arrow.source, arrow.event) for arrow in drawn)
     lines = [f"    {name(phase)} : {phase.value}" for phase in Phase]
     lines.append(f"    [*] --> {name(IDLE.phase)}")
     for arrow in drawn:
-        # One event with two targets: the last one of several pauses is undone, or one before it.
+        # An event with two targets ends either the last pause or one of several.
         is_last = targets[arrow.source, arrow.event] > 1 and not arrow.pauses
         label = f"{arrow.event.value} (the last pause)" if is_last else arrow.event.value
         lines.append(f"    {name(arrow.source)} --> {name(arrow.target)} : {label}")
@@ -82,12 +82,12 @@ def render() -> str:
 
 
 def name(phase: Phase) -> str:
-    """Return a phase's name as Mermaid takes it."""
+    """Return a phase's name for Mermaid."""
     return phase.name.lower()
 
 
 def with_picture(page: str) -> str:
-    """Return the page with the picture drawn anew."""
+    """Return the page with a new picture."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return before + render() + after

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the unit tests on another Python, e.g. `tools/unit_tests_on.sh 3.12`, in .venvs/3.12.
-# Says so and succeeds where that Python is not found, or is the one .venv has.
+# Succeeds without running them if that Python is not found, or is the one that .venv has.
 set -euo pipefail
 version=$1
 cd "$(dirname "$0")/.."
