@@ -180,8 +180,8 @@ class StreamPlan:
         high_watermark = directories.checkpoints.high_watermarks.get(partition)
         previous = self._snapshots.get(partition)
         if previous is not None and previous[1:3] == (topic_id, high_watermark):
-            ends_there = self._options.up_to is ReadUpTo.HIGH_WATERMARK
-            if ends_there and previous.log.high_watermark == high_watermark:
+            to_high_watermark = self._options.up_to is ReadUpTo.HIGH_WATERMARK
+            if to_high_watermark and previous.log.high_watermark == high_watermark:
                 return previous
         log = directories.open(*partition)
         return _Snapshot(log, topic_id, high_watermark, visible_end(log, self._options))
@@ -224,7 +224,7 @@ class StreamPlan:
                     self._policy.report(topic, number, start, None, RECREATED)
                 start = 0  # offsets below the log start of a new partition are lost, too
             if until < start:
-                cause = f"the log was truncated: its end moved back from {start} to {until}"
+                cause = f"the end of the log moved back from {start} to {until}"
                 self._policy.report(topic, number, until, start, cause)
                 return None
             if start < until:

@@ -287,7 +287,7 @@ def test_a_truncated_log_is_a_data_loss() -> None:
 
     assert offsets(end) == {"a": {"0": 2}}
     assert plan.tasks(ahead, end) == []
-    with pytest.raises(DataLoss, match=r"a-0 has no offsets \[2, 5\): the log was truncated"):
+    with pytest.raises(DataLoss, match=r"a-0 has no offsets \[2, 5\): the end of the log moved"):
         topics.plan().tasks(ahead, end)
 
 
