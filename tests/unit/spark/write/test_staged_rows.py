@@ -133,7 +133,7 @@ def test_a_task_checks_what_a_leader_would() -> None:
 
     late = Task()
     late.append(value=["v"], timestamp=[datetime.fromtimestamp(CLOCK.now_ms() / 1000 + 7200, UTC)])
-    with pytest.raises(InvalidTimestamp, match="row 0 has the timestamp"):
+    with pytest.raises(InvalidTimestamp, match="of row 0 is outside"):
         late.finish()
 
     with pytest.raises(InvalidTopic):
