@@ -68,6 +68,7 @@ peer: .peer/.installed ## Apache Kafka 4.3.1 and Spark's Kafka connector into .p
 docs: $(STAMP) ## write the generated pages of docs anew: formats, settings, states, scenarios
 	@$(BIN)/python tools/format_doc.py
 	@$(BIN)/python tools/configuration_doc.py
+	@$(BIN)/python tools/imports_doc.py
 	@$(BIN)/python tools/states_doc.py
 	@$(BIN)/python tools/scenarios.py
 

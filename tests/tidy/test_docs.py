@@ -64,6 +64,14 @@ def test_the_picture_of_the_cleaners_states_is_drawn_from_their_table(root: Path
     )
 
 
+def test_the_table_of_imports_is_that_of_the_contracts(root: Path) -> None:
+    """docs/architecture.md says of each room what the contracts allow: else `make docs`."""
+    page = (root / "docs" / "architecture.md").read_text("utf-8")
+
+    assert page.count("| `manager` | `cleaner` `datadir` ") == 1
+    assert page == tool(root, "imports_doc").render(page)
+
+
 def test_each_scenario_of_kafkas_has_a_test_or_a_reason(root: Path) -> None:
     """No scenario of a listed test class is forgotten, and no test names one that is not there."""
     assert tool(root, "scenarios").problems() == []

@@ -1,0 +1,76 @@
+"""Writes into docs/architecture.md what each room may import, from the contracts themselves.
+
+``--check`` writes nothing and fails when the table is stale.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "architecture.md"
+BEGIN = "<!-- written by tools/imports_doc.py; `make docs` does it anew -->\n"
+END = "<!-- end of what tools/imports_doc.py wrote -->\n"
+
+
+def contracts() -> list[dict[str, Any]]:
+    """Return the import contracts of pyproject.toml."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    found: list[dict[str, Any]] = settings["tool"]["importlinter"]["contracts"]
+    return found
+
+
+def rows() -> list[list[str]]:
+    """Return the rooms that exist, a row of independent ones at a time, the highest first."""
+    layers = next(one["layers"] for one in contracts() if one["type"] == "layers")
+    named = [[name.strip(" ()") for name in layer.split("|")] for layer in layers]
+    there = [[name for name in row if exists(name)] for row in named]
+    return [row for row in there if row]
+
+
+def exists(room: str) -> bool:
+    """Whether a room has been built."""
+    path = ROOT / "src" / "tidelog" / room
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def table() -> str:
+    """Return the table of rooms and the list of further contracts, as Markdown."""
+    lines = ["| Room | May import |", "|---|---|"]
+    found = rows()
+    for number, row in enumerate(found):
+        below = [name for lower in found[number + 1 :] for name in sorted(lower)]
+        allowed = " ".join(f"`{name}`" for name in below) or "nothing of tidelog"
+        lines += [f"| `{name}` | {allowed} |" for name in sorted(row)]
+    lines += ["", "Further contracts:", ""]
+    lines += [f"* {one['name']}." for one in contracts() if one["type"] != "layers"]
+    return "\n".join(lines) + "\n"
+
+
+def render(page: str) -> str:
+    """Return the page with the table as of now."""
+    pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.DOTALL)
+    if not pattern.search(page):
+        raise SystemExit(f"{PAGE} lacks the markers of tools/imports_doc.py")
+    return pattern.sub(lambda _: f"{BEGIN}{table()}{END}", page)
+
+
+def main() -> int:
+    """Write the page, or check it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    page = PAGE.read_text("utf-8")
+    made = render(page)
+    if parser.parse_args().check:
+        return int(page != made)
+    PAGE.write_text(made, "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
