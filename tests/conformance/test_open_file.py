@@ -138,3 +138,26 @@ def test_an_open_file_outlives_its_name(place: Place) -> None:
         place.fs.delete(place.path("g"))
 
         assert (file.path, file.pread(9, 0)) == (place.path("f"), b"ab")
+
+
+def test_a_file_that_must_exist_is_opened_for_writing(place: Place) -> None:
+    """Mode "r+" does not create a file."""
+    path = place.file("f", b"abc")
+    with closing(place.fs.open(path, "r+")) as file:
+        file.pwrite(b"X", 1)
+        assert file.pread(9, 0) == b"aXc"
+
+    with pytest.raises(FileNotFoundError):
+        place.fs.open(place.path("none"), "r+")
+    assert not place.fs.exists(place.path("none"))
+
+
+def test_holders_are_counted(place: Place) -> None:
+    """The opener is the first holder."""
+    file = place.fs.open(place.file("f"))
+    held = file.hold()
+
+    assert file.holders == 2
+    held.close()
+    assert file.holders == 1
+    file.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -90,6 +90,8 @@ class LogMachine(RuleBasedStateMachine):
     """Every operation is applied to a log and to a list of batches."""
 
     steps = 0
+    descriptors: ClassVar[int] = 1000
+    evictions: ClassVar[int] = 0
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,6 +110,7 @@ class LogMachine(RuleBasedStateMachine):
             retention_bytes=600,
             retention_ms=-1,
         )
+        self.home.fs.descriptors.limit = self.descriptors
         self.log = self.home.open()
 
     # What the list says
@@ -408,8 +411,10 @@ class LogMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Close whatever is open, so that closing is tested too."""
-        if hasattr(self, "log") and not self.is_broken:
-            self.log.close()
+        if hasattr(self, "log"):
+            if not self.is_broken:
+                self.log.close()
+            type(self).evictions += self.home.fs.descriptors.evictions
 
 
 def test_a_log_is_a_list() -> None:
@@ -418,6 +423,19 @@ def test_a_log_is_a_list() -> None:
     Scenario: UnifiedLogTest.testAppendAndReadWithSequentialOffsets, UnifiedLogTest.testLogRolls
     """
     run_state_machine_as_test(LogMachine, settings=QUICK)
+
+
+class CrampedLogMachine(LogMachine):
+    """The same where only one file may be open."""
+
+    descriptors = 1
+
+
+def test_a_log_is_a_list_where_only_one_file_may_be_open() -> None:
+    """Its files are closed between any two uses; that shows in nothing, a power cut included."""
+    run_state_machine_as_test(CrampedLogMachine, settings=QUICK)
+
+    assert CrampedLogMachine.evictions > 100
 
 
 @pytest.mark.slow

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Buffer  # type: ignore[attr-defined]  # Python 3.12 and later
-    from typing import Self
 
-OpenMode = Literal["r", "w", "x"]
+    from tidelog.env.descriptors import DescriptorBudget
+
+OpenMode = Literal["r", "r+", "w", "x"]
 
 
 class FileStat(NamedTuple):
@@ -45,8 +46,12 @@ class OpenFile(Protocol):
     def path(self) -> str:
         """The path the file was opened with; a later rename does not change it."""
 
-    def hold(self) -> Self:
-        """Add a reference and return the file itself."""
+    @property
+    def holders(self) -> int:
+        """Number of references; ``hold`` adds one and ``close`` drops one."""
+
+    def hold(self) -> OpenFile:
+        """Add a reference and return the file to use and close, normally the file itself."""
 
     def close(self) -> None:
         """Drop a reference; the last one closes the descriptor."""
@@ -103,13 +108,18 @@ class FileLock(Protocol):
 class FileSystem(Protocol):
     """Files by path. ``OpenFile.sync`` makes bytes durable, ``sync_directory`` names."""
 
+    @property
+    def descriptors(self) -> DescriptorBudget:
+        """The budget shared by all files that stay open; see ``PooledFile``."""
+
     def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
         """Open a file, with the caller as its first holder.
 
         Args:
             path: the file.
-            mode: "r" opens an existing file read-only; "w" for reading and writing, created if
-                missing; "x" for reading and writing, FileExistsError if it exists.
+            mode: "r" opens an existing file read-only; "r+" an existing file for reading and
+                writing; "w" for reading and writing, created if missing; "x" for reading and
+                writing, FileExistsError if it exists.
         """
 
     def read(self, path: str) -> bytes:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Buffer, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
     from typing import Self
 
+    from tidelog.env.descriptors import DescriptorBudget
     from tidelog.env.files import FileLock, FileSystem, OpenFile, OpenMode
 
 _COMPARED_BYTES: Final = 1 << 20
@@ -84,6 +85,11 @@ class OverlayFile:
         self._lock = lock
         self._is_writable = is_writable
         self._holders = 1
+
+    @property
+    def holders(self) -> int:
+        """Number of references."""
+        return self._holders
 
     def hold(self) -> Self:
         """Add a reference and return the file itself."""
@@ -190,6 +196,11 @@ class OverlayFiles(WholeFiles):
         self._locked: set[str] = set()
         self._lock = RLock()
 
+    @property
+    def descriptors(self) -> DescriptorBudget:
+        """The budget of the file system below."""
+        return self._below.descriptors
+
     def changes(self) -> list[FileChange]:
         """Return the files that differ from those below, by path; directories are not included."""
         with self._lock:
@@ -207,7 +218,7 @@ class OverlayFiles(WholeFiles):
             if node is not None and node.is_directory:
                 raise _error(errno.EISDIR, path)
             if node is None:
-                node = self._make(path, must_exist=mode == "r")
+                node = self._make(path, must_exist=mode in {"r", "r+"})
             below = None
             if node.below_bytes and node.below_path is not None:
                 below = self._below.open(node.below_path)

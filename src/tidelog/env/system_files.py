@@ -18,6 +18,7 @@ import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from tidelog.env.descriptors import PROCESS_DESCRIPTORS
 from tidelog.env.files import FileStat, NativeReads, WholeFiles
 from tidelog.env.locks import HAVE_LOCKS, ProcessLock, keep_if_locked
 from tidelog.errors import UnsupportedPlatform
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Buffer  # type: ignore[attr-defined]  # Python 3.12 and later
     from typing import Self
 
+    from tidelog.env.descriptors import DescriptorBudget
     from tidelog.env.files import FileLock, FileSystem, OpenFile, OpenMode
 
 if sys.platform != "win32":
@@ -36,6 +38,7 @@ _HAVE_PREADV: Final = hasattr(os, "preadv")
 _BINARY: Final = getattr(os, "O_BINARY", 0)
 _FLAGS: Final = {
     "r": os.O_RDONLY | _BINARY,
+    "r+": os.O_RDWR | _BINARY,
     "w": os.O_RDWR | os.O_CREAT | _BINARY,
     "x": os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY,
 }
@@ -52,17 +55,24 @@ class SystemFile:
         self._holders = 1
         self._lock = threading.Lock()
 
+    @property
+    def holders(self) -> int:
+        """Number of references."""
+        return self._holders
+
     def hold(self) -> Self:
         """Add a reference and return the file itself."""
         with self._lock:
-            self._check_open()
+            if not self._holders:
+                self._check_open()
             self._holders += 1
         return self
 
     def close(self) -> None:
         """Drop a reference; the last one closes the descriptor."""
         with self._lock:
-            self._check_open()
+            if not self._holders:
+                self._check_open()
             self._holders -= 1
             if self._holders:
                 return
@@ -194,10 +204,15 @@ class SeekingFile(SystemFile):
 class SystemFiles(WholeFiles):
     """The operating system's file system.
 
-    With ``has_posix`` False it behaves as on Windows: reads only, else ``UnsupportedPlatform``.
+    With ``has_posix`` False it behaves as on Windows: reads only, else ``UnsupportedPlatform``. An
+    operation that finds no free descriptor closes files of ``descriptors`` and is tried again; if
+    no file can be closed, it raises OSError with EMFILE or ENFILE.
     """
 
-    def __init__(self, *, has_posix: bool) -> None:
+    def __init__(
+        self, *, has_posix: bool, descriptors: DescriptorBudget = PROCESS_DESCRIPTORS
+    ) -> None:
+        self.descriptors: Final = descriptors
         self._has_posix = has_posix
         self._file = SystemFile if has_posix and _HAVE_PREAD else SeekingFile
 
@@ -205,7 +220,7 @@ class SystemFiles(WholeFiles):
         """Open a file, with the caller as its first holder."""
         if mode != "r":
             self._need_posix("writing a file")
-        descriptor = os.open(path, _FLAGS[mode], 0o666)
+        descriptor = self.descriptors.retry(lambda: os.open(path, _FLAGS[mode], 0o666))
         found = os.fstat(descriptor)
         if keep_if_locked(descriptor, found):
             raise OSError(errno.EBUSY, "closing a file that this process locked unlocks it", path)
@@ -236,7 +251,7 @@ class SystemFiles(WholeFiles):
 
     def list(self, path: str) -> list[str]:
         """Return the names in a directory, in no particular order."""
-        return os.listdir(path)
+        return self.descriptors.retry(lambda: os.listdir(path))
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents; does nothing if it exists."""
@@ -265,7 +280,7 @@ class SystemFiles(WholeFiles):
     def lock(self, path: str) -> FileLock:
         """Create the file if missing and lock it for this process, without waiting."""
         self._need_posix("locking a file")
-        return ProcessLock(path)
+        return self.descriptors.retry(lambda: ProcessLock(path))
 
     def free_bytes(self, path: str) -> int:
         """Return the free bytes available to this user on the disk of ``path``."""
@@ -274,7 +289,8 @@ class SystemFiles(WholeFiles):
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and deletions in this directory durable."""
         self._need_posix("syncing a directory")
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        flags = os.O_RDONLY | os.O_DIRECTORY
+        descriptor = self.descriptors.retry(lambda: os.open(path, flags))
         try:
             _sync(descriptor)
         finally:

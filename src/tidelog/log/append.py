@@ -178,8 +178,7 @@ def _append_locked(
         first, last = duplicate.first_offset, duplicate.last_offset
         when = duplicate.timestamp
         return AppendInfo(first, last, when, when, start, came_bytes, epoch, is_duplicate=True)
-    _write(state, batches)
-    _update_producers(state, batches, updates)
+    _write(state, batches, updates)
     unflushed = state.offsets.log_end_offset - state.offsets.recovery_point
     if unflushed >= state.context.config.flush_messages:
         flush(state)
@@ -392,12 +391,22 @@ def _end_verification(state: LogState, batch: ProducerBatch) -> None:
         state.producers.clear_verification(batch.producer_id)
 
 
-def _write(state: LogState, batches: _Batches) -> None:
-    """Write the batches and move the log's end past them, at once."""
+def _write(state: LogState, batches: _Batches, updates: _ProducerUpdates) -> None:
+    """Write the batches, move the log's end past them and do what follows, or go offline.
+
+    Only a failure of the first step leaves the log as it was. After any later one the bytes are in
+    the log, but not what they mean: opening it anew finds that out.
+    """
     segment = state.local.segments.active
     segment.append(batches.last_offset, batches.data, batches.columns)
-    log_end = LogOffsetMetadata(batches.last_offset + 1, segment.base_offset, segment.size_bytes)
-    state.move(state.offsets.with_log_end(log_end))
+    end, position = batches.last_offset + 1, segment.size_bytes
+    try:
+        log_end = LogOffsetMetadata(end, segment.base_offset, position)
+        state.move(state.offsets.with_log_end(log_end))
+        _update_producers(state, batches, updates)
+    except OSError as error:
+        state.context.guard.take_offline(error)
+        raise
 
 
 def _update_producers(state: LogState, batches: _Batches, updates: _ProducerUpdates) -> None:

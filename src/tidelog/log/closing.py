@@ -23,7 +23,7 @@ def close_locked(state: LogState) -> None:
         close_handlers_locked(state)
     state.context.guard.check_online()
     state.topic_id.flush()
-    with state.context.guard.watch("closing", is_sync=True):
+    with state.context.guard.watch("closing", must_finish=True):
         state.producers.take_snapshot()
         state.producers.snapshots.sync_all()
         state.local.close()
@@ -56,14 +56,14 @@ def rename_directory_locked(state: LogState, name: str, *, goes_on: bool) -> Non
         raise InvariantError(f"{name!r} is no name of a directory")
     context = state.context
     state.topic_id.flush()
-    with context.guard.watch("renaming the log", is_sync=True):
+    with context.guard.watch("renaming the log", must_finish=True):
         target = f"{context.parent}/{name}"
         if target == context.directory:
             return
         context.fs.rename(context.directory, target)
         context.fs.sync_directory(context.parent)
         context.directory = target
-        for segment in state.local.segments:
+        for segment in (*state.local.segments, *tuple(context.leaving)):
             segment.moved_to(target)
         state.producers.snapshots.directory = target
         state.epochs = state.epochs.moved_to(target)

@@ -18,12 +18,18 @@ if TYPE_CHECKING:
 NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Errors after which the disk still serves what it holds; writing may work again later."""
 
+NO_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""Errors of the process or the system that say nothing about the disk; all may work again later."""
+
+PASSING: Final = NO_SPACE | NO_RESOURCES
+"""Errors that do not take a directory offline."""
+
 
 class DirectoryGuard:
     """Turns ``OSError`` into ``KafkaStorageError`` for all that one log does on its disk.
 
     ``on_failure`` is called with the data directory (not the log's own) and the error, each time
-    the disk fails in a way that a full disk does not explain; from then on the log is offline.
+    it is the disk that fails, for another reason than being full; from then on the log is offline.
     """
 
     def __init__(
@@ -49,25 +55,36 @@ class DirectoryGuard:
         if self._on_failure is not None:
             self._on_failure(self.data_directory, error)
 
-    def watch(self, doing: str, *, is_sync: bool = False) -> AbstractContextManager[None]:
+    def watch(
+        self, doing: str, *, is_sync: bool = False, must_finish: bool = False
+    ) -> AbstractContextManager[None]:
         """Run the body; an OSError in it is raised as KafkaStorageError, named by ``doing``.
 
-        A full disk leaves the directory online: the body has put the log back as it was, or what
-        it left behind does no harm. Any other error takes it offline; so does any error at all
-        with ``is_sync``: after a failed fsync nobody knows what the disk holds.
+        The errors of ``PASSING`` leave the directory online: the body has put the log back as it
+        was, or what it left behind does no harm. Any other error takes it offline.
+
+        Args:
+            doing: what the body does, for error messages.
+            is_sync: a full disk takes the directory offline too, as after a failed fsync nobody
+                knows what the disk holds. A lack of descriptors or memory does not: a file that
+                could not be opened was not synced, and fsync itself fails with EIO only.
+            must_finish: any error takes it offline, as the body may have stopped half-way and only
+                opening the log anew makes it whole.
         """
-        return _Watch(self, doing, is_sync)
+        if must_finish:
+            return _Watch(self, doing, frozenset())
+        return _Watch(self, doing, NO_RESOURCES if is_sync else PASSING)
 
 
 class _Watch:
     """What ``watch`` returns; a class, as every append makes one."""
 
-    __slots__ = ("_doing", "_guard", "_is_sync")
+    __slots__ = ("_doing", "_guard", "_passing")
 
-    def __init__(self, guard: DirectoryGuard, doing: str, is_sync: bool) -> None:  # noqa: FBT001 - called once, above
+    def __init__(self, guard: DirectoryGuard, doing: str, passing: frozenset[int]) -> None:
         self._guard = guard
         self._doing = doing
-        self._is_sync = is_sync
+        self._passing = passing
 
     def __enter__(self) -> None:
         self._guard.check_online()
@@ -77,7 +94,7 @@ class _Watch:
     ) -> None:
         if isinstance(error, OSError):
             guard = self._guard
-            if self._is_sync or error.errno not in NO_SPACE:
+            if error.errno not in self._passing:
                 guard.take_offline(error)
             reason = f"{self._doing} failed in {guard.data_directory}: {error}"
             raise KafkaStorageError(reason) from error

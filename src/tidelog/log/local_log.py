@@ -132,7 +132,7 @@ class LocalLog:
         second try would rename what the first left under names of its own. Opening the log anew
         finishes the replacement or undoes it. Source: Kafka LocalLog.replaceSegments.
         """
-        with self.context.guard.watch("replacing segments", is_sync=True):
+        with self.context.guard.watch("replacing segments", must_finish=True):
             return self._replace(new, old)
 
     def _replace(self, new: Sequence[LogSegment], old: Sequence[LogSegment]) -> list[LogSegment]:

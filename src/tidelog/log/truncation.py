@@ -64,7 +64,7 @@ def _all_or_offline(state: LogState) -> AbstractContextManager[None]:
     A cut that stopped half-way leaves an end that lies above the records, where the next append
     would make a hole.
     """
-    return state.context.guard.watch("truncating", is_sync=True)
+    return state.context.guard.watch("truncating", must_finish=True)
 
 
 def _settle(

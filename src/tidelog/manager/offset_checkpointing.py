@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from tidelog.errors import KafkaStorageError
-from tidelog.log.directory_guard import NO_SPACE
+from tidelog.log.directory_guard import PASSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -68,6 +68,6 @@ class OffsetCheckpointing:
         try:
             write(log_dir.checkpoints, self._registry.in_directory(log_dir.path))
         except OSError as error:
-            if error.errno not in NO_SPACE:
+            if error.errno not in PASSING:
                 self._log_dirs.take_offline(log_dir.path, error)
             raise KafkaStorageError(f"writing checkpoints of {log_dir.path}: {error}") from error

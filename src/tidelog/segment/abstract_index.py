@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
+from tidelog.env.pooled_file import PooledFile
 from tidelog.errors import InvalidArgument
 from tidelog.segment.index_file import IndexFile
 
@@ -264,22 +265,23 @@ class AbstractIndex(IndexFile):
 
     # The file
 
-    def _writable(self) -> OpenFile:
+    def _writable(self) -> PooledFile:
         if self._file is None:
             with self._lock:
                 self._file = self._open_locked()
         return self._file
 
-    def _open_locked(self) -> OpenFile:
+    def _open_locked(self) -> PooledFile:
+        file = PooledFile(self._fs, self.path)
         if self._entries is not None or self._load_locked() is not None:
-            return self._fs.open(self.path, "w")
+            return file.open("w")
         size = self._round_down(self._max_bytes)
         if size == 0:
             least = self._entry.itemsize
             raise InvalidArgument(
                 f"{self.path}: {self._max_bytes} bytes are less than one entry of {least} bytes"
             )
-        file = self._fs.open(self.path, "x")
+        file.open("x")
         try:
             file.truncate(size)
         except OSError:

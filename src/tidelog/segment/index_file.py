@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from tidelog.env.files import FileSystem, OpenFile
+    from tidelog.env.pooled_file import PooledFile
 
 
 class IndexFile:
     """The file of one index; ``_lock`` guards its path and the loading of its entries.
 
-    The descriptor is held only while entries are being written: a sealed file, and one that was
-    opened just to be synced, is closed by ``sync``.
+    The file is kept open only while entries are being written, as long as the file system's
+    ``descriptors`` allow: a sealed file, and one that was opened just to be synced, is closed by
+    ``sync``.
     """
 
     def __init__(
@@ -27,7 +29,7 @@ class IndexFile:
         self.base_offset: Final = base_offset
         self._fs: Final = fs
         self._exists = exists  # None: not known
-        self._file: OpenFile | None = None
+        self._file: PooledFile | None = None
         self._is_unsynced = True
         self._is_sealed = False
         self._lock: Final = Lock()
@@ -37,7 +39,7 @@ class IndexFile:
 
     def sync(self) -> None:
         """Make the entries durable."""
-        file = self._file
+        file: OpenFile | None = self._file
         if self._is_unsynced:
             file = file or self._open_for_sync()
             try:
@@ -77,7 +79,10 @@ class IndexFile:
     def rename(self, path: str) -> None:
         """Rename the file; if it does not exist yet, it will be created under the new name."""
         with self._lock:
-            if self._exists is not False:
+            file = self._file
+            if file is not None:
+                file.rename(path)
+            elif self._exists is not False:
                 self._rename_existing(path)
             self.path = path
 
@@ -85,13 +90,16 @@ class IndexFile:
         try:
             self._fs.rename(self.path, path)
         except FileNotFoundError:
-            if self._exists or self._file is not None:
+            if self._exists:
                 raise
 
     def moved_to(self, path: str) -> None:
         """Record that the directory of the file was renamed."""
         with self._lock:
             self.path = path
+            file = self._file
+            if file is not None:
+                file.moved_to(path)
 
     def _open_for_sync(self) -> OpenFile:
         return self._fs.open(self.path)

@@ -5,11 +5,10 @@ Kafka: the file handling of ``LogSegment`` and ``FileRecords``.
 
 from __future__ import annotations
 
-import errno
 import logging
-from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from tidelog.env.pooled_file import PooledFile
 from tidelog.errors import KafkaStorageError
 from tidelog.records.batch import INT32_MAX
 from tidelog.segment.filenames import (
@@ -28,17 +27,18 @@ from tidelog.segment.txn_index import TransactionIndex
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from tidelog.env.files import FileSystem, OpenFile
+    from tidelog.env.files import FileSystem
     from tidelog.segment.index_file import IndexFile
 
 _log = logging.getLogger(__name__)
 
 
 class SegmentFiles:
-    """A .log file with its indexes, each opened on first use and kept open.
+    """A .log file with its indexes, each opened on first use.
 
-    Renaming closes nothing, so slices of the .log file stay readable. ``names`` are the names in
-    the directory, if known; otherwise each file is looked up. ``_lock`` guards the opening.
+    They are kept open as long as the file system's ``descriptors`` allow. Renaming closes nothing,
+    so slices of the .log file stay readable. ``names`` are the names in the directory, if known;
+    otherwise each file is looked up.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class SegmentFiles:
         names: Collection[str] | None = None,
     ) -> None:
         self._fs: Final = fs
-        self.log_path = log_file(directory, base_offset, suffix)
+        self.log: Final = PooledFile(fs, log_file(directory, base_offset, suffix))
         self.offset_index: Final = OffsetIndex(
             fs, offset_index_file(directory, base_offset, suffix), base_offset, index_bytes
         )
@@ -63,10 +63,6 @@ class SegmentFiles:
         has_txns = None if names is None else _name_of(txn_path) in names
         self.txn_index: Final = TransactionIndex(fs, txn_path, base_offset, exists=has_txns)
         self.size_at_open = 0
-        self._log: OpenFile | None = None
-        self._read_only: OpenFile | None = None
-        self._is_closed = False
-        self._lock: Final = Lock()
 
     @classmethod
     def open(
@@ -107,39 +103,18 @@ class SegmentFiles:
         return files
 
     @property
-    def log(self) -> OpenFile:
-        """The .log file for reading; it is opened on first use."""
-        return self._log or self._read_only or self._opened()
+    def log_path(self) -> str:
+        """Current path of the .log file."""
+        return self.log.path
 
-    def _opened(self) -> OpenFile:
-        with self._lock:
-            known = self._log or self._read_only
-            if known is None:
-                self._check_open()
-                known = self._read_only = self._fs.open(self.log_path)
-            return known
-
-    def writable_log(self) -> OpenFile:
-        """Return the .log file for writing; it is created if missing.
-
-        A file opened for reading stays open until ``close``, since readers may be about to use it.
-        """
-        if self._log is not None:
-            return self._log
-        with self._lock:
-            if self._log is None:
-                self._check_open()
-                self._log = self._fs.open(self.log_path, "w")
-            return self._log
+    def writable_log(self) -> PooledFile:
+        """Return the .log file for writing; the first call creates it if missing."""
+        return self.log if self.log.is_writable else self.log.open("w")
 
     @property
     def is_open(self) -> bool:
-        """Whether the .log file is open."""
-        return not self._is_closed and (self._log or self._read_only) is not None
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise OSError(errno.EBADF, "file is closed", self.log_path)
+        """Whether the .log file currently has a descriptor."""
+        return self.log.is_open
 
     def _check_size(self) -> None:
         if self.size_at_open > INT32_MAX:
@@ -189,21 +164,15 @@ class SegmentFiles:
 
     def _close_log(self, size_bytes: int) -> None:
         try:
-            if self._log is not None or self._read_only is not None:
+            if self.log.was_opened:
                 self.cut_log(size_bytes)
                 self.log.sync()
         finally:
             self.close_log()
 
     def close_log(self) -> None:
-        """Close the .log file without writing anything; a no-op if it was never opened."""
-        with self._lock:
-            if self._is_closed:
-                return
-            self._is_closed = True
-            for file in (self._log, self._read_only):
-                if file is not None:
-                    file.close()
+        """Close the .log file without writing anything; slices that hold it stay readable."""
+        self.log.close()
 
     def close_handlers(self) -> None:
         """Close the index files without writing anything."""
@@ -247,7 +216,7 @@ class SegmentFiles:
         InvalidArgument, before any rename, if they do not end in ``old``.
         """
         files: tuple[tuple[Callable[[str], None], str], ...] = (
-            (self._rename_log, self.log_path),
+            (self.log.rename, self.log_path),
             *((index.rename, index.path) for index in self._indexes),
         )
         renames = [(rename, path, replace_suffix(path, old, new)) for rename, path in files]
@@ -259,13 +228,9 @@ class SegmentFiles:
                     undo(path)
                 raise
 
-    def _rename_log(self, path: str) -> None:
-        self._fs.rename(self.log_path, path)
-        self.log_path = path
-
     def moved_to(self, directory: str) -> None:
         """Record that the directory of the files was renamed."""
-        self.log_path = _in_directory(directory, self.log_path)
+        self.log.moved_to(_in_directory(directory, self.log_path))
         for index in self._indexes:
             index.moved_to(_in_directory(directory, index.path))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import numpy as np
 
 from tidelog.codec.layout import Layout, Wire
+from tidelog.env.pooled_file import PooledFile
 from tidelog.errors import CorruptIndex, InvalidArgument
 from tidelog.segment.index_file import IndexFile
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tidelog.env.files import FileSystem, OpenFile
+    from tidelog.env.files import FileSystem
 
 TXN_INDEX_VERSION: Final = 0
 
@@ -163,10 +164,10 @@ class TransactionIndex(IndexFile):
         published = self._load()
         self._published = _Published(published.entries[:count].copy(), count)
 
-    def _writable(self) -> OpenFile:
+    def _writable(self) -> PooledFile:
         self._is_unsynced = True
         if self._file is None or not self._exists:
-            self._file = self._fs.open(self.path, "w")
+            self._file = PooledFile(self._fs, self.path).open("w")
             self._exists = True
         return self._file
 

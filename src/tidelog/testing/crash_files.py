@@ -10,6 +10,7 @@ from random import Random
 from threading import RLock
 from typing import TYPE_CHECKING, Final
 
+from tidelog.env.descriptors import DescriptorBudget
 from tidelog.env.files import FileStat
 from tidelog.errors import DirectoryLocked
 from tidelog.testing.disk import DirectoryNode, Disk, FileNode, Kept, Node
@@ -46,13 +47,15 @@ class CrashFileSystem:
     Bytes are durable after ``OpenFile.sync``, names after ``sync_directory`` of their directory (a
     move between two directories after both). ``clock`` supplies modification times. ``operations``
     lists all changes of the disk, so that a test can cut the power after each one: run once, then
-    again with ``crash_after(n)`` for every ``n`` below ``len(operations)``.
+    again with ``crash_after(n)`` for every ``n`` below ``len(operations)``. ``descriptors`` has no
+    limit until a test sets one.
 
     ``_lock`` guards all state.
     """
 
     def __init__(self, seed: int = 0, *, clock: Clock | None = None) -> None:
         self.seed: Final = seed
+        self.descriptors: Final = DescriptorBudget(_UNLIMITED)
         self._rng = Random(seed)
         self._shuffler = Random(seed)
         self._clock: Clock = clock if clock is not None else ManualClock()
@@ -132,7 +135,7 @@ class CrashFileSystem:
         """Open a file, with the caller as its first holder."""
         with self._lock:
             node = self._look_up(path)
-            if node is not None or mode == "r":
+            if node is not None or mode in {"r", "r+"}:
                 self._faults.check("open", path)
                 if mode == "x":
                     raise os_error(errno.EEXIST, path)

@@ -51,6 +51,11 @@ class CrashFile:
     def __repr__(self) -> str:
         return f"CrashFile({self.path!r})"
 
+    @property
+    def holders(self) -> int:
+        """Number of references."""
+        return self._holders
+
     def hold(self) -> Self:
         """Add a reference and return the file itself."""
         with self._use("hold"):

@@ -159,6 +159,7 @@ class HugeFiles:
 
     def __init__(self, fs: CrashFileSystem) -> None:
         self._fs = fs
+        self.descriptors = fs.descriptors
 
     def exists(self, path: str) -> bool:
         """Return the file itself."""

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from tidelog.datadir.partition_directories import make_partition_directory
 from tidelog.errors import InconsistentTopicId, InvalidArgument, KafkaStorageError
-from tidelog.log.directory_guard import NO_SPACE
+from tidelog.log.directory_guard import PASSING
 from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_log
 from tidelog.segment.filenames import (
     TopicPartition,
@@ -197,7 +197,7 @@ class LogCreator:
                     make_partition_directory(fs, path, topic_id)
             fs.sync_directory(log_dir.path)
         except OSError as error:
-            if error.errno not in NO_SPACE:
+            if error.errno not in PASSING:
                 self._log_dirs.take_offline(log_dir.path, error)
             what = ", ".join(names[:3])
             raise KafkaStorageError(f"creating {what} in {log_dir.path}: {error}") from error

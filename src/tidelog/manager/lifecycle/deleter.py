@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
-from tidelog.log.directory_guard import NO_SPACE
+from tidelog.log.directory_guard import PASSING
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.segment.filenames import (
     TopicPartition,
@@ -224,7 +224,7 @@ class LogDeleter:
         try:
             yield
         except OSError as error:
-            if error.errno not in NO_SPACE:
+            if error.errno not in PASSING:
                 self._log_dirs.take_offline(log_dir.path, error)
             raise KafkaStorageError(f"{doing} in {log_dir.path} failed: {error}") from error
 

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.errors import KafkaStorageError
-from tidelog.log.directory_guard import NO_SPACE
+from tidelog.log.directory_guard import PASSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +140,7 @@ class DeletionQueue:
             _log.error("log-delete-failed directory=%s reason=%s", waiting.directory, error)
         except OSError as error:
             _log.error("log-delete-failed directory=%s reason=%s", waiting.directory, error)
-            if error.errno not in NO_SPACE:
+            if error.errno not in PASSING:
                 self._on_failure(os.path.dirname(waiting.directory), error)
 
     def _delete_log(self, log: Log) -> None:

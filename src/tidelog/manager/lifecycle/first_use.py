@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
-from tidelog.log.directory_guard import NO_SPACE
+from tidelog.log.directory_guard import PASSING
 from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_end
 from tidelog.segment.filenames import (
     TopicPartition,
@@ -95,7 +95,7 @@ class FirstUseLoader:
                 self._fs.sync_directory(log_dir.path)
                 _log.info("future-log-promoted directory=%s", current)
         except OSError as error:
-            if error.errno not in NO_SPACE:
+            if error.errno not in PASSING:
                 self._log_dirs.take_offline(log_dir.path, error)
             raise KafkaStorageError(f"loading {key} in {log_dir.path}: {error}") from error
 

@@ -18,7 +18,7 @@ from tidelog.datadir.catalogue import (
     write_catalogue,
 )
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
-from tidelog.log.directory_guard import NO_SPACE
+from tidelog.log.directory_guard import PASSING
 from tidelog.manager.topics.topic_rules import altered_config, new_topic
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class Topics:
             try:
                 write_catalogue(self._fs, one.path, catalogue)
             except OSError as error:
-                if error.errno not in NO_SPACE:
+                if error.errno not in PASSING:
                     self._dirs.take_offline(one.path, error)
                 raise KafkaStorageError(f"writing the topics of {one.path}: {error}") from error
             self._written[one.path] = catalogue
