@@ -25,6 +25,7 @@ class ErrorCode(IntEnum):
     OFFSET_OUT_OF_RANGE = 1
     CORRUPT_MESSAGE = 2, True
     UNKNOWN_TOPIC_OR_PARTITION = 3, True
+    NOT_LEADER_OR_FOLLOWER = 6, True
     MESSAGE_TOO_LARGE = 10
     INVALID_TOPIC_EXCEPTION = 17
     RECORD_LIST_TOO_LARGE = 18
@@ -168,6 +169,18 @@ class UnknownTopicOrPartition(KafkaError):
     """The topic or partition does not exist in this data directory; create it first."""
 
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class NotLeaderOrFollower(KafkaError):
+    """The partition has another role here: a follower takes no appends of clients, for one."""
+
+    code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class FencedLeaderEpoch(KafkaError):
+    """A newer leader epoch than the one given is known; nothing was changed."""
+
+    code = ErrorCode.FENCED_LEADER_EPOCH
 
 
 class InvalidTopic(KafkaError):

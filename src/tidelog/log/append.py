@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.codec.compression import Codec
 from tidelog.codec.layout import byte_view
 from tidelog.errors import (
     InvalidArgument,
@@ -22,6 +23,7 @@ from tidelog.errors import (
     UnexpectedAppendOffset,
 )
 from tidelog.kernels import rows
+from tidelog.log.append_info import NO_GUARD, AppendInfo
 from tidelog.log.flushing import flush, roll_locked
 from tidelog.log.producers.producer_append import UNKNOWN_TRANSACTION_VERSION
 from tidelog.log.producers.replay import complete, producer_batches
@@ -30,6 +32,7 @@ from tidelog.records.memory import survey
 from tidelog.records.validation.accept import Accepted, accept
 from tidelog.records.validation.analyze import analyze
 from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.records.validation.rejection import Rejection, ignore_rejections
 from tidelog.records.validation.validate import validate_for_leader
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.segment.roll import RollParams
@@ -42,43 +45,22 @@ if TYPE_CHECKING:
     from tidelog.log.state import LogState
     from tidelog.records.memory import BatchColumns
     from tidelog.records.validation.analyze import Analyzed
+    from tidelog.records.validation.rejection import OnRejected
 
-NO_GUARD: Final = 0
 _NEAR_THE_END: Final = 1 << 62
 """No append takes as many offsets as lie between this and the greatest."""
 
 _log = logging.getLogger(__name__)
 
 
-class AppendInfo(NamedTuple):
-    """What an append did. Offsets are inclusive, timestamps in ms, -1 for what there is not.
-
-    ``is_duplicate``: the batches were in the log already, at these offsets; nothing was written.
-    Source: Kafka LogAppendInfo.
-    """
-
-    first_offset: int
-    last_offset: int
-    max_timestamp: int
-    log_append_time: int
-    log_start_offset: int
-    valid_bytes: int
-    last_leader_epoch: int
-    is_duplicate: bool = False
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there was nothing to append."""
-        return self.valid_bytes == 0
-
-
 class AppendRequest(NamedTuple):
-    """How batches are to be appended."""
+    """How batches are to be appended; ``on_rejected`` is called before an error is raised."""
 
     leader_epoch: int
     origin: AppendOrigin
     transaction_version: int = UNKNOWN_TRANSACTION_VERSION
     verification_guard: int = NO_GUARD
+    on_rejected: OnRejected = ignore_rejections
 
     @property
     def assigns_offsets(self) -> bool:
@@ -151,6 +133,7 @@ def _look(context: LogContext, data: Buffer, request: AppendRequest) -> Analyzed
         leader_epoch=request.leader_epoch,
         max_batch_bytes=None if request.origin is AppendOrigin.REPLICATION else limit_bytes,
         require_offsets_monotonic=not request.assigns_offsets,
+        on_rejected=request.on_rejected,
     )
     return found if found.valid_bytes > 0 else None
 
@@ -190,6 +173,8 @@ def _append_locked(
         start,
         came_bytes,
         epoch,
+        source_codec=Codec.NONE if isinstance(found, Accepted) else found.source_codec,
+        last_offset_of_first_batch=found.last_offset_of_first_batch,
     )
 
 
@@ -227,13 +212,15 @@ def _assigned(
         leader_epoch=request.leader_epoch,
         now_ms=now_ms,
         origin=request.origin,
+        on_rejected=request.on_rejected,
     )
     if first_offset > _NEAR_THE_END:
         # Only validation tells how many records an old or compressed batch holds.
         _check_offsets_left(first_offset, validate(bytes(data), first_offset=0).next_offset)
     validated = validate(data, first_offset=first_offset)
     if validated.are_sizes_changed:
-        _check_sizes(validated.batches, state.context.config.max_message_bytes)
+        limit_bytes = state.context.config.max_message_bytes
+        _check_sizes(validated.batches, limit_bytes, len(byte_view(data)), request.on_rejected)
     return _Batches(
         validated.data,
         validated.batches,
@@ -254,9 +241,12 @@ def _check_offsets_left(first_offset: int, count: int) -> None:
         raise InvalidArgument(f"no log goes on behind offset {first_offset} for {count} records")
 
 
-def _check_sizes(columns: BatchColumns, limit_bytes: int) -> None:
+def _check_sizes(
+    columns: BatchColumns, limit_bytes: int, came_bytes: int, on_rejected: OnRejected
+) -> None:
     largest = int(columns.size.max(initial=0))
     if largest > limit_bytes:
+        on_rejected(Rejection.BYTES_REJECTED, came_bytes)
         raise MessageTooLarge("a batch as it is stored", largest, limit_bytes)
 
 

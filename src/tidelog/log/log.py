@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.errors import InvalidArgument, OffsetOutOfRange, PolicyViolation
 from tidelog.log import closing, flushing, retention_pass, truncation
-from tidelog.log.append import NO_GUARD, AppendInfo, AppendRequest, append
+from tidelog.log.append import AppendRequest, append
+from tidelog.log.append_info import NO_GUARD, AppendInfo
 from tidelog.log.context import LogContext
 from tidelog.log.directory_guard import DirectoryGuard
 from tidelog.log.file_deletion import delete_snapshots
@@ -27,6 +28,7 @@ from tidelog.log.state import LogState
 from tidelog.log.topic_id import TopicIdFile
 from tidelog.records.builder import build_batch
 from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.records.validation.rejection import ignore_rejections
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -42,9 +44,11 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.env.scheduler import Scheduler
     from tidelog.log.flush_times import FlushTimes
+    from tidelog.log.listeners import LogListener
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.retention_pass import DeletedSegment
     from tidelog.records.builder import RecordFields
+    from tidelog.records.validation.rejection import OnRejected
     from tidelog.segment.segment import LogSegment
 
 DEFAULT_PRODUCER_CONFIG: Final = ProducerStateConfig()
@@ -161,6 +165,7 @@ class Log(ReadableLog):
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = UNKNOWN_TRANSACTION_VERSION,
         verification_guard: int = NO_GUARD,
+        on_rejected: OnRejected = ignore_rejections,
     ) -> AppendInfo:
         """Check batches, give them the next offsets, and append them.
 
@@ -170,6 +175,7 @@ class Log(ReadableLog):
             origin: who appends; it selects the checks.
             transaction_version: of the markers among the batches.
             verification_guard: what ``start_verification`` returned, for a transaction's begin.
+            on_rejected: called with what a metric counts before one of the errors is raised.
 
         Raises:
             CorruptMessage, InvalidRecord, InvalidTimestamp, MessageTooLarge, RecordListTooLarge,
@@ -179,17 +185,26 @@ class Log(ReadableLog):
 
         A batch that an idempotent producer sent before succeeds without being written again.
         """
-        request = AppendRequest(leader_epoch, origin, transaction_version, verification_guard)
+        request = AppendRequest(
+            leader_epoch, origin, transaction_version, verification_guard, on_rejected
+        )
         return append(self._state, records, request)
 
-    def append_as_follower(self, records: Buffer, leader_epoch: int) -> AppendInfo:
+    def append_as_follower(
+        self,
+        records: Buffer,
+        leader_epoch: int,
+        *,
+        on_rejected: OnRejected = ignore_rejections,
+    ) -> AppendInfo:
         """Append batches as they came from the leader, with their offsets, which may leave gaps.
 
         Batches of an epoch above ``leader_epoch``, the follower's own, are left out with all after
         them. Raises UnexpectedAppendOffset if the batches begin below the log's end,
         OffsetsOutOfOrder if their offsets do not rise, and CorruptMessage.
         """
-        return append(self._state, records, AppendRequest(leader_epoch, AppendOrigin.REPLICATION))
+        request = AppendRequest(leader_epoch, AppendOrigin.REPLICATION, on_rejected=on_rejected)
+        return append(self._state, records, request)
 
     def append_records(
         self,
@@ -260,9 +275,13 @@ class Log(ReadableLog):
             new = self.update_high_watermark(offset)
             return None if new == old else new
 
-    def on_high_watermark(self, listener: Callable[[int], None] | None) -> None:
-        """Call ``listener`` with each new high watermark from now on."""
-        self._state.on_high_watermark = listener
+    def add_listener(self, listener: LogListener) -> None:
+        """Call ``listener`` with each new offset from now on, after the log's lock is released."""
+        self._state.listeners.add(listener)
+
+    def remove_listener(self, listener: LogListener) -> None:
+        """Stop calling ``listener``; an unknown one changes nothing."""
+        self._state.listeners.remove(listener)
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
         """Raise the log start offset; return whether it was lower.

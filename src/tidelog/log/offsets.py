@@ -64,7 +64,13 @@ class LogOffsets:
             proposed = LogOffsetMetadata(self.log_start_offset)
         elif proposed.offset >= self.log_end_offset:
             proposed = self.log_end
-        return replace(self, high_watermark_metadata=proposed)
+        return LogOffsets(  # as ``with_log_end``: most appends come here too
+            self.log_start_offset,
+            proposed,
+            self.log_end,
+            self.recovery_point,
+            self.first_unstable,
+        )
 
     def with_log_end(self, log_end: LogOffsetMetadata) -> LogOffsets:
         """Move the end on, or to another segment; a watermark at the end goes along.

@@ -6,11 +6,12 @@ other. Must not know appends, reads or tasks. Kafka: the fields of ``UnifiedLog`
 
 from __future__ import annotations
 
-from threading import RLock
 from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.errors import CorruptMessage, KafkaStorageError
+from tidelog.log.listeners import LogListeners
 from tidelog.log.log_reads import LogView, resolve
+from tidelog.log.notifying_lock import NotifyingLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,12 +51,12 @@ class LogState:
         self.local = local
         self.producers = producers
         self.epochs = epochs
-        self.lock = RLock()
+        self.lock = NotifyingLock()
+        self.listeners = LogListeners(self.lock, lambda: context.directory)
         self.is_closed = False
         self.cuts = 0
         self.last_flush_ms = context.clock.now_ms()
         self.topic_id = topic_id
-        self.on_high_watermark: Callable[[int], None] | None = None
         self._offsets = offsets
         self.move(offsets)
 
@@ -101,10 +102,11 @@ class LogState:
         """Make ``offsets`` the log's; what follows from them follows here.
 
         A new high watermark lets producer state forget replicated transactions; the first unstable
-        offset is asked of it each time. Only this method changes the offsets.
+        offset is asked of it each time. Listeners hear of the changes once the lock is released.
+        Only this method changes the offsets.
         """
-        old_watermark = self._offsets.high_watermark
-        if offsets.high_watermark != old_watermark:
+        old = self._offsets
+        if offsets.high_watermark != old.high_watermark:
             self.producers.on_high_watermark_updated(offsets.high_watermark)
         unstable = self.producers.first_unstable_offset
         moved = offsets
@@ -113,11 +115,10 @@ class LogState:
         if moved.first_unstable is not None and moved.first_unstable.is_offset_only:
             place = resolve(LogView(self.local.segments.all, moved), moved.first_unstable)
             moved = moved.with_first_unstable(place)
-        is_cut = moved.log_end_offset < self._offsets.log_end_offset
+        is_cut = moved.log_end_offset < old.log_end_offset
         self._offsets = moved
         self.cuts += is_cut
-        if moved.high_watermark != old_watermark and self.on_high_watermark is not None:
-            self.on_high_watermark(moved.high_watermark)
+        self.listeners.report_changes(old, moved)
 
     def refresh(self) -> None:
         """Let the offsets follow a change of producer state."""

@@ -10,6 +10,7 @@ from threading import Lock, RLock
 from typing import TYPE_CHECKING
 
 from tidelog.errors import KafkaStorageError
+from tidelog.log.listeners import LogListener
 from tidelog.manager.partition import Partition
 from tidelog.segment.filenames import TopicPartition
 
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
     from tidelog.log.log import Log
     from tidelog.manager.directories.disk_reserve import DiskReserve
     from tidelog.manager.metrics.counters import Counters
+
+
+class _BellRinger(LogListener):
+    """Rings the bell whenever readers of a partition may see more."""
+
+    def __init__(self, bell: Bell) -> None:
+        self._bell = bell
+
+    def on_high_watermark_updated(self, high_watermark: int) -> None:  # noqa: ARG002 - an override
+        self._bell.ring()
 
 
 class LogRegistry:
@@ -92,12 +103,8 @@ class LogRegistry:
             on_full=reserve.note_full,
         )
         self._add(partition)
-        self.watch(log)
+        partition.add_listener(_BellRinger(self.bell))
         return partition
-
-    def watch(self, log: Log) -> None:
-        """Ring the bell whenever readers of the log may see more."""
-        log.on_high_watermark(lambda _: self.bell.ring())
 
     def _add(self, partition: Partition) -> None:
         """Add a current log; raise KafkaStorageError if the partition has one elsewhere."""

@@ -1,38 +1,60 @@
-"""One partition whose only replica is this process.
+"""One partition as its owner serves it: leading or following, in some directory.
 
-Owns the rule that the high watermark follows the log end: here nobody else must have a record
-before readers may see it. Must not know the directory around it. Kafka: ``Partition``.
+The log under it may be replaced while it is in use, when the partition moves to another directory;
+appends, listeners and the high watermark carry over. Kafka: ``Partition``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import contextmanager
-from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tidelog.codec.compression import Codec
-from tidelog.errors import KafkaError
+from tidelog.errors import (
+    FencedLeaderEpoch,
+    InvalidArgument,
+    KafkaError,
+    NotLeaderOrFollower,
+    UnexpectedAppendOffset,
+)
+from tidelog.log.append_info import NO_GUARD
 from tidelog.log.directory_guard import NO_SPACE
+from tidelog.log.listeners import LogListener, LogListeners
+from tidelog.log.log import Log
+from tidelog.log.notifying_lock import NotifyingLock
+from tidelog.log.producers.producer_append import UNKNOWN_TRANSACTION_VERSION
+from tidelog.records.builder import build_batch
 from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tidelog.codec.layout import Buffer
     from tidelog.config.log_config import LogConfig
-    from tidelog.log.append import AppendInfo
-    from tidelog.log.log import Log
+    from tidelog.log.append_info import AppendInfo
     from tidelog.manager.metrics.counters import Counters
     from tidelog.records.builder import RecordFields
+    from tidelog.records.validation.rejection import Rejection
     from tidelog.staging.staged_file import StagedReader
+
+HighWatermarkRule: TypeAlias = Callable[[Log], LogOffsetMetadata | None]
+"""Returns how far a leader's high watermark may be raised now; None: not at all."""
+
+
+def only_replica(log: Log) -> LogOffsetMetadata:
+    """Return the log end: no other replica has to hold a record before readers see it."""
+    return log.log_end
 
 
 class Partition:
-    """A log of this process, with the offsets its readers see.
+    """A log with the role of this process in it, and the offsets its readers see.
 
-    ``lock`` guards ``log`` and makes an append and what it does to the high watermark one step.
-    ``counters`` are told of appends; ``check_room`` raises if the disk has none, and ``on_full`` is
-    told that one did not take an append.
+    It leads from the start, in the latest epoch of its log, until ``lead`` or ``follow`` is called.
+    ``lock`` guards the log and the role, and makes an append and what follows from it for the high
+    watermark one step. ``counters`` count appends and rejections. ``check_room`` raises if the disk
+    has too little space for an append, and ``on_full`` is called when an append failed for that.
     """
 
     def __init__(
@@ -44,25 +66,33 @@ class Partition:
         counters: Counters | None = None,
         check_room: Callable[[Log], None] | None = None,
         on_full: Callable[[Log], None] | None = None,
+        high_watermark_rule: HighWatermarkRule = only_replica,
     ) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.lock = RLock()
+        self.topic: Final = topic
+        self.partition: Final = partition
+        self.lock: Final = NotifyingLock()
         self._log = log
-        self._counters = counters
-        self._check_room = check_room
-        self._on_full = on_full
-        self._end: KafkaError | None = None
-        log.update_high_watermark(log.log_end_offset)
+        self._counters: Final = counters
+        self._check_room: Final = check_room
+        self._on_full: Final = on_full
+        self._high_watermark_rule: Final = high_watermark_rule
+        self._error: KafkaError | None = None
+        self._is_leader = True
+        self._leader_epoch: int | None = None
+        self._listeners: Final = _PartitionListeners(self.lock, self.__str__, log)
+        self.maybe_increment_high_watermark()
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
 
     @property
     def log(self) -> Log:
         """The log now; another one once the partition has moved to another directory.
 
-        Raises what ``end`` was given.
+        Raises the error that ``end`` was called with.
         """
-        if self._end is not None:
-            raise self._end
+        if self._error is not None:
+            raise self._error
         return self._log
 
     @property
@@ -72,21 +102,122 @@ class Partition:
 
     def end(self, error: KafkaError) -> None:
         """Let every later use raise ``error``: the partition was deleted, or its disk failed."""
-        self._end = error
+        self._error = error
 
     def use(self, log: Log) -> None:
-        """Go on with ``log``, which holds the same records; with ``lock`` held."""
-        log.update_high_watermark(log.log_end_offset)
-        self._log = log
+        """Go on with ``log``, which holds the same records; listeners move to it.
 
-    def append(self, batches: Buffer, origin: AppendOrigin = AppendOrigin.CLIENT) -> AppendInfo:
-        """Append whole batches as the leader; errors as ``Log.append_as_leader``."""
+        The caller holds ``lock``. The high watermark does not go back.
+        """
+        log.update_high_watermark(self._log.high_watermark)
+        self._log = log
+        if self._is_leader:
+            self.maybe_increment_high_watermark()
+        self._listeners.follow(log)
+
+    def add_listener(self, listener: LogListener) -> None:
+        """Call ``listener`` with each new offset from now on, also after the partition moves.
+
+        As with ``Log.add_listener``, but the lock of the partition is released before, too.
+        """
+        self._listeners.add(listener)
+
+    def remove_listener(self, listener: LogListener) -> None:
+        """Stop calling ``listener``; an unknown one changes nothing."""
+        self._listeners.remove(listener)
+
+    # The role
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether the partition takes the appends of clients; else it copies its leader's."""
+        return self._is_leader
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of ``lead`` or ``follow``; before them the log's latest, 0 for a new log."""
+        if self._leader_epoch is not None:
+            return self._leader_epoch
+        latest = self._log.latest_epoch
+        return 0 if latest is None else latest
+
+    def lead(self, leader_epoch: int) -> None:
+        """Become the leader in ``leader_epoch``, which begins at the log end.
+
+        Raises FencedLeaderEpoch for an epoch below the current one.
+        """
         with self.lock:
-            log = self.log
-            with self._counted(log, len(batches)) as told:
-                info = log.append_as_leader(batches, self.leader_epoch, origin=origin)
-                told.append(info)
-            log.update_high_watermark(log.log_end_offset)
+            log = self._log_in(leader_epoch)
+            log.maybe_assign_epoch(leader_epoch, log.log_end_offset)
+            self._leader_epoch, self._is_leader = leader_epoch, True
+            self.maybe_increment_high_watermark()
+
+    def follow(self, leader_epoch: int) -> None:
+        """Become a follower of the leader of ``leader_epoch``.
+
+        Raises FencedLeaderEpoch for an epoch below the current one.
+        """
+        with self.lock:
+            self._log_in(leader_epoch)
+            self._leader_epoch, self._is_leader = leader_epoch, False
+
+    def _log_in(self, leader_epoch: int) -> Log:
+        """Return the log if the partition may enter ``leader_epoch``."""
+        log, current = self.log, self.leader_epoch
+        if leader_epoch < 0:
+            raise InvalidArgument(f"leader epoch {leader_epoch} of {self} is negative")
+        if leader_epoch < current:
+            raise FencedLeaderEpoch(f"{self} is in leader epoch {current}, above {leader_epoch}")
+        return log
+
+    def _log_as(self, *, leader: bool) -> Log:
+        """Return the log; raise NotLeaderOrFollower if the partition has the other role."""
+        log = self.log
+        if self._is_leader is not leader:
+            role, wanted = ("leader", "follower") if self._is_leader else ("follower", "leader")
+            raise NotLeaderOrFollower(
+                f"{self} is a {role} in leader epoch {self.leader_epoch}, not a {wanted}"
+            )
+        return log
+
+    def maybe_increment_high_watermark(self) -> bool:
+        """Raise a leader's high watermark as far as the owner's rule allows; return whether.
+
+        Called after each append of the leader, and by the owner when other replicas advance.
+        """
+        with self.lock:
+            log = self._log_as(leader=True)
+            place = self._high_watermark_rule(log)
+            return place is not None and log.maybe_increment_high_watermark(place) is not None
+
+    # Appending
+
+    def append(
+        self,
+        batches: Buffer,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        *,
+        transaction_version: int = UNKNOWN_TRANSACTION_VERSION,
+        verification_guard: int = NO_GUARD,
+    ) -> AppendInfo:
+        """Append whole batches as the leader; arguments and errors as ``Log.append_as_leader``.
+
+        Raises NotLeaderOrFollower while the partition follows.
+        """
+        with self.lock:
+            log = self._log_as(leader=True)
+            with self._room_checked(log):
+                info = log.append_as_leader(
+                    batches,
+                    self.leader_epoch,
+                    origin=origin,
+                    transaction_version=transaction_version,
+                    verification_guard=verification_guard,
+                    on_rejected=self._count_rejected,
+                )
+            if self._counters is not None and not (info.is_duplicate or info.is_empty):
+                self._counters.appended(self.topic, info.offset_count, info.valid_bytes)
+            self.maybe_increment_high_watermark()
             return info
 
     def append_records(
@@ -96,52 +227,135 @@ class Partition:
         codec: Codec = Codec.NONE,
         level: int | None = None,
     ) -> AppendInfo:
-        """Append records as one batch; errors as ``Log.append_as_leader``.
+        """Append records as one batch; errors as ``append``.
 
         Args:
             records: timestamp in ms (-1 none), key, value and headers of each.
-            codec: how the batch is compressed; the topic's ``compression.type`` goes before it.
+            codec: how the batch is compressed; the topic's ``compression.type`` takes precedence.
             level: the codec's level, None for its default.
         """
-        with self.lock:
-            log = self.log
-            with self._counted(log, 0) as told:
-                info = log.append_records(
-                    records, leader_epoch=self.leader_epoch, codec=codec, level=level
-                )
-                told.append(info)
-            log.update_high_watermark(log.log_end_offset)
-            return info
+        return self.append(build_batch(records, codec=codec, level=level))
 
     def append_staged(self, staged: StagedReader) -> None:
         """Append the batches of a staged file, a few at a time, without checking them again."""
         for batches in staged.whole_batches(self.log.config.segment_size_bytes):
             self.append(batches, AppendOrigin.STAGED)
 
-    @property
-    def leader_epoch(self) -> int:
-        """The epoch new batches are stamped with: the log's latest, 0 for a new log."""
-        latest = self._log.latest_epoch
-        return 0 if latest is None else latest
+    def append_as_follower(
+        self, batches: Buffer, *, high_watermark: int, log_start_offset: int | None = None
+    ) -> AppendInfo:
+        """Append batches fetched from the leader; errors as ``Log.append_as_follower``.
+
+        Args:
+            batches: with the leader's offsets; may be empty. If the leader deleted records inside
+                its first batch, that batch begins below the start of an empty log; it is taken
+                whole, and the log start stays.
+            high_watermark: the leader's; bounded by this log's end.
+            log_start_offset: the leader's, if the log start is to follow it.
+
+        Raises NotLeaderOrFollower while the partition leads, and OffsetOutOfRange if
+        ``log_start_offset`` is above the high watermark.
+        """
+        with self.lock:
+            log = self._log_as(leader=False)
+            start = log.log_start_offset
+            with self._room_checked(log):
+                try:
+                    info = self._copied(log, batches)
+                except UnexpectedAppendOffset as error:
+                    is_empty = start == log.log_end_offset
+                    if not is_empty or not error.first_offset < start <= error.last_offset:
+                        raise
+                    log.truncate_fully_and_start_at(error.first_offset)
+                    info = self._copied(log, batches)
+            log.maybe_update_high_watermark(high_watermark)
+            log.maybe_increment_log_start_offset(min(start, log.high_watermark))
+            if log_start_offset is not None:
+                log.maybe_increment_log_start_offset(log_start_offset)
+            return info
+
+    def _copied(self, log: Log, batches: Buffer) -> AppendInfo:
+        return log.append_as_follower(batches, self.leader_epoch, on_rejected=self._count_rejected)
+
+    def _count_rejected(self, kind: Rejection, count: int) -> None:
+        if self._counters is not None:
+            self._counters.rejected(self.topic, kind, count)
 
     @contextmanager
-    def _counted(self, log: Log, size_bytes: int) -> Iterator[list[AppendInfo]]:
-        """Count what the body appends, which it puts into the list, or why it was refused."""
-        told: list[AppendInfo] = []
-        counters = self._counters
+    def _room_checked(self, log: Log) -> Iterator[None]:
+        """Check that the disk has room for the append in the body; report if it had not."""
         if self._check_room is not None:
             self._check_room(log)
         try:
-            yield told
+            yield
         except KafkaError as error:
             cause = error.__cause__
             if self._on_full and isinstance(cause, OSError) and cause.errno in NO_SPACE:
                 self._on_full(log)
-            if counters is not None:
-                is_compacted = log.config.is_compacted
-                counters.refused(self.topic, error, size_bytes, is_compacted=is_compacted)
             raise
-        for info in told:
-            if counters is not None and not (info.is_duplicate or info.is_empty):
-                records = info.last_offset - info.first_offset + 1
-                counters.appended(self.topic, records, info.valid_bytes)
+
+
+class _PartitionListeners(LogListeners):
+    """The listeners of a partition, called with what its log of the moment reports."""
+
+    def __init__(self, lock: NotifyingLock, name: Callable[[], str], log: Log) -> None:
+        super().__init__(lock, name)
+        self._relay = _Relay(self, log, ())
+        self._known: dict[str, int] = {}
+
+    def _replace(self, listeners: tuple[LogListener, ...]) -> None:
+        super()._replace(listeners)
+        self.follow(self._relay.log)
+
+    def follow(self, log: Log) -> None:
+        """Hear of ``log`` from now on; offsets other than its predecessor's are reported."""
+        before = self._relay
+        before.log.remove_listener(before)
+        self._relay = _Relay(self, log, tuple(self._by_offset))
+        if self._by_offset:
+            log.add_listener(self._relay)
+        known, at_first = self._known, before.log
+        self._known = {
+            name: known[name] if name in known else getattr(at_first, name)
+            for name in self._by_offset
+        }
+        for name in self._by_offset:
+            self.report(name, getattr(log, name))
+
+    def report_from(self, relay: _Relay, name: str, offset: int) -> None:
+        """Report a new offset unless another log has taken the place of the relay's."""
+        if relay is self._relay:
+            self.report(name, offset)
+
+    def report(self, name: str, offset: int) -> None:
+        """Report an offset that differs from the one last reported."""
+        if self._known.get(name) != offset:
+            self._known[name] = offset
+            super().report(name, offset)
+
+
+class _Relay(LogListener):
+    """Passes on what one log reports."""
+
+    def __init__(
+        self, listeners: _PartitionListeners, log: Log, offset_names: Sequence[str]
+    ) -> None:
+        self._listeners: Final = listeners
+        self.log: Final = log
+        self._offset_names: Final = offset_names
+
+    @property
+    def offset_names(self) -> Sequence[str]:
+        return self._offset_names
+
+    def on_log_end_offset_updated(self, log_end_offset: int) -> None:
+        self._listeners.report_from(self, "log_end_offset", log_end_offset)
+
+    def on_high_watermark_updated(self, high_watermark: int) -> None:
+        self._listeners.report_from(self, "high_watermark", high_watermark)
+
+    def on_last_stable_offset_updated(self, last_stable_offset: int) -> None:
+        self._listeners.report_from(self, "last_stable_offset", last_stable_offset)
+
+    def on_log_start_offset_updated(self, log_start_offset: int) -> None:
+        self._listeners.report_from(self, "log_start_offset", log_start_offset)

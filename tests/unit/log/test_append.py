@@ -74,6 +74,18 @@ def test_a_leader_gives_consecutive_offsets() -> None:
     assert [offset for offset, _ in all_values(log)] == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_the_answer_names_the_codec_and_the_first_batch_as_they_came(codec: Codec) -> None:
+    """Whatever the topic stores them with."""
+    log = LogHome(compression_type="zstd").open()
+    log.append_as_leader(batch(b"a"))
+
+    info = log.append_as_leader(batch(b"c", b"d", b"e", codec=codec))
+
+    assert (info.source_codec, info.last_offset_of_first_batch) == (codec, 2)
+    assert (info.offset_count, info.last_offset) == (3, 3)
+
+
 def test_the_callers_bytes_are_left_alone() -> None:
     """The leader stamps a copy."""
     data = batch(b"a")

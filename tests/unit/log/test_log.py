@@ -92,21 +92,6 @@ def test_a_follower_learns_whether_the_watermark_changed() -> None:
     assert [log.maybe_update_high_watermark(offset) for offset in (2, 2, 9)] == [2, None, 3]
 
 
-def test_a_listener_hears_each_new_watermark() -> None:
-    """Nothing is told when it stays where it is.
-
-    Scenario: UnifiedLogTest.testLogOffsetsListener, UnifiedLogTest.testUpdateLogOffsetsListener
-    """
-    _, log = filled(1, 3)
-    heard: list[int] = []
-    log.on_high_watermark(heard.append)
-
-    for offset in (1, 1, 3):
-        log.update_high_watermark(offset)
-
-    assert heard == [1, 3]
-
-
 @pytest.mark.parametrize(("start", "segments"), [(1, 3), (6, 2), (15, 1)])
 def test_deleted_records_go_with_their_segments(start: int, segments: int) -> None:
     """Records below the new start are hidden at once; whole segments go with retention.

@@ -237,7 +237,6 @@ class PartitionMover:
             raise
         partition.use(copy)
         self._registry.remove_future(key)
-        self._registry.watch(copy)
 
     def _after_exchange(self, key: TopicPartition, source_path: str, copy: Log) -> None:
         target = self._log_dirs.of(copy)

@@ -1,7 +1,6 @@
-"""What has been appended and refused since the start.
+"""Counts of what was appended and rejected since the start. Kafka: ``BrokerTopicMetrics``.
 
-Owns the counts, which only grow; rates are for whoever scrapes them. Must not know logs. Kafka:
-``BrokerTopicMetrics``.
+The counts only grow; rates are left to what scrapes them.
 """
 
 from __future__ import annotations
@@ -9,20 +8,11 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from tidelog.errors import (
-    CorruptMessage,
-    InvalidProducerEpoch,
-    InvalidRecord,
-    MessageTooLarge,
-    OutOfOrderSequenceNumber,
-    RecordListTooLarge,
-)
 from tidelog.manager.metrics.metric import Metric
+from tidelog.records.validation.rejection import Rejection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from tidelog.errors import KafkaError
 
 _GROUP: Final = "kafka.server"
 _TYPE: Final = "BrokerTopicMetrics"
@@ -42,21 +32,13 @@ class Counters:
         self._add("MessagesInPerSec", topic, records)
         self._add("BytesInPerSec", topic, size_bytes)
 
-    def refused(
-        self, topic: str, error: KafkaError, size_bytes: int, *, is_compacted: bool
-    ) -> None:
-        """Count an append that was refused, by the reason."""
-        if isinstance(error, (MessageTooLarge, RecordListTooLarge)):
-            self._add("BytesRejectedPerSec", topic, size_bytes)
-        elif isinstance(error, CorruptMessage):
-            self._add("InvalidMessageCrcRecordsPerSec", None, 1)
-        elif isinstance(error, InvalidRecord) and is_compacted and "key" in str(error):
-            self._add("NoKeyCompactedTopicRecordsPerSec", None, 1)
-        elif isinstance(error, (InvalidRecord, OutOfOrderSequenceNumber, InvalidProducerEpoch)):
-            self._add("InvalidOffsetOrSequenceRecordsPerSec", None, 1)
+    def rejected(self, topic: str, kind: Rejection, count: int) -> None:
+        """Count what an append was rejected for: bytes by topic and in all, records in all."""
+        by_topic = topic if kind is Rejection.BYTES_REJECTED else None
+        self._add(f"{kind.value}PerSec", by_topic, count)
 
     def forget(self, topic: str) -> None:
-        """Drop the counts of a topic that was deleted."""
+        """Drop the counts of a deleted topic."""
         with self._lock:
             for key in [key for key in self._counts if key[1] == topic]:
                 del self._counts[key]
@@ -78,9 +60,5 @@ class Counters:
 _NAMES: Final = (
     "MessagesInPerSec",
     "BytesInPerSec",
-    "BytesRejectedPerSec",
-    "NoKeyCompactedTopicRecordsPerSec",
-    "InvalidMagicNumberRecordsPerSec",
-    "InvalidMessageCrcRecordsPerSec",
-    "InvalidOffsetOrSequenceRecordsPerSec",
+    *(f"{kind.value}PerSec" for kind in Rejection),
 )

@@ -40,6 +40,11 @@ class Accepted(NamedTuple):
     data: Buffer
     row: list[int]
 
+    @property
+    def last_offset_of_first_batch(self) -> int:
+        """The batch's last offset as it came (inclusive)."""
+        return self.row[rows.LAST_OFFSET]
+
     def assign_offsets(self, first_offset: int, leader_epoch: int) -> AssignedBatch:
         """Return a copy with offsets from ``first_offset`` on and the leader epoch."""
         row, data = self.row.copy(), bytearray(byte_view(self.data))

@@ -6,7 +6,9 @@ The validation functions report to a callback, which a broker connects to its me
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
+from typing import TypeAlias
 
 
 class Rejection(Enum):
@@ -17,6 +19,10 @@ class Rejection(Enum):
     INVALID_MAGIC_NUMBER = "InvalidMagicNumberRecords"
     INVALID_OFFSET_OR_SEQUENCE = "InvalidOffsetOrSequenceRecords"
     NO_KEY_COMPACTED_TOPIC = "NoKeyCompactedTopicRecords"
+
+
+OnRejected: TypeAlias = Callable[[Rejection, int], None]
+"""Called with what to count and how many of it, bytes or records; it must not raise."""
 
 
 def ignore_rejections(_metric: Rejection, _count: int) -> None:

@@ -1,0 +1,47 @@
+"""What an append answers. Kafka: ``LogAppendInfo``."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from tidelog.codec.compression import Codec
+
+NO_GUARD: Final = 0
+"""The verification guard of an append that brings none."""
+
+
+class AppendInfo(NamedTuple):
+    """What an append did. Offsets are inclusive, timestamps in ms, -1 for what there is not.
+
+    ``is_duplicate``: the batches were in the log already, at these offsets; nothing was written.
+    ``source_codec`` is the last codec other than none that the batches came with, and
+    ``last_offset_of_first_batch`` as the batches came: both say nothing of a duplicate.
+    Source: Kafka LogAppendInfo.
+    """
+
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    log_append_time: int
+    log_start_offset: int
+    valid_bytes: int
+    last_leader_epoch: int
+    is_duplicate: bool = False
+    source_codec: Codec = Codec.NONE
+    last_offset_of_first_batch: int = -1
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was nothing to append."""
+        return self.valid_bytes == 0
+
+    @property
+    def offset_count(self) -> int:
+        """How many offsets the batches take: their records, unless a follower's have gaps.
+
+        0 where the first offset is not known, as for batches of magic 0 and 1 on a follower.
+        Source: Kafka LogAppendInfo.numMessages.
+        """
+        if self.first_offset < 0 or self.last_offset < 0:
+            return 0
+        return self.last_offset - self.first_offset + 1
