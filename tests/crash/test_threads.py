@@ -53,10 +53,11 @@ class Traffic:
         self.aborted: set[int] = set()
         self.read = dict.fromkeys(FetchIsolation, 0)
         self.deleted = 0
+        self.snapshots = 0
 
     def run(self) -> None:
         """Run all until the time is over."""
-        jobs: list[Callable[[], None]] = [self.write, self.retain, self.flush]
+        jobs: list[Callable[[], None]] = [self.write, self.retain, self.flush, self.place]
         jobs += [lambda kind=kind: self.follow(kind) for kind in FetchIsolation]
         threads = [threading.Thread(target=self._guarded, args=[job]) for job in jobs]
         for thread in threads:
@@ -111,6 +112,15 @@ class Traffic:
         self.log.flush()
         assert self.log.recovery_point <= self.log.log_end_offset
 
+    def place(self) -> None:
+        """Take the offsets with their places: all are of one moment, and in one order."""
+        taken = self.log.offset_snapshot()
+        places = [(place.segment_base_offset, place.position) for place in taken]
+        assert list(taken) == sorted(taken)
+        assert places == sorted(places)
+        assert taken.log_start.offset <= self.log.log_start_offset
+        self.snapshots += 1
+
     def follow(self, isolation: FetchIsolation) -> None:
         """Read from the start to the end; each record is the one written there, in order."""
         start = self.log.log_start_offset
@@ -162,6 +172,7 @@ def test_readers_beside_a_writer_and_retention_see_no_wrong_record(
 
     assert traffic.errors == []
     assert traffic.deleted > 0
+    assert traffic.snapshots > 0
     assert all(count > 0 for count in traffic.read.values())
     assert log.log_end_offset > log.log_start_offset > 0
 

@@ -399,6 +399,32 @@ class LogMachine(RuleBasedStateMachine):
             assert expected == [(record.offset, record.value) for record in found]
 
     @invariant()
+    def places_its_offsets(self) -> None:
+        """Batches before the place of an offset end below it, those from there on do not."""
+        taken = self.log.offset_snapshot()
+        assert [place.offset for place in taken] == [
+            self.start,
+            self.log.last_stable_offset,
+            self.log.high_watermark,
+            self.end,
+        ]
+        middle = self.log.offset_metadata((self.start + self.end) // 2)
+        batches = [
+            ((segment.base_offset, position), last)
+            for segment in self.log.segments
+            for piece in segment.file_records().pieces()
+            for position, last in zip(
+                (piece.batches.position).tolist(), piece.batches.last_offset.tolist(), strict=True
+            )
+        ]
+        for place in (*taken, middle):
+            below = [at for at, last in batches if last < place.offset]
+            above = [at for at, last in batches if last >= place.offset]
+            found = (place.segment_base_offset, place.position)
+            assert all(at < found for at in below)
+            assert all(at >= found for at in above)
+
+    @invariant()
     def knows_the_producers(self) -> None:
         """Sequence, epoch and open transaction of each producer are those of its last batch."""
         for producer in (1, 2):

@@ -128,7 +128,7 @@ class Cleaner:
         copier = SegmentCopier(cleaning_round._replace(on_dropped=on_dropped), stats, self._io)
         end_offset = cleaning_round.offset_map.latest_offset + 1
         for group in _groups(log, end_offset, to_clean):
-            copier.copy(group, segments_after(log, group), log.producers.producers, _NullTarget())
+            copier.copy(group, segments_after(log, group), log.active_producers(), _NullTarget())
         return CleaningResult(end_offset, stats)
 
     def _build_map(

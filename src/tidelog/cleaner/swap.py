@@ -58,7 +58,7 @@ class SegmentSwapper:
         try:
             with log.watch("cleaning"):
                 following = segments_after(log, group)
-                self._copier.copy(group, following, log.producers.producers, target)
+                self._copier.copy(group, following, log.active_producers(), target)
                 self._io.check_done()
                 target.join()
             self.join()

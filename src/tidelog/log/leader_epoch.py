@@ -39,6 +39,13 @@ class EpochEntry(NamedTuple):
     start_offset: int
 
 
+class OffsetAndEpoch(NamedTuple):
+    """The end (exclusive) of a leader epoch, and that epoch. Source: Kafka OffsetAndEpoch."""
+
+    offset: int
+    leader_epoch: int
+
+
 def _can_follow(old: EpochEntry, new: EpochEntry) -> bool:
     return old.epoch < new.epoch and old.start_offset < new.start_offset
 

@@ -20,7 +20,7 @@ from tidelog.records.record_columns import iterate as iterate_records
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Self
 
     from tidelog.log.offsets import LogOffsets
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tidelog.records.file_records import FileSlice, Piece
     from tidelog.records.record import Record
     from tidelog.segment.segment import LogSegment
+    from tidelog.segment.txn_index import AbortedTxn
 
 
 class FetchIsolation(Enum):
@@ -117,7 +118,7 @@ class LogView(NamedTuple):
             if aborted is not None:
                 with _closed_on_error(found.slice):
                     upper = self._upper_bound(segments[index:], place, size_bytes)
-                    aborted = collect_aborted(segments[index:], start_offset, upper)
+                    aborted = _to_skip(collect_aborted(segments[index:], start_offset, upper))
             return FetchData(place, found.slice, found.first_entry_incomplete, aborted)
         return FetchData(offsets.log_end, aborted=aborted)
 
@@ -127,7 +128,7 @@ class LogView(NamedTuple):
         if not segments:
             segments = self.segments
         chosen = [segment for segment in segments if segment.base_offset < end_offset]
-        aborted = collect_aborted(segments, start_offset, end_offset)
+        aborted = _to_skip(collect_aborted(segments, start_offset, end_offset))
         pieces = (piece for segment in chosen for piece in _pieces(segment, start_offset))
         return count_records(pieces, start_offset, end_offset, aborted)
 
@@ -153,15 +154,19 @@ def _closed_on_error(held: FileSlice) -> Iterator[None]:
 
 def collect_aborted(
     segments: Sequence[LogSegment], start_offset: int, upper_bound: int
-) -> tuple[AbortedTransaction, ...]:
+) -> list[AbortedTxn]:
     """Return the aborted transactions with offsets in [start, upper bound), oldest marker first."""
-    aborted: list[AbortedTransaction] = []
+    aborted: list[AbortedTxn] = []
     for segment in segments:
         found = segment.collect_aborted(start_offset, upper_bound)
-        aborted += (AbortedTransaction(txn.producer_id, txn.first_offset) for txn in found.aborted)
+        aborted += found.aborted
         if found.is_complete:
             break
-    return tuple(aborted)
+    return aborted
+
+
+def _to_skip(aborted: Iterable[AbortedTxn]) -> tuple[AbortedTransaction, ...]:
+    return tuple(AbortedTransaction(txn.producer_id, txn.first_offset) for txn in aborted)
 
 
 def resolve(view: LogView, place: LogOffsetMetadata) -> LogOffsetMetadata:

@@ -7,9 +7,23 @@ Kafka: the offset fields of ``UnifiedLog`` and ``LocalLog``.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from tidelog.errors import InvalidArgument, InvariantError
 from tidelog.segment.offset_metadata import LogOffsetMetadata
+
+
+class LogOffsetSnapshot(NamedTuple):
+    """The offsets of a log at one moment, with segment and byte position of each.
+
+    ``log_start`` is inclusive, all others are exclusive ends. ``last_stable`` is what readers of
+    committed records see. Source: Kafka LogOffsetSnapshot.
+    """
+
+    log_start: LogOffsetMetadata
+    last_stable: LogOffsetMetadata
+    high_watermark: LogOffsetMetadata
+    log_end: LogOffsetMetadata
 
 
 @dataclass(frozen=True, slots=True)

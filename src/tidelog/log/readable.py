@@ -7,9 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.log.log_reads import FetchData, FetchIsolation, LogView, iterate
+from tidelog.errors import OffsetOutOfRange
+from tidelog.log.leader_epoch import UNDEFINED_EPOCH_OFFSET, OffsetAndEpoch
+from tidelog.log.log_reads import (
+    FetchData,
+    FetchIsolation,
+    LogView,
+    collect_aborted,
+    iterate,
+    resolve,
+)
 from tidelog.log.offset_lookup import fetch_offset
+from tidelog.log.offsets import LogOffsetSnapshot
 from tidelog.log.retention_pass import segment_facts
+from tidelog.log.segments import segments_from
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -19,12 +30,14 @@ if TYPE_CHECKING:
     from tidelog.config.log_config import LogConfig
     from tidelog.log.leader_epoch import LeaderEpochCache
     from tidelog.log.offset_lookup import TimestampedOffset
+    from tidelog.log.producers.producer_entry import LastRecord, ProducerStateEntry
     from tidelog.log.producers.producer_state import ProducerStateManager
     from tidelog.log.record_count import RecordCount
     from tidelog.log.retention import SegmentFacts
     from tidelog.log.segments import LogSegments
     from tidelog.log.state import LogState
     from tidelog.records.record import Record
+    from tidelog.segment.txn_index import AbortedTxn
 
 
 class ReadableLog:
@@ -189,11 +202,111 @@ class ReadableLog:
             "counting records", lambda view: view.count_records(start_offset, end_offset)
         )
 
-    def end_offset_for_epoch(self, leader_epoch: int) -> LogOffsetMetadata | None:
-        """Return where an epoch ended (exclusive); None if nothing is known of it."""
-        entry = self._state.epochs.end_offset_for(leader_epoch, self.log_end_offset)
-        return None if entry.start_offset < 0 else LogOffsetMetadata(entry.start_offset)
-
     def fetch_high_watermark(self) -> LogOffsetMetadata:
         """Return the high watermark with its place, which is looked up if need be."""
-        return self._state.look("looking up a place", self._state.resolve_high_watermark)
+        return self._state.look_uncut("looking up a place", self._state.resolve_high_watermark)
+
+    # Offsets with their places
+
+    def offset_snapshot(self) -> LogOffsetSnapshot:
+        """Return log start, last stable offset, high watermark and log end, all of one moment.
+
+        Needs no lock. Places that are not known are looked up; that of a log start inside a
+        segment each time.
+        """
+
+        def take(view: LogView) -> LogOffsetSnapshot:
+            offsets = view.offsets
+            watermark = self._state.resolve_high_watermark(view)
+            is_stable = offsets.last_stable_offset == offsets.high_watermark
+            return LogOffsetSnapshot(
+                log_start=_place_of_start(view),
+                last_stable=watermark if is_stable else resolve(view, offsets.last_stable),
+                high_watermark=watermark,
+                log_end=offsets.log_end,
+            )
+
+        return self._state.look_uncut("looking up places", take)
+
+    def offset_metadata(self, offset: int) -> LogOffsetMetadata:
+        """Return an offset with its place: where the batch lies that holds it, or the next one.
+
+        Raises OffsetOutOfRange below the log start or above the log end.
+        Source: Kafka UnifiedLog.convertToOffsetMetadataOrThrow.
+        """
+
+        def find(view: LogView) -> LogOffsetMetadata:
+            offsets = view.offsets
+            if not offsets.log_start_offset <= offset <= offsets.log_end_offset:
+                raise OffsetOutOfRange(offset, offsets.log_start_offset, offsets.log_end_offset)
+            return resolve(view, LogOffsetMetadata(offset))
+
+        return self._state.look_uncut("looking up a place", find)
+
+    # Epochs, producers, transactions
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> OffsetAndEpoch | None:
+        """Return the greatest known epoch up to ``leader_epoch``, with its end (exclusive).
+
+        The latest epoch ends at the log end. An epoch below all known ones is returned itself, and
+        ends where the first of those begins. None for an epoch above all known ones, or if none
+        are known. Source: Kafka UnifiedLog.endOffsetForEpoch.
+        """
+
+        def find(view: LogView) -> OffsetAndEpoch | None:
+            # Epochs are looked at after the log end: what a later one covers is above it.
+            found = self._state.epochs.end_offset_for(leader_epoch, view.offsets.log_end_offset)
+            if found.start_offset == UNDEFINED_EPOCH_OFFSET:
+                return None
+            return OffsetAndEpoch(found.start_offset, found.epoch)
+
+        return self._state.look_uncut("looking up a leader epoch", find)
+
+    def active_producers(self) -> dict[int, ProducerStateEntry]:
+        """Return what is known of each producer, by id; under the log's lock.
+
+        Source: Kafka UnifiedLog.activeProducers.
+        """
+        with self._state.lock:
+            return self._state.producers.producers
+
+    def last_records_of_active_producers(self) -> dict[int, LastRecord]:
+        """Return each producer's last record, by id; under the log's lock.
+
+        Source: Kafka UnifiedLog.lastRecordsOfActiveProducers.
+        """
+        return {known.producer_id: known.last_record for known in self.active_producers().values()}
+
+    @property
+    def producer_id_count(self) -> int:
+        """How many producers are active."""
+        return self._state.producers.producer_count
+
+    def has_late_transaction(self, now_ms: int) -> bool:
+        """Whether a transaction has been open for longer than any may be."""
+        return self._state.producers.has_late_transaction(now_ms)
+
+    def collect_aborted_transactions(
+        self, start_offset: int, upper_bound_offset: int
+    ) -> list[AbortedTxn]:
+        """Return the aborted transactions that readers of a range have to skip.
+
+        Those whose marker is indexed in the segment of ``start_offset`` or a later one, and that
+        reach from the log start on below ``upper_bound_offset`` (exclusive); oldest marker first.
+        Source: Kafka UnifiedLog.collectAbortedTransactions.
+        """
+
+        def collect(view: LogView) -> list[AbortedTxn]:
+            segments = segments_from(view.segments, start_offset)
+            return collect_aborted(segments, view.offsets.log_start_offset, upper_bound_offset)
+
+        return self._state.look("collecting aborted transactions", collect)
+
+
+def _place_of_start(view: LogView) -> LogOffsetMetadata:
+    """Return the log start with its place, which needs no lookup at the start of a segment."""
+    start = view.offsets.log_start_offset
+    first = next(iter(segments_from(view.segments, start)), None)
+    if first is not None and first.base_offset == start:
+        return LogOffsetMetadata(start, start, 0)
+    return resolve(view, LogOffsetMetadata(start))

@@ -6,6 +6,7 @@ other. Must not know appends, reads or tasks. Kafka: the fields of ``UnifiedLog`
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.errors import CorruptMessage, KafkaStorageError
@@ -14,7 +15,7 @@ from tidelog.log.log_reads import LogView, resolve
 from tidelog.log.notifying_lock import NotifyingLock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tidelog.log.context import LogContext
     from tidelog.log.leader_epoch import LeaderEpochCache
@@ -31,8 +32,8 @@ class LogState:
     """The parts of one open log.
 
     ``lock`` guards every change: of ``local`` (the segments), ``producers``, ``epochs``,
-    ``last_flush_ms``, ``is_closed`` and, through ``move`` alone, of ``offsets`` and ``cuts``, which
-    counts how often the log's end went back.
+    ``last_flush_ms``, ``is_closed`` and, through ``move`` alone, of ``offsets``. ``cuts`` counts
+    truncations, ``is_being_cut`` is true during one.
     Readers take ``view``, which is immutable, and never lock. The lock is reentrant, since a
     scheduler may run a task of the log on the thread that schedules it.
     """
@@ -55,6 +56,7 @@ class LogState:
         self.listeners = LogListeners(self.lock, lambda: context.directory)
         self.is_closed = False
         self.cuts = 0
+        self.is_being_cut = False
         self.last_flush_ms = context.clock.now_ms()
         self.topic_id = topic_id
         self._offsets = offsets
@@ -98,6 +100,30 @@ class LogState:
                     if view == self.view and directory == self.context.directory:
                         raise
 
+    def look_uncut(self, doing: str, question: Callable[[LogView], T]) -> T:
+        """Ask as ``look`` does, and again if the log was truncated meanwhile.
+
+        For answers that name places: one that came from files which were being cut could be wrong
+        without failing. A truncation that is under way is waited for.
+        """
+        cuts = self.cuts
+        if not self.is_being_cut:
+            answer = self.look(doing, question)
+            if cuts == self.cuts and not self.is_being_cut:
+                return answer
+        with self.lock:
+            return self.look(doing, question)
+
+    @contextmanager
+    def cutting(self) -> Iterator[None]:
+        """Let readers know that the body truncates the log; the lock is held."""
+        self.is_being_cut = True
+        try:
+            yield
+        finally:
+            self.cuts += 1
+            self.is_being_cut = False
+
     def move(self, offsets: LogOffsets) -> None:
         """Make ``offsets`` the log's; what follows from them follows here.
 
@@ -115,9 +141,7 @@ class LogState:
         if moved.first_unstable is not None and moved.first_unstable.is_offset_only:
             place = resolve(LogView(self.local.segments.all, moved), moved.first_unstable)
             moved = moved.with_first_unstable(place)
-        is_cut = moved.log_end_offset < old.log_end_offset
         self._offsets = moved
-        self.cuts += is_cut
         self.listeners.report_changes(old, moved)
 
     def refresh(self) -> None:
@@ -133,7 +157,8 @@ class LogState:
         # A reader does not wait: whoever holds the lock may be about to move it anyway.
         if not place.is_offset_only and self.lock.acquire(blocking=False):
             try:
-                if self._offsets.high_watermark == place.offset:
+                # Set anew meanwhile, it may lie elsewhere: the log may have been cut.
+                if self._offsets.high_watermark_metadata is view.offsets.high_watermark_metadata:
                     self.move(self._offsets.with_high_watermark(place))
             finally:
                 self.lock.release()

@@ -7,6 +7,7 @@ the log's lock. Kafka: ``UnifiedLog.truncateTo`` and ``truncateFullyAndStartAt``
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tidelog.errors import InvalidArgument
@@ -15,7 +16,7 @@ from tidelog.log.producers.rebuild import rebuild_producer_state
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
 
     from tidelog.log.state import LogState
 
@@ -58,13 +59,15 @@ def truncate_fully_locked(state: LogState, offset: int, log_start_offset: int) -
         _settle(state, offset, log_start_offset, high_watermark=offset)
 
 
-def _all_or_offline(state: LogState) -> AbstractContextManager[None]:
+@contextmanager
+def _all_or_offline(state: LogState) -> Iterator[None]:
     """Let the log go offline on any error, a full disk too; opening it anew makes it whole.
 
     A cut that stopped half-way leaves an end that lies above the records, where the next append
     would make a hole.
     """
-    return state.context.guard.watch("truncating", must_finish=True)
+    with state.context.guard.watch("truncating", must_finish=True), state.cutting():
+        yield
 
 
 def _settle(

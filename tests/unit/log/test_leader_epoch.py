@@ -7,7 +7,8 @@ import pytest
 from tidelog.errors import InvalidArgument
 from tidelog.log.directory_guard import DirectoryGuard
 from tidelog.log.leader_epoch import EpochEntry, LeaderEpochCache
-from tidelog.testing import CrashFileSystem, ManualClock, ManualScheduler
+from tidelog.testing import CrashFileSystem, ManualClock, ManualScheduler, build_batch
+from tidelog.testing.log_home import LogHome
 
 DIRECTORY = "/data/flights-0"
 
@@ -267,3 +268,29 @@ def test_lookups_find_neighbours_and_the_epoch_of_an_offset() -> None:
     assert (cache.next_epoch(2), cache.next_epoch(4)) == (4, None)
     assert (cache.epoch_entry(4), cache.epoch_entry(3)) == (EpochEntry(4, 11), None)
     assert (cache.earliest, cache.latest) == (EpochEntry(2, 6), EpochEntry(4, 11))
+
+
+@pytest.mark.parametrize(
+    ("epoch", "expected"),
+    [(0, (2, 0)), (1, (5, 1)), (2, (5, 1)), (3, (7, 3)), (4, None), (-1, None)],
+)
+def test_a_log_answers_with_the_epoch_and_its_end(
+    epoch: int, expected: tuple[int, int] | None
+) -> None:
+    """The latest epoch ends at the log end; nothing is known above it.
+
+    An epoch below all known ones is answered with itself, as Kafka does.
+    """
+    log = LogHome().open()
+    log.truncate_fully_and_start_at(2)
+    for leader_epoch, count in ((1, 3), (3, 2)):
+        log.append_as_leader(build_batch([(0, b"k", b"v", ())] * count), leader_epoch)
+
+    found = log.end_offset_for_epoch(epoch)
+
+    assert (found and (found.offset, found.leader_epoch)) == expected
+
+
+def test_a_log_without_epochs_knows_no_end_of_one() -> None:
+    """As a log of old batches, or a new one."""
+    assert LogHome().open().end_offset_for_epoch(0) is None

@@ -485,3 +485,47 @@ def test_an_invalid_marker_keeps_what_came_before_it_in_its_piece() -> None:
         home.open(clean=False)
 
     assert home.read(f"{0:020d}.txnindex") == index
+
+
+def test_active_producers_are_known_with_their_last_records() -> None:
+    """Epoch, sequence, times and open transaction of each; a marker is not a record."""
+    log = LogHome().open()
+    log.append_as_leader(batch(0))
+    log.append_as_leader(batch(1))
+    begin(log, 0, producer_id=3)
+    end(log, producer_id=9, producer_epoch=4, coordinator_epoch=2)
+
+    active = log.active_producers()
+
+    assert {number: known.last_sequence for number, known in active.items()} == {1: 1, 3: 0, 9: -1}
+    assert (active[3].txn_first_offset, active[9].coordinator_epoch) == (2, 2)
+    assert log.last_records_of_active_producers() == {1: (1, 0), 3: (2, 0), 9: (None, 4)}
+    assert log.producer_id_count == 3
+
+
+def test_late_transactions_are_seen_until_they_end() -> None:
+    """The question takes no lock: the oldest time is computed with each change."""
+    config = ProducerStateConfig(transaction_max_timeout_ms=1000)
+    log = LogHome().open(producer_config=config)
+    begin(log, 0)
+    late_ms = NOW_MS + 1000 + 5 * 60 * 1000 + 1
+    before = log.has_late_transaction(late_ms - 1), log.has_late_transaction(late_ms)
+    end(log)
+
+    assert (before, log.has_late_transaction(late_ms)) == ((False, True), False)
+
+
+def test_aborted_transactions_of_a_range_are_collected() -> None:
+    """By their markers, from the log start on; what began at the bound or above is left out."""
+    log = LogHome().open()
+    begin(log, 0, producer_id=3)
+    begin(log, 0, producer_id=4)
+    end(log, producer_id=4)
+    end(log, producer_id=3)
+
+    def found(start: int, bound: int) -> list[tuple[int, int, int]]:
+        aborted = log.collect_aborted_transactions(start, bound)
+        return [(txn.producer_id, txn.first_offset, txn.last_offset) for txn in aborted]
+
+    assert found(0, 4) == [(4, 1, 2), (3, 0, 3)]
+    assert found(0, 1) == [(3, 0, 3)]

@@ -72,11 +72,17 @@ class ProducerStateManager:
         self._verifications: dict[int, VerificationStateEntry] = {}
         self._ongoing = TxnOrder()
         self._unreplicated = TxnOrder()
+        self._oldest_txn_timestamp = -1
 
     @property
     def producers(self) -> dict[int, ProducerStateEntry]:
         """The active producers by id."""
         return dict(self._producers)
+
+    @property
+    def producer_count(self) -> int:
+        """How many producers are active."""
+        return len(self._producers)
 
     @property
     def is_empty(self) -> bool:
@@ -113,16 +119,22 @@ class ProducerStateManager:
 
     @property
     def oldest_txn_timestamp(self) -> int:
-        """Last timestamp in ms of the producer whose open transaction is oldest, -1 if none is."""
-        first = self._ongoing.first
-        entry = self._producers.get(first.producer_id) if first else None
-        return -1 if entry is None else entry.last_timestamp
+        """Last timestamp in ms of the producer whose open transaction is oldest, -1 if none is.
+
+        Needs no lock: it is computed with each change.
+        """
+        return self._oldest_txn_timestamp
 
     def has_late_transaction(self, now_ms: int) -> bool:
-        """Whether a transaction is open for longer than any may be."""
-        oldest_ms = self.oldest_txn_timestamp
+        """Whether a transaction has been open for longer than any may be; needs no lock."""
+        oldest_ms = self._oldest_txn_timestamp
         limit_ms = self.config.transaction_max_timeout_ms + LATE_TRANSACTION_BUFFER_MS
         return oldest_ms > 0 and now_ms - oldest_ms > limit_ms
+
+    def _update_oldest_txn_timestamp(self) -> None:
+        first = self._ongoing.first
+        entry = self._producers.get(first.producer_id) if first else None
+        self._oldest_txn_timestamp = -1 if entry is None else entry.last_timestamp
 
     def last_stable_offset(self, completed: CompletedTxn) -> int:
         """Return the last stable offset (exclusive) once ``completed`` is done."""
@@ -145,6 +157,7 @@ class ProducerStateManager:
         self._producers[producer_id] = current.updated_by(info.updated)
         for txn in info.started_txns:
             self._ongoing.put(txn)
+        self._update_oldest_txn_timestamp()
 
     def complete_txn(self, completed: CompletedTxn) -> None:
         """Move a transaction from open to unreplicated; it must be open."""
@@ -152,6 +165,7 @@ class ProducerStateManager:
         if txn is None:
             raise InvalidArgument(f"no transaction of {completed} is open")
         self._unreplicated.put(txn._replace(last_offset=completed.last_offset))
+        self._update_oldest_txn_timestamp()
 
     def on_high_watermark_updated(self, high_watermark: int) -> None:
         """Forget completed transactions whose marker lies below ``high_watermark``."""
@@ -211,6 +225,7 @@ class ProducerStateManager:
         self._producers.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
+        self._update_oldest_txn_timestamp()
 
     def _load(self, entries: Iterable[ProducerStateEntry], now_ms: int) -> None:
         for entry in entries:
@@ -220,6 +235,7 @@ class ProducerStateManager:
             if entry.txn_first_offset is not None:
                 place = LogOffsetMetadata(entry.txn_first_offset)
                 self._ongoing.put(TxnMetadata(entry.producer_id, place))
+        self._update_oldest_txn_timestamp()
 
     # Expiry and verification
 

@@ -107,9 +107,9 @@ def _manager_metrics(sources: MetricSources) -> Iterator[Metric]:
     interval_ms = sources.config.tidelog_metrics_interval_ms
     yield Metric("tidelog", "LogManager", "MetricsIntervalMs", (), interval_ms)
     logs = [partition.log for partition in sources.registry.partitions().values()]
-    producers = sum(len(log.producers.producers) for log in logs)
+    producers = sum(log.producer_id_count for log in logs)
     yield Metric("kafka.server", "ReplicaManager", "ProducerIdCount", (), producers)
-    late = sum(log.producers.has_late_transaction(sources.now_ms) for log in logs)
+    late = sum(log.has_late_transaction(sources.now_ms) for log in logs)
     yield Metric("kafka.server", "ReplicaManager", "PartitionsWithLateTransactionsCount", (), late)
     unknown = sum(bool(topic.unknown_settings) for topic in sources.topics.all().values())
     yield Metric("tidelog", "LogManager", "TopicsWithUnknownSettingsCount", (), unknown)
