@@ -6,7 +6,10 @@ Kafka: ``org.apache.kafka.common.protocol.Errors``.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from typing import Self
 
 
 class ErrorCode(IntEnum):
@@ -61,9 +64,25 @@ class InvalidArgument(TidelogError, ValueError):
 
 
 class KafkaError(TidelogError):
-    """An error that may reach a Kafka client; each subclass has its own ``ErrorCode``."""
+    """An error that may reach a Kafka client; each subclass has its own ``ErrorCode``.
+
+    ``log`` is the log that raised it, as topic-partition, where one did; ``str`` begins with it.
+    """
 
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
+    log: str | None = None
+
+    def of_log(self, log: str) -> Self:
+        """Name the log that raised the error, unless one is named already."""
+        if self.log is None:
+            self.log = log
+        return self
+
+    def __str__(self) -> str:
+        return self._text() if self.log is None else f"{self.log}: {self._text()}"
+
+    def _text(self) -> str:
+        return super().__str__()
 
 
 class RebuildableError(TidelogError):
@@ -83,7 +102,7 @@ class _LocatedError(KafkaError):
         self.position = position
         self.path = path
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         file = f" of {self.path}" if self.path is not None else ""
         place = f" at byte {self.position}{file}" if self.position is not None else file
         return f"{self.reason}{place}"
@@ -122,7 +141,7 @@ class InvalidTimestamp(KafkaError):
         self.reason = reason
         self.record_errors = record_errors
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return self.reason
 
 
@@ -137,20 +156,25 @@ class OffsetOutOfRange(KafkaError):
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         held = f"[{self.log_start_offset}, {self.log_end_offset}]"
         return f"offset {self.requested} is out of range: the log holds {held}"
 
 
 class _TooLargeError(KafkaError):
-    def __init__(self, what: str, size_bytes: int, limit_bytes: int) -> None:
-        super().__init__(what, size_bytes, limit_bytes)
+    """``what`` has ``size_bytes``; ``setting`` is what limits it, where one does."""
+
+    def __init__(self, what: str, size_bytes: int, limit_bytes: int, setting: str = "") -> None:
+        super().__init__(what, size_bytes, limit_bytes, setting)
         self.what = what
         self.size_bytes = size_bytes
         self.limit_bytes = limit_bytes
+        self.setting = setting
 
-    def __str__(self) -> str:
-        return f"{self.what} of {self.size_bytes} bytes exceeds the limit of {self.limit_bytes}"
+    def _text(self) -> str:
+        setting = f" ({self.setting})" if self.setting else ""
+        excess = f"{self.size_bytes} bytes exceeds the limit of {self.limit_bytes}"
+        return f"{self.what} of {excess}{setting}"
 
 
 class MessageTooLarge(_TooLargeError):
@@ -210,7 +234,7 @@ class InvalidConfig(KafkaError):
         super().__init__(problems)
         self.problems = problems
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return "invalid configuration: " + "; ".join(self.problems)
 
 
@@ -293,17 +317,31 @@ class OffsetsOutOfOrder(KafkaError):
 
 
 class UnexpectedAppendOffset(KafkaError):
-    """A follower's batch starts below the log end offset; both its offsets are inclusive."""
+    """A follower's batch starts below the log end offset; both its offsets are inclusive.
 
-    def __init__(self, first_offset: int, last_offset: int, log_end_offset: int) -> None:
-        super().__init__(first_offset, last_offset, log_end_offset)
+    ``base_offsets`` are those of the first batches of the append.
+    """
+
+    def __init__(
+        self,
+        first_offset: int,
+        last_offset: int,
+        log_end_offset: int,
+        log_start_offset: int,
+        base_offsets: tuple[int, ...],
+    ) -> None:
+        super().__init__(first_offset, last_offset, log_end_offset, log_start_offset, base_offsets)
         self.first_offset = first_offset
         self.last_offset = last_offset
         self.log_end_offset = log_end_offset
+        self.log_start_offset = log_start_offset
+        self.base_offsets = base_offsets
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         offsets = f"offsets {self.first_offset} to {self.last_offset}"
-        return f"{offsets} begin below the log end offset {self.log_end_offset}"
+        held = f"log end offset {self.log_end_offset} (log start offset {self.log_start_offset})"
+        batches = ", ".join(map(str, self.base_offsets))
+        return f"{offsets} begin below the {held}; the first batches begin at {batches}"
 
 
 class CorruptIndex(RebuildableError):

@@ -74,7 +74,7 @@ def test_a_truncation_that_fails_lets_nothing_be_appended(operation: str, path_s
 def cleaned(log: Log, count: int) -> None:
     """Replace the first ``count`` segments by one with the same batches."""
     old = list(log.segments)[:count]
-    new = log.new_cleaned_segment(old[0].base_offset)
+    new = log.swap.new_cleaned_segment(old[0].base_offset)
     for segment in old:
         for piece in segment.file_records().pieces():
             batches = piece.batches_in_data
@@ -82,7 +82,7 @@ def cleaned(log: Log, count: int) -> None:
             new.append(int(batches.last_offset[-1]), data, batches)
     new.become_inactive()
     new.flush()
-    log.replace_segments([new], old)
+    log.swap.replace_segments([new], old)
 
 
 def test_a_replacement_that_fails_is_not_tried_over_its_own_remains() -> None:

@@ -53,7 +53,7 @@ class SegmentSwapper:
         On an abort or an error its new segment is deleted. Source: Kafka Cleaner.cleanSegments.
         """
         log = self._log
-        cleaned = log.new_cleaned_segment(group[0].base_offset)
+        cleaned = log.swap.new_cleaned_segment(group[0].base_offset)
         target = _CleanedSegment(log, cleaned, self._writers, self._check_last_swap)
         try:
             with log.watch("cleaning"):
@@ -65,7 +65,7 @@ class SegmentSwapper:
             self._last_swap = Job(lambda: self._swap_in(cleaned, group))
         except BaseException as error:
             target.wait()
-            log.delete_cleaned_segment(cleaned)
+            log.swap.delete_cleaned_segment(cleaned)
             if isinstance(error, SegmentOffsetOverflow):
                 # After a crash, a .cleaned file makes the split's .swap files count as incomplete.
                 self.join()
@@ -92,10 +92,10 @@ class SegmentSwapper:
                 cleaned.flush()
                 cleaned.set_modified_ms(group[-1].modified_ms)
         except BaseException:
-            log.delete_cleaned_segment(cleaned)
+            log.swap.delete_cleaned_segment(cleaned)
             raise
         try:
-            log.replace_segments([cleaned], group)
+            log.swap.replace_segments([cleaned], group)
         except BaseException:
             if cleaned.has_suffix(CLEANED_SUFFIX):  # refused: the log was closed or failed
                 cleaned.close_handlers()
@@ -110,7 +110,7 @@ class SegmentSwapper:
         overflowed = [segment for segment in group if segment.has_overflow()]
         for segment in overflowed:
             _log.warning("segment-split path=%s reason=%s", segment.path, overflow)
-            log.split_segment(segment)
+            log.swap.split_segment(segment)
         if overflowed:
             raise CleaningAborted(
                 f"{len(overflowed)} segments of {log.directory} had offsets that did not fit their"

@@ -35,7 +35,7 @@ SENTENCES: Final = {
     " refused",
     "disk-full": "{directory}: the disk is full",
     "duplicates-dropped": "a list contains duplicates: {value} is read as {kept}",
-    "empty-segment-replaced": "the empty segment {base_offset:,} was recreated",
+    "empty-segment-replaced": "{directory}: the empty segment {base_offset:,} was recreated",
     "index-corrupt": "{path} is damaged and is rebuilt: {reason}",
     "last-time-entry-missing": "{path}: the last entry of the time index is missing: {reason}",
     "leader-epochs-cleared": "{directory}: a batch of an old format has no leader epoch; the known"
@@ -44,6 +44,7 @@ SENTENCES: Final = {
     "leader-epochs-replaced": "{directory}: epoch {epoch} starts at {start_offset:,} and replaces"
     " {removed}",
     "leftover-deleted": "{path} was left over and was deleted",
+    "listener-failed": "{log}: {listener} failed on a new {offset}",
     "log-cut": "{directory}: {cut_bytes:,} bytes of segment {base_offset:,} were truncated, and"
     " {segments_removed:,} segments after it deleted",
     "log-end-lost": "{directory}: the log ends at {log_end_offset:,}, but readers have seen it up"

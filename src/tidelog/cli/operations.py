@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tidelog.explain.plans.operations import ShrunkLog
     from tidelog.explain.plans.retention_outlook import SegmentOutlook
     from tidelog.log.loading.load_watch import RecoveryProgress
-    from tidelog.log.retention_pass import DeletedSegment
+    from tidelog.log.retention import DeletedSegment
 
 
 class ClockAt(NamedTuple):

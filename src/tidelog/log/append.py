@@ -18,6 +18,7 @@ from tidelog.errors import (
     InvalidArgument,
     InvalidProducerEpoch,
     InvalidTxnState,
+    KafkaError,
     MessageTooLarge,
     RecordListTooLarge,
     UnexpectedAppendOffset,
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
 
 _NEAR_THE_END: Final = 1 << 62
 """No append takes as many offsets as lie between this and the greatest."""
+
+_SHOWN_BATCHES: Final = 10
+"""Batches named in the error about an append below the log end."""
 
 _log = logging.getLogger(__name__)
 
@@ -105,6 +109,14 @@ def append(state: LogState, data: Buffer, request: AppendRequest) -> AppendInfo:
     returned, nothing is appended by the old ones. The time of the append is that of the lock, so
     that the stamps of two threads lie in the log in order.
     """
+    try:
+        return _append(state, data, request)
+    except KafkaError as error:
+        error.of_log(state.context.log_name)
+        raise
+
+
+def _append(state: LogState, data: Buffer, request: AppendRequest) -> AppendInfo:
     state.topic_id.flush()
     context = state.context
     # In this order: ``LogContext.use`` replaces the policy first.
@@ -247,7 +259,7 @@ def _check_sizes(
     largest = int(columns.size.max(initial=0))
     if largest > limit_bytes:
         on_rejected(Rejection.BYTES_REJECTED, came_bytes)
-        raise MessageTooLarge("a batch as it is stored", largest, limit_bytes)
+        raise MessageTooLarge("a batch as it is stored", largest, limit_bytes, "max.message.bytes")
 
 
 def _as_given(state: LogState, data: Buffer, analyzed: Analyzed) -> _Batches:
@@ -257,7 +269,13 @@ def _as_given(state: LogState, data: Buffer, analyzed: Analyzed) -> _Batches:
     if first == UNKNOWN_OFFSET:
         first = analyzed.last_offset_of_first_batch
     if first < log_end_offset:
-        raise UnexpectedAppendOffset(first, analyzed.last_offset, log_end_offset)
+        raise UnexpectedAppendOffset(
+            first,
+            analyzed.last_offset,
+            log_end_offset,
+            state.offsets.log_start_offset,
+            tuple(analyzed.batches.base_offset[:_SHOWN_BATCHES].tolist()),
+        )
     _check_offsets_left(analyzed.last_offset, 1)
     return _Batches(
         byte_view(data)[: analyzed.valid_bytes],
@@ -302,7 +320,9 @@ def _make_room(state: LogState, batches: _Batches, now_ms: int) -> None:
     config = state.context.config
     size_bytes = len(byte_view(batches.data))
     if size_bytes > config.segment_size_bytes:
-        raise RecordListTooLarge("an append", size_bytes, config.segment_size_bytes)
+        raise RecordListTooLarge(
+            "an append", size_bytes, config.segment_size_bytes, "segment.bytes"
+        )
     incoming = RollParams(size_bytes, batches.last_offset, batches.max_timestamp, now_ms)
     if state.local.segments.active.should_roll(incoming, config):
         first = batches.first_offset

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tidelog.errors import InvalidTopic
 from tidelog.log.flush_times import FlushTimes
 from tidelog.records.validation.validate import LeaderPolicy
 from tidelog.segment.filenames import parse_topic_partition
@@ -25,13 +26,25 @@ if TYPE_CHECKING:
     from tidelog.segment.filenames import TopicPartition
 
 
+def log_name_of(directory: str) -> str:
+    """Return the topic-partition of a log's directory, as messages name it.
+
+    A directory that is not named after one is named itself.
+    """
+    name = directory.rpartition("/")[2]
+    try:
+        return str(parse_topic_partition(name))
+    except InvalidTopic:
+        return name
+
+
 @dataclass
 class LogContext:
     """One log's place, settings and doors; a rename and a change of settings happen here.
 
     Both are made under the log's lock, and seen by all parts since they share this object.
     ``leaving`` are the segments that wait for deletion: their files are still open. ``flush_times``
-    may be shared with other logs.
+    may be shared with other logs. ``log_name`` is the topic-partition, which a rename leaves.
     """
 
     directory: str
@@ -45,6 +58,7 @@ class LogContext:
     flush_times: FlushTimes = field(default_factory=FlushTimes)
 
     def __post_init__(self) -> None:
+        self.log_name = log_name_of(self.directory)
         self.policy = LeaderPolicy.of(self.config)
 
     def use(self, config: LogConfig) -> LogConfig:

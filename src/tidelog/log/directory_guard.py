@@ -30,12 +30,18 @@ class DirectoryGuard:
 
     ``on_failure`` is called with the data directory (not the log's own) and the error, each time
     it is the disk that fails, for another reason than being full; from then on the log is offline.
+    ``log`` is the log's topic-partition, which errors name.
     """
 
     def __init__(
-        self, data_directory: str, on_failure: Callable[[str, OSError], None] | None = None
+        self,
+        data_directory: str,
+        on_failure: Callable[[str, OSError], None] | None = None,
+        *,
+        log: str | None = None,
     ) -> None:
         self.data_directory = data_directory
+        self._log = log
         self._on_failure = on_failure
         self._failure: OSError | None = None
 
@@ -47,7 +53,12 @@ class DirectoryGuard:
     def check_online(self) -> None:
         """Raise KafkaStorageError if the directory has failed before."""
         if self._failure is not None:
-            raise KafkaStorageError(f"{self.data_directory} is offline: {self._failure}")
+            raise self.error(f"{self.data_directory} is offline: {self._failure}")
+
+    def error(self, reason: str) -> KafkaStorageError:
+        """Return an error that names the log."""
+        error = KafkaStorageError(reason)
+        return error if self._log is None else error.of_log(self._log)
 
     def take_offline(self, error: OSError) -> None:
         """Let every later use fail, and tell the owner of the directory."""
@@ -97,4 +108,4 @@ class _Watch:
             if error.errno not in self._passing:
                 guard.take_offline(error)
             reason = f"{self._doing} failed in {guard.data_directory}: {error}"
-            raise KafkaStorageError(reason) from error
+            raise guard.error(reason) from error

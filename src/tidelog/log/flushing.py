@@ -36,7 +36,7 @@ def _flush_up_to(state: LogState, end_offset: int, recovery_point: int) -> None:
     Once more, if the log was cut meanwhile: what has come in place of the cut is not flushed.
     """
     is_done = False
-    state.context.guard.check_online()
+    state.check_open()
     while not is_done and end_offset > state.offsets.recovery_point:
         with state.context.guard.watch("flushing", is_sync=True):
             state.check_open()

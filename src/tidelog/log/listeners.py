@@ -109,7 +109,7 @@ class LogListeners:
                 getattr(listener, _method(name))(offset)
             except Exception:  # noqa: BLE001 - whatever it is, others go on
                 _log.exception(
-                    "listener-failed log=%s listener=%r offset=%s", self._name(), listener, name
+                    "listener-failed log=%s listener=%s offset=%s", self._name(), listener, name
                 )
 
 

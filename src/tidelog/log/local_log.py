@@ -48,7 +48,10 @@ class LocalLog:
             if existing is not active or active.size_bytes > 0:
                 raise InvariantError(f"{active} cannot be rolled to {new_base_offset}")
             # An index without room for one entry asks for a roll of an empty segment.
-            _log.warning("empty-segment-replaced base_offset=%d", new_base_offset)
+            _log.warning(
+                "empty-segment-replaced directory=%s base_offset=%d",
+                *(self.context.directory, new_base_offset),
+            )
             return self._replace_by_new(active, new_base_offset, "rolled while empty")
         if new_base_offset < active.base_offset:
             raise InvariantError(f"{active} cannot be rolled back to {new_base_offset}")

@@ -13,9 +13,8 @@ from tidelog.errors import InvalidArgument, OffsetOutOfRange, PolicyViolation
 from tidelog.log import closing, flushing, retention_pass, truncation
 from tidelog.log.append import AppendRequest, append
 from tidelog.log.append_info import NO_GUARD, AppendInfo
-from tidelog.log.context import LogContext
+from tidelog.log.context import LogContext, log_name_of
 from tidelog.log.directory_guard import DirectoryGuard
-from tidelog.log.file_deletion import delete_snapshots
 from tidelog.log.leader_epoch import LeaderEpochCache
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.log.loading.loader import LogCheckpoints, LogLoader
@@ -23,7 +22,7 @@ from tidelog.log.local_log import LocalLog
 from tidelog.log.producers.producer_append import UNKNOWN_TRANSACTION_VERSION
 from tidelog.log.producers.producer_state import ProducerStateConfig, ProducerStateManager
 from tidelog.log.readable import ReadableLog
-from tidelog.log.split_overflow import open_cleaned_segment, split_overflowed_segment
+from tidelog.log.segment_swap import SegmentSwap
 from tidelog.log.state import LogState
 from tidelog.log.topic_id import TopicIdFile
 from tidelog.records.builder import build_batch
@@ -32,7 +31,7 @@ from tidelog.records.validation.rejection import ignore_rejections
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
     from random import Random
     from typing import Self
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from tidelog.log.flush_times import FlushTimes
     from tidelog.log.listeners import LogListener
     from tidelog.log.loading.load_watch import LoadWatcher
-    from tidelog.log.retention_pass import DeletedSegment
+    from tidelog.log.retention import DeletedSegment
     from tidelog.records.builder import RecordFields
     from tidelog.records.validation.rejection import OnRejected
     from tidelog.segment.segment import LogSegment
@@ -68,10 +67,11 @@ class Log(ReadableLog):
 
     def __init__(self, state: LogState) -> None:
         super().__init__(state)
+        self.swap: Final = SegmentSwap(state)
         interval_ms = state.producers.config.expiration_check_interval_ms
         self._expiration = state.context.scheduler.schedule(
             "PeriodicProducerExpirationCheck",
-            self.remove_expired_producers,
+            self._remove_expired_producers,
             delay_ms=interval_ms,
             period_ms=interval_ms,
         )
@@ -117,7 +117,8 @@ class Log(ReadableLog):
             flush_times: told of each flush of a segment.
         """
         directory = directory.rstrip("/")
-        guard = DirectoryGuard(directory.rpartition("/")[0], on_failure)
+        parent = directory.rpartition("/")[0]
+        guard = DirectoryGuard(parent, on_failure, log=log_name_of(directory))
         context = LogContext(directory, config, fs, clock, scheduler, rng, guard)
         if flush_times is not None:
             context.flush_times = flush_times
@@ -227,18 +228,25 @@ class Log(ReadableLog):
         Raises InvalidProducerEpoch for a stale epoch. Source: KIP-890.
         """
         with self._state.lock:
+            self._state.check_not_closed()
             return self._state.producers.maybe_start_verification(
                 producer_id, sequence, epoch, supports_epoch_bump=supports_epoch_bump
             )
 
     def remove_expired_producers(self) -> None:
-        """Forget producers that wrote nothing for too long; a task does this now and then."""
+        """Forget producers that wrote nothing for too long; a task also does this periodically."""
         with self._state.lock:
+            self._state.check_not_closed()
             self._state.producers.remove_expired(self._state.context.clock.now_ms())
 
+    def _remove_expired_producers(self) -> None:
+        with self._state.lock:
+            if not self._state.is_closed:
+                self.remove_expired_producers()
+
     def maybe_assign_epoch(self, leader_epoch: int, start_offset: int) -> bool:
-        """Note that an epoch begins at ``start_offset``; return whether that was news."""
-        with self._state.context.guard.watch("assigning a leader epoch"), self._state.lock:
+        """Note that an epoch begins at ``start_offset``, durably; return whether it was new."""
+        with self._state.changing("assigning a leader epoch"):
             return self._state.epochs.assign(leader_epoch, start_offset)
 
     # High watermark and log start
@@ -249,6 +257,7 @@ class Log(ReadableLog):
         It may go back. Raises InvalidArgument for a negative offset.
         """
         with self._state.lock:
+            self._state.check_not_closed()
             self._state.move(self._state.offsets.with_high_watermark(LogOffsetMetadata(offset)))
             return self._state.offsets.high_watermark
 
@@ -258,9 +267,11 @@ class Log(ReadableLog):
         The same offset on a newer segment counts as higher. Raises InvalidArgument above the end.
         """
         with self._state.lock:
+            self._state.check_not_closed()
             offsets = self._state.offsets
             if place.offset > offsets.log_end_offset:
-                raise InvalidArgument(f"{place.offset} is above the end {offsets.log_end_offset}")
+                name, end = self._state.context.log_name, offsets.log_end_offset
+                raise InvalidArgument(f"{name}: offset {place.offset} is above the log end {end}")
             old = offsets.high_watermark_metadata
             is_newer = place.offset == old.offset and old.is_on_older_segment(place)
             if place.offset <= old.offset and not is_newer:
@@ -269,7 +280,7 @@ class Log(ReadableLog):
             return old.offset
 
     def maybe_update_high_watermark(self, offset: int) -> int | None:
-        """Set the high watermark as its leader says; return it if it changed."""
+        """Set the high watermark to the leader's; return it if it changed."""
         with self._state.lock:
             old = self.high_watermark
             new = self.update_high_watermark(offset)
@@ -286,12 +297,12 @@ class Log(ReadableLog):
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
         """Raise the log start offset; return whether it was lower.
 
-        The data goes later, by ``delete_old_segments``. Raises OffsetOutOfRange above the high
-        watermark.
+        The data is deleted later, by ``delete_old_segments``. Raises OffsetOutOfRange above the
+        high watermark.
         """
-        with self._state.lock:
+        with self._state.changing("raising the log start"):
             if offset > self.high_watermark:
-                raise OffsetOutOfRange(offset, self.log_start_offset, self.high_watermark)
+                raise self._out_of_range(offset)
             return retention_pass.increment_log_start_locked(self._state, offset)
 
     def delete_records(self, before_offset: int) -> int:
@@ -300,38 +311,41 @@ class Log(ReadableLog):
         Raises PolicyViolation if the topic is compacted only, OffsetOutOfRange above the high
         watermark and for other negative offsets.
         """
-        with self._state.lock:
+        with self._state.changing("deleting records"):
             if self.config.is_compacted and not self.config.is_deleted:
-                raise PolicyViolation("records of a log that is only compacted cannot be deleted")
+                raise PolicyViolation(
+                    "records cannot be deleted: cleanup.policy is compact without delete"
+                ).of_log(self._state.context.log_name)
             target = self.high_watermark if before_offset == DELETE_ALL else before_offset
             if target < 0:
-                raise OffsetOutOfRange(target, self.log_start_offset, self.high_watermark)
+                raise self._out_of_range(target)
             self.maybe_increment_log_start_offset(target)
             return self.log_start_offset
 
+    def _out_of_range(self, offset: int) -> OffsetOutOfRange:
+        error = OffsetOutOfRange(offset, self.log_start_offset, self.high_watermark)
+        return error.of_log(self._state.context.log_name)
+
     def delete_old_segments(self, now_ms: int | None = None) -> int:
-        """Delete segments by start offset, size and age; return how many went."""
+        """Delete segments by start offset, size and age; return how many were deleted."""
         return len(self.retain(now_ms))
 
     def retain(self, now_ms: int | None = None) -> list[DeletedSegment]:
         """Delete segments by start offset, size and age; return them with the reason."""
         now = self._state.context.clock.now_ms() if now_ms is None else now_ms
-        with self._state.context.guard.watch("deleting old segments"), self._state.lock:
-            self._state.check_open()
+        with self._state.changing("deleting old segments"):
             return retention_pass.delete_old_segments_locked(self._state, now)
 
     def delete_segments_below_start(self) -> list[DeletedSegment]:
         """Delete the segments that ``delete_records`` has emptied; return them."""
-        with self._state.context.guard.watch("deleting old segments"), self._state.lock:
-            self._state.check_open()
+        with self._state.changing("deleting old segments"):
             return retention_pass.delete_below_start_locked(self._state)
 
     # Files
 
     def roll(self, expected_next_offset: int | None = None) -> LogSegment:
         """Start a new active segment, and flush what came before in background."""
-        with self._state.context.guard.watch("rolling"), self._state.lock:
-            self._state.check_open()
+        with self._state.changing("rolling"):
             return flushing.roll_locked(self._state, expected_next_offset)
 
     def flush(self, *, force: bool = False) -> None:
@@ -344,67 +358,35 @@ class Log(ReadableLog):
 
     def truncate_to(self, offset: int) -> bool:
         """Drop all records from ``offset`` on; return whether there were any."""
-        with self._state.context.guard.watch("truncating"), self._state.lock:
-            self._state.check_open()
+        with self._state.changing("truncating"):
             return truncation.truncate_to_locked(self._state, offset)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Drop all records and go on at ``offset``, from which on readers may read."""
         start = offset if log_start_offset is None else log_start_offset
-        with self._state.context.guard.watch("truncating"), self._state.lock:
-            self._state.check_open()
+        with self._state.changing("truncating"):
             truncation.truncate_fully_locked(self._state, offset, start)
-
-    def replace_segments(self, new: Sequence[LogSegment], old: Sequence[LogSegment]) -> None:
-        """Put complete ``.cleaned`` segments in the place of old ones; see ``LocalLog``."""
-        with self._state.context.guard.watch("replacing segments"), self._state.lock:
-            self._state.check_open()
-            replaced = self._state.local.replace_segments(new, old)
-            bases = [segment.base_offset for segment in replaced]
-            delete_snapshots(self._state.context, self.producers.snapshots, bases)
-
-    def new_cleaned_segment(self, base_offset: int) -> LogSegment:
-        """Make an empty segment named ``.cleaned``, for ``replace_segments``."""
-        with self.watch("making a cleaned segment"), self._state.lock:
-            self._state.check_open()
-            return open_cleaned_segment(self._state.context, base_offset)
-
-    def delete_cleaned_segment(self, segment: LogSegment) -> None:
-        """Delete one that replaces nothing; call this after an error, which stays the one raised.
-
-        If that fails the log goes offline: a split beside the file that is left could lose, in a
-        crash, what it split. Opening the log anew deletes it.
-        """
-        try:
-            segment.delete()
-        except OSError as error:
-            self._state.context.guard.take_offline(error)
-
-    def split_segment(self, segment: LogSegment) -> None:
-        """Put segments whose offsets fit in the place of one whose offsets do not."""
-        with self.watch("splitting a segment"), self._state.lock:
-            self._state.check_open()
-            context, segments = self._state.context, self._state.local.segments
-            gone = split_overflowed_segment(context, segments, segment)
-            bases = [part.base_offset for part in gone]
-            delete_snapshots(context, self.producers.snapshots, bases)
 
     def watch(self, doing: str) -> AbstractContextManager[None]:
         """Turn an OSError of the body, which works on this log's files, to KafkaStorageError."""
         return self._state.context.guard.watch(doing)
 
     def update_config(self, config: LogConfig) -> LogConfig:
-        """Take other settings; return those before."""
+        """Replace the config and return the previous one."""
         with self._state.lock:
+            self._state.check_not_closed()
             return self._state.context.use(config)
 
     def assign_topic_id(self, topic_id: UUID) -> None:
         """Give the log its topic id; raise InconsistentTopicId if it has another."""
-        self._state.topic_id.assign(topic_id)
+        with self._state.lock:
+            self._state.check_not_closed()
+            self._state.topic_id.assign(topic_id)
 
     def rename_directory(self, name: str, *, goes_on: bool = True) -> None:
         """Rename the directory within its parent; not ``goes_on``: the log will be deleted."""
         with self._state.lock:
+            self._state.check_not_closed()
             closing.rename_directory_locked(self._state, name, goes_on=goes_on)
 
     def close(self) -> None:

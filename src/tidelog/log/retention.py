@@ -22,6 +22,15 @@ class SegmentFacts(NamedTuple):
     largest_timestamp: Callable[[], int]
 
 
+class DeletedSegment(NamedTuple):
+    """A segment that retention deleted: offsets ``[base, end)``, bytes of records, and why."""
+
+    base_offset: int
+    end_offset: int
+    size_bytes: int
+    reason: str
+
+
 def count_deletable(
     segments: Iterable[SegmentFacts],
     high_watermark: int,

@@ -6,11 +6,12 @@ caller holds the log's lock. Kafka: ``UnifiedLog.deleteOldSegments``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tidelog.log.file_deletion import delete_snapshots
 from tidelog.log.flushing import roll_locked
 from tidelog.log.retention import (
+    DeletedSegment,
     SegmentFacts,
     count_below_start,
     count_beyond_size,
@@ -21,15 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tidelog.log.state import LogState
-
-
-class DeletedSegment(NamedTuple):
-    """A segment that retention took: offsets ``[base, end)``, bytes of records, and why."""
-
-    base_offset: int
-    end_offset: int
-    size_bytes: int
-    reason: str
 
 
 def delete_old_segments_locked(state: LogState, now_ms: int) -> list[DeletedSegment]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from tidelog.errors import CorruptMessage, KafkaStorageError
+from tidelog.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
 from tidelog.log.listeners import LogListeners
 from tidelog.log.log_reads import LogView, resolve
 from tidelog.log.notifying_lock import NotifyingLock
@@ -74,10 +74,24 @@ class LogState:
         return LogView(self.local.segments.all, offsets)
 
     def check_open(self) -> None:
-        """Raise KafkaStorageError if the log was closed; the caller wants to change it."""
+        """Raise KafkaStorageError if the log was closed, or its disk failed."""
         self.context.guard.check_online()
+        self.check_not_closed()
+
+    def check_not_closed(self) -> None:
+        """Raise KafkaStorageError if the log was closed; for changes that touch no file."""
         if self.is_closed:
             raise KafkaStorageError(f"{self.context.directory} is closed")
+
+    @contextmanager
+    def changing(self, doing: str) -> Iterator[None]:
+        """Hold the lock of an open log for a change of its files, which ``doing`` names in errors.
+
+        An OSError of the body becomes KafkaStorageError.
+        """
+        with self.context.guard.watch(doing), self.lock:
+            self.check_open()
+            yield
 
     def look(self, doing: str, question: Callable[[LogView], T]) -> T:
         """Ask the log as it is now, without the lock; ``doing`` names that in errors.
@@ -90,6 +104,9 @@ class LogState:
                 view, directory = self.view, self.context.directory
                 try:
                     return question(view)
+                except OffsetOutOfRange as error:
+                    error.of_log(self.context.log_name)
+                    raise
                 except (OSError, CorruptMessage) as error:
                     if self.is_closed:
                         closed = f"{self.context.directory} is closed"

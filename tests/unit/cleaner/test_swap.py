@@ -265,7 +265,7 @@ def test_a_refused_segment_is_closed(log: Log) -> None:
     """Its files, which the next start deletes, do not stay open."""
     unused: Any = None
     swapper = SegmentSwapper(log, unused, unused, unused)
-    new = log.new_cleaned_segment(0)
+    new = log.swap.new_cleaned_segment(0)
     group = log.segments.all[:1]
     log.close()
 

@@ -14,6 +14,7 @@ from tidelog.errors import (
     InvalidProducerEpoch,
     InvalidRecord,
     InvalidTxnState,
+    KafkaError,
     KafkaStorageError,
     MessageTooLarge,
     OffsetsOutOfOrder,
@@ -30,6 +31,8 @@ from tidelog.testing import ManualClock, build_batch
 from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tidelog.config.log_config import LogConfig
     from tidelog.log.log import Log
 
@@ -444,3 +447,68 @@ def test_an_append_under_way_obeys_settings_that_changed_before_it_is_in_the_log
 
     codecs = [int(piece.batches.codec[0]) for piece in log.segments.active.file_records().pieces()]
     assert codecs == [Codec.ZSTD]
+
+
+LARGE = batch(*[b"v" * 99] * 5, base_offset=3, leader_epoch=0)
+
+
+@pytest.mark.parametrize(
+    ("act", "text"),
+    [
+        (
+            lambda log: log.append_as_leader(batch(*[b"v" * 99] * 5)),
+            f"flights-0: a batch of {len(LARGE)} bytes exceeds the limit of 400 (max.message.",
+        ),
+        (
+            lambda log: log.append_as_follower(LARGE, 0),
+            f"flights-0: an append of {len(LARGE)} bytes exceeds the limit of 500 (segment.bytes)",
+        ),
+        (
+            lambda log: log.append_as_follower(
+                batch(b"a", base_offset=9) + batch(b"b", base_offset=8), 0
+            ),
+            "flights-0: last offset 8 of a batch follows 9",
+        ),
+        (
+            lambda log: log.append_as_follower(
+                batch(b"a", b"b", base_offset=0) + batch(b"c", base_offset=5), 0
+            ),
+            (
+                "flights-0: offsets 0 to 5 begin below the log end offset 3 (log start offset 1); "
+                "the first batches begin at 0, 5"
+            ),
+        ),
+        (
+            lambda log: log.append_as_leader(
+                batch(b"v", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+            ),
+            "flights-0: producer 7 has no verified transaction",
+        ),
+        (lambda log: log.read(7), "flights-0: offset 7 is out of range"),
+        (lambda log: log.offset_metadata(7), "flights-0: offset 7 is out of range"),
+        (lambda log: log.delete_records(7), "flights-0: offset 7 is out of range"),
+    ],
+)
+def test_every_error_of_a_log_names_it(act: Callable[[Log], object], text: str) -> None:
+    """With topic and partition, also where the rule is one of batches."""
+    log = LogHome(max_message_bytes=400, internal_segment_bytes=500).open()
+    log.append_as_leader(batch(b"a", b"b", b"c"))
+    log.update_high_watermark(3)
+    log.delete_records(1)
+
+    with pytest.raises(KafkaError) as raised:
+        act(log)
+
+    assert str(raised.value).startswith(text)
+
+
+def test_an_error_of_the_disk_names_the_log_and_its_directory() -> None:
+    """Several logs lie on a disk; the one that met its error first is named."""
+    home = LogHome()
+    log = home.open()
+    home.fs.fail("pwrite", ".log", OSError(errno.EIO, "broken"))
+
+    with pytest.raises(KafkaStorageError, match=r"^flights-0: appending failed in /data: .*broken"):
+        log.append_as_leader(batch(b"a"))
+    with pytest.raises(KafkaStorageError, match=r"^flights-0: /data is offline"):
+        log.append_as_leader(batch(b"a"))

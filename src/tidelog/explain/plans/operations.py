@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tidelog.explain.plans.retention_outlook import SegmentOutlook
     from tidelog.log.loading.load_watch import Loss, RecoveryProgress
     from tidelog.log.log import Log
-    from tidelog.log.retention_pass import DeletedSegment
+    from tidelog.log.retention import DeletedSegment
     from tidelog.manager.log_manager import LogManager
 
 

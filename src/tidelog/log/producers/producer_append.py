@@ -69,7 +69,7 @@ class ProducerBatch(NamedTuple):
 class ProducerAppendInfo:
     """Accumulates the batches of one producer in one append; nothing is visible before update.
 
-    Source: Kafka ProducerAppendInfo.
+    ``directory`` is the log's, for log lines. Source: Kafka ProducerAppendInfo.
     """
 
     def __init__(
@@ -77,12 +77,15 @@ class ProducerAppendInfo:
         current: ProducerStateEntry,
         origin: AppendOrigin,
         verification: VerificationStateEntry | None = None,
+        *,
+        directory: str = "",
     ) -> None:
         self.current = current
         self.origin = origin
         self.updated = replace(current, batches=())
         self.started_txns: list[TxnMetadata] = []
         self._verification = verification
+        self._directory = directory
 
     def append(
         self,
@@ -153,30 +156,37 @@ class ProducerAppendInfo:
             return batch.producer_epoch < known
         is_repeat = self.updated.txn_first_offset is None or known == INT16_MAX
         if is_repeat:
-            _log.info("marker-repeated producer_id=%d epoch=%d", batch.producer_id, known)
+            _log.info(
+                "marker-repeated directory=%s producer_id=%d epoch=%d",
+                *(self._directory, batch.producer_id, known),
+            )
         return not is_repeat
 
     def _check_epoch(self, batch: ProducerBatch, *, is_stale: bool) -> None:
         if not is_stale:
             return
-        told = (
+        reason = (
             f"epoch {batch.producer_epoch} of producer {batch.producer_id} at offset "
             f"{batch.base_offset} is stale; {self.updated.producer_epoch} is known"
         )
         if self.origin is not AppendOrigin.REPLICATION:
-            raise InvalidProducerEpoch(told)
-        _log.warning("stale-producer-epoch-replicated %s", told)
+            raise InvalidProducerEpoch(reason)
+        _log.warning(
+            "stale-producer-epoch-replicated directory=%s reason=%s", self._directory, reason
+        )
 
     def _check_coordinator(self, batch: ProducerBatch, epoch: int) -> None:
         if epoch >= self.updated.coordinator_epoch:
             return
-        told = (
+        reason = (
             f"coordinator epoch {epoch} of a marker of producer {batch.producer_id} is below "
             f"{self.updated.coordinator_epoch}"
         )
         if self.origin is not AppendOrigin.REPLICATION:
-            raise TransactionCoordinatorFenced(told)
-        _log.info("stale-coordinator-epoch-replicated %s", told)
+            raise TransactionCoordinatorFenced(reason)
+        _log.info(
+            "stale-coordinator-epoch-replicated directory=%s reason=%s", self._directory, reason
+        )
 
     def _check_sequence(self, batch: ProducerBatch) -> None:
         first = batch.base_sequence

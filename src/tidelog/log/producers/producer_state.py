@@ -148,7 +148,8 @@ class ProducerStateManager:
     def prepare_update(self, producer_id: int, origin: AppendOrigin) -> ProducerAppendInfo:
         """Begin to accumulate the batches of one producer in one append."""
         current = self._producers.get(producer_id) or ProducerStateEntry(producer_id)
-        return ProducerAppendInfo(current, origin, self._verifications.get(producer_id))
+        verification = self._verifications.get(producer_id)
+        return ProducerAppendInfo(current, origin, verification, directory=self.snapshots.directory)
 
     def update(self, info: ProducerAppendInfo) -> None:
         """Make visible what ``info`` accumulated."""

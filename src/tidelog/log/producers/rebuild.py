@@ -46,8 +46,8 @@ def rebuild_producer_state(
     producers.truncate_and_reload(log_start_offset, last_offset, now_ms)
     if last_offset > producers.map_end_offset and not was_empty:
         _log.info(
-            "producer-state-replayed start_offset=%d end_offset=%d",
-            *(producers.map_end_offset, last_offset),
+            "producer-state-replayed directory=%s start_offset=%d end_offset=%d",
+            *(producers.snapshots.directory, producers.map_end_offset, last_offset),
         )
         for segment in segments.overlapping(producers.map_end_offset, last_offset):
             start = max(segment.base_offset, producers.map_end_offset, log_start_offset)

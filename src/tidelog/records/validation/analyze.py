@@ -149,7 +149,8 @@ def _check_each(
             return index
         if checks.is_too_large(row):
             on_rejected(Rejection.BYTES_REJECTED, len(byte_view(data)))
-            raise MessageTooLarge("a batch", row[rows.SIZE], checks.max_batch_bytes or 0)
+            limit_bytes = checks.max_batch_bytes or 0
+            raise MessageTooLarge("a batch", row[rows.SIZE], limit_bytes, "max.message.bytes")
         if index == len(found.batches):
             on_rejected(Rejection.INVALID_MESSAGE_CRC, 1)
             break

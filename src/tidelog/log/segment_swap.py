@@ -1,0 +1,62 @@
+"""Replacing segments of an open log by others that hold the same, cleaned or split.
+
+Kafka: ``UnifiedLog.replaceSegments``, ``splitOverflowedSegment`` and ``createNewCleanedSegment``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidelog.log.file_deletion import delete_snapshots
+from tidelog.log.split_overflow import open_cleaned_segment, split_overflowed_segment
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidelog.log.state import LogState
+    from tidelog.segment.segment import LogSegment
+
+
+class SegmentSwap:
+    """What the cleaner needs of a log besides reading; each method locks by itself.
+
+    A closed log, and one whose disk failed, raises KafkaStorageError.
+    """
+
+    def __init__(self, state: LogState) -> None:
+        self._state: Final = state
+
+    def new_cleaned_segment(self, base_offset: int) -> LogSegment:
+        """Make an empty segment named ``.cleaned``, for ``replace_segments``."""
+        with self._state.changing("making a cleaned segment"):
+            return open_cleaned_segment(self._state.context, base_offset)
+
+    def delete_cleaned_segment(self, segment: LogSegment) -> None:
+        """Delete one that replaces nothing; call this after an error, which stays the one raised.
+
+        If that fails the log goes offline: a split beside the file that is left could lose, in a
+        crash, what it split. Opening the log anew deletes it.
+        """
+        try:
+            segment.delete()
+        except OSError as error:
+            self._state.context.guard.take_offline(error)
+
+    def replace_segments(self, new: Sequence[LogSegment], old: Sequence[LogSegment]) -> None:
+        """Replace old segments by complete ``.cleaned`` ones; see ``LocalLog``."""
+        with self._state.changing("replacing segments"):
+            replaced = self._state.local.replace_segments(new, old)
+            self._delete_snapshots_of(replaced)
+
+    def split_segment(self, segment: LogSegment) -> None:
+        """Replace a segment whose offsets do not fit by segments whose offsets do.
+
+        Raises InvalidArgument if they do fit.
+        """
+        with self._state.changing("splitting a segment"):
+            context, segments = self._state.context, self._state.local.segments
+            self._delete_snapshots_of(split_overflowed_segment(context, segments, segment))
+
+    def _delete_snapshots_of(self, segments: Sequence[LogSegment]) -> None:
+        bases = [segment.base_offset for segment in segments]
+        delete_snapshots(self._state.context, self._state.producers.snapshots, bases)
