@@ -314,7 +314,7 @@ class Log(ReadableLog):
         with self._state.changing("deleting records"):
             if self.config.is_compacted and not self.config.is_deleted:
                 raise PolicyViolation(
-                    "records cannot be deleted: cleanup.policy is compact without delete"
+                    "records of a log that is only compacted cannot be deleted (cleanup.policy)"
                 ).of_log(self._state.context.log_name)
             target = self.high_watermark if before_offset == DELETE_ALL else before_offset
             if target < 0:

@@ -292,5 +292,6 @@ def _copy_piece(current: Log, copy: Log) -> None:
         # The log starts inside of its first batch, which comes whole.
         if copy.log_end_offset != copy.log_start_offset:
             raise
-        copy.truncate_fully_and_start_at(error.first_offset, start)
+        copy.truncate_fully_and_start_at(error.first_offset)
         copy.append_as_follower(data, _FAR)
+        _align(current, copy)

@@ -87,6 +87,23 @@ def test_the_log_start_moves_along() -> None:
         assert values(manager, "t", 0) == EXPECTED[7:]
 
 
+def test_the_log_start_moves_along_inside_a_batch() -> None:
+    """The copy begins with the whole batch, and shows as much of it as the log does."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t")
+        now_ms = home.clock.now_ms()
+        partition = manager.partition("t", 0)
+        partition.append_records([(now_ms, None, b"value %d" % n, ()) for n in range(10)])
+        partition.log.delete_records(7)
+        manager.move_partition(*KEY, "/b")
+        home.clock.advance(0)
+
+        log = manager.partition("t", 0).log
+        assert (log.directory, log.log_start_offset) == ("/b/t-0", 7)
+        assert values(manager, "t", 0) == EXPECTED[7:10]
+
+
 def test_a_future_log_has_metrics_of_its_own_until_it_is_the_log() -> None:
     """Then one set remains.
 
