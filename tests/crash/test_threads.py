@@ -16,6 +16,7 @@ from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.scheduler import ThreadScheduler
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import OffsetOutOfRange
+from tidelog.log.listeners import LogListener
 from tidelog.log.log import Log
 from tidelog.log.log_reads import FetchIsolation
 from tidelog.records.control import build_marker
@@ -213,3 +214,59 @@ def test_append_times_of_two_threads_lie_in_the_log_in_order() -> None:
     times = [record.timestamp for record in log.records(isolation=FetchIsolation.LOG_END)]
     assert len(times) == 900
     assert times == sorted(set(times))
+
+
+class Ends(LogListener):
+    """Keeps the log ends it hears; ``then`` runs after each."""
+
+    def __init__(self, then: Callable[[], object] = lambda: None) -> None:
+        self.heard: list[int] = []
+        self._then = then
+
+    def on_log_end_offset_updated(self, log_end_offset: int) -> None:
+        self.heard.append(log_end_offset)
+        self._then()
+
+
+def test_another_thread_can_append_while_a_listener_runs() -> None:
+    """A listener holds no lock of the log: what it waits for can go on."""
+    log = LogHome().open()
+    data = build_batch([(0, None, b"value", ())])
+
+    def append_on_another_thread() -> None:
+        if log.log_end_offset < 3:
+            thread = threading.Thread(target=log.append_as_leader, args=[data], daemon=True)
+            thread.start()
+            thread.join(timeout=30)
+            assert not thread.is_alive()
+
+    ends = Ends(append_on_another_thread)
+    log.add_listener(ends)
+    log.append_as_leader(data)
+
+    assert ends.heard == [1, 2, 3]
+
+
+def test_listeners_hear_the_changes_of_all_threads_in_order() -> None:
+    """Each change once, none lost, whichever thread makes it."""
+    log = LogHome().open()
+    data = build_batch([(0, None, b"value", ())])
+    ends = Ends()
+    log.add_listener(ends)
+
+    def append() -> None:
+        for _ in range(300):
+            log.append_as_leader(data)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=append) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+
+    assert ends.heard == list(range(1, 901))

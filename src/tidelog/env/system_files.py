@@ -315,6 +315,8 @@ def _sync(descriptor: int) -> None:
     try:
         _sync_fully(descriptor)
     except OSError as error:
+        if error.errno == errno.EBADF:
+            raise  # this process closed the file meanwhile, which says nothing of the disk
         raise OSError(errno.EIO, f"sync failed: {error.strerror}") from error
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.env.system_files import SYSTEM_FILES, SystemFiles
+from tidelog.env.system_files import SYSTEM_FILES, SystemFiles, _sync
 from tidelog.errors import UnsupportedPlatform
 
 if TYPE_CHECKING:
@@ -148,3 +148,11 @@ def test_a_closed_file_gives_compiled_code_nothing_to_read_with(tmp_path: Path) 
 
     with pytest.raises(OSError, match="file is closed"):
         file.native_reads()
+
+
+def test_a_file_that_was_closed_meanwhile_is_not_a_failed_disk() -> None:
+    """A flush beside the deletion of its segment gets EBADF, as from any use of a closed file."""
+    with pytest.raises(OSError, match="Bad file descriptor") as raised:
+        _sync(-1)
+
+    assert raised.value.errno == errno.EBADF
