@@ -1,1 +1,1 @@
-"""One partition's log: its segments, offsets, producers and epochs. Must not know other logs."""
+"""One partition's log: its segments, offsets, producers and epochs."""

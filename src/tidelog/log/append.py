@@ -1,8 +1,8 @@
-"""An append, from bytes that came to records that are in the log.
+"""An append, from the bytes of a request to records in the log. Kafka: ``UnifiedLog.append``.
 
-Owns the order of the steps, and what a rejected or failed append leaves behind. The rules for
-batches and records are ``records``', those for producers ``producer_append``'s.
-Kafka: ``UnifiedLog.append``.
+Headers and checksums are checked before the lock is taken. ``records.validation`` has the rules for
+batches and records, ``producer_append`` those for producers. A rejected append may have assigned a
+leader epoch or rolled a segment, as in Kafka.
 """
 
 from __future__ import annotations

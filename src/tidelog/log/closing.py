@@ -1,7 +1,7 @@
-"""The end of an open log: closed, given up, deleted, or its directory renamed.
+"""The end of an open log: closed, abandoned, deleted, or its directory renamed.
 
-Owns what has to be written first. The caller holds the log's lock. Kafka: ``UnifiedLog.close``,
-``closeHandlers``, ``delete`` and ``renameDir``.
+The caller holds the log's lock. Kafka: ``UnifiedLog.close``, ``closeHandlers``, ``delete`` and
+``renameDir``.
 """
 
 from __future__ import annotations

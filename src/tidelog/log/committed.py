@@ -1,7 +1,6 @@
-"""Which batches a reader of committed records shows.
+"""Which batches a reader of committed records gets: those of aborted transactions are skipped.
 
-Owns the rule by which aborted transactions are skipped. Kafka: the consumer's
-``CompletedFetch.nextFetchedRecord``.
+Kafka: the consumer's ``CompletedFetch.nextFetchedRecord``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What every part of one log is given: where it lies, its settings, and the doors to the machine.
-
-Owns nothing but these references. Must not know what the parts do with them.
-"""
+"""What every part of one log shares: its directory and settings, the disk, clock and scheduler."""
 
 from __future__ import annotations
 

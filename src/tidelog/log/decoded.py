@@ -1,7 +1,6 @@
-"""Records decoded out of pieces of a log's file, some batches at a time.
+"""Records decoded from pieces of a log's file, a few batches at a time.
 
-Owns how much is decoded at once and what is said of a batch that does not decode. Must not know
-segments or how far a reader may go.
+Small groups bound the memory, and let a reader who wants one record have it soon.
 """
 
 from __future__ import annotations

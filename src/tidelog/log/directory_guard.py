@@ -1,7 +1,7 @@
 """The one place where a failed disk becomes a typed error.
 
-Owns the state of a data directory as one log sees it: online or failed. Must not know what was
-being done, only its name. Kafka: ``LocalLog.maybeHandleIOException`` and ``LogDirFailureChannel``.
+It knows a data directory as one log sees it: online or failed. Kafka:
+``LocalLog.maybeHandleIOException`` and ``LogDirFailureChannel``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Files that leave a log: renamed at once, deleted later, when no reader needs their names.
+"""Deletion of a log's files: renamed at once, deleted after a delay.
 
-Owns the delay and the tasks. Must not know why something is deleted.
-Kafka: ``LocalLog.deleteSegmentFiles`` and ``UnifiedLog.deleteProducerSnapshots``.
+Readers may still need their names. Kafka: ``LocalLog.deleteSegmentFiles`` and
+``UnifiedLog.deleteProducerSnapshots``.
 """
 
 from __future__ import annotations

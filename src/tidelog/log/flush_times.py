@@ -1,7 +1,4 @@
-"""How often segments were made durable, and how long that took.
-
-Owns the two sums. Must not know segments. Kafka: ``LogFlushStats``.
-"""
+"""How often segments were flushed, and how long that took. Kafka: ``LogFlushStats``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Making a log durable, and remembering up to where it is.
+"""Flushing a log and raising its recovery point. Kafka: ``UnifiedLog.flush`` and ``roll``.
 
-Owns the recovery point's moves by flushing and rolling. Kafka: ``UnifiedLog.flush`` and ``roll``.
+Files are synced without the log's lock, so that appends go on meanwhile.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Which leader epoch began at which offset, kept in ``leader-epoch-checkpoint``.
 
-Owns the entries, their order and their file. Must not know batches or segments.
 Kafka: ``LeaderEpochFileCache`` and ``LeaderEpochCheckpointFile``.
 """
 

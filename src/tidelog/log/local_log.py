@@ -1,7 +1,6 @@
-"""The segments of one log on disk: append to the last, start the next, cut, replace, delete.
+"""The segments of one log on disk: append to the last, roll, truncate, replace, delete.
 
-Owns which files make up the log. Must not know producers, epochs, watermarks or locks: offsets come
-in as values, and the caller holds the log's lock. Kafka: ``LocalLog``.
+Offsets are passed in as values, and the caller holds the log's lock. Kafka: ``LocalLog``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""One partition's log, as everyone else uses it.
+"""One partition's log, as its owner uses it.
 
-Owns the lock that all changes of the log run under, and joins its parts: each method says what it
-promises and leaves the work to the module of that name. Must not know other logs, checkpoints of
-the data directory, or who is a replica. Kafka: ``UnifiedLog``.
+All changes run under one lock; each method states what it promises and leaves the work to the
+module of that name. Kafka: ``UnifiedLog``.
 """
 
 from __future__ import annotations

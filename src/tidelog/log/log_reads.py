@@ -1,7 +1,7 @@
-"""Reads of a log: from an offset to a slice of a file, up to what the reader may see.
+"""Fetches from a log: from an offset to a slice of a file, as far as the isolation allows.
 
-Owns the rules of isolation. Works on values taken once and needs no lock: a tuple of segments and
-the offsets. Kafka: ``LocalLog.read``, ``UnifiedLog.read`` and ``collectAbortedTransactions``.
+They work on a tuple of segments and the offsets, taken once, and so need no lock. Kafka:
+``LocalLog.read``, ``UnifiedLog.read`` and ``collectAbortedTransactions``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Which offset goes with a time, and with the words earliest, latest and max timestamp.
+"""The offset for a time, and for the targets earliest, latest and max timestamp.
 
-Owns the meaning of the special targets. Needs no lock. Kafka:
-``UnifiedLog.fetchOffsetByTimestamp`` and ``ListOffsetsRequest``.
+It needs no lock. Kafka: ``UnifiedLog.fetchOffsetByTimestamp`` and ``ListOffsetsRequest``.
 """
 
 from __future__ import annotations

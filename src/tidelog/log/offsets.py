@@ -1,6 +1,5 @@
-"""The offsets of one log, as one value that always holds together.
+"""The offsets of one log, as one value that is always consistent.
 
-Owns their order and how a change of one moves the others. Must not know segments, files or locks.
 Kafka: the offset fields of ``UnifiedLog`` and ``LocalLog``.
 """
 

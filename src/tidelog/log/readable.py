@@ -1,6 +1,6 @@
-"""What may be asked of an open log at any time, without its lock.
+"""The part of an open log that changes nothing: offsets, lookups, fetches.
 
-Owns the answers: offsets, lookups, reads. Must not change the log. Kafka: ``UnifiedLog``.
+Kafka: ``UnifiedLog``.
 """
 
 from __future__ import annotations

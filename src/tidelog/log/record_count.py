@@ -1,7 +1,6 @@
 """How many records lie between two offsets, as opposed to how many offsets.
 
-Owns the count. Must not know where batches come from. Kafka has no such question: lags are told in
-offsets there, which compaction and transactions make too large.
+Kafka reports lags in offsets, which compaction and transactions make too large.
 """
 
 from __future__ import annotations

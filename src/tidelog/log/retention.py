@@ -1,6 +1,5 @@
-"""Which of a log's oldest segments may go: rules over values.
+"""Which of a log's oldest segments may be deleted: rules over values.
 
-Owns the rules and their order. Must not know files, clocks or locks.
 Kafka: ``UnifiedLog.deletableSegments`` and the ``deleteRetention…`` methods.
 """
 

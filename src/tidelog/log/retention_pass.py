@@ -1,7 +1,6 @@
-"""Deleting a log's oldest segments, by start offset, size and age.
+"""Deleting a log's oldest segments by start offset, size and age; ``retention`` has the rules.
 
-Owns the order of the passes and what happens around a deletion; ``retention`` has the rules. The
-caller holds the log's lock. Kafka: ``UnifiedLog.deleteOldSegments``.
+The caller holds the log's lock. Kafka: ``UnifiedLog.deleteOldSegments``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The segments of one log, in order.
-
-Owns the order and the lookups in it. Must not know what is in a segment. Kafka: ``LogSegments``.
-"""
+"""The segments of one log, in order of their base offsets. Kafka: ``LogSegments``."""
 
 from __future__ import annotations
 

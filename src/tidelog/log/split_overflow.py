@@ -1,7 +1,6 @@
-"""A segment whose offsets do not fit 32 bits, put back into its log as some whose offsets do.
+"""Replacing a segment whose offsets do not fit 32 bits by segments whose offsets do.
 
-Old versions of Kafka could make such segments. Owns the names that the parts get, and what it means
-when there is no splitting. Kafka: ``LocalLog.splitOverflowedSegment``.
+Old versions of Kafka could make such segments. Kafka: ``LocalLog.splitOverflowedSegment``.
 """
 
 from __future__ import annotations

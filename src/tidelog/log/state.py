@@ -1,7 +1,6 @@
-"""What one open log holds, and the one place where its offsets move.
+"""What one open log holds, and the one place where its offsets change.
 
-Owns the lock, the segments, the offsets, producers and epochs of a log, and how they follow each
-other. Must not know appends, reads or tasks. Kafka: the fields of ``UnifiedLog``.
+Kafka: the fields of ``UnifiedLog``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The topic id of a log, kept in ``partition.metadata``.
 
-Owns when it is read, checked and written. Kafka: ``PartitionMetadataFile`` and
-``UnifiedLog.assignTopicId``.
+Kafka: ``PartitionMetadataFile`` and ``UnifiedLog.assignTopicId``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Cutting a log at an offset, or emptying it.
+"""Truncating a log at an offset, or fully.
 
-Owns the order in which segments, snapshots, epochs, producers and offsets follow. The caller holds
-the log's lock. Kafka: ``UnifiedLog.truncateTo`` and ``truncateFullyAndStartAt``.
+Segments, snapshots, epochs, producers and offsets follow each other in an order that a crash may
+interrupt anywhere. The caller holds the log's lock. Kafka: ``UnifiedLog.truncateTo`` and
+``truncateFullyAndStartAt``.
 """
 
 from __future__ import annotations

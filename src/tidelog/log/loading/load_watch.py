@@ -1,7 +1,4 @@
-"""What loading a log tells whoever waits for it: how far it is, and what it takes away.
-
-Owns these two messages. Must not know who listens. Kafka writes the same to its application log.
-"""
+"""Progress and losses that loading a log reports. Kafka writes the same to its application log."""
 
 from __future__ import annotations
 

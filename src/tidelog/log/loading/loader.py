@@ -1,6 +1,6 @@
-"""Opening a log's directory: what a crash left behind is finished or undone, then it is read.
+"""Opening a log's directory: what a crash left is finished or undone, then the log is loaded.
 
-Owns the order of the steps. Must not know appends or readers. Kafka: ``LogLoader``.
+Kafka: ``LogLoader``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Segments whose end is not known to be whole: checked, cut at the first bad batch, indexed anew.
+"""Recovery of segments that may be incomplete: checked, truncated at the first bad batch, reindexed.
 
-Owns the recovery of one segment and of a log's tail. Must not know swap files or clean shutdowns.
 Kafka: ``LogLoader.recoverSegment`` and ``recoverLog``.
 """
 

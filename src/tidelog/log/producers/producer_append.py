@@ -1,6 +1,5 @@
 """What one append does to one producer: checked and accumulated, visible only when it is applied.
 
-Owns the checks of epochs, sequences and transactions. Must not know files or other producers.
 Kafka: ``ProducerAppendInfo``.
 """
 

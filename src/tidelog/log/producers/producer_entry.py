@@ -1,6 +1,5 @@
 """What a log remembers of one producer: its last batches, epochs and open transaction.
 
-Owns the values and the arithmetic of sequence numbers. Must not know files or what is allowed.
 Kafka: ``ProducerStateEntry``, ``BatchMetadata``, ``TxnMetadata``, ``CompletedTxn``,
 ``VerificationStateEntry``.
 """

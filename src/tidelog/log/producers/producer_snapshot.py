@@ -1,6 +1,5 @@
-"""The bytes of a producer snapshot file (``.snapshot``).
+"""The format of a producer snapshot file (``.snapshot``).
 
-Owns the format and its checks. Must not know where the file lies or what the entries mean.
 Kafka: ``ProducerStateManager.writeSnapshot`` and ``readSnapshot``.
 """
 

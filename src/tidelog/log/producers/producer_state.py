@@ -1,6 +1,5 @@
 """All producers of one log, their open transactions, and the offsets that follow from them.
 
-Owns the state and its snapshots. Must not know segments, or how batches are read.
 Kafka: ``ProducerStateManager``.
 """
 

@@ -1,6 +1,5 @@
-"""Producer state made anew from snapshots and the batches behind them.
+"""Rebuilding producer state from snapshots and the batches behind them.
 
-Owns where snapshots are taken on the way. Must not know the other offsets of a log.
 Kafka: ``UnifiedLog.rebuildProducerState``.
 """
 

@@ -1,6 +1,5 @@
-"""Batches that are in the log already, told to producer state and leader epochs.
+"""Replaying batches of the log into producer state and leader epochs.
 
-Owns the reading of producer fields out of batch headers. Must not know files.
 Kafka: ``LogSegment.updateProducerState`` and ``UnifiedLog.loadProducersFromRecords``.
 """
 

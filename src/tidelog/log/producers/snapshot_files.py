@@ -1,6 +1,5 @@
 """The producer snapshot files of one partition directory.
 
-Owns which of them exist and how they come and go. Must not know what their entries mean.
 Kafka: the ``snapshots`` map and ``SnapshotFile`` of ``ProducerStateManager``.
 """
 

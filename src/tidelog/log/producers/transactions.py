@@ -1,7 +1,7 @@
-"""Transactions as the batches of a log tell them, for readers that keep no producer state.
+"""Transactions as the batches of a log show them, for readers that keep no producer state.
 
-Owns which transactions are open and which were aborted. Must not know files. It is milder than
-producer state, which refuses what no broker writes: a reader has to show such a log, too.
+It is more lenient than producer state, which rejects what no broker writes: a reader has to show
+such a log, too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Transactions of one log in the order of their first offsets.
 
-Owns the order. Must not know producers or files. Kafka: the ``TreeMap`` fields of
-``ProducerStateManager``.
+Kafka: the ``TreeMap`` fields of ``ProducerStateManager``.
 """
 
 from __future__ import annotations
