@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from tidelog.records.validation.rejection import OnRejected
 
 _NEAR_THE_END: Final = 1 << 62
-"""No append takes as many offsets as lie between this and the greatest."""
+"""An append takes fewer offsets than remain above this."""
 
 _SHOWN_BATCHES: Final = 10
 """Batches named in the error about an append below the log end."""
@@ -73,7 +73,7 @@ class AppendRequest(NamedTuple):
 
 
 class _Batches(NamedTuple):
-    """Batches as they will lie in the log, with offsets; ``data`` holds nothing else.
+    """Batches as they will be stored, with offsets; ``data`` holds nothing else.
 
     ``first`` has the 14 fields of the first batch. ``came_bytes`` is what the batches took as they
     came, ``leader_epoch`` the last one's. ``is_uniform``: all have one leader epoch and one magic.
@@ -104,10 +104,10 @@ class _ProducerUpdates:
 def append(state: LogState, data: Buffer, request: AppendRequest) -> AppendInfo:
     """Append whole batches; see ``Log.append_as_leader`` and ``append_as_follower``.
 
-    Checksums and headers are looked at before the lock is taken, under the settings of that moment.
-    Should others hold by then, the batches are looked at again: after a change of settings has
-    returned, nothing is appended by the old ones. The time of the append is that of the lock, so
-    that the stamps of two threads lie in the log in order.
+    Checksums and headers are checked before the lock is taken, under the settings of that moment.
+    If they have changed by then, the batches are checked again: after a change of settings has
+    returned, nothing is appended under the old ones. The time of the append is taken under the
+    lock, so that the stamps of two threads are stored in order.
     """
     try:
         return _append(state, data, request)
@@ -121,17 +121,17 @@ def _append(state: LogState, data: Buffer, request: AppendRequest) -> AppendInfo
     context = state.context
     # In this order: ``LogContext.use`` replaces the policy first.
     config, policy = context.config, context.policy
-    found = _look(context, data, request)
+    found = _check(context, data, request)
     if found is None:
         return AppendInfo(-1, -1, -1, -1, state.offsets.log_start_offset, 0, -1)
     with context.guard.watch("appending"), state.lock:
         state.check_open()
         if context.config is not config or context.policy is not policy:
-            found = _look(context, data, request) or found
+            found = _check(context, data, request) or found
         return _append_locked(state, data, found, request, context.clock.now_ms())
 
 
-def _look(context: LogContext, data: Buffer, request: AppendRequest) -> Analyzed | Accepted | None:
+def _check(context: LogContext, data: Buffer, request: AppendRequest) -> Analyzed | Accepted | None:
     """Check what needs no lock; None if there is nothing to append."""
     limit_bytes = context.config.max_message_bytes
     if request.origin is AppendOrigin.CLIENT:
@@ -227,7 +227,7 @@ def _assigned(
         on_rejected=request.on_rejected,
     )
     if first_offset > _NEAR_THE_END:
-        # Only validation tells how many records an old or compressed batch holds.
+        # Only validation finds how many records an old or compressed batch holds.
         _check_offsets_left(first_offset, validate(bytes(data), first_offset=0).next_offset)
     validated = validate(data, first_offset=first_offset)
     if validated.are_sizes_changed:
@@ -248,9 +248,11 @@ def _assigned(
 
 
 def _check_offsets_left(first_offset: int, count: int) -> None:
-    """Raise InvalidArgument if the log's end would be no int64; no log comes here by itself."""
+    """Raise InvalidArgument if the log end would exceed int64, as in no log of real records."""
     if first_offset + count > INT64_MAX:
-        raise InvalidArgument(f"no log goes on behind offset {first_offset} for {count} records")
+        raise InvalidArgument(
+            f"{count} records from offset {first_offset} on exceed the greatest offset"
+        )
 
 
 def _check_sizes(
@@ -292,15 +294,15 @@ def _as_given(state: LogState, data: Buffer, analyzed: Analyzed) -> _Batches:
 
 
 def _seen(columns: BatchColumns) -> tuple[bool, bool]:
-    """Say whether the batches are uniform, and whether one has a producer."""
+    """Return whether the batches are uniform, and whether one has a producer."""
     found = survey(columns)
     return bool(found.is_uniform), found.greatest_producer_id >= 0
 
 
 def _assign_epochs(state: LogState, batches: _Batches) -> None:
-    """Note the epochs of the batches. One of magic 0 or 1 has none: all that is known goes.
+    """Assign the epochs of the batches. A batch of magic 0 or 1 has none, and clears the cache.
 
-    Not every batch is looked at, only the first of each run with one epoch.
+    Only the first batch of each run with one epoch is read.
     """
     firsts, columns = [batches.first], batches.columns
     if not batches.is_uniform:
@@ -316,7 +318,7 @@ def _assign_epochs(state: LogState, batches: _Batches) -> None:
 
 
 def _make_room(state: LogState, batches: _Batches, now_ms: int) -> None:
-    """Begin a new segment if the batches do not go into the active one."""
+    """Roll if the batches do not fit the active segment."""
     config = state.context.config
     size_bytes = len(byte_view(batches.data))
     if size_bytes > config.segment_size_bytes:
@@ -370,7 +372,7 @@ def _find_duplicate(state: LogState, batch: ProducerBatch) -> BatchMetadata | No
 
 
 def _check_transaction(state: LogState, batch: ProducerBatch, request: AppendRequest) -> None:
-    """Refuse the first batch of a transaction that its coordinator does not know (KIP-890)."""
+    """Reject the first batch of a transaction that its coordinator does not know (KIP-890)."""
     producers = state.producers
     is_judged = request.origin in {AppendOrigin.CLIENT, AppendOrigin.COORDINATOR}
     if not is_judged or not batch.is_transactional:

@@ -11,11 +11,11 @@ NO_GUARD: Final = 0
 
 
 class AppendInfo(NamedTuple):
-    """What an append did. Offsets are inclusive, timestamps in ms, -1 for what there is not.
+    """What an append did. Offsets are inclusive, timestamps in ms, -1 for what is not known.
 
     ``is_duplicate``: the batches were in the log already, at these offsets; nothing was written.
     ``source_codec`` is the last codec other than none that the batches came with, and
-    ``last_offset_of_first_batch`` as the batches came: both say nothing of a duplicate.
+    ``last_offset_of_first_batch`` as the batches came; neither is set for a duplicate.
     Source: Kafka LogAppendInfo.
     """
 

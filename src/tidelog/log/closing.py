@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 
 def close_locked(state: LogState) -> None:
-    """Keep producer state in a snapshot at the log's end, make all durable, let go of files.
+    """Write a producer snapshot at the log end, make all durable, close the files.
 
-    On a failed disk it only lets go, and raises KafkaStorageError: nothing was made durable.
+    On a failed disk it only closes the files, and raises KafkaStorageError: nothing was made
+    durable.
     """
     if state.context.guard.is_offline:
         close_handlers_locked(state)
@@ -31,7 +32,7 @@ def close_locked(state: LogState) -> None:
 
 
 def close_handlers_locked(state: LogState) -> None:
-    """Let go of files without writing: the disk has failed."""
+    """Close the files without writing: the disk has failed."""
     state.is_closed = True
     state.local.close_handlers()
 
@@ -47,13 +48,13 @@ def delete_locked(state: LogState) -> None:
 
 
 def rename_directory_locked(state: LogState, name: str, *, goes_on: bool) -> None:
-    """Give the log's directory another name beside the old one, durably.
+    """Rename the log's directory within its parent, durably.
 
     With ``goes_on`` the log is used as before; else it is about to be deleted, and its epochs are
     forgotten so that nothing writes them again.
     """
     if "/" in name:
-        raise InvariantError(f"{name!r} is no name of a directory")
+        raise InvariantError(f"{name!r} is not a directory name")
     context = state.context
     state.topic_id.flush()
     with context.guard.watch("renaming the log", must_finish=True):

@@ -24,7 +24,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class AbortedFilter:
-    """Tells the batches of aborted transactions from all others; is shown batches in order.
+    """Finds the batches of aborted transactions among batches passed in order.
 
     ``aborted`` holds all aborted transactions that reach into the batches to come: those of which
     the marker lies at or behind the first of them.
@@ -35,9 +35,9 @@ class AbortedFilter:
         self._skipped_producers: set[int] = set()
 
     def is_shown(self, batches: BatchColumns) -> Bools:
-        """Say of each batch whether it belongs to no aborted transaction; control batches do not.
+        """Return, per batch, whether it belongs to no aborted transaction; control batches do not.
 
-        ``batches`` lie behind those of the call before.
+        ``batches`` follow those of the previous call.
         """
         shown = np.ones(len(batches), np.bool_)
         if not self._waiting and not self._skipped_producers:

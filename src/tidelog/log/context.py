@@ -37,7 +37,7 @@ def log_name_of(directory: str) -> str:
 
 @dataclass
 class LogContext:
-    """One log's place, settings and doors; a rename and a change of settings happen here.
+    """One log's directory, settings and machine; a rename and a change of settings happen here.
 
     Both are made under the log's lock, and seen by all parts since they share this object.
     ``leaving`` are the segments that wait for deletion: their files are still open. ``flush_times``
@@ -59,7 +59,7 @@ class LogContext:
         self.policy = LeaderPolicy.of(self.config)
 
     def use(self, config: LogConfig) -> LogConfig:
-        """Take other settings from now on; return those before."""
+        """Replace the config and return the previous one."""
         old = self.config
         self.policy = LeaderPolicy.of(config)
         self.config = config
@@ -77,7 +77,7 @@ class LogContext:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Topic and partition, as the directory's name tells; InvalidTopic if it does not."""
+        """Topic and partition, from the directory's name; InvalidTopic if it has neither."""
         return parse_topic_partition(self.name)
 
     def path(self, name: str) -> str:

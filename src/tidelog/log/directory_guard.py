@@ -61,7 +61,7 @@ class DirectoryGuard:
         return error if self._log is None else error.of_log(self._log)
 
     def take_offline(self, error: OSError) -> None:
-        """Let every later use fail, and tell the owner of the directory."""
+        """Let every later use fail, and notify the owner of the directory."""
         self._failure = self._failure or error
         if self._on_failure is not None:
             self._on_failure(self.data_directory, error)

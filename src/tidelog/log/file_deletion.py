@@ -28,8 +28,8 @@ def delete_segment_files(
     """Rename the files of ``segments`` to ``.deleted`` and delete them after the topic's delay.
 
     The segments are out of the log's set already. Slices of them that are in use stay readable.
-    With ``immediately`` they are deleted before this returns. A log that is closed meanwhile lets
-    go of their files too, as the task may never run.
+    With ``immediately`` they are deleted before this returns. A log that is closed meanwhile
+    closes their files too, as the task may never run.
     """
     doomed = list(segments)
     context.leaving.update(doomed)

@@ -56,9 +56,9 @@ def _flush_up_to(state: LogState, end_offset: int, recovery_point: int) -> None:
 
 
 def _flush_files(state: LogState, start_offset: int, end_offset: int) -> None:
-    """Flush what lies in a range; KafkaStorageError if the log is closed meanwhile.
+    """Flush a range of offsets; KafkaStorageError if the log is closed meanwhile.
 
-    That is no failure of the disk, though a file that was closed says so.
+    A file that was closed raises EBADF, which is not a failure of the disk.
     """
     try:
         state.local.flush(start_offset, end_offset)
@@ -100,7 +100,7 @@ def roll_locked(state: LogState, expected_next_offset: int | None = None) -> Log
             if not state.is_closed:
                 sync_and_flush()
         except KafkaStorageError:
-            if not state.is_closed:  # else closing makes all durable, or says why not
+            if not state.is_closed:  # else closing makes all durable, or raises
                 raise
 
     state.context.scheduler.schedule("flush-log", sync_and_flush_while_open)

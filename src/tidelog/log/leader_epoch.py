@@ -50,7 +50,7 @@ def _can_follow(old: EpochEntry, new: EpochEntry) -> bool:
 
 
 def _with(entries: tuple[EpochEntry, ...], new: EpochEntry) -> tuple[EpochEntry, ...]:
-    """Return ``entries`` with a new one at their end, the same tuple if it is no news."""
+    """Return ``entries`` with a new one at their end, the same tuple if it changes nothing."""
     epoch, start_offset = new
     if epoch < 0 or start_offset < 0:
         raise InvalidArgument(f"epoch {epoch} cannot begin at offset {start_offset}")
@@ -134,10 +134,10 @@ class LeaderEpochCache:
                 self._fs.write(path, b"")
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that ``epoch`` begins at ``start_offset``, durably; return whether that was news.
+        """Note that ``epoch`` begins at ``start_offset``, durably; return whether it was new.
 
-        The latest epoch again, at a higher offset, is no news. Entries that contradict the new one
-        (same or higher epoch, same or higher offset) give way.
+        The latest epoch again, at a higher offset, changes nothing. Entries that contradict the
+        new one (same or higher epoch, same or higher offset) are removed.
         """
         entries = _with(self._entries, EpochEntry(epoch, start_offset))
         if entries is self._entries:
@@ -210,7 +210,7 @@ class LeaderEpochCache:
             try:
                 self.flush()
             except FileNotFoundError:
-                # The directory was renamed or deleted meanwhile; the entries went with it.
+                # The directory was renamed or deleted meanwhile; and its entries with it.
                 _log.warning("leader-epochs-not-flushed directory=%s", self.directory)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEntry:

@@ -64,10 +64,10 @@ class LocalLog:
         return segment
 
     def _replace_by_new(self, old: LogSegment, base_offset: int, reason: str) -> LogSegment:
-        """Put a new, empty segment in the place of ``old``; readers always find one of the two.
+        """Replace ``old`` by a new, empty segment; readers always find one of the two.
 
         If it cannot be made, ``old`` stays, under its own name: what is appended to a file named
-        ``.deleted`` would be gone with the next start.
+        ``.deleted`` would be deleted by the next start.
         """
         if old.base_offset == base_offset:
             old.change_suffix("", DELETED_SUFFIX)
@@ -96,36 +96,36 @@ class LocalLog:
         delete_segment_files(self.context, segments, reason)
 
     def truncate_to(self, offset: int) -> list[LogSegment]:
-        """Drop all from ``offset`` on; return the segments that went whole.
+        """Drop all from ``offset`` on; return the segments removed whole.
 
-        The first segment begins at or below ``offset``. A batch that straddles it goes too. The
-        last segment goes first, and all is durable on return: after a crash what is left is a
+        The first segment begins at or below ``offset``. A batch that straddles it is dropped
+        too. The last segment is removed first, and all is durable on return: a crash leaves a
         prefix of the log, never one with a hole where new records were to be. CorruptMessage if the
         place of ``offset`` cannot be found; nothing was changed then.
         """
         if (kept := self.segments.floor(offset)) is not None:
             kept.translate_offset(offset)
-        gone = [segment for segment in self.segments if segment.base_offset > offset]
-        self.remove(gone[::-1], f"truncation to offset {offset}")
+        removed = [segment for segment in self.segments if segment.base_offset > offset]
+        self.remove(removed[::-1], f"truncation to offset {offset}")
         self._sync_directory()
         self.segments.active.truncate_to(offset)
         self.segments.active.flush()
-        return gone
+        return removed
 
     def truncate_fully_and_start_at(self, offset: int) -> list[LogSegment]:
-        """Drop everything and go on with one empty segment at ``offset``; return what went."""
-        gone = list(self.segments)
+        """Drop everything and continue with one empty segment at ``offset``; return the removed."""
+        removed = list(self.segments)
         reason = f"full truncation to offset {offset}"
-        last = gone[-1]
-        self.remove(gone[-2::-1], reason)
+        last = removed[-1]
+        self.remove(removed[-2::-1], reason)
         self._replace_by_new(last, offset, reason)
         self._sync_directory()
-        return gone
+        return removed
 
     def replace_segments(
         self, new: Sequence[LogSegment], old: Sequence[LogSegment]
     ) -> list[LogSegment]:
-        """Put ``new`` (complete, named ``.cleaned``) in the place of ``old``; return what went.
+        """Replace ``old`` by ``new`` (complete, named ``.cleaned``); return those removed for good.
 
         New segments are renamed ``.swap`` from the last to the first: so after a crash a ``.swap``
         counts only if no ``.cleaned`` with a lower offset is left. Between the steps the directory
@@ -163,7 +163,7 @@ class LocalLog:
         """Make the offsets in [start, end) durable, and the names of new segments among them.
 
         Needs no lock. A segment that is deleted meanwhile needs no flushing, nor does a log whose
-        directory is gone; one that was renamed is flushed where it is now.
+        directory was deleted; one that was renamed is flushed where it is now.
         """
         while True:
             directory = self.context.directory
@@ -197,9 +197,9 @@ class LocalLog:
     def close(self) -> None:
         """Close all segments, durably with their names; then the first error is raised.
 
-        Those that wait for deletion are only let go of.
+        Those that wait for deletion are closed without a flush.
         """
-        self._let_leaving_go()
+        self._close_leaving()
         errors = []
         for segment in self.segments:
             try:
@@ -211,18 +211,18 @@ class LocalLog:
         self._sync_directory()
 
     def close_handlers(self) -> None:
-        """Let go of all files without writing anything."""
-        self._let_leaving_go()
+        """Close all files without writing anything."""
+        self._close_leaving()
         for segment in self.segments:
             segment.close_handlers()
 
-    def _let_leaving_go(self) -> None:
+    def _close_leaving(self) -> None:
         for segment in tuple(self.context.leaving):
             segment.close_handlers()
 
     def delete_all(self) -> None:
         """Delete all segments now, and what is left in the directory, and the directory."""
-        self._let_leaving_go()
+        self._close_leaving()
         segments = list(self.segments)
         self.segments.clear()
         for segment in segments:

@@ -95,25 +95,25 @@ class Log(ReadableLog):
         recovery_threads: int = 1,
         flush_times: FlushTimes | None = None,
     ) -> Self:
-        """Open the log in ``directory``, which is made if missing, and recover it if need be.
+        """Open the log in ``directory``, which is created if missing, and recover it if needed.
 
         Args:
             directory: absolute path, named topic-partition.
-            fs: the disk; ``clock``, ``scheduler`` and ``rng`` likewise are the doors to the rest.
-            clock: see ``fs``.
-            scheduler: see ``fs``.
-            rng: see ``fs``.
+            fs: the disk.
+            clock: the time of day and for durations.
+            scheduler: runs the log's background tasks.
+            rng: spreads the times at which segments roll.
             config: the topic's settings.
-            log_start_offset: as checkpointed, 0 if there is no line.
+            log_start_offset: as checkpointed, 0 if it was not.
             recovery_point: as checkpointed; offsets below it were flushed.
-            clean_shutdown: whether the directory was left in order; else the log is checked from
-                the segment of the recovery point on, and cut at the first bad batch.
+            clean_shutdown: whether the log was closed in order; else the log is checked from
+                the segment of the recovery point on, and truncated at the first bad batch.
             topic_id: to be given to a log that has none; InconsistentTopicId if it has another.
-            on_failure: told the data directory and the error when the disk fails.
+            on_failure: called with the data directory and the error when the disk fails.
             producer_config: the broker's settings about producers.
-            watcher: told how far a recovery is, and what it cuts off.
+            watcher: notified of the progress of a recovery, and of what it truncates.
             recovery_threads: how many of the scheduler's threads check one segment together.
-            flush_times: told of each flush of a segment.
+            flush_times: counts each flush of a segment.
         """
         directory = directory.rstrip("/")
         parent = directory.rpartition("/")[0]
@@ -214,15 +214,15 @@ class Log(ReadableLog):
     ) -> AppendInfo:
         """Append records (timestamp in ms, key, value, headers) as one batch.
 
-        ``fields`` say more about the batch: ``codec``, ``producer_id`` and so on, as ``BatchSpec``.
-        Errors as ``append_as_leader``; InvalidArgument for records that make no batch.
+        ``fields`` are further fields of the batch: ``codec``, ``producer_id`` and so on, see
+        ``BatchSpec``. Errors as ``append_as_leader``; InvalidArgument if no batch can be built.
         """
         return self.append_as_leader(build_batch(records, **fields), leader_epoch)
 
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool
     ) -> int:
-        """Begin to ask the coordinator about a transaction; return the guard to append with.
+        """Begin to verify a transaction with its coordinator; return the guard to append with.
 
         Raises InvalidProducerEpoch for a stale epoch. Source: KIP-890.
         """
@@ -253,7 +253,7 @@ class Log(ReadableLog):
     def update_high_watermark(self, offset: int) -> int:
         """Set the high watermark, clamped into the log; return what it became.
 
-        It may go back. Raises InvalidArgument for a negative offset.
+        It may decrease. Raises InvalidArgument for a negative offset.
         """
         with self._state.lock:
             self._state.check_not_closed()
@@ -361,7 +361,7 @@ class Log(ReadableLog):
             return truncation.truncate_to_locked(self._state, offset)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
-        """Drop all records and go on at ``offset``, from which on readers may read."""
+        """Drop all records and continue at ``offset``; ``log_start_offset`` is that too if None."""
         start = offset if log_start_offset is None else log_start_offset
         with self._state.changing("truncating"):
             truncation.truncate_fully_locked(self._state, offset, start)
@@ -389,7 +389,7 @@ class Log(ReadableLog):
             closing.rename_directory_locked(self._state, name, goes_on=goes_on)
 
     def close(self) -> None:
-        """Keep producer state, make everything durable, let go of all files.
+        """Write a producer snapshot, make everything durable, close all files.
 
         A second call does nothing. Slices in use stay readable.
         """
@@ -399,7 +399,7 @@ class Log(ReadableLog):
                 closing.close_locked(self._state)
 
     def close_handlers(self) -> None:
-        """Let go of all files without writing, after the disk has failed."""
+        """Close all files without writing, after the disk has failed."""
         self._expiration.cancel()
         with self._state.lock:
             closing.close_handlers_locked(self._state)

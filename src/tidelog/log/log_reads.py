@@ -41,7 +41,7 @@ class FetchIsolation(Enum):
 
 @dataclass(frozen=True)
 class FetchData:
-    """What a read found; close it, or use it in a ``with``, to let go of the file.
+    """What a read found; close it, or use it in a ``with``, to release the file.
 
     ``slice`` may begin with a batch that starts below the offset asked for, and may end inside a
     batch; None when there was nothing to read. ``first_offset`` is where the first batch begins.
@@ -64,7 +64,7 @@ class FetchData:
         return b"" if self.slice is None else self.slice.read()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Release the file."""
         if self.slice is not None:
             self.slice.close()
 
@@ -76,7 +76,7 @@ class FetchData:
 
 
 class LogView(NamedTuple):
-    """One log at one moment: segments ascending, and the offsets that go with them."""
+    """One log at one moment: segments ascending, and their offsets."""
 
     segments: tuple[LogSegment, ...]
     offsets: LogOffsets
@@ -144,7 +144,7 @@ class LogView(NamedTuple):
 
 @contextmanager
 def _closed_on_error(held: FileSlice) -> Iterator[None]:
-    """Let go of the slice if its reader will not get it: an index may be deleted meanwhile."""
+    """Release the slice if its reader will not get it: an index may be deleted meanwhile."""
     try:
         yield
     except BaseException:

@@ -17,7 +17,7 @@ NO_OFFSET: Final = -1
 
 
 class OffsetTarget(IntEnum):
-    """Targets that are no time. Source: Kafka ListOffsetsRequest."""
+    """Targets other than a time. Source: Kafka ListOffsetsRequest."""
 
     LATEST = -1
     EARLIEST = -2

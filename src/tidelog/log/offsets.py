@@ -58,7 +58,7 @@ class LogOffsets:
 
     @property
     def last_stable(self) -> LogOffsetMetadata:
-        """The first unstable offset if it lies below the high watermark, else that."""
+        """The first unstable offset if it is below the high watermark, else that."""
         unstable = self.first_unstable
         if unstable is not None and unstable.offset < self.high_watermark:
             return unstable
@@ -86,7 +86,7 @@ class LogOffsets:
         )
 
     def with_log_end(self, log_end: LogOffsetMetadata) -> LogOffsets:
-        """Move the end on, or to another segment; a watermark at the end goes along.
+        """Move the end on, or to another segment; a watermark at the end moves with it.
 
         Source: Kafka UnifiedLog.updateLogEndOffset.
         """
@@ -103,7 +103,7 @@ class LogOffsets:
     ) -> LogOffsets:
         """Cut all offsets to a new end and start; the watermark to ``high_watermark`` if given.
 
-        The new end may lie above the old one (a follower that starts over), and so may the start.
+        The new end may be above the old one (a follower that starts over), and so may the start.
         """
         watermark = self.high_watermark_metadata
         if high_watermark is not None:

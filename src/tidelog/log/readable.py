@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class ReadableLog:
-    """The part of a log that only looks. Safe on any thread, beside a writer.
+    """The part of a log that changes nothing. Safe on any thread, beside a writer.
 
     Offsets are exclusive ends, except ``log_start_offset``.
     """
@@ -56,12 +56,12 @@ class ReadableLog:
 
     @property
     def directory(self) -> str:
-        """Where the log lies."""
+        """The directory of the log."""
         return self._state.context.directory
 
     @property
     def config(self) -> LogConfig:
-        """The settings in force."""
+        """The current settings."""
         return self._state.context.config
 
     @property
@@ -195,8 +195,9 @@ class ReadableLog:
     def count_records(self, start_offset: int, end_offset: int) -> RecordCount:
         """Count what the offsets ``[start, end)`` hold: records, aborted ones, markers, gaps.
 
-        Between the high watermark and the log end, say. Reads the batches' headers, and decodes
-        those at the ends of the range; above the last stable offset open transactions count.
+        For example between the high watermark and the log end. Reads the batches' headers, and
+        decodes those at the ends of the range; above the last stable offset open transactions
+        count.
         """
         return self._state.look(
             "counting records", lambda view: view.count_records(start_offset, end_offset)

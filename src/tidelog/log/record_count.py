@@ -45,13 +45,13 @@ def count_records(
     """Count the records with offsets in ``[start, end)``.
 
     Args:
-        pieces: batches in order; some may lie outside the range.
+        pieces: batches in order; some may be outside the range.
         start_offset: inclusive.
         end_offset: exclusive.
         aborted: the transactions with a marker at or behind the first batch.
 
     Raises:
-        InvalidRecord, CorruptMessage: a batch that must be looked into does not decode.
+        InvalidRecord, CorruptMessage: a batch that must be decoded does not decode.
     """
     counted = np.zeros(3, np.int64)
     shown_by = AbortedFilter(aborted)
@@ -67,9 +67,9 @@ def count_records(
 
 
 def _numbers(piece: Piece, start: int, end: int) -> Ints:
-    """Return, for each batch, how many of its records lie in the range.
+    """Return, for each batch, how many of its records are in the range.
 
-    The header says it, but for batches that reach out of the range and for those of old formats.
+    The header has it, except for batches that reach out of the range and for those of old formats.
     """
     batches = piece.batches_in_data
     numbers = batches.records_count.copy()

@@ -33,16 +33,16 @@ class DeletedSegment(NamedTuple):
 def count_deletable(
     segments: Iterable[SegmentFacts],
     high_watermark: int,
-    may_go: Callable[[SegmentFacts], bool],
+    may_delete: Callable[[SegmentFacts], bool],
 ) -> int:
-    """Count the oldest segments that may go, up to the first that may not.
+    """Count the oldest segments that may be deleted, up to the first that may not.
 
-    Nothing at or above ``high_watermark`` ever goes, nor an empty last segment.
+    Nothing at or above ``high_watermark`` is ever deleted, nor an empty last segment.
     """
     count = 0
     for segment in segments:
         is_empty_last = segment.is_last and segment.size_bytes == 0
-        if segment.end_offset > high_watermark or is_empty_last or not may_go(segment):
+        if segment.end_offset > high_watermark or is_empty_last or not may_delete(segment):
             break
         count += 1
     return count

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def delete_old_segments_locked(state: LogState, now_ms: int) -> list[DeletedSegment]:
-    """Delete what retention allows; return the segments that went, oldest first.
+    """Delete what retention allows; return the deleted segments, oldest first.
 
-    A compacted log, and one without a policy, only loses what lies below its start.
+    A compacted log, and one without a policy, only loses segments below its start.
     """
     deleted = delete_below_start_locked(state)
     if state.context.config.is_deleted:
@@ -101,7 +101,7 @@ def _delete(state: LogState, count: int, reason: str) -> list[DeletedSegment]:
 
 
 def increment_log_start_locked(state: LogState, offset: int) -> bool:
-    """Raise the log start offset to ``offset``; return whether that is news."""
+    """Raise the log start offset to ``offset``; return whether it was lower."""
     if offset <= state.offsets.log_start_offset:
         return False
     state.epochs.truncate_from_start(offset)

@@ -40,7 +40,7 @@ class LogSegments:
 
     @property
     def active(self) -> LogSegment:
-        """The segment that appends go to."""
+        """The segment that appends are written to."""
         if not self.all:
             raise InvariantError("a log without segments has no active one")
         return self.all[-1]
@@ -92,7 +92,7 @@ class LogSegments:
         return segments[first : bisect_left(segments, end_offset, key=_base)]
 
     def add(self, segment: LogSegment) -> None:
-        """Add a segment, or put it in the place of the one with its base offset."""
+        """Add a segment, or replace the one with its base offset."""
         others = (kept for kept in self.all if kept.base_offset != segment.base_offset)
         self.all = tuple(sorted((*others, segment), key=_base))
 

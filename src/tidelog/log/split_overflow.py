@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def open_cleaned_segment(context: LogContext, base_offset: int) -> LogSegment:
-    """Make an empty segment named ``.cleaned``; what an earlier try left there goes first."""
+    """Make an empty segment named ``.cleaned``; one left by an earlier attempt is deleted first."""
     left = context.open_segment(base_offset, suffix=CLEANED_SUFFIX)
     left.delete()
     return context.open_segment(base_offset, suffix=CLEANED_SUFFIX, preallocate=True)
@@ -29,7 +29,7 @@ def open_cleaned_segment(context: LogContext, base_offset: int) -> LogSegment:
 def split_overflowed_segment(
     context: LogContext, segments: LogSegments, segment: LogSegment
 ) -> list[LogSegment]:
-    """Replace ``segment`` by segments that its offsets fit; return what is gone for good.
+    """Replace ``segment`` by segments that its offsets fit; return those removed for good.
 
     Raises InvalidArgument if they do fit, and KafkaStorageError if the segment is damaged, so that
     it cannot be split; nothing was changed then.

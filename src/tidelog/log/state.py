@@ -93,10 +93,11 @@ class LogState:
             yield
 
     def look(self, doing: str, question: Callable[[LogView], T]) -> T:
-        """Ask the log as it is now, without the lock; ``doing`` names that in errors.
+        """Call ``question`` with a view of the log, without the lock; ``doing`` names it in errors.
 
-        If it changes meanwhile so that the answer fails (a segment was deleted or cut, the
-        directory renamed), it is asked again. A closed log raises KafkaStorageError.
+        If the log changes meanwhile so that this fails (a segment was deleted or truncated, the
+        directory renamed), it is called again with a new view. A closed log raises
+        KafkaStorageError.
         """
         with self.context.guard.watch(doing):
             while True:
@@ -117,7 +118,7 @@ class LogState:
                         raise
 
     def look_uncut(self, doing: str, question: Callable[[LogView], T]) -> T:
-        """Ask as ``look`` does, and again if the log was truncated meanwhile.
+        """Do as ``look``, and again if the log was truncated meanwhile.
 
         For answers that name places: one that came from files which were being cut could be wrong
         without failing. A truncation that is under way is waited for.
@@ -165,15 +166,15 @@ class LogState:
         self.move(self._offsets)
 
     def resolve_high_watermark(self, view: LogView) -> LogOffsetMetadata:
-        """Find, and keep, where the high watermark lies, if that was not known."""
+        """Return the high watermark with its place; look it up, and keep it, if it is not known."""
         place = view.offsets.high_watermark_metadata
         if not place.is_offset_only:
             return place
         place = resolve(view, place)
-        # A reader does not wait: whoever holds the lock may be about to move it anyway.
+        # A reader does not wait: the holder of the lock may be about to move it anyway.
         if not place.is_offset_only and self.lock.acquire(blocking=False):
             try:
-                # Set anew meanwhile, it may lie elsewhere: the log may have been cut.
+                # Set again meanwhile, it may be elsewhere: the log may have been truncated.
                 if self._offsets.high_watermark_metadata is view.offsets.high_watermark_metadata:
                     self.move(self._offsets.with_high_watermark(place))
             finally:

@@ -41,18 +41,18 @@ def truncate_to_locked(state: LogState, offset: int) -> bool:
         truncate_fully_locked(state, offset, offset)
         return True
     with _all_or_offline(state):
-        gone = state.local.truncate_to(offset)
-        gone_bases = [segment.base_offset for segment in gone]
-        delete_snapshots(state.context, state.producers.snapshots, gone_bases)
+        removed = state.local.truncate_to(offset)
+        removed_bases = [segment.base_offset for segment in removed]
+        delete_snapshots(state.context, state.producers.snapshots, removed_bases)
         state.epochs.truncate_from_end(offset)
         _settle(state, offset, min(offset, offsets.log_start_offset))
     return True
 
 
 def truncate_fully_locked(state: LogState, offset: int, log_start_offset: int) -> None:
-    """Drop all records and go on at ``offset``."""
+    """Drop all records and continue at ``offset``."""
     if offset < 0 or not 0 <= log_start_offset <= offset:
-        raise InvalidArgument(f"a log cannot start at {log_start_offset} and go on at {offset}")
+        raise InvalidArgument(f"log start offset {log_start_offset} is not in [0, {offset}]")
     with _all_or_offline(state):
         state.local.truncate_fully_and_start_at(offset)
         state.epochs.clear_and_flush()
@@ -62,10 +62,10 @@ def truncate_fully_locked(state: LogState, offset: int, log_start_offset: int) -
 
 @contextmanager
 def _all_or_offline(state: LogState) -> Iterator[None]:
-    """Let the log go offline on any error, a full disk too; opening it anew makes it whole.
+    """Take the log offline on any error, a full disk too; reopening it repairs it.
 
-    A cut that stopped half-way leaves an end that lies above the records, where the next append
-    would make a hole.
+    A truncation that stopped half-way leaves the log end above the records, where the next append
+    would leave a gap.
     """
     with state.context.guard.watch("truncating", must_finish=True), state.cutting():
         yield
@@ -81,7 +81,7 @@ def _settle(
         last_offset=log_end_offset,
         now_ms=state.context.clock.now_ms(),
     )
-    # A snapshot that is gone must not come back after a crash, when the log has grown past it.
+    # A deleted snapshot must not come back after a crash, when the log has grown past it.
     state.context.fs.sync_directory(state.context.directory)
     active = state.local.segments.active
     log_end = LogOffsetMetadata(log_end_offset, active.base_offset, active.size_bytes)

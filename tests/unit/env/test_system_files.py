@@ -152,7 +152,10 @@ def test_a_closed_file_gives_compiled_code_nothing_to_read_with(tmp_path: Path) 
 
 def test_a_file_that_was_closed_meanwhile_is_not_a_failed_disk() -> None:
     """A flush beside the deletion of its segment gets EBADF, as from any use of a closed file."""
+    descriptor = os.open(os.devnull, os.O_RDONLY)
+    os.close(descriptor)
+
     with pytest.raises(OSError, match="Bad file descriptor") as raised:
-        _sync(-1)
+        _sync(descriptor)
 
     assert raised.value.errno == errno.EBADF

@@ -21,7 +21,7 @@ class RecoveryProgress(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """Bytes ``[position, end)`` of a .log file that are about to go, and why.
+    """Bytes ``[position, end)`` of a .log file that are about to be deleted, and why.
 
     ``file`` may be read until the call that brings this returns. ``is_segment``: the whole segment
     goes, good batches too, because the log ends before it.
@@ -37,7 +37,7 @@ class Loss(NamedTuple):
 
 
 class LoadWatcher:
-    """Is told what happens to logs while they are loaded; this one does not care.
+    """Is notified of what happens to logs while they are loaded; this one ignores it.
 
     Called on the thread that loads the log.
     """
@@ -56,7 +56,7 @@ SILENT: Final = LoadWatcher()
 
 
 class ProgressMeter:
-    """Counts the bytes that one log's recovery has checked, and tells the watcher."""
+    """Counts the bytes that one log's recovery has checked, and reports to the watcher."""
 
     def __init__(self, directory: str, watcher: LoadWatcher, clock: Clock) -> None:
         self._directory = directory
@@ -73,7 +73,7 @@ class ProgressMeter:
         self._total_bytes += size_bytes
 
     def advance(self, size_bytes: int) -> None:
-        """Take note of bytes that were checked, and tell."""
+        """Count bytes that were checked, and report."""
         self._done_bytes += size_bytes
         left_ms = None
         if self._done_bytes:

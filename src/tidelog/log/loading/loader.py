@@ -60,7 +60,7 @@ _log = logging.getLogger(__name__)
 
 
 class LogCheckpoints(NamedTuple):
-    """What the data directory's checkpoints say about one log, and how it was left."""
+    """What the data directory's checkpoints hold about one log, and whether it was closed."""
 
     log_start_offset: int = 0
     recovery_point: int = 0
@@ -112,7 +112,7 @@ class LogLoader:
         """Run all steps; raises OSError, and InvalidTxnState for a log no Kafka writes.
 
         KafkaStorageError: bytes below the recovery point are damaged so that the log's end, or its
-        producers, cannot be told. Nothing was cut: good records may lie behind them.
+        producers, cannot be determined. Nothing was cut: good records may lie behind them.
         """
         try:
             return self._load()
@@ -158,7 +158,7 @@ class LogLoader:
             self._producers.snapshots.unsynced.update(self._producers.snapshots.offsets)
             self._sync_losses()
         active = self._segments.active
-        # A directory that waits for deletion says its log ends at 0, wherever it starts.
+        # The log of a directory that waits for deletion ends at 0, wherever it starts.
         end = max(next_offset, start)
         return LogOffsets(
             log_start_offset=start,
@@ -168,7 +168,7 @@ class LogLoader:
         )
 
     def _sync_losses(self) -> None:
-        """Make it durable that something went: it must not come back once the log has grown.
+        """Make a deletion durable: the file must not come back once the log has grown.
 
         Above all that is a snapshot of records that were cut off. One that was made anew, of the
         same records, may come back.
@@ -210,7 +210,7 @@ class LogLoader:
             self._fs.rename(path, replace_suffix(path, SWAP_SUFFIX, ""))
 
     def _list(self) -> Sequence[str]:
-        """Return what is in the directory: looked at anew whenever that has changed."""
+        """Return the names in the directory, listed again after each change."""
         if self._names is None:
             self._names = self._fs.list(self._context.directory)
         return self._names
@@ -219,7 +219,7 @@ class LogLoader:
         """Delete what never became part of the log; return the names of complete new files.
 
         Swap files at or above the lowest ``.cleaned`` offset are not complete: the renaming to
-        ``.swap`` goes from the last segment to the first.
+        segments are renamed ``.swap`` from the last to the first.
         """
         names = sorted(found)
         cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
@@ -302,7 +302,8 @@ class LogLoader:
         """Open a segment, and recover it if it needs that and would not be recovered anyway.
 
         Those past the recovery point wait for their turn, so that they are read only once: the
-        segment before one of them may end in bytes that never reached the disk, and then it goes.
+        segment before one of them may end in bytes that never reached the disk, and is truncated
+        then.
         """
         segment = self._context.open_segment(base_offset, names=names)
         self._found_bytes += segment.size_bytes
@@ -319,7 +320,7 @@ class LogLoader:
         self._segments.add(segment)
 
     def _reason_to_recover(self, segment: LogSegment, names: Collection[str]) -> str:
-        """Say what is wrong with a segment's indexes; empty if nothing is.
+        """Return what is wrong with a segment's indexes, an empty string if nothing is.
 
         A missing time index is only made anew, and the contents of offset and time indexes are not
         looked at: the log's own recovery does that where it matters.
@@ -345,7 +346,7 @@ class LogLoader:
 
         Damage that is not just that stays, as in Kafka: good records may lie behind it. But a log
         that ends where none can is cut: nothing could be appended to it. Kafka takes such an end,
-        which is no number of 64 bits, to be below the log start, and deletes the log whole.
+        which does not fit 64 bits, to be below the log start, and deletes the log whole.
         """
         try:
             bad = active.bad_end()

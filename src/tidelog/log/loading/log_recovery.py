@@ -1,4 +1,4 @@
-"""Recovery of segments that may be incomplete: checked, truncated at the first bad batch, reindexed.
+"""Recovery of segments that may be incomplete: checked, truncated at a bad batch, reindexed.
 
 Kafka: ``LogLoader.recoverSegment`` and ``recoverLog``.
 """
@@ -48,7 +48,7 @@ class _Observer:
     def observe(
         self, batches: BatchColumns, data: Bytes, aborted: Callable[[AbortedTxn], object]
     ) -> None:
-        """Take note of good batches; tell of the transactions that they abort."""
+        """Record good batches, and report the transactions that they abort."""
         size_bytes = int(batches.size.sum())
         self.seen_bytes += size_bytes
         self._meter.advance(size_bytes)
@@ -123,7 +123,7 @@ class SegmentRecovery:
         return cut_bytes
 
     def tell_removal(self, segment: LogSegment, reason: str) -> None:
-        """Tell the watcher that a whole segment will go."""
+        """Report to the watcher that a whole segment will be deleted."""
         view = segment.view()
         where = segment.path, segment.base_offset, view.file
         self._watcher.losing(Loss(*where, 0, view.size_bytes, reason, is_segment=True))
@@ -138,7 +138,7 @@ class SegmentRecovery:
         """Recover all segments from the one that holds ``recovery_point`` on.
 
         Where bytes had to be cut the log ends. Returns the segments behind that, still in the set.
-        Only behind those whose base offset is in ``keeping_behind`` the log goes on: as in Kafka,
+        Segments are kept only behind those whose base offset is in ``keeping_behind``: as in Kafka,
         which recovers a segment without an index when it opens it, and finds nothing to cut later.
         """
         try:
@@ -173,7 +173,7 @@ class SegmentRecovery:
         return []
 
     def _warn_of_gap(self, segment: LogSegment, behind: Sequence[LogSegment]) -> None:
-        """Tell of offsets that are in no segment. They are not searched for, as in Kafka.
+        """Report offsets that no segment holds. They are not searched for, as in Kafka.
 
         A compacted log has such gaps by right, and so may a follower's.
         """

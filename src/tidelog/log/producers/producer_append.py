@@ -145,7 +145,7 @@ class ProducerAppendInfo:
         )
 
     def _is_stale_marker(self, batch: ProducerBatch, transaction_version: int) -> bool:
-        """Say whether the marker's epoch is too low; version 2 must have raised it (KIP-890)."""
+        """Return whether the marker's epoch is too low; version 2 must have raised it (KIP-890)."""
         known = self.updated.producer_epoch
         if transaction_version == UNKNOWN_TRANSACTION_VERSION:
             if self.origin is not AppendOrigin.REPLICATION:

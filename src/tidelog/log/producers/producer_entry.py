@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NO_PRODUCER_EPOCH: Final = -1
 NO_COORDINATOR_EPOCH: Final = -1
 BATCHES_TO_RETAIN: Final = 5
-"""So many last batches of a producer are known, and recognized when they come again."""
+"""The number of a producer's last batches that are remembered, to recognize duplicates."""
 
 SEQUENCES: Final = INT32_MAX + 1
 """Sequence numbers run from 0 to 2**31 - 1 and then begin again."""

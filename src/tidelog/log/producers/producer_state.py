@@ -199,9 +199,9 @@ class ProducerStateManager:
         return self.map_end_offset
 
     def truncate_and_reload(self, start_offset: int, end_offset: int, now_ms: int) -> None:
-        """Go back to the newest snapshot in (start, end]; later batches must be replayed.
+        """Return to the newest snapshot in (start, end]; later batches must be replayed.
 
-        ``map_end_offset`` says from where: the snapshot's offset, or ``start_offset``.
+        ``map_end_offset`` is where from: the snapshot's offset, or ``start_offset``.
         Source: Kafka ProducerStateManager.truncateAndReload.
         """
         self.snapshots.delete_outside(start_offset, end_offset)
@@ -215,7 +215,7 @@ class ProducerStateManager:
         self.map_end_offset = self.last_snapshot_offset = offset
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Forget everything, snapshots too, and go on from ``offset``."""
+        """Forget everything, snapshots too, and continue from ``offset``."""
         self._clear()
         self.snapshots.delete_all()
         self.last_snapshot_offset = 0

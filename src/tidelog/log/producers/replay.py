@@ -73,7 +73,7 @@ def replay_producers(
     data: Buffer,
     aborted: Callable[[AbortedTxn], object] = lambda _: None,
 ) -> None:
-    """Feed batches that were accepted before; tell ``aborted`` of the transactions they abort.
+    """Feed batches that were accepted before; add the transactions they abort to ``aborted``.
 
     Sequences are not checked. ``map_end_offset`` moves behind the last batch of magic 2, so that a
     snapshot which recovery leaves has the offset that Kafka's has. Raises InvalidTxnState for a
@@ -91,9 +91,9 @@ def replay_producers(
         before = batches.base_offset[batches.position == error.position]
         producers.map_end_offset = max(producers.map_end_offset, *before.tolist(), 0)
         raise
-    told = np.flatnonzero(batches.magic >= MAGIC_V2)[-1:]
-    if len(told):
-        producers.map_end_offset = int(batches.last_offset[told[0]]) + 1
+    with_offset = np.flatnonzero(batches.magic >= MAGIC_V2)[-1:]
+    if len(with_offset):
+        producers.map_end_offset = int(batches.last_offset[with_offset[0]]) + 1
 
 
 def complete(
@@ -113,7 +113,7 @@ def _telling(batches: BatchColumns) -> np.ndarray[tuple[int], np.dtype[np.intp]]
     """Choose the batches that leave a trace in producer state, so that the others cost nothing.
 
     Between two markers, and while its epoch and transactional flag stay the same, a producer's
-    state is told by its first batch (which may open a transaction) and its last five.
+    state is given by its first batch (which may open a transaction) and its last five.
     """
     owned = np.flatnonzero(batches.producer_id >= 0)
     if owned.size <= _TELLING:

@@ -59,7 +59,7 @@ class SnapshotFiles:
         return producer_snapshot_file(self.directory, offset)
 
     def scan(self, names: Collection[str] | None = None) -> None:
-        """Look at the directory anew; not if ``names`` says what is in it."""
+        """List the directory, unless ``names`` is what it holds."""
         found = self._fs.list(self.directory) if names is None else names
         self._offsets = {
             offset_from_file_name(name) for name in found if name.endswith(SNAPSHOT_SUFFIX)
@@ -92,7 +92,7 @@ class SnapshotFiles:
             return False
 
     def sync(self, offset: int) -> None:
-        """Make the snapshot at ``offset`` durable; one that is gone meanwhile is no matter."""
+        """Make the snapshot at ``offset`` durable; nothing if it was deleted meanwhile."""
         with suppress(FileNotFoundError), closing(self._fs.open(self.path(offset))) as file:
             file.sync()
         self.unsynced.discard(offset)
@@ -156,8 +156,8 @@ class SnapshotFiles:
     ) -> None:
         """Delete snapshots that belong to no segment, but the one of a clean shutdown.
 
-        That one is the greatest, at or above the last segment's base. The directory is looked at
-        anew, if ``names`` does not say what is in it.
+        That one is the greatest, at or above the last segment's base. The directory is listed
+        unless ``names`` is what it holds.
         Source: Kafka ProducerStateManager.removeStraySnapshots.
         """
         self.scan(names)
