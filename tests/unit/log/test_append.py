@@ -467,7 +467,7 @@ LARGE = batch(*[b"v" * 99] * 5, base_offset=3, leader_epoch=0)
             lambda log: log.append_as_follower(
                 batch(b"a", base_offset=9) + batch(b"b", base_offset=8), 0
             ),
-            "flights-0: last offset 8 of a batch follows 9",
+            "flights-0: a batch's last offset 8 does not exceed 9",
         ),
         (
             lambda log: log.append_as_follower(

@@ -35,7 +35,7 @@ class Counters:
     def rejected(self, topic: str, kind: Rejection, count: int) -> None:
         """Count what an append was rejected for: bytes by topic and in all, records in all."""
         by_topic = topic if kind is Rejection.BYTES_REJECTED else None
-        self._add(f"{kind.value}PerSec", by_topic, count)
+        self._add(_REJECTED[kind], by_topic, count)
 
     def forget(self, topic: str) -> None:
         """Drop the counts of a deleted topic."""
@@ -57,8 +57,15 @@ class Counters:
                 self._counts[key] = self._counts.get(key, 0) + count
 
 
+_REJECTED: Final = {
+    Rejection.BYTES_REJECTED: "BytesRejectedPerSec",
+    Rejection.NO_KEY_COMPACTED_TOPIC: "NoKeyCompactedTopicRecordsPerSec",
+    Rejection.INVALID_MAGIC_NUMBER: "InvalidMagicNumberRecordsPerSec",
+    Rejection.INVALID_MESSAGE_CRC: "InvalidMessageCrcRecordsPerSec",
+    Rejection.INVALID_OFFSET_OR_SEQUENCE: "InvalidOffsetOrSequenceRecordsPerSec",
+}
 _NAMES: Final = (
     "MessagesInPerSec",
     "BytesInPerSec",
-    *(f"{kind.value}PerSec" for kind in Rejection),
+    *_REJECTED.values(),
 )
