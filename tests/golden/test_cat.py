@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidelog.cli.main import main
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     import pytest
 
     from conftest import Partition
+
+DATA = Path(__file__).parent / "data"
 
 
 def test_cat_prints_the_records_that_kafka_gives(
@@ -37,3 +40,16 @@ def test_cat_leaves_out_what_is_not_committed(
     code = main(["cat", *where, "--isolation", "read_committed"])
 
     assert (0, expected) == (code, capsys.readouterr().out.split("\n")[:-1])
+
+
+def test_cat_reads_on_behind_damage(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A damaged batch (offsets 148 to 151) before the first offset asked for does not matter."""
+    partition = DATA / "crash" / "flip-middle" / "before" / "dmg-flip-middle-0"
+
+    code = main(["cat", "-d", str(partition), "--from", "152", "--encoding", "base64"])
+    lines = capsys.readouterr().out.splitlines()
+
+    assert code == 0
+    assert json.loads(lines[0])["offset"] == 152

@@ -5,14 +5,23 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.cli.terminal import print_message
+from tidelog.config.log_config import LogConfig
+from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.partition_directories import is_partition_directory, live_partitions
-from tidelog.errors import UnknownTopicOrPartition
-from tidelog.segment.filenames import log_directory_name, parse_topic_partition
+from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
+from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.readonly.read_only_log import open_read_only
+from tidelog.readonly.read_only_topic import ReadOnlyTopic
+from tidelog.segment.filenames import TopicPartition, log_directory_name, parse_topic_partition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tidelog.env.files import FileSystem
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+    from tidelog.readonly.read_only_log import ReadOnlyLog
+    from tidelog.readonly.read_only_topic import MissingPartition
 
 
 class Place(NamedTuple):
@@ -22,40 +31,147 @@ class Place(NamedTuple):
     partition: int
     path: str
 
+    @property
+    def key(self) -> TopicPartition:
+        """Topic and number."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class ChosenPartitions(NamedTuple):
+    """The partitions that a command reads, of a data directory that is opened to be read only.
+
+    ``missing`` are those chosen that the catalogue lists and whose directories are not there.
+    """
+
+    directory: ReadOnlyDirectory
+    places: list[Place]
+    missing: list[MissingPartition]
+
+    def open(self, place: Place) -> ReadOnlyLog:
+        """Open the log of a place, with the checkpoints that were read once for all."""
+        checkpoints = self.directory.checkpoints
+        return open_read_only(place.path, fs=self.directory.fs, checkpoints=checkpoints)
+
+    def topic(self, place: Place) -> ReadOnlyTopic | None:
+        """Return the topic of a place; None for a directory that waits for deletion."""
+        try:
+            return self.directory.topic(place.topic)
+        except UnknownTopicOrPartition:
+            return None
+
+    def configs_in_force(self, overrides: Mapping[str, str]) -> dict[str, LogConfig]:
+        """Return the settings of each topic's logs, by name; ``overrides`` take precedence.
+
+        Raises InvalidConfig.
+        """
+        configs: dict[str, LogConfig] = {}
+        for place in self.places:
+            if place.topic not in configs:
+                topic = self.topic(place) or ReadOnlyTopic.found(place.topic, None, ())
+                configs[place.topic] = topic.config_in_force(LogConfig(), overrides)
+        return configs
+
+    def report_missing(self, command: str) -> bool:
+        """Print each missing partition on stderr; return whether there is one.
+
+        So it does with a catalogue that does not read: what it lists is then not known.
+        """
+        if self.directory.catalogue_error is not None:
+            print_message(command, str(self.directory.catalogue_error))
+        for partition in self.missing:
+            print_message(command, str(partition))
+        return bool(self.missing)
+
+
+def choose_partitions(
+    fs: FileSystem, directory: str, topics: Sequence[str] = (), partition: int | None = None
+) -> ChosenPartitions:
+    """Return the partitions of ``topics`` (all, if none is named) under ``directory``, sorted.
+
+    Raises:
+        UnknownTopicOrPartition: there are no partitions, or none of a topic that is named.
+        InvalidArgument: ``directory`` is not a directory.
+        InvalidTopic: a partition directory is not named ``<topic>-<partition>``.
+        KafkaStorageError: the disk failed.
+    """
+    path = os.path.abspath(directory)
+    if _is_partition(fs, path):
+        opened = open_directory_read_only(os.path.dirname(path), fs=fs)
+        places = [Place(*parse_topic_partition(os.path.basename(path)), path)]
+        return ChosenPartitions(opened, _chosen(path, places, (), topics, partition), [])
+    opened = open_directory_read_only(path, fs=fs)
+    keys = [*opened.partitions]
+    if METADATA_TOPIC in topics:
+        numbers = opened.topic(METADATA_TOPIC).partitions
+        keys += [TopicPartition(METADATA_TOPIC, number) for number in numbers]
+    places = [Place(*key, opened.partition_path(*key)) for key in sorted(keys)]
+    missing = [
+        gone
+        for gone in opened.missing
+        if (not topics or gone.topic in topics) and partition in {None, gone.partition}
+    ]
+    known = {gone.topic for gone in missing}
+    return ChosenPartitions(opened, _chosen(path, places, known, topics, partition), missing)
+
 
 def find_places(
     fs: FileSystem, directory: str, topics: Sequence[str] = (), partition: int | None = None
 ) -> list[Place]:
-    """Return the partitions of ``topics`` (all, if none is named) under ``directory``, sorted.
+    """Return the partition directories of ``topics`` (all, if none is named), sorted.
+
+    For commands that open the directory for writing. Kafka's ``__cluster_metadata`` is left out
+    unless it is named.
 
     Raises:
         UnknownTopicOrPartition: there are no partitions, or none of a topic that is named.
         FileNotFoundError, NotADirectoryError: ``directory`` is not a directory.
         InvalidTopic: a partition directory is not named ``<topic>-<partition>``.
     """
-    directory = os.path.abspath(directory)
-    if is_partition_directory(fs.list(directory)):
-        places = [Place(*parse_topic_partition(os.path.basename(directory)), directory)]
+    path = os.path.abspath(directory)
+    if is_partition_directory(fs.list(path)):
+        places = [Place(*parse_topic_partition(os.path.basename(path)), path)]
     else:
         places = [
-            Place(*key, os.path.join(directory, log_directory_name(*key)))
-            for key in live_partitions(fs, directory)
+            Place(*key, os.path.join(path, log_directory_name(*key)))
+            for key in live_partitions(fs, path)
+            if key.topic != METADATA_TOPIC or key.topic in topics
         ]
+    return _chosen(path, places, (), topics, partition)
+
+
+def _is_partition(fs: FileSystem, path: str) -> bool:
+    try:
+        return is_partition_directory(fs.list(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise KafkaStorageError(f"{path}: {error.strerror}") from error
+
+
+def _chosen(
+    directory: str,
+    places: list[Place],
+    known: Iterable[str],
+    topics: Sequence[str],
+    partition: int | None,
+) -> list[Place]:
+    """Return the places chosen; ``known`` are topics of which everything chosen is missing."""
     chosen = [
         place
         for place in places
         if (not topics or place.topic in topics) and partition in {None, place.partition}
     ]
-    missing = [name for name in topics if name not in {place.topic for place in chosen}]
-    if missing or not chosen:
-        raise UnknownTopicOrPartition(_explain(directory, places, missing, partition))
+    there = {place.topic for place in chosen} | set(known)
+    unknown = [name for name in topics if name not in there]
+    if unknown or not there:
+        raise UnknownTopicOrPartition(_explain(directory, places, unknown, partition))
     return chosen
 
 
-def _explain(directory: str, places: list[Place], missing: list[str], partition: int | None) -> str:
+def _explain(directory: str, places: list[Place], unknown: list[str], partition: int | None) -> str:
     if not places:
         return f"{directory} has no partitions, which are directories named <topic>-<partition>"
-    what = f"topic {', '.join(missing)}" if missing else "such partition"
+    what = f"topic {', '.join(unknown)}" if unknown else "such partition"
     number = "" if partition is None else f" with a partition {partition}"
     known = ", ".join(sorted({place.topic for place in places}))
     return f"no {what}{number} in {directory}; it has {known}"

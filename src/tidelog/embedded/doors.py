@@ -123,7 +123,7 @@ def open_log_read_only(path: str | os.PathLike[str]) -> ReadOnlyLog:
 
     Raises:
         InvalidTopic: the directory is not named <topic>-<partition>.
-        FileNotFoundError: there is no such directory.
-        KafkaStorageError: a checkpoint file beside it cannot be read.
+        UnknownTopicOrPartition: there is no such directory.
+        KafkaStorageError: a checkpoint file beside it cannot be read, or the disk failed.
     """
     return open_read_only(os.path.abspath(path), fs=SYSTEM_FILES)

@@ -1,23 +1,14 @@
-"""What a log directory holds, as values: segments, sizes, offsets.
-
-Owns which facts a description has. Looks, never changes: by a read-only open, beside any writer.
-"""
+"""The facts of one partition's log as values: segments, sizes, offsets, settings."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidelog.codec.metadata_files import (
-    PARTITION_METADATA_FILE,
-    format_uuid,
-    read_partition_metadata,
-)
+from tidelog.codec.metadata_files import format_uuid
 from tidelog.config.log_config import DELETION_SETTINGS
 from tidelog.datadir.catalogue import NO_SETTINGS
 from tidelog.errors import TidelogError
-from tidelog.readonly.read_only_log import open_read_only
 from tidelog.segment.filenames import (
     offset_index_file,
     time_index_file,
@@ -27,14 +18,14 @@ from tidelog.segment.filenames import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tidelog.datadir.catalogue import Topic
     from tidelog.env.files import FileSystem
     from tidelog.readonly.read_only_log import ReadOnlyLog
+    from tidelog.readonly.read_only_topic import ReadOnlyTopic
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:
-    """One segment: offsets ``[base_offset, end_offset)``; sizes in bytes, 0 where no file is."""
+    """One segment: offsets ``[base_offset, end_offset)``; sizes in bytes, 0 without a file."""
 
     base_offset: int
     end_offset: int
@@ -54,9 +45,9 @@ class LogFacts:
     directory: str
     topic_id: str | None
     config: Mapping[str, str]
-    """The topic's own settings, as far as the data directory knows them."""
+    """The topic's own settings that are known from the data directory."""
     unknown_settings: tuple[str, ...]
-    """Settings about deletion that nobody has given: nothing is deleted by them."""
+    """Settings about deletion that are not known: nothing is deleted by them."""
     log_start_offset: int
     high_watermark: int
     log_end_offset: int
@@ -70,36 +61,35 @@ class LogFacts:
         return facts
 
 
-def describe_log(fs: FileSystem, directory: str, topic: Topic | None = None) -> LogFacts:
-    """Collect the facts of one partition directory; errors as ``open_read_only``.
+def describe_log(log: ReadOnlyLog, topic: ReadOnlyTopic | None = None) -> LogFacts:
+    """Collect the facts of one log; ``topic`` is None where nothing is known of its settings.
 
-    ``topic`` is None where no catalogue lists it.
+    Raises KafkaStorageError.
     """
     config = NO_SETTINGS if topic is None else topic.config
     unknown = DELETION_SETTINGS if topic is None else topic.unknown_settings
-    with open_read_only(directory, fs=fs) as log:
-        return LogFacts(
-            topic=log.topic,
-            partition=log.partition,
-            directory=directory,
-            topic_id=_topic_id(fs, directory),
-            config=dict(config),
-            unknown_settings=unknown,
-            log_start_offset=log.log_start_offset,
-            high_watermark=log.high_watermark,
-            log_end_offset=log.log_end_offset,
-            size_bytes=log.size_bytes,
-            segments=tuple(_segments(fs, log)),
-            damage=None if log.damage is None else str(log.damage),
-        )
+    return LogFacts(
+        topic=log.topic,
+        partition=log.partition,
+        directory=log.directory,
+        topic_id=_topic_id(log),
+        config=dict(config),
+        unknown_settings=unknown,
+        log_start_offset=log.log_start_offset,
+        high_watermark=log.high_watermark,
+        log_end_offset=log.log_end_offset,
+        size_bytes=log.size_bytes,
+        segments=tuple(_segments(log.fs, log)),
+        damage=None if log.damage is None else str(log.damage),
+    )
 
 
-def _topic_id(fs: FileSystem, directory: str) -> str | None:
-    """Return the topic's id as text; None where no file says it, or one that does not read."""
+def _topic_id(log: ReadOnlyLog) -> str | None:
+    """Return the topic's id as text; None where no file names it, or one that does not read."""
     try:
-        found = read_partition_metadata(fs, os.path.join(directory, PARTITION_METADATA_FILE))
+        found = log.topic_id
     except TidelogError:
-        return None  # verify says what is wrong with it
+        return None  # verify reports what is wrong with it
     return None if found is None else format_uuid(found)
 
 
@@ -107,7 +97,7 @@ def _segments(fs: FileSystem, log: ReadOnlyLog) -> list[SegmentFacts]:
     ends = [segment.base_offset for segment in log.segments[1:]] + [log.log_end_offset]
     facts = []
     for segment, end_offset in zip(log.segments, ends, strict=False):  # a log may have no segment
-        name = log.directory, segment.base_offset
+        name = log.directory, segment.base_offset, segment.suffix
         facts.append(
             SegmentFacts(
                 base_offset=segment.base_offset,

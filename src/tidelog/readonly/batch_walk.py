@@ -1,95 +1,119 @@
 """The batches of a range of offsets, segment by segment, while the files may change.
 
-Owns what a reader does where a segment has gone or a batch is bad. Must not know how far it may go,
-transactions, or records. Kafka has no such reader.
+Kafka has no such reader.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tidelog.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
-from tidelog.readonly.read_only_segment import NO_HINTS, position_for, walk_segment
-from tidelog.readonly.segment_listing import SegmentGone, overlapping
+from tidelog.readonly.log_end import end_of
+from tidelog.readonly.log_snapshot import MAX_LOOKS, SnapshotOutdated, changing
+from tidelog.readonly.partition_files import overlapping
+from tidelog.readonly.read_only_segment import NO_HINTS, position_of, walk_segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tidelog.readonly.partition_files import PartitionFiles
     from tidelog.readonly.read_only_segment import ReadOnlySegment
-    from tidelog.readonly.segment_listing import ReadOnlyFiles
     from tidelog.records.file_records import Piece
 
 
-class _Wanted(NamedTuple):
-    """Offsets below ``end``, of a log that ends at ``log_end_offset``."""
-
-    end: int
-    log_end_offset: int
-    check_crc: bool
-
-
 def walk_range(
-    files: ReadOnlyFiles, start: int, end: int, *, log_end_offset: int, check_crc: bool
+    files: PartitionFiles, start: int, end: int, *, log_end_offset: int, check_crc: bool
 ) -> Iterator[tuple[str, Piece]]:
     """Yield pieces of batches that hold offsets of ``[start, end)``, each with its file's path.
 
-    A segment that is gone is looked for once in a new listing. Bad bytes at or behind
-    ``log_end_offset`` just end the last piece: what they are was found out before.
+    The first batch is found by headers, so bad ones before it do not matter. Where files have
+    changed, or a batch is bad, the walk goes on in a new snapshot. Bad bytes at or behind
+    ``log_end_offset`` end the last piece: what they are was determined when the end was found.
 
     Raises:
         OffsetOutOfRange: retention was faster than the reader.
-        CorruptMessage: damage below the log's end, after all pieces before it.
-        KafkaStorageError: a segment went away again, or the directory did.
+        CorruptMessage: damage below the log's end, after all pieces before it; two snapshots in a
+            row show it.
+        KafkaStorageError: the log was truncated or deleted meanwhile, or changes too fast.
     """
-    wanted = _Wanted(end, log_end_offset, check_crc)
-    waiting = overlapping(files.segments, start, end)
-    gone_at = -1
-    while waiting:
-        segment = waiting.pop(0)
-        try:
-            for piece in _pieces_of(files, segment, start, wanted):
-                yield segment.path, piece
-                start = max(start, int(piece.batches.last_offset[-1]) + 1)
-        except SegmentGone:
-            if gone_at == start:
-                reason = f"{segment.path} was deleted while the log was read"
-                raise KafkaStorageError(reason) from None
-            gone_at = start
-            segments = files.list_again()
-            if not segments or segments[0].base_offset > start:
-                first = segments[0].base_offset if segments else end
-                raise OffsetOutOfRange(start, first, log_end_offset) from None
-            waiting = overlapping(segments, start, end)
+    yield from _Walk(files, start, end, log_end_offset, check_crc=check_crc).pieces()
 
 
-def _pieces_of(
-    files: ReadOnlyFiles, segment: ReadOnlySegment, start: int, wanted: _Wanted
-) -> Iterator[Piece]:
-    """Yield the segment's pieces; a bad batch is read twice before it counts as damage."""
-    end, reached, last = wanted.end, start, -1
-    with files.opened(segment) as file:
-        hints = files.hints_of(segment) if start > segment.base_offset else NO_HINTS
-        position, doubted = position_for(file, hints, start), -1
-        while reached < end:
+class _Walk:
+    """One walk; ``start`` is the next offset to be found."""
+
+    def __init__(
+        self, files: PartitionFiles, start: int, end: int, log_end_offset: int, *, check_crc: bool
+    ) -> None:
+        self._files = files
+        self._start = start
+        self._end = end
+        self._log_end_offset = log_end_offset
+        self._check_crc = check_crc
+        self._truncated_to: int | None = None
+        self._renewals = 0
+        self._damage: CorruptMessage | None = None
+        self._first = start
+
+    def pieces(self) -> Iterator[tuple[str, Piece]]:
+        """Yield the pieces, each with its file's path."""
+        waiting = overlapping(self._files.segments, self._start, self._end)
+        while waiting:
+            segment = waiting.pop(0)
             try:
-                walk = walk_segment(file, position, check_crc=wanted.check_crc, before=last)
-                for piece in walk:
-                    last = int(piece.batches.last_offset[-1])
-                    reached = max(reached, last + 1)
-                    if found := _between(piece, start, end):
-                        yield found
-                    if reached >= end:
-                        return
+                for piece in self._pieces_of(segment):
+                    yield segment.path, piece
+                    self._start = max(self._start, int(piece.batches.last_offset[-1]) + 1)
+                    self._renewals, self._damage = 0, None
+            except SnapshotOutdated as outdated:
+                waiting = self._renew(str(outdated))
             except CorruptMessage as bad:
-                if reached >= wanted.log_end_offset:
+                if self._start >= self._log_end_offset:
                     return
-                if bad.position is None or bad.position == doubted:
+                if self._damage is not None and self._damage.args == bad.args:
                     raise
-                position = doubted = bad.position
-            else:
-                return
+                waiting = self._renew(str(bad))
+                self._damage = bad
+        if self._truncated_to is not None:
+            raise KafkaStorageError(
+                f"{self._files.directory} was truncated to offset {self._truncated_to} while it"
+                " was read"
+            )
+
+    def _renew(self, reason: str) -> list[ReadOnlySegment]:
+        """Take a new snapshot; return the segments in which the walk goes on."""
+        self._renewals += 1
+        if self._renewals > MAX_LOOKS:
+            raise changing(self._files.directory, reason)
+        self._files.renew()
+        segments = self._files.segments
+        if not segments or segments[0].base_offset > self._start:
+            first = segments[0].base_offset if segments else self._end
+            raise OffsetOutOfRange(self._start, first, self._log_end_offset)
+        now = self._files.ask(end_of)
+        if now.damage is None and now.offset < min(self._end, self._log_end_offset):
+            self._end = self._truncated_to = now.offset
+        return overlapping(self._files.segments, self._anchor, self._end)
+
+    @property
+    def _anchor(self) -> int:
+        """Where to go on: with the last batch found, so that what follows it is checked again."""
+        return self._start - (self._start > self._first)
+
+    def _pieces_of(self, segment: ReadOnlySegment) -> Iterator[Piece]:
+        """Yield the segment's pieces that hold offsets of the rest of the range."""
+        with self._files.snapshot.opened(segment) as file:
+            position = 0
+            if self._anchor > segment.base_offset:
+                hints = self._files.hints_of(segment) if segment.size_bytes else NO_HINTS
+                position = position_of(file, hints, self._anchor)
+            for piece in walk_segment(file, position, check_crc=self._check_crc):
+                if found := _between(piece, self._start, self._end):
+                    yield found
+                if int(piece.batches.last_offset[-1]) + 1 >= self._end:
+                    return
 
 
 def _between(piece: Piece, start: int, end: int) -> Piece | None:

@@ -1,7 +1,7 @@
-"""Why offsets of a range hold no record for a reader, by what the directory shows.
+"""Why offsets of a range hold no record for a reader, as far as the directory shows.
 
-Owns the causes and their evidence. Changes nothing, and asks no broker: a log start says what was
-deleted, the cleaner's checkpoint how far compaction came, batches the rest.
+The log start shows what was deleted, the cleaner's checkpoint how far compaction came, and batches
+the rest.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from tidelog.codec.checkpoint_file import read_checkpoint
+from tidelog.datadir.offset_checkpoints import CLEANER_OFFSET_FILE, read_offsets
+from tidelog.readonly.read_files import reading
 from tidelog.records.record_columns import decode_groups
 
 if TYPE_CHECKING:
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileSystem
     from tidelog.readonly.read_only_log import ReadOnlyLog
+    from tidelog.records.array_rows import Bools
     from tidelog.records.file_records import Piece
-
-CLEANER_CHECKPOINT_FILE: Final = "cleaner-offset-checkpoint"
 
 
 class GapCause(StrEnum):
@@ -62,14 +62,15 @@ def find_gaps(
         log: the log.
         start: inclusive.
         end: exclusive.
-        fs: where the log lies.
+        fs: the file system of the log.
         committed: for a reader of committed records; else aborted ones are records like others.
 
     Raises:
         CorruptMessage: there is damage in the range.
+        KafkaStorageError: as ``ReadOnlyLog.pieces``, or the cleaner's checkpoint is malformed.
     """
-    cleaner_path = os.path.join(os.path.dirname(log.directory), CLEANER_CHECKPOINT_FILE)
-    cleaned = read_checkpoint(fs, cleaner_path).get((log.topic, log.partition), 0)
+    cleaner_path = os.path.join(os.path.dirname(log.directory), CLEANER_OFFSET_FILE)
+    cleaned = read_offsets(reading(fs), cleaner_path).get((log.topic, log.partition), 0)
     yield from _joined(_below(log, start, end))
     first = min(max(start, log.log_start_offset), end)
     last = max(min(end, log.log_end_offset), first)
@@ -96,9 +97,8 @@ def _holes(
 
     reached = start
     if start < end:
-        shown = log.pieces(start, end, committed=committed)
-        for piece, of_reader in zip(log.pieces(start, end), shown, strict=True):
-            for run_start, run_end, cause in _runs(piece, of_reader):
+        for piece, is_shown in log.pieces_with_visibility(start, end, committed=committed):
+            for run_start, run_end, cause in _runs(piece, is_shown):
                 begin, until = max(run_start, reached), min(run_end, end)
                 if begin < until:
                     yield from hole(reached, begin)
@@ -108,11 +108,11 @@ def _holes(
     yield from hole(reached, end)
 
 
-def _runs(piece: Piece, shown: Piece) -> list[tuple[int, int, GapCause | None]]:
+def _runs(piece: Piece, is_shown: Bools) -> list[tuple[int, int, GapCause | None]]:
     """Return runs of offsets that hold something, in order, and what; None for records."""
     batches = piece.batches_in_data
     is_control = batches.is_control
-    is_aborted = ~np.isin(piece.batches.position, shown.batches.position)
+    is_aborted = ~is_shown
     runs: list[tuple[int, int, GapCause | None]] = []
     marked = ((is_control, GapCause.CONTROL), (is_aborted & ~is_control, GapCause.ABORTED))
     for chosen, cause in marked:

@@ -1,63 +1,108 @@
-"""Where a log ends that somebody else may be writing, and whether what lies there is damage.
-
-Owns the verdict. Must not know how far a reader may go.
-"""
+"""Where a log ends that another process may be writing, and whether there is damage."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.errors import CorruptMessage
+from tidelog.readonly.log_snapshot import MAX_LOOKS, LogSnapshot, SnapshotOutdated, changing
 from tidelog.readonly.read_only_segment import position_for, walk_segment
-from tidelog.readonly.segment_listing import SegmentGone
 from tidelog.records.batch import INT64_MAX
 from tidelog.segment.unfinished_end import ends_here
 
 if TYPE_CHECKING:
-    from tidelog.readonly.segment_listing import ReadOnlyFiles
+    from collections.abc import Callable
+
+    from tidelog.readonly.partition_files import PartitionFiles
+
+
+class Lines(NamedTuple):
+    """One log's lines in the checkpoints of its data directory.
+
+    ``high_watermark`` is None where there is no line; ``log_start_offset`` is 0 then.
+    """
+
+    high_watermark: int | None
+    log_start_offset: int
+
+
+NO_LINES = Lines(None, 0)
 
 
 class LogEnd(NamedTuple):
-    """The offset after the last whole, valid batch, and what is wrong behind it, if it is."""
+    """The offset after the last whole, valid batch; what is wrong there, if it is damage.
+
+    ``position`` is the byte of the last segment behind that batch. ``is_below_start``: the batches
+    end below the log start of the checkpoint, and ``offset`` is that log start.
+    """
 
     offset: int
     damage: CorruptMessage | None
+    position: int
+    is_below_start: bool = False
 
 
-def find_end(files: ReadOnlyFiles, start_offset: int, promised_offset: int) -> LogEnd:
-    """Find the log's end; what looks like damage is looked at twice, as a writer may be at work.
+def find_end(
+    files: PartitionFiles, lines: Lines, read_lines: Callable[[], Lines]
+) -> tuple[Lines, LogEnd]:
+    """Find the log's end; return it with the checkpoint lines that belong to it.
+
+    What contradicts the lines, or may be damage, is determined once more with lines read anew and
+    another snapshot: the writer may have truncated the log since they were read, or deleted the
+    topic and created it again. Only what two looks in a row show is returned.
 
     Args:
-        files: the segments; listed anew, for good, if the last one is gone.
-        start_offset: the log start as checkpointed; no log ends below it.
-        promised_offset: the high watermark as checkpointed: that it is missing is damage, too.
+        files: the segments.
+        lines: as they were read before the present snapshot was taken.
+        read_lines: reads them anew.
+
+    Raises:
+        KafkaStorageError: each of ``MAX_LOOKS`` looks shows something else.
     """
-    try:
-        found = _find(files, start_offset, promised_offset)
-    except SegmentGone:
-        files.segments = files.list_again()
-        found = _find(files, start_offset, promised_offset)
-    return found if found.damage is None else _find(files, start_offset, promised_offset)
+    before: tuple[object, ...] | None = None
+    reason = ""
+    for number in range(MAX_LOOKS):
+        if number:
+            lines = read_lines()
+            files.renew()
+        try:
+            found = end_of(files.snapshot, lines)
+        except SnapshotOutdated as outdated:
+            before, reason = None, str(outdated)
+            continue
+        if found.damage is None and not found.is_below_start:
+            return lines, found
+        now = (lines, found.offset, found.damage and found.damage.args)
+        if now == before:
+            return lines, found
+        before, reason = now, str(found.damage or "the log ends below its start")
+    raise changing(files.directory, reason)
 
 
-def _find(files: ReadOnlyFiles, start_offset: int, promised_offset: int) -> LogEnd:
-    """Walk from the last place known to the log end and look at what lies there."""
-    offset, position, damage = start_offset, None, None
-    path = files.directory
-    if files.segments:
-        segment = files.segments[-1]
+def end_of(snapshot: LogSnapshot, lines: Lines = NO_LINES) -> LogEnd:
+    """Walk from the last index entry to the log end and say what is there.
+
+    An offset below the high watermark that is missing is damage. A log does not end below its
+    start. Raises SnapshotOutdated.
+    """
+    offset, position, damage = lines.log_start_offset, 0, None
+    path, at = snapshot.directory, None
+    if snapshot.segments:
+        segment = snapshot.segments[-1]
         path, offset = segment.path, segment.base_offset
-        with files.opened(segment) as file:
-            position = position_for(file, files.hints_of(segment), INT64_MAX)
+        with snapshot.opened(segment) as file:
+            position = position_for(file, segment.hints(snapshot.fs), INT64_MAX)
             try:
                 for piece in walk_segment(file, position):
                     offset = int(piece.batches.last_offset[-1]) + 1
                     position = int(piece.batches.end[-1])
             except CorruptMessage as bad:
                 damage = None if ends_here(file, bad.position or position) else bad
-        start_offset = max(start_offset, files.segments[0].base_offset)
-    offset = max(offset, start_offset)
-    if damage is None and offset < promised_offset:
-        reason = f"offsets {offset} to {promised_offset - 1}, below the high watermark, are missing"
-        damage = CorruptMessage(reason, position, path)
-    return LogEnd(offset, damage)
+        at = position
+    is_below_start = offset < lines.log_start_offset
+    offset = max(offset, lines.log_start_offset)
+    promised = lines.high_watermark or 0
+    if damage is None and offset < promised:
+        reason = f"offsets {offset} to {promised - 1}, below the high watermark, are missing"
+        damage = CorruptMessage(reason, at, path)
+    return LogEnd(offset, damage, position, is_below_start)

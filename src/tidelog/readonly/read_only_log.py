@@ -1,35 +1,39 @@
 """A partition's log opened to be read only: no lock, no change, also beside a live writer.
 
-Owns how far such a reader may go and what it says of damage. Must not know who writes, nor trust
-anything but bytes with a valid checksum. Kafka has no such reader; its tools walk single files.
+Nothing but bytes with a valid checksum is trusted. Kafka has no such reader; its tools walk single
+files.
 """
 
 from __future__ import annotations
 
 import os
 from enum import StrEnum
-from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.codec.checkpoint_file import OffsetCheckpoint, read_checkpoint
+import numpy as np
+
+from tidelog.codec.metadata_files import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.errors import (
     CorruptMessage,
     InvalidArgument,
-    KafkaStorageError,
     OffsetOutOfRange,
+    UnknownTopicOrPartition,
 )
 from tidelog.log.committed import AbortedFilter
 from tidelog.log.decoded import decoded
 from tidelog.readonly.batch_walk import walk_range
-from tidelog.readonly.log_end import LogEnd, find_end
+from tidelog.readonly.checkpoints import Checkpoints
+from tidelog.readonly.log_end import NO_LINES, Lines, find_end
+from tidelog.readonly.partition_files import PartitionFiles
+from tidelog.readonly.read_files import reading
 from tidelog.readonly.replayed_transactions import (
     ReplayedTransactions,
     Snapshot,
     newest_snapshot,
     replay_transactions,
 )
-from tidelog.readonly.segment_listing import ReadOnlyFiles
 from tidelog.readonly.splits import CutPoints, Split, cut, cut_points
+from tidelog.readonly.time_lookup import find_offset, first_batch_timestamp, largest_timestamp
 from tidelog.records.batch import INT64_MAX
 from tidelog.segment.filenames import (
     log_directory_name,
@@ -37,17 +41,18 @@ from tidelog.segment.filenames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Self
+    from uuid import UUID
 
     from tidelog.env.files import FileSystem
+    from tidelog.log.offset_lookup import TimestampedOffset
+    from tidelog.readonly.read_files import ReadFiles
     from tidelog.readonly.read_only_segment import ReadOnlySegment
+    from tidelog.records.array_rows import Bools
     from tidelog.records.file_records import Piece
     from tidelog.records.record import Record
     from tidelog.records.record_columns import RecordColumns
-
-HIGH_WATERMARK_FILE: Final = "replication-offset-checkpoint"
-LOG_START_OFFSET_FILE: Final = "log-start-offset-checkpoint"
 
 
 class ReadUpTo(StrEnum):
@@ -57,21 +62,13 @@ class ReadUpTo(StrEnum):
     LOG_END = "logEnd"
 
 
-class Checkpoints(NamedTuple):
-    """What a data directory's checkpoint files say of its logs, by (topic, partition)."""
+class Offsets(NamedTuple):
+    """The offsets of one log; all but the first are exclusive ends."""
 
-    high_watermarks: OffsetCheckpoint
-    log_starts: OffsetCheckpoint
-
-    @classmethod
-    def read(cls, data_dir: str, *, fs: FileSystem) -> Checkpoints:
-        """Read both files; KafkaStorageError if one is malformed."""
-        try:
-            high_watermarks = read_checkpoint(fs, os.path.join(data_dir, HIGH_WATERMARK_FILE))
-            log_starts = read_checkpoint(fs, os.path.join(data_dir, LOG_START_OFFSET_FILE))
-        except InvalidArgument as error:
-            raise KafkaStorageError(str(error)) from error
-        return cls(high_watermarks, log_starts)
+    log_start_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    log_end_offset: int
 
 
 def open_read_only(
@@ -85,44 +82,53 @@ def open_read_only(
 
     Raises:
         InvalidTopic: the directory's name is not one of a partition.
-        FileNotFoundError: there is no such directory.
-        KafkaStorageError: a checkpoint file is malformed.
+        UnknownTopicOrPartition: there is no such directory.
+        KafkaStorageError: a checkpoint file is malformed, the disk failed, or the log is changed
+            faster than it can be read.
     """
     directory = directory.rstrip("/") or directory
-    name = os.path.basename(directory)
+    name, data_dir = os.path.basename(directory), os.path.dirname(directory)
     key = parse_topic_partition(name)
-    known = checkpoints or Checkpoints.read(os.path.dirname(directory), fs=fs)
+    files = reading(fs)
     # A directory that waits for deletion, or a copy in the making, has no lines of its own.
     is_live = name == log_directory_name(*key)
-    return ReadOnlyLog(
-        directory,
-        fs=fs,
-        checkpointed_high_watermark=known.high_watermarks.get(key) if is_live else None,
-        checkpointed_log_start=known.log_starts.get(key, 0) if is_live else 0,
-    )
+
+    def read_lines() -> Lines:
+        return Checkpoints.read(data_dir, fs=files).lines_of(key) if is_live else NO_LINES
+
+    known = checkpoints.lines_of(key) if checkpoints is not None and is_live else read_lines()
+    return ReadOnlyLog(directory, fs=files, lines=known, read_lines=read_lines)
 
 
 class ReadOnlyLog:
     """One partition's log as it was when it was opened; used by one thread at a time.
 
-    Offsets are those of ``open_read_only``'s moment: records appended later are not seen.
+    Offsets and ``segments`` are those of that moment: records appended later are not seen. Files
+    stay open until ``close``, up to a number; where one that is to be read was replaced, deleted or
+    cut meanwhile, the read goes on in the files that are there now.
     """
 
     def __init__(
         self,
         directory: str,
         *,
-        fs: FileSystem,
-        checkpointed_high_watermark: int | None,
-        checkpointed_log_start: int,
+        fs: ReadFiles,
+        lines: Lines,
+        read_lines: Callable[[], Lines],
     ) -> None:
         self.directory = directory
         self.topic, self.partition = parse_topic_partition(os.path.basename(directory))
         self._fs = fs
-        self._checkpointed_high_watermark = checkpointed_high_watermark
-        self._checkpointed_log_start = checkpointed_log_start
-        self._files = ReadOnlyFiles(directory, fs)
         self._replays: dict[tuple[int, int, int | None], ReplayedTransactions] = {}
+        try:
+            self._files = PartitionFiles(directory, fs)
+        except FileNotFoundError:
+            above = os.path.dirname(directory)
+            raise UnknownTopicOrPartition(
+                f"no partition {os.path.basename(directory)} in {above}"
+            ) from None
+        self._lines, self._end = find_end(self._files, lines, read_lines)
+        self._segments = self._files.segments
 
     def __enter__(self) -> Self:
         return self
@@ -131,24 +137,39 @@ class ReadOnlyLog:
         self.close()
 
     def close(self) -> None:
-        """Forget what was read of the indexes; files are open only while they are read."""
-        self._files.forget()
+        """Close the files and drop what was read of the indexes; a later read opens them again."""
+        self._files.release()
         self._replays.clear()
 
     @property
+    def fs(self) -> FileSystem:
+        """The file system, to be read only."""
+        return self._fs
+
+    @property
     def segments(self) -> tuple[ReadOnlySegment, ...]:
-        """The segments as they were listed, in order."""
-        return self._files.segments
+        """The segments, in order; the last one's size may go beyond the log end."""
+        return self._segments
+
+    @property
+    def topic_id(self) -> UUID | None:
+        """The topic's id in ``partition.metadata``; None where there is no such file.
+
+        Raises KafkaStorageError, InvalidArgument for a file that does not read.
+        """
+        return read_partition_metadata(
+            self._fs, os.path.join(self.directory, PARTITION_METADATA_FILE)
+        )
 
     @property
     def log_start_offset(self) -> int:
         """First offset a reader may ask for: the checkpoint's, or the first segment's base."""
         first = self.segments[0].base_offset if self.segments else 0
-        return max(self._checkpointed_log_start, first)
+        return max(self._lines.log_start_offset, first)
 
     @property
     def log_end_offset(self) -> int:
-        """Offset after the last whole, valid batch; the walk to it starts at the last hint."""
+        """Offset after the last whole, valid batch."""
         return self._end.offset
 
     @property
@@ -159,16 +180,56 @@ class ReadOnlyLog:
     @property
     def high_watermark(self) -> int:
         """The checkpoint's high watermark, clamped into the log; without one, the log end."""
-        if self._checkpointed_high_watermark is None:
+        line = self._lines.high_watermark
+        if line is None:
             return self.log_end_offset
-        return min(
-            max(self._checkpointed_high_watermark, self.log_start_offset), self.log_end_offset
-        )
+        return min(max(line, self.log_start_offset), self.log_end_offset)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all segments as listed."""
+        """Bytes of all segments."""
         return sum(segment.size_bytes for segment in self.segments)
+
+    def offsets(self, up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK) -> Offsets:
+        """Return all offsets; the last stable one for a reader that goes ``up_to`` there."""
+        return Offsets(
+            self.log_start_offset,
+            self.high_watermark,
+            self.last_stable_offset(up_to),
+            self.log_end_offset,
+        )
+
+    @property
+    def end_position(self) -> int:
+        """Byte of the last segment behind its last whole, valid batch."""
+        return self._end.position
+
+    def largest_timestamp(self, segment: ReadOnlySegment) -> int:
+        """Return a segment's greatest timestamp in ms; without any, when its file was changed.
+
+        Raises CorruptMessage for damage in an inactive segment, KafkaStorageError.
+        """
+        is_active = segment is self.segments[-1]
+        return self._files.ask(
+            lambda snapshot: largest_timestamp(snapshot, segment, is_active=is_active)
+        )
+
+    def first_batch_timestamp(self, segment: ReadOnlySegment) -> int:
+        """Return the greatest timestamp of a segment's first batch in ms, -1 if there is none.
+
+        Raises KafkaStorageError.
+        """
+        return self._files.ask(lambda snapshot: first_batch_timestamp(snapshot, segment))
+
+    def offset_at(self, target: int, end_offset: int | None = None) -> TimestampedOffset | None:
+        """Return the offset for a time in ms, or an ``OffsetTarget``; None if there is none.
+
+        For a time: that of the first record with this timestamp or a later one. ``end_offset`` is
+        the exclusive end of what the caller may see, None: the high watermark. Raises
+        InvalidArgument, CorruptMessage, KafkaStorageError, see ``find_offset``.
+        """
+        end = self.high_watermark if end_offset is None else end_offset
+        return find_offset(self._files, target, self.log_start_offset, end)
 
     def end_offset(self, up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK) -> int:
         """Return the exclusive end for a reader that goes ``up_to`` there."""
@@ -207,11 +268,22 @@ class ReadOnlyLog:
             OffsetOutOfRange: the range does not lie in the log.
             CorruptMessage: damage, with file and byte, after all pieces before it; also where the
                 range ends at a log end that is damaged.
-            KafkaStorageError: a segment went away while it was to be read.
+            KafkaStorageError: the disk failed, or the log was deleted or truncated meanwhile.
         """
         start, end = self._range(start_offset, end_offset, committed=committed)
         for _, piece in self._located_pieces(start, end, committed=committed, check_crc=check_crc):
             yield piece
+
+    def pieces_with_visibility(
+        self, start_offset: int, end_offset: int, *, committed: bool = False
+    ) -> Iterator[tuple[Piece, Bools]]:
+        """Yield the pieces of all batches, each with which of them such a reader is shown.
+
+        Control batches count as shown. Arguments and errors as ``pieces``.
+        """
+        start, end = self._range(start_offset, end_offset, committed=committed)
+        for _, piece, is_shown in self._pieces_and_shown(start, end, committed=committed):
+            yield piece, is_shown
 
     def records(
         self,
@@ -221,7 +293,10 @@ class ReadOnlyLog:
         since_ms: int | None = None,
         committed: bool = False,
     ) -> Iterator[Record]:
-        """Yield what ``columns`` yields, record by record; slow, for tools and tests."""
+        """Yield what ``columns`` yields, record by record; slow, for tools and tests.
+
+        Arguments and errors as ``columns``.
+        """
         found = self.columns(start_offset, end_offset, since_ms=since_ms, committed=committed)
         for columns in found:
             yield from columns.records()
@@ -238,7 +313,7 @@ class ReadOnlyLog:
 
         ``since_ms`` leaves out records with an earlier timestamp, and whole batches without
         decoding them. Arguments and errors as ``pieces``; a batch that does not decode is damage.
-        What is yielded is valid until the next is asked for.
+        What is yielded is valid until the next one is asked for.
         """
         start, end = self._range(start_offset, end_offset, committed=committed)
         since = -INT64_MAX if since_ms is None else since_ms
@@ -253,10 +328,11 @@ class ReadOnlyLog:
 
         Raises:
             CorruptMessage: the range is empty because the log is damaged where it begins; else
-                reading the last share says so.
+                reading the last share raises it.
+            InvalidArgument: ``target_bytes`` is not positive.
         """
         if target_bytes < 1:
-            raise InvalidArgument(f"a split of {target_bytes} bytes is none")
+            raise InvalidArgument(f"a split of {target_bytes} bytes is not possible")
         if start_offset >= end_offset:
             self._check_undamaged(end_offset)
         return cut(
@@ -299,16 +375,27 @@ class ReadOnlyLog:
     def _located_pieces(
         self, start: int, end: int, *, committed: bool = False, check_crc: bool = True
     ) -> Iterator[tuple[str, Piece]]:
-        """Yield each piece with the path of its file, by request without aborted batches."""
+        """Yield each piece with the path of its file; on request without aborted batches."""
+        found = self._pieces_and_shown(start, end, committed=committed, check_crc=check_crc)
+        for path, piece, is_shown in found:
+            yield (
+                path,
+                piece._replace(batches=piece.batches.select(is_shown)) if committed else piece,
+            )
+
+    def _pieces_and_shown(
+        self, start: int, end: int, *, committed: bool, check_crc: bool = True
+    ) -> Iterator[tuple[str, Piece, Bools]]:
+        """Yield each piece, with the path of its file and which of its batches are shown."""
         if not committed:
-            yield from self._all_pieces(start, end, check_crc=check_crc)
+            for path, piece in self._all_pieces(start, end, check_crc=check_crc):
+                yield path, piece, np.ones(len(piece.batches), np.bool_)
             return
         # A marker beyond the range may say that a transaction in it was aborted.
         replayed = self._replayed(start, self.log_end_offset, until_decided=end)
         shown_by = AbortedFilter(replayed.transactions.aborted_from(start))
         for path, piece in self._all_pieces(start, end, check_crc=check_crc):
-            shown = shown_by.is_shown(piece.batches)
-            yield path, piece._replace(batches=piece.batches.select(shown))
+            yield path, piece, shown_by.is_shown(piece.batches)
         # The end may lie where it does because damage hides what was decided behind it.
         for known in self._replays.values():
             if known.damage is not None and end >= known.last_stable_offset:
@@ -322,12 +409,6 @@ class ReadOnlyLog:
             self._files, start, end, log_end_offset=self.log_end_offset, check_crc=check_crc
         )
         self._check_undamaged(end)
-
-    @cached_property
-    def _end(self) -> LogEnd:
-        """The log end, looked for when it is first asked for."""
-        promised = self._checkpointed_high_watermark or 0
-        return find_end(self._files, self._checkpointed_log_start, promised)
 
     def _cut_points(self, start: int, end: int) -> Iterator[CutPoints]:
         """Yield the places at which each segment of the range may be cut."""

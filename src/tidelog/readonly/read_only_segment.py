@@ -1,13 +1,12 @@
-"""One segment as a reader without a lock sees it: bytes that may change under its hands.
+"""One segment as a reader without a lock sees it, and the search for a place in it.
 
-Owns the search for a place to start, and the walk from there. Must not know
-checkpoints or other segments. Nothing here writes, locks or trusts an index: a cleaner or another
-process may have replaced the files since they were listed.
+No index is trusted: a cleaner or another process may have replaced the files since they were
+listed, so an entry counts only where a batch with a matching checksum confirms it.
 """
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
 _INDEX_BLOCK: Final = 4096
 _PIECE_BYTES: Final = 8 << 20
 """Bytes read at a time: in a Spark worker, what is done once a piece weighs more than caches."""
+_SEARCH_BYTES: Final = 64 << 10
+"""Bytes read at a time in search of a batch: index entries are 4 KiB apart by default."""
 
 
 class Hints(NamedTuple):
@@ -49,32 +50,37 @@ NO_HINTS: Final = Hints(np.empty(0, np.int64), np.empty(0, np.int64))
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlySegment:
-    """A ``.log`` file of a directory listing; ``size_bytes`` is its size at that time."""
+    """A ``.log`` file of a snapshot; ``size_bytes`` is its size then, the bytes that count.
+
+    ``suffix`` is ``.swap`` for a complete replacement that was being renamed to its final name.
+    """
 
     directory: str
     base_offset: int
     size_bytes: int
+    suffix: str = ""
 
     @property
     def path(self) -> str:
         """The ``.log`` file's path."""
-        return log_file(self.directory, self.base_offset)
+        return log_file(self.directory, self.base_offset, self.suffix)
 
     def open(self, fs: FileSystem) -> OpenFile:
-        """Open the records; where they wait for deletion, under that name.
+        """Open the records again, under the name that they have by now.
 
         Raises:
-            FileNotFoundError: the segment is gone for good.
+            FileNotFoundError: the segment was deleted.
         """
-        try:
-            return fs.open(self.path)
-        except FileNotFoundError:
-            return fs.open(self.path + DELETED_SUFFIX)
+        names = [self.path, log_file(self.directory, self.base_offset)]
+        for path in names:
+            with suppress(FileNotFoundError):
+                return fs.open(path)
+        return fs.open(names[-1] + DELETED_SUFFIX)
 
     def hints(self, fs: FileSystem) -> Hints:
         """Read the offset index; an absent, torn or preallocated one gives what it has."""
         try:
-            raw = _read_used(fs, offset_index_file(self.directory, self.base_offset))
+            raw = _read_used(fs, offset_index_file(self.directory, self.base_offset, self.suffix))
         except FileNotFoundError:
             return NO_HINTS
         whole = len(raw) // OFFSET_INDEX_ENTRY.itemsize
@@ -83,7 +89,7 @@ class ReadOnlySegment:
         positions = entries["position"].astype(np.int64)
         falling = np.nonzero((np.diff(offsets) <= 0) | (np.diff(positions) <= 0))[0]
         count = int(falling[0]) + 1 if len(falling) else whole
-        # No use for the first batch, which is found anyway, nor for the zeros of an unused index.
+        # The first batch needs no entry, and the zeros of an unused index are none.
         is_place = (positions[:count] > 0) & (offsets[:count] >= 0)
         return Hints(offsets[:count][is_place] + self.base_offset, positions[:count][is_place])
 
@@ -101,7 +107,7 @@ def _read_used(fs: FileSystem, path: str) -> bytes:
 
 
 def position_for(file: OpenFile, hints: Hints, offset: int) -> int:
-    """Return a byte position at or before the batch that holds ``offset``, for a walk to start.
+    """Return a byte position at or before the batch that holds ``offset``, where a walk may start.
 
     A hint counts only if a whole batch with a matching checksum starts there that begins at or
     below the hint's own offset; where none does, the walk starts at the beginning.
@@ -115,6 +121,23 @@ def position_for(file: OpenFile, hints: Hints, offset: int) -> int:
     return 0
 
 
+def position_of(file: OpenFile, hints: Hints, offset: int) -> int:
+    """Return where the batch that holds ``offset`` starts, for a walk from there.
+
+    It is found by headers: a batch before it with a wrong checksum is passed over. Where no batch
+    claims the offset, as in a hole that compaction left, the walk has to start further in front, so
+    that a bad header is met and not taken for a hole.
+    """
+    position = position_for(file, hints, offset)
+    for piece in FileRecords(file, start=position).pieces(_SEARCH_BYTES):
+        batches = piece.batches
+        found = np.flatnonzero(batches.last_offset >= offset)
+        if len(found):
+            is_held = batches.base_offset[found[0]] <= offset
+            return int(batches.position[found[0]]) if is_held else position
+    return position
+
+
 def _is_batch(file: OpenFile, position: int, offset: int) -> bool:
     """Say whether a whole, valid batch that begins at or below ``offset`` is at ``position``."""
     prefix = file.pread(BATCH_PREFIX.size, position)
@@ -122,7 +145,7 @@ def _is_batch(file: OpenFile, position: int, offset: int) -> bool:
         return False
     header = BATCH_PREFIX.unpack(prefix)
     size = header.length + LOG_OVERHEAD
-    # Looked at before the batch is read: a hint that lies may point at any bytes, as a length.
+    # Checked before the batch is read: a wrong hint may point at any bytes, taken for a length.
     if not 0 <= header.offset <= offset or not 0 <= header.magic <= MAGIC_V2:
         return False
     if not 0 <= size <= file.size() - position:
@@ -136,13 +159,13 @@ def walk_segment(
 ) -> Iterator[Piece]:
     """Yield pieces of whole, checked batches from byte ``position`` of an open file on.
 
-    Without ``check_crc`` only their lengths, formats and offsets are looked at. ``before`` is the
+    Without ``check_crc`` only their lengths, formats and offsets are checked. ``before`` is the
     last offset before that position, -1 if it is not known.
 
     Raises:
-        CorruptMessage: after the pieces before it, bytes that are no batch; ``position`` says
-            where. A batch that is cut off by the end of the file counts as such, and so does one
-            whose offsets cannot be: negative, or not above those of the batch before.
+        CorruptMessage: after the pieces before it, bytes that are not a valid batch; ``position``
+            is where. A batch that is cut off by the end of the file counts as such, and so does
+            one with impossible offsets: negative, or not above those of the batch before.
     """
     records = FileRecords(file, start=position)
     for piece in records.pieces(_PIECE_BYTES, check_crc=check_crc):

@@ -1,7 +1,7 @@
-"""The transactions of a log that is only read: from the newest usable snapshot and what follows.
+"""The transactions of a log that is only read.
 
-Owns which snapshot is taken, and what damage on the way means. Changes no file: an unreadable
-snapshot is passed over. Kafka replays likewise when it loads a log, and drops such a snapshot.
+They come from the newest usable snapshot of producers and the batches behind it; an unreadable
+snapshot is passed over. Kafka replays likewise when it loads a log, and deletes such a snapshot.
 """
 
 from __future__ import annotations
@@ -9,7 +9,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.errors import CorruptMessage, CorruptSnapshot, InvalidArgument, InvalidRecord
+from tidelog.errors import (
+    CorruptMessage,
+    CorruptSnapshot,
+    InvalidArgument,
+    InvalidRecord,
+    KafkaStorageError,
+)
 from tidelog.log.producers.producer_snapshot import unpack_snapshot
 from tidelog.log.producers.transactions import Transactions
 from tidelog.segment.filenames import (
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ReplayedTransactions(NamedTuple):
-    """What is known of transactions; batches from ``end_offset`` on were not looked at.
+    """What is known of transactions; batches from ``end_offset`` on were not read.
 
     ``damage`` is what stopped the replay before the offset it was to reach.
     """
@@ -56,8 +62,12 @@ def newest_snapshot(
 
     Those at or below the log start are left out, as Kafka deletes them when it loads the log.
     """
+    try:
+        names = fs.list(directory)
+    except FileNotFoundError:
+        raise KafkaStorageError(f"{directory} was deleted while it was read") from None
     offsets = []
-    for name in fs.list(directory):
+    for name in names:
         if name.endswith(SNAPSHOT_SUFFIX):
             with suppress(InvalidArgument):
                 offsets.append(offset_from_file_name(name))

@@ -1,7 +1,4 @@
-"""How a range of a log's offsets is cut into shares of about equal bytes.
-
-Owns the search for places to cut, over whole arrays of index entries. Must not know files.
-"""
+"""How a range of a log's offsets is cut into shares of about equal bytes, at index entries."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
 """Which offset goes with a time, in a log that is only read.
 
-Owns the search. An index entry is a hint, as everywhere beside a writer: it counts only if the
-batch that it names says the same. Kafka: ``UnifiedLog.fetchOffsetByTimestamp``.
+An index entry is a hint, as everywhere beside a writer: it counts only if the batch that it names
+confirms it. Kafka: ``UnifiedLog.fetchOffsetByTimestamp``.
 """
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -15,7 +14,9 @@ from tidelog.codec.checkpoint_file import read_leader_epochs
 from tidelog.errors import CorruptMessage, InvalidArgument, KafkaStorageError
 from tidelog.log.leader_epoch import LEADER_EPOCH_FILE
 from tidelog.log.offset_lookup import NO_TIMESTAMP, OffsetTarget, TimestampedOffset
+from tidelog.readonly.log_snapshot import SnapshotOutdated
 from tidelog.readonly.read_only_segment import position_for, walk_segment
+from tidelog.records.file_records import FileRecords
 from tidelog.records.record_columns import decode_to_damage
 from tidelog.segment.filenames import time_index_file
 from tidelog.segment.segment_reads import first_with
@@ -24,8 +25,9 @@ from tidelog.segment.time_index import TIME_INDEX_ENTRY
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tidelog.env.files import FileSystem, OpenFile
-    from tidelog.readonly.read_only_log import ReadOnlyLog
+    from tidelog.env.files import OpenFile
+    from tidelog.readonly.log_snapshot import LogSnapshot
+    from tidelog.readonly.partition_files import PartitionFiles
     from tidelog.readonly.read_only_segment import Hints, ReadOnlySegment
     from tidelog.records.array_rows import Ints
     from tidelog.records.file_records import Piece
@@ -44,88 +46,125 @@ _NOTHING: Final = _Greatest(NO_TIMESTAMP, 0)
 
 
 def find_offset(
-    log: ReadOnlyLog, target: int, end_offset: int, *, fs: FileSystem
+    files: PartitionFiles, target: int, start_offset: int, end_offset: int
 ) -> TimestampedOffset | None:
     """Return the offset for ``target``: EARLIEST, LATEST, MAX_TIMESTAMP or a time in ms.
 
     For a time: the first record from the log start on with that timestamp or a later one.
 
     Args:
-        log: the log; control records count, they have timestamps too.
+        files: the log's; control records count, they have timestamps too.
         target: see above.
+        start_offset: the log start; also the answer for EARLIEST.
         end_offset: exclusive end of what the caller may see; also the answer for LATEST.
-        fs: where the log lies.
 
     Returns:
         None if there is no such record below ``end_offset``.
 
     Raises:
+        InvalidArgument: ``target`` is negative, and none of those above.
         CorruptMessage: damage lies before the answer.
-        KafkaStorageError: the leader epochs do not read.
+        KafkaStorageError: the leader epochs do not read, or the log changes too fast.
     """
     if target in {OffsetTarget.EARLIEST, OffsetTarget.LATEST}:
-        return _end_of_log(log, target, end_offset, fs)
+        return _end_of_log(files, target, start_offset, end_offset)
+    if target != OffsetTarget.MAX_TIMESTAMP and target < 0:
+        raise InvalidArgument(f"{target} is neither a time in ms nor a known target")
     if target == OffsetTarget.MAX_TIMESTAMP:
-        found = _find_greatest(log, fs)
-    elif target < 0:
-        raise InvalidArgument(f"{target} is no time in ms, nor a target known here")
+        found = files.ask(_find_greatest)
     else:
-        # As in Kafka, the search ends in the first segment that reaches the time, even if
-        # compaction has removed the records that did.
-        searches = (_SegmentSearch(log, at, fs) for at in range(len(log.segments)))
-        late = next((search for search in searches if search.largest_timestamp() >= target), None)
-        found = None if late is None else late.first_from(target, log.log_start_offset)
+        found = files.ask(lambda snapshot: _find_late(snapshot, target, start_offset))
     return found if found is not None and found.offset < end_offset else None
 
 
-def _end_of_log(log: ReadOnlyLog, target: int, end: int, fs: FileSystem) -> TimestampedOffset:
-    path = f"{log.directory}/{LEADER_EPOCH_FILE}"
+def largest_timestamp(snapshot: LogSnapshot, segment: ReadOnlySegment, *, is_active: bool) -> int:
+    """Return a segment's greatest timestamp in ms; without any, when its file was last changed.
+
+    Raises SnapshotOutdated, and CorruptMessage for damage in an inactive segment. Source: Kafka
+    LogSegment.largestTimestamp.
+    """
+    return _SegmentSearch(snapshot, segment, is_active=is_active).largest_timestamp()
+
+
+def first_batch_timestamp(snapshot: LogSnapshot, segment: ReadOnlySegment) -> int:
+    """Return the greatest timestamp of a segment's first batch in ms, -1 if there is none.
+
+    Raises SnapshotOutdated. Source: Kafka LogSegment.getFirstBatchTimestamp.
+    """
+    with snapshot.opened(segment) as file:
+        for piece in FileRecords(file).pieces(_GROUP_BYTES):
+            return int(piece.batches.max_timestamp[0])
+    return NO_TIMESTAMP
+
+
+def _end_of_log(files: PartitionFiles, target: int, start: int, end: int) -> TimestampedOffset:
+    path = f"{files.directory}/{LEADER_EPOCH_FILE}"
     try:
-        epochs = read_leader_epochs(fs, path)
+        epochs = read_leader_epochs(files.fs, path)
     except InvalidArgument as error:
         raise KafkaStorageError(str(error)) from error
     if target == OffsetTarget.LATEST:
         return TimestampedOffset(NO_TIMESTAMP, end, epochs[-1][0] if epochs else None)
-    start = log.log_start_offset
     is_known = bool(epochs) and epochs[0][1] <= start
     return TimestampedOffset(NO_TIMESTAMP, start, epochs[0][0] if is_known else None)
 
 
-def _find_greatest(log: ReadOnlyLog, fs: FileSystem) -> TimestampedOffset | None:
+def _find_late(
+    snapshot: LogSnapshot, timestamp: int, start_offset: int
+) -> TimestampedOffset | None:
+    # As in Kafka, the search ends in the first segment that reaches the time, even if compaction
+    # has removed the records that did.
+    searches = _searches(snapshot)
+    late = next((search for search in searches if search.largest_timestamp() >= timestamp), None)
+    return None if late is None else late.first_from(timestamp, start_offset)
+
+
+def _find_greatest(snapshot: LogSnapshot) -> TimestampedOffset | None:
     best, where = _NOTHING, None
-    for at in range(len(log.segments)):
-        search = _SegmentSearch(log, at, fs)
+    for search in _searches(snapshot):
         greatest = search.greatest()
         if where is None or greatest.timestamp > best.timestamp:
             best, where = greatest, search
     return None if where is None else where.first_with(best.position, best.timestamp)
 
 
+def _searches(snapshot: LogSnapshot) -> Iterator[_SegmentSearch]:
+    for segment in snapshot.segments:
+        is_active = segment is snapshot.segments[-1]
+        yield _SegmentSearch(snapshot, segment, is_active=is_active)
+
+
 class _SegmentSearch:
     """The lookups in one segment of a log."""
 
-    def __init__(self, log: ReadOnlyLog, number: int, fs: FileSystem) -> None:
-        self._segment: ReadOnlySegment = log.segments[number]
-        self._is_active = self._segment is log.segments[-1]
-        self._fs = fs
-        self._hints: Hints = self._segment.hints(fs)
+    def __init__(self, snapshot: LogSnapshot, segment: ReadOnlySegment, *, is_active: bool) -> None:
+        self._snapshot = snapshot
+        self._segment = segment
+        self._is_active = is_active
+        self._fs = snapshot.fs
+        self._hints: Hints = segment.hints(snapshot.fs)
         self._timestamps, self._offsets = self._time_entries()
 
     def first_from(self, timestamp: int, start_offset: int) -> TimestampedOffset | None:
         """Return the first record at or above both; None if the segment has none."""
-        with closing(self._segment.open(self._fs)) as file:
+        with self._snapshot.opened(self._segment) as file:
             known = int(self._timestamps.searchsorted(timestamp, "right")) - 1
             position = self._at_entry(file, known).position
         return self.first_behind(position, timestamp, start_offset)
 
     def largest_timestamp(self) -> int:
-        """Return the greatest timestamp; without any, when the file was changed, as Kafka does."""
+        """Return the greatest timestamp; without any, when the file was changed."""
         timestamp = self.greatest().timestamp
-        return timestamp if timestamp >= 0 else self._fs.stat(self._segment.path).mtime_ms
+        if timestamp >= 0:
+            return timestamp
+        try:
+            return self._fs.stat(self._segment.path).mtime_ms
+        except FileNotFoundError:
+            raise SnapshotOutdated(f"{self._segment.path} was deleted") from None
 
     def greatest(self) -> _Greatest:
         """Return the greatest timestamp of the segment and the first batch that has it."""
-        with closing(self._segment.open(self._fs)) as file:
+        with self._snapshot.opened(self._segment) as file:
             best = self._at_entry(file, len(self._timestamps) - 1)
             if best.timestamp > NO_TIMESTAMP and not self._is_active:
                 return best
@@ -140,7 +179,7 @@ class _SegmentSearch:
         self, position: int, timestamp: int, start_offset: int
     ) -> TimestampedOffset | None:
         """Return the first record at or above both that lies at byte ``position`` or behind."""
-        with closing(self._segment.open(self._fs)) as file:
+        with self._snapshot.opened(self._segment) as file:
             for piece in self._pieces(file, position):
                 batches = piece.batches_in_data
                 is_hopeful = batches.max_timestamp >= timestamp
@@ -159,8 +198,8 @@ class _SegmentSearch:
         return None
 
     def first_with(self, position: int, timestamp: int) -> TimestampedOffset | None:
-        """Return the first record of that time, in the first batch that says it is its greatest."""
-        with closing(self._segment.open(self._fs)) as file:
+        """Return the first record of that time, in the first batch of which it is the greatest."""
+        with self._snapshot.opened(self._segment) as file:
             for piece in self._pieces(file, position):
                 batches = piece.batches_in_data
                 chosen = np.flatnonzero(batches.max_timestamp == timestamp)[:1]
@@ -178,9 +217,11 @@ class _SegmentSearch:
                 raise
 
     def _time_entries(self) -> tuple[Ints, Ints]:
-        """Return timestamps and offsets of the time index, as far as they rise."""
+        """Return timestamps and offsets of the time index, up to the first that does not rise."""
         try:
-            raw = self._fs.read(time_index_file(self._segment.directory, self._segment.base_offset))
+            segment = self._segment
+            name = segment.directory, segment.base_offset, segment.suffix
+            raw = self._fs.read(time_index_file(*name))
         except FileNotFoundError:
             raw = b""
         entries = np.frombuffer(raw, TIME_INDEX_ENTRY, count=len(raw) // TIME_INDEX_ENTRY.itemsize)
@@ -191,7 +232,7 @@ class _SegmentSearch:
         return timestamps[:count], offsets[:count] + self._segment.base_offset
 
     def _at_entry(self, file: OpenFile, number: int) -> _Greatest:
-        """Return what a time index entry says, if the batch it names says so too; else nothing."""
+        """Return what a time index entry says, if the batch it names confirms it; else nothing."""
         if number < 0 or self._timestamps[number] < 0:
             return _NOTHING
         timestamp, offset = int(self._timestamps[number]), int(self._offsets[number])

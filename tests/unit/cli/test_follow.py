@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from tidelog.cli.follow import POLL_MS, follow
+from tidelog.cli.follow import follow
 from tidelog.cli.partition_choice import find_places
 from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.readonly.log_follower import POLL_MS
 
 if TYPE_CHECKING:
     from conftest import Cli

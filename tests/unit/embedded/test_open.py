@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidelog
-from tidelog.errors import InvalidConfig, InvalidTopic
+from tidelog.errors import InvalidConfig, InvalidTopic, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,9 +56,9 @@ def test_defaults_and_overrides_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_only_a_partitions_directory_can_be_read(tmp_path: Path) -> None:
-    """Its name must say which; one that is not there is an ordinary FileNotFoundError."""
+    """Its name must say which; that there is none is a typed error."""
     (tmp_path / "data").mkdir()
     with pytest.raises(InvalidTopic):
         tidelog.open_read_only(tmp_path / "data")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(UnknownTopicOrPartition):
         tidelog.open_read_only(tmp_path / "data" / "t-0")

@@ -6,7 +6,8 @@ from uuid import UUID
 
 from tidelog.codec.metadata_files import format_uuid
 from tidelog.datadir.catalogue import Topic
-from tidelog.explain.describe import SegmentFacts, describe_log
+from tidelog.explain.describe import LogFacts, SegmentFacts, describe_log
+from tidelog.readonly.read_only_topic import ReadOnlyTopic
 from tidelog.testing.directory_home import DataHome
 
 
@@ -20,11 +21,17 @@ def home_with_log(records: int = 6) -> DataHome:
     return home
 
 
+def facts_of(home: DataHome, name: str = "t-0", topic: ReadOnlyTopic | None = None) -> LogFacts:
+    """Describe the log of a partition directory."""
+    with home.read_only(name) as log:
+        return describe_log(log, topic)
+
+
 def test_facts_are_those_of_the_files() -> None:
     """Offsets of the log, and of each segment with the sizes of its files."""
     home = home_with_log(5)
 
-    facts = describe_log(home.fs, "/data/t-0")
+    facts = facts_of(home)
 
     assert (
         facts.topic,
@@ -49,8 +56,9 @@ def test_facts_are_printed_under_camel_case_names() -> None:
     """The same names in every command's JSON, in the order of the values."""
     home = home_with_log(1)
 
-    topic = Topic("t", UUID(int=1), {}, {"retention.ms": "5"}, is_adopted=True)
-    found = describe_log(home.fs, "/data/t-0", topic).as_json()
+    entry = Topic("t", UUID(int=1), {}, {"retention.ms": "5"}, is_adopted=True)
+    topic = ReadOnlyTopic.listed(entry, (0,), ())
+    found = facts_of(home, topic=topic).as_json()
     topic_id = found.pop("topicId")
 
     assert found == {
@@ -86,7 +94,7 @@ def test_a_partition_without_files_is_described() -> None:
     home = home_with_log(0)
     home.fs.make_directory("/data/u-0")
 
-    facts = describe_log(home.fs, "/data/u-0")
+    facts = facts_of(home, "u-0")
 
     assert (facts.log_end_offset, facts.segments) == (0, ())
 
@@ -99,7 +107,7 @@ def test_an_id_that_does_not_read_is_unknown() -> None:
             home.fs.delete("/data/t-0/partition.metadata")
         else:
             home.write("t-0/partition.metadata", content)
-        assert describe_log(home.fs, "/data/t-0").topic_id is None
+        assert facts_of(home).topic_id is None
 
 
 def test_missing_index_files_have_no_bytes() -> None:
@@ -108,7 +116,7 @@ def test_missing_index_files_have_no_bytes() -> None:
     for suffix in (".index", ".timeindex"):
         home.fs.delete(f"/data/t-0/{0:020d}{suffix}")
 
-    segment = describe_log(home.fs, "/data/t-0").segments[0]
+    segment = facts_of(home).segments[0]
 
     assert (segment.log_bytes, segment.index_bytes, segment.time_index_bytes) == (88, 0, 0)
 
@@ -118,7 +126,7 @@ def test_damage_is_described() -> None:
     home = home_with_log(1)
     home.write("replication-offset-checkpoint", "0\n1\nt 0 3\n")
 
-    damage = describe_log(home.fs, "/data/t-0").damage
+    damage = facts_of(home).damage
 
     assert damage == (
         "offsets 1 to 2, below the high watermark, are missing at byte 88 of"

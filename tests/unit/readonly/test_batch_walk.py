@@ -6,17 +6,18 @@ import pytest
 
 from tidelog.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
 from tidelog.readonly.batch_walk import walk_range
-from tidelog.readonly.segment_listing import ReadOnlyFiles
+from tidelog.readonly.partition_files import PartitionFiles
+from tidelog.readonly.read_files import ReadFiles
 from tidelog.testing.stored_log import BATCHES, SIZE, flipped, home_with, name_of
 
 
-def files_of(home: object) -> ReadOnlyFiles:
-    """List t-0 of a data directory."""
-    return ReadOnlyFiles("/data/t-0", home.fs)
+def files_of(home: object) -> PartitionFiles:
+    """Take a snapshot of t-0 of a data directory."""
+    return PartitionFiles("/data/t-0", ReadFiles(home.fs))
 
 
 def walked(
-    files: ReadOnlyFiles,
+    files: PartitionFiles,
     start: int,
     end: int,
     *,
@@ -67,6 +68,7 @@ def test_retention_that_overtakes_the_reader_is_out_of_range() -> None:
     """The error says where the log begins now."""
     home = home_with(BATCHES[:2], BATCHES[2:4], BATCHES[4:])
     files = files_of(home)
+    files.release()
     for base in (0, 2):
         home.fs.delete(f"/data/{name_of(base)}")
 
@@ -77,25 +79,29 @@ def test_retention_that_overtakes_the_reader_is_out_of_range() -> None:
 
 
 class Vanishing:
-    """Lists files that are gone when they are opened."""
+    """Lists files that are gone when they are opened a second time."""
 
     def __init__(self, fs: object) -> None:
         self._fs = fs
+        self._opened: set[str] = set()
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._fs, name)
 
     def open(self, path: str) -> object:
-        raise FileNotFoundError(path)
+        if path in self._opened:
+            raise FileNotFoundError(path)
+        self._opened.add(path)
+        return self._fs.open(path)
 
 
 def test_a_segment_that_goes_away_again_is_an_error() -> None:
-    """A listing that names what cannot be opened is tried twice, not for ever."""
+    """A listing that names what cannot be opened is tried some times, not for ever."""
     home = home_with(BATCHES[:2], BATCHES[2:])
-    files = files_of(home)
-    files.fs = Vanishing(home.fs)
+    files = PartitionFiles("/data/t-0", ReadFiles(Vanishing(home.fs)))
+    files.release()
 
-    with pytest.raises(KafkaStorageError, match="was deleted while the log was read"):
+    with pytest.raises(KafkaStorageError, match="changed during each of"):
         walked(files, 0, 6)
 
 

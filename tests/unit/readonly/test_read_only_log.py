@@ -15,6 +15,7 @@ from tidelog.errors import (
     InvalidTopic,
     KafkaStorageError,
     OffsetOutOfRange,
+    UnknownTopicOrPartition,
 )
 from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
 from tidelog.records.builder import build_batch
@@ -184,7 +185,7 @@ def test_only_a_partitions_directory_can_be_opened() -> None:
     home = home_with(BATCHES)
     with pytest.raises(InvalidTopic):
         home.read_only("")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(UnknownTopicOrPartition, match="no partition t-1 in /data"):
         home.read_only("t-1")
 
 

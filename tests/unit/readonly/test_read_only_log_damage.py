@@ -190,3 +190,27 @@ def test_a_bad_batch_is_read_once_more(bounds: tuple[int, ...]) -> None:
     found = read(open_read_only("/data/t-0", fs=fs), *bounds)
 
     assert (VALUES[: bounds[1] if bounds else 6], None) == found
+
+
+@pytest.mark.parametrize("entries", [index(), index((1, SIZE)), index((2, 2 * SIZE))])
+@pytest.mark.parametrize("bad", [1, 2])
+def test_a_read_begins_at_the_batch_that_holds_its_offset(entries: bytes, bad: int) -> None:
+    """A bad checksum before it is not its concern, whatever the index names."""
+    batches = [flipped(batch) if n == bad else batch for n, batch in enumerate(BATCHES)]
+    home = home_with(batches[:5], batches[5:])
+    home.write(name_of(0, ".index"), entries)
+    log = home.read_only("t-0")
+
+    assert read(log, 3, 6) == (VALUES[3:], None)
+    assert type(read(log, bad, 6)[1]) is CorruptMessage
+
+
+def test_a_bad_header_before_a_read_is_not_taken_for_a_hole() -> None:
+    """No checksum covers a base offset: where none claims the offset, the walk starts before."""
+    back = (1).to_bytes(8, "big") + BATCHES[3][8:]
+    home = home_with([*BATCHES[:3], back, BATCHES[4]], [BATCHES[5]])
+    log = home.read_only("t-0")
+
+    values, error = read(log, 3, 6)
+
+    assert (values, type(error)) == ([], CorruptMessage)

@@ -7,7 +7,6 @@ import pytest
 
 from tidelog.errors import CorruptMessage, InvalidArgument, KafkaStorageError
 from tidelog.log.offset_lookup import OffsetTarget, TimestampedOffset
-from tidelog.readonly.time_lookup import find_offset
 from tidelog.records.builder import build_batch
 from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY
 from tidelog.segment.time_index import TIME_INDEX_ENTRY
@@ -50,7 +49,7 @@ def home_of(times: list[int] = TIMES, *, indexed: bool = True) -> DataHome:
 def found(home: DataHome, target: int, end: int = 6) -> TimestampedOffset | None:
     """Look up a time, or another target."""
     with home.read_only("t-0") as log:
-        return find_offset(log, target, end, fs=home.fs)
+        return log.offset_at(target, end)
 
 
 EXPECTED = {0: 0, 10: 0, 11: 1, 30: 1, 31: 3, 40: 3, 41: 5, 50: 5}

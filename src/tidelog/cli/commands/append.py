@@ -121,7 +121,7 @@ def _checkpoint_new_partitions(logs: Logs, args: Namespace) -> None:
     partitions without a high watermark, and none in the others until the next writer opens them.
     """
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.readonly.read_only_log import Checkpoints
+    from tidelog.readonly.checkpoints import Checkpoints
 
     known = Checkpoints.read(args.directory, fs=SYSTEM_FILES).high_watermarks
     numbers = logs.topic(args.topic).partitions if args.partition is None else [args.partition]

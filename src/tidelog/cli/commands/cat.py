@@ -64,26 +64,31 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Print the records in offset order, one partition after the other."""
-    from tidelog.cli.partition_choice import find_places
+    """Print the records in offset order, one partition after the other.
+
+    Partitions that the catalogue lists and whose directories are missing are named on stderr;
+    returns 1 if there is no other.
+    """
+    from tidelog.cli.partition_choice import choose_partitions
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.readonly.read_only_log import open_read_only
 
     topics = [] if args.topic is None else [args.topic]
-    places = find_places(SYSTEM_FILES, args.directory, topics, args.partition)
+    chosen = choose_partitions(SYSTEM_FILES, args.directory, topics, args.partition)
+    places = chosen.places
     if args.follow and args.limit is not None:
         raise InvalidArgument("--follow has no end, and --limit sets one")
     if args.topic is None and len({place.topic for place in places}) > 1:
         raise InvalidArgument(f"{args.directory} holds several topics; name one")
-    if args.follow:
+    chosen.report_missing(args.command)
+    if args.follow and places:
         from tidelog.cli.follow import follow
 
         for _ in follow(places, lambda place, log, start: _print(place, log, args, start)):
             sys.stdout.flush()
     for place in places:
-        with open_read_only(place.path, fs=SYSTEM_FILES) as log:
+        with chosen.open(place) as log:
             _print(place, log, args)
-    return 0
+    return int(not places)
 
 
 def _print(place: Place, log: ReadOnlyLog, args: Namespace, next_offset: int | None = None) -> int:
@@ -98,12 +103,24 @@ def _print(place: Place, log: ReadOnlyLog, args: Namespace, next_offset: int | N
     if args.isolation == READ_COMMITTED:
         end = log.last_stable_offset(ReadUpTo(args.up_to))
     first = args.start_offset or 0 if next_offset is None else next_offset
+    if next_offset is not None and next_offset < log.log_start_offset:
+        _report_deleted(log, next_offset)
     lines = JsonLines(place.topic, place.partition, Encoding(args.encoding))
     sys.stdout.flush()
     for columns in _chosen(log, first, end, args):
         for piece in lines.pieces(columns):
             sys.stdout.buffer.write(piece)
     return max(first, end)
+
+
+def _report_deleted(log: ReadOnlyLog, next_offset: int) -> None:
+    """Print on stderr that records were deleted before ``--follow`` came to them."""
+    from tidelog.cli.terminal import print_message
+
+    offsets = f"offsets {next_offset} to {log.log_start_offset - 1}"
+    print_message(
+        "cat", f"{log.topic}-{log.partition}: {offsets} were deleted before they were printed"
+    )
 
 
 def _chosen(log: ReadOnlyLog, first: int, end: int, args: Namespace) -> Iterator[RecordColumns]:

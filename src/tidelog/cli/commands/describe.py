@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING
 
 from tidelog.cli.options import add_json, add_topics, new_parser
-from tidelog.errors import KafkaStorageError
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Mapping
 
     from tidelog.cli.options import Commands
-    from tidelog.datadir.catalogue import Topic
     from tidelog.explain.describe import LogFacts
 
 _COLUMNS = ("base offset", "end offset", ".log", ".index", ".timeindex", ".txnindex")
@@ -31,43 +27,31 @@ def add_parser(commands: Commands) -> None:
 def run(args: Namespace) -> int:
     """Print each topic's settings, and a picture and a table of segments for every chosen log.
 
-    Returns 1 on damage.
+    Returns 1 on damage, or if a partition of the catalogue is missing.
     """
-    from tidelog.cli.partition_choice import find_places
+    from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.terminal import screen_width
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.describe import describe_log
     from tidelog.explain.picture import draw_log
 
     width = screen_width()
-    places = find_places(SYSTEM_FILES, args.directory, args.topics)
-    topics = known_topics(args.command, os.path.dirname(places[0].path))
-    is_damaged = False
-    for number, place in enumerate(places):
-        facts = describe_log(SYSTEM_FILES, place.path, topics.get(place.topic))
-        is_damaged |= facts.damage is not None
+    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
+    has_loss = False
+    for number, place in enumerate(chosen.places):
+        with chosen.open(place) as log:
+            facts = describe_log(log, chosen.topic(place))
+        has_loss |= facts.damage is not None
         if args.json:
             print(json.dumps(facts.as_json()))
             continue
         print("\n" if number else "", end="")
-        if not number or places[number - 1].topic != place.topic:
-            count = sum(other.topic == place.topic for other in places)
+        if not number or chosen.places[number - 1].topic != place.topic:
+            count = sum(other.topic == place.topic for other in chosen.places)
             print(_title(facts, count), end="\n\n")
         print(draw_log(facts, width) + _table(facts), end="")
-    return int(is_damaged)
-
-
-def known_topics(command: str, data_directory: str) -> Mapping[str, Topic]:
-    """Return the topics of the catalogue; none, with a message, if it cannot be read."""
-    from tidelog.cli.terminal import print_message
-    from tidelog.datadir.catalogue import read_catalogue
-    from tidelog.env.system_files import SYSTEM_FILES
-
-    try:
-        return read_catalogue(SYSTEM_FILES, data_directory).topics
-    except KafkaStorageError as error:
-        print_message(command, str(error))
-        return {}
+    has_loss |= chosen.report_missing(args.command)
+    return int(has_loss)
 
 
 def _title(facts: LogFacts, partitions: int) -> str:

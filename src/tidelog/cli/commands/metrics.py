@@ -51,14 +51,17 @@ def _number(value: float) -> float | None:
 
 def _metrics_of_files(directory: str) -> list[Metric]:
     """Return what is known without a running service: the gauges of each log."""
-    from tidelog.cli.partition_choice import find_places
+    from tidelog.cli.partition_choice import choose_partitions
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.describe import describe_log
     from tidelog.manager.metrics.metric import Metric
 
     metrics = []
-    for place in find_places(SYSTEM_FILES, directory):
-        facts = describe_log(SYSTEM_FILES, place.path)
+    chosen = choose_partitions(SYSTEM_FILES, directory)
+    chosen.report_missing("metrics")
+    for place in chosen.places:
+        with chosen.open(place) as log:
+            facts = describe_log(log)
         tags = (("topic", place.topic), ("partition", str(place.partition)))
         for name, value in (
             ("NumLogSegments", len(facts.segments)),

@@ -43,40 +43,43 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Print a JSON line a partition; return 1 if one is damaged at its end."""
-    from tidelog.cli.partition_choice import find_places
+    """Print a JSON line a partition; return 1 if one is damaged at its end, or if all are missing.
+
+    Partitions that the catalogue lists and whose directories are missing are named on stderr.
+    """
+    from tidelog.cli.partition_choice import choose_partitions
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.readonly.read_only_log import open_read_only
 
     topics = [] if args.topic is None else [args.topic]
-    is_damaged = False
-    for place in find_places(SYSTEM_FILES, args.directory, topics, args.partition):
-        with open_read_only(place.path, fs=SYSTEM_FILES) as log:
+    chosen = choose_partitions(SYSTEM_FILES, args.directory, topics, args.partition)
+    chosen.report_missing(args.command)
+    has_loss = not chosen.places
+    for place in chosen.places:
+        with chosen.open(place) as log:
             answer = _all_offsets(log, args) if args.at is None else _offset_at(log, args)
             print(json.dumps({"topic": place.topic, "partition": place.partition, **answer}))
             if log.damage is not None:
-                is_damaged = True
+                has_loss = True
                 sys.stdout.flush()
                 print(f"tidelog offsets: {log.damage}", file=sys.stderr)
-    return int(is_damaged)
+    return int(has_loss)
 
 
 def _all_offsets(log: ReadOnlyLog, args: Namespace) -> dict[str, Any]:
     from tidelog.readonly.read_only_log import ReadUpTo
 
+    offsets = log.offsets(ReadUpTo(args.up_to))
     return {
-        "logStartOffset": log.log_start_offset,
-        "highWatermark": log.high_watermark,
-        "lastStableOffset": log.last_stable_offset(ReadUpTo(args.up_to)),
-        "logEndOffset": log.log_end_offset,
+        "logStartOffset": offsets.log_start_offset,
+        "highWatermark": offsets.high_watermark,
+        "lastStableOffset": offsets.last_stable_offset,
+        "logEndOffset": offsets.log_end_offset,
     }
 
 
 def _offset_at(log: ReadOnlyLog, args: Namespace) -> dict[str, Any]:
-    from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.log.offset_lookup import OffsetTarget
     from tidelog.readonly.read_only_log import ReadUpTo
-    from tidelog.readonly.time_lookup import find_offset
 
     targets = {
         "earliest": OffsetTarget.EARLIEST,
@@ -86,7 +89,7 @@ def _offset_at(log: ReadOnlyLog, args: Namespace) -> dict[str, Any]:
     up_to = ReadUpTo(args.up_to)
     is_committed = args.isolation == READ_COMMITTED
     end = log.last_stable_offset(up_to) if is_committed else log.end_offset(up_to)
-    found = find_offset(log, targets.get(args.at, args.at), end, fs=SYSTEM_FILES)
+    found = log.offset_at(targets.get(args.at, args.at), end)
     if found is None:
         return {"offset": None, "timestamp": None, "leaderEpoch": None}
     timestamp = None if found.timestamp < 0 else found.timestamp

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING
 
 from tidelog.cli.arguments import positive
@@ -30,23 +29,23 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Draw every chosen log; return 1 if one is damaged."""
-    from tidelog.cli.commands.describe import known_topics
-    from tidelog.cli.partition_choice import find_places
+    """Draw every chosen log; return 1 if one is damaged, or listed and missing."""
+    from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.terminal import screen_width
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.describe import describe_log
     from tidelog.explain.picture import draw_log
 
     width = args.width or screen_width()
-    places = find_places(SYSTEM_FILES, args.directory, args.topics)
-    topics = known_topics(args.command, os.path.dirname(places[0].path)) if args.json else {}
-    is_damaged = False
-    for number, place in enumerate(places):
-        facts = describe_log(SYSTEM_FILES, place.path, topics.get(place.topic))
+    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
+    has_loss = False
+    for number, place in enumerate(chosen.places):
+        with chosen.open(place) as log:
+            facts = describe_log(log, chosen.topic(place))
         if args.json:
             print(json.dumps(facts.as_json()))
         else:
             print(("\n" if number else "") + draw_log(facts, width), end="")
-        is_damaged |= facts.damage is not None
-    return int(is_damaged)
+        has_loss |= facts.damage is not None
+    has_loss |= chosen.report_missing(args.command)
+    return int(has_loss)

@@ -17,16 +17,19 @@ from tidelog.readonly.read_only_log import open_read_only
 from tidelog.segment.filenames import log_directory_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from os import PathLike
 
     from tidelog.readonly.gaps import Gap
     from tidelog.readonly.read_only_log import ReadOnlyLog
+    from tidelog.readonly.read_only_topic import MissingPartition
 
 _log = logging.getLogger(__name__)
 
 HINT: Final = "; set failOnDataLoss=false to read the offsets that are left"
 RECREATED: Final = "the topic was deleted and recreated"
 DELETED: Final = "its directory is gone: the topic was deleted, or the partition moved"
+MISSING: Final = "tidelog.topics.json lists it, but its directory is missing"
 
 
 class DataLossPolicy(NamedTuple):
@@ -47,6 +50,18 @@ class DataLossPolicy(NamedTuple):
             raise DataLoss(topic, partition, start_offset, end_offset, cause + HINT)
         error = DataLoss(topic, partition, start_offset, end_offset, cause)
         _log.warning("data-loss: %s", error)
+
+    def report_missing(self, missing: Iterable[MissingPartition]) -> None:
+        """Report partitions that the catalogue lists and whose directories are missing.
+
+        One that no checkpoint names was never written as far as is known, or is being created:
+        that is logged only.
+        """
+        for gone in missing:
+            if gone.high_watermark is None:
+                _log.warning("partition-missing: %s", gone)
+            else:
+                self.report(gone.topic, gone.partition, 0, gone.high_watermark, MISSING)
 
     def available(self, log: ReadOnlyLog, start: int, end: int) -> tuple[int, int]:
         """Return the part of ``[start, end)`` that the log holds; report the rest as lost."""
@@ -94,7 +109,8 @@ def gaps(
         committed: whether the reader's isolation level is read_committed.
 
     Raises:
-        FileNotFoundError: the partition does not exist.
+        UnknownTopicOrPartition: the partition does not exist.
+        KafkaStorageError: the disk failed.
         CorruptMessage: the range is damaged.
     """
     directory = os.path.join(os.fspath(path), log_directory_name(topic, partition))

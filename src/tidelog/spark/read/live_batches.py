@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.errors import KafkaStorageError, OffsetOutOfRange
+from tidelog.errors import KafkaStorageError, OffsetOutOfRange, UnknownTopicOrPartition
 from tidelog.spark.read.data_loss import DELETED, RECREATED, DataLossPolicy
 from tidelog.spark.read.topic_partitions import PartitionDirectories
 
@@ -46,7 +46,7 @@ class RangeReader:
                 for piece in self._read_from(part, start):
                     yield piece
                     start = int(piece.batches.last_offset[-1]) + 1 if len(piece.batches) else start
-            except FileNotFoundError:
+            except UnknownTopicOrPartition:
                 self._policy.report(part.topic, part.partition, start, part.end_offset, DELETED)
                 return
             except (OffsetOutOfRange, KafkaStorageError):

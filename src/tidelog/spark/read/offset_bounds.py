@@ -8,14 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.errors import InvalidArgument
-from tidelog.readonly.time_lookup import find_offset
 from tidelog.spark.options.offset_choice import EARLIEST, LATEST, STRATEGY
 from tidelog.spark.read.data_loss import DataLossPolicy, cause_beyond
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tidelog.env.files import FileSystem
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.spark.options.offset_choice import OffsetChoice, TopicPartition
     from tidelog.spark.options.source_options import ReadOptions
@@ -28,7 +26,7 @@ def visible_end(log: ReadOnlyLog, options: ReadOptions) -> int:
     return log.end_offset(options.up_to)
 
 
-def resolve(choice: OffsetChoice, log: ReadOnlyLog, visible: int, *, fs: FileSystem) -> int:
+def resolve(choice: OffsetChoice, log: ReadOnlyLog, visible: int) -> int:
     """Return the offset that ``choice`` means for ``log``; an explicit offset is not checked.
 
     Args:
@@ -36,7 +34,6 @@ def resolve(choice: OffsetChoice, log: ReadOnlyLog, visible: int, *, fs: FileSys
             after it.
         log: the log to look timestamps up in.
         visible: what LATEST means: the end (exclusive) of what the reader may read.
-        fs: the file system of the log.
 
     Raises:
         InvalidArgument: no record has the timestamp or a later one, and ``choice`` does not accept
@@ -45,7 +42,7 @@ def resolve(choice: OffsetChoice, log: ReadOnlyLog, visible: int, *, fs: FileSys
     value = choice.of((log.topic, log.partition))
     if not choice.is_time:
         return {EARLIEST: log.log_start_offset, LATEST: visible}.get(value, value)
-    found = find_offset(log, value, visible, fs=fs)
+    found = log.offset_at(value, visible)
     if found is not None:
         return found.offset
     if choice.takes_latest:
@@ -56,9 +53,7 @@ def resolve(choice: OffsetChoice, log: ReadOnlyLog, visible: int, *, fs: FileSys
     )
 
 
-def bounds(
-    log: ReadOnlyLog, options: ReadOptions, policy: DataLossPolicy, *, fs: FileSystem
-) -> tuple[int, int]:
+def bounds(log: ReadOnlyLog, options: ReadOptions, policy: DataLossPolicy) -> tuple[int, int]:
     """Return the offsets ``[start, end)`` of one log that a batch read reads.
 
     Raises:
@@ -66,8 +61,8 @@ def bounds(
         DataLoss: some of the offsets are lost, and ``policy`` fails on data loss.
     """
     visible = visible_end(log, options)
-    start = resolve(options.starting, log, visible, fs=fs)
-    end = _clamped_end(log, resolve(options.ending, log, visible, fs=fs), visible, policy)
+    start = resolve(options.starting, log, visible)
+    end = _clamped_end(log, resolve(options.ending, log, visible), visible, policy)
     if start <= end:
         return policy.available(log, start, end)
     if not _is_explicit(options.ending, log):

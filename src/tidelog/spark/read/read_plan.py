@@ -9,10 +9,11 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.errors import UnknownTopicOrPartition
 from tidelog.spark.options.source_options import MEGABYTE
 from tidelog.spark.read.data_loss import DELETED, DataLossPolicy
 from tidelog.spark.read.offset_bounds import bounds, check_complete
-from tidelog.spark.read.topic_partitions import PartitionDirectories, choose, list_partitions
+from tidelog.spark.read.topic_partitions import PartitionDirectories
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,31 +78,39 @@ def plan(fs: FileSystem, options: ReadOptions, cores: int) -> list[Task]:
         DataLoss: a log lacks offsets that the options name, and ``failOnDataLoss`` is true.
         InvalidArgument: options name offsets of some partitions only, or an end before the start.
     """
-    found = choose(list_partitions(fs, options.path), options.choice, options.path)
+    directories = PartitionDirectories(fs, options.path)
+    found = directories.chosen(options.choice)
+    DataLossPolicy(options.fail_on_data_loss).report_missing(directories.missing(options.choice))
     for choice in (options.starting, options.ending):
         check_complete(choice, found)
     ranges = []
     for partition in found:
-        resolved = _resolve(fs, options, partition)
+        resolved = _resolve(fs, options, partition, directories)
         if resolved is not None:
             ranges.append(resolved)
     return make_tasks(ranges, options, cores)
 
 
-def _resolve(fs: FileSystem, options: ReadOptions, partition: TopicPartition) -> LogRange | None:
+def _resolve(
+    fs: FileSystem,
+    options: ReadOptions,
+    partition: TopicPartition,
+    directories: PartitionDirectories,
+) -> LogRange | None:
     """Return what to read of one partition; None if it is deleted meanwhile and that is accepted.
 
     Raises:
         DataLoss: it is deleted meanwhile, and ``failOnDataLoss`` is true.
     """
     policy = DataLossPolicy(options.fail_on_data_loss)
-    for _ in range(2):  # if a segment was deleted, the log start moved: try again from there
-        directories = PartitionDirectories(fs, options.path)
+    for is_again in (False, True):  # a topic that was deleted may have been created again
         try:
-            log = directories.open(*partition)
-            start, end = bounds(log, options, policy, fs=fs)
-            return LogRange(log, directories.topic_id(*partition), start, end)
-        except FileNotFoundError:
+            if is_again:
+                directories = PartitionDirectories(fs, options.path)
+            with directories.open(*partition) as log:
+                start, end = bounds(log, options, policy)
+                return LogRange(log, directories.topic_id(*partition), start, end)
+        except UnknownTopicOrPartition:
             continue
     policy.report(*partition, 0, None, DELETED)
     return None

@@ -15,7 +15,7 @@ from tidelog.spark.read.offset_bounds import check_complete, resolve, visible_en
 from tidelog.spark.read.read_limits import RateLimit
 from tidelog.spark.read.read_plan import LogRange, make_tasks
 from tidelog.spark.read.stream_offsets import StreamOffset
-from tidelog.spark.read.topic_partitions import PartitionDirectories, choose, list_partitions
+from tidelog.spark.read.topic_partitions import PartitionDirectories
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,7 +74,7 @@ class StreamPlan:
             snapshots = self._refresh()
             check_complete(self._options.starting, snapshots)
             offsets = {
-                partition: resolve(self._options.starting, each.log, each.visible, fs=self._fs)
+                partition: resolve(self._options.starting, each.log, each.visible)
                 for partition, each in snapshots.items()
             }
             self._initial = StreamOffset(offsets, _topic_ids(snapshots))
@@ -153,10 +153,10 @@ class StreamPlan:
 
         A log is opened again only if its high watermark may have moved.
         """
-        found = choose(
-            list_partitions(self._fs, self._options.path), self._options.choice, self._options.path
-        )
         directories = PartitionDirectories(self._fs, self._options.path)
+        found = directories.chosen(self._options.choice)
+        if self._initial is None:
+            self._policy.report_missing(directories.missing(self._options.choice))
         ids: dict[str, str | None] = {}
         snapshots: dict[TopicPartition, _Snapshot] = {}
         for partition in found:
@@ -165,7 +165,7 @@ class StreamPlan:
                     ids[partition.topic] = directories.topic_id(*partition)
                 topic_id = ids[partition.topic]
                 snapshots[partition] = self._snapshot(directories, partition, topic_id)
-            except (FileNotFoundError, KafkaStorageError):
+            except (UnknownTopicOrPartition, KafkaStorageError):
                 continue  # deleted since the listing, so the next listing will lack it
         if not snapshots and self._options.choice.pattern is None:
             raise UnknownTopicOrPartition(
@@ -183,8 +183,8 @@ class StreamPlan:
             to_high_watermark = self._options.up_to is ReadUpTo.HIGH_WATERMARK
             if to_high_watermark and previous.log.high_watermark == high_watermark:
                 return previous
-        log = directories.open(*partition)
-        return _Snapshot(log, topic_id, high_watermark, visible_end(log, self._options))
+        with directories.open(*partition) as log:
+            return _Snapshot(log, topic_id, high_watermark, visible_end(log, self._options))
 
     def _begins(self, begin: StreamOffset, end: StreamOffset) -> dict[TopicPartition, int]:
         """Return where the batch begins in each partition; a new one begins at its log start."""
@@ -229,7 +229,7 @@ class StreamPlan:
                 return None
             if start < until:
                 start, until = self._policy.available(log, start, until)
-        except FileNotFoundError:
+        except UnknownTopicOrPartition:
             self._policy.report(topic, number, start or 0, until, DELETED)
             return None
         return LogRange(log, topic_id, start, until) if start < until else None
@@ -243,7 +243,8 @@ class StreamPlan:
             return snapshot.log
         if topic_id is not None and directories.topic_id(*partition) != topic_id:
             return None
-        return directories.open(*partition)
+        with directories.open(*partition) as log:
+            return log
 
 
 def _topic_ids(snapshots: Mapping[TopicPartition, _Snapshot]) -> dict[str, str]:

@@ -5,23 +5,22 @@ Spark: ``ConsumerStrategy``.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final
 
-from tidelog.codec.metadata_files import (
-    PARTITION_METADATA_FILE,
-    format_uuid,
-    read_partition_metadata,
-)
+from tidelog.codec.metadata_files import format_uuid
+from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.partition_directories import live_partitions
 from tidelog.errors import InvalidArgument, UnknownTopicOrPartition
-from tidelog.readonly.read_only_log import Checkpoints, open_read_only
-from tidelog.segment.filenames import log_directory_name
+from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tidelog.env.files import FileSystem
+    from tidelog.readonly.checkpoints import Checkpoints
     from tidelog.readonly.read_only_log import ReadOnlyLog
-    from tidelog.segment.filenames import TopicPartition
+    from tidelog.readonly.read_only_topic import MissingPartition
     from tidelog.spark.options.source_options import TopicChoice
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
@@ -29,33 +28,47 @@ INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"}
 
 
 class PartitionDirectories:
-    """The partition directories of a data directory, with its checkpoints as of construction."""
+    """A data directory as one plan, or one task, sees it: each of its files is read once."""
 
     def __init__(self, fs: FileSystem, path: str) -> None:
-        self.checkpoints = Checkpoints.read(path, fs=fs)
-        self._fs = fs
-        self._path = path
+        """Open the directory; InvalidArgument where there is none."""
+        self._directory = open_directory_read_only(path, fs=fs)
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """High watermarks and log starts."""
+        return self._directory.checkpoints
+
+    def chosen(self, choice: TopicChoice) -> list[TopicPartition]:
+        """Return the partitions that ``choice`` selects; errors as ``choose``."""
+        found = list(self._directory.partitions)
+        for topic in _named(choice):
+            if topic == METADATA_TOPIC and METADATA_TOPIC not in self._directory.topics:
+                numbers = self._directory.topic(topic).partitions
+                found += [TopicPartition(topic, number) for number in numbers]
+        return choose(sorted(found), choice, self._directory.path, self._directory.missing)
+
+    def missing(self, choice: TopicChoice) -> list[MissingPartition]:
+        """Return those of the choice that the catalogue lists and that have no directory."""
+        missing = self._directory.missing
+        chosen = set(_meant([gone.key for gone in missing], choice))
+        return [gone for gone in missing if gone.key in chosen]
 
     def open(self, topic: str, partition: int) -> ReadOnlyLog:
-        """Open a log read-only; FileNotFoundError if its directory does not exist."""
-        directory = self._directory(topic, partition)
-        return open_read_only(directory, fs=self._fs, checkpoints=self.checkpoints)
+        """Open a log read-only; UnknownTopicOrPartition if its directory does not exist."""
+        return self._directory.open(topic, partition)
 
     def topic_id(self, topic: str, partition: int) -> str | None:
         """Return the topic's id in Kafka's base64 form; None if the directory has no metadata."""
-        path = os.path.join(self._directory(topic, partition), PARTITION_METADATA_FILE)
-        topic_id = read_partition_metadata(self._fs, path)
+        topic_id = self._directory.topic_id(topic, partition)
         return None if topic_id is None else format_uuid(topic_id)
-
-    def _directory(self, topic: str, partition: int) -> str:
-        return os.path.join(self._path, log_directory_name(topic, partition))
 
 
 def list_partitions(fs: FileSystem, path: str) -> list[TopicPartition]:
-    """Return the partitions of a data directory, in order.
+    """Return the partitions whose directories lie in a data directory, in order.
 
     Raises:
-        InvalidArgument: the directory cannot be listed.
+        InvalidArgument: there is no such directory.
     """
     try:
         return live_partitions(fs, path)
@@ -63,29 +76,47 @@ def list_partitions(fs: FileSystem, path: str) -> list[TopicPartition]:
         raise InvalidArgument(f"{path} is not a data directory: {error.strerror}") from error
 
 
-def choose(found: list[TopicPartition], choice: TopicChoice, path: str) -> list[TopicPartition]:
+def choose(
+    found: list[TopicPartition],
+    choice: TopicChoice,
+    path: str,
+    missing: Sequence[MissingPartition] = (),
+) -> list[TopicPartition]:
     """Return those of the partitions ``found`` that ``choice`` selects.
 
-    A pattern may match any part of a topic's name, as in Spark's Kafka source.
+    A pattern may match any part of a topic's name, as in Spark's Kafka source. Those that are
+    ``missing`` are known, though they are not found.
 
     Raises:
-        UnknownTopicOrPartition: a topic or partition that ``choice`` names is not among them.
+        UnknownTopicOrPartition: a topic or partition that is named is neither.
     """
+    known = {*found, *(gone.key for gone in missing)}
+    topics = {place.topic for place in known}
+    for topic in _named(choice):
+        if topic not in topics:
+            there = ", ".join(sorted(topics)) or "none"
+            raise UnknownTopicOrPartition(f"no topic {topic} in {path}; its topics: {there}")
+    assigned = choice.assigned or {}
+    wanted = {(topic, number) for topic, numbers in assigned.items() for number in numbers}
+    if absent := wanted - known:
+        topic, number = min(absent)
+        raise UnknownTopicOrPartition(f"topic {topic} in {path} has no partition {number}")
+    return _meant(found, choice)
+
+
+def _named(choice: TopicChoice) -> tuple[str, ...]:
+    """Return the topics that a choice names; none for a pattern."""
+    if choice.pattern is not None:
+        return ()
+    return tuple(choice.topics) if choice.assigned is None else tuple(choice.assigned)
+
+
+def _meant(found: list[TopicPartition], choice: TopicChoice) -> list[TopicPartition]:
     if choice.pattern is not None:
         search = choice.pattern.search
         return [
             place for place in found if place.topic not in INTERNAL_TOPICS and search(place.topic)
         ]
-    topics = choice.topics if choice.assigned is None else tuple(choice.assigned)
-    missing = [topic for topic in topics if topic not in {place.topic for place in found}]
-    if missing:
-        there = ", ".join(sorted({place.topic for place in found})) or "none"
-        raise UnknownTopicOrPartition(f"no topic {missing[0]} in {path}; its topics: {there}")
     if choice.assigned is None:
-        return [place for place in found if place.topic in topics]
-    wanted = {(topic, n) for topic, numbers in choice.assigned.items() for n in numbers}
-    absent = wanted - set(found)
-    if absent:
-        topic, number = min(absent)
-        raise UnknownTopicOrPartition(f"topic {topic} in {path} has no partition {number}")
-    return [place for place in found if place in wanted]
+        return [place for place in found if place.topic in choice.topics]
+    return [place for place in found if place.partition in choice.assigned.get(place.topic, ())]

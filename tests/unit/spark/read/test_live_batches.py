@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 import pytest
@@ -57,14 +58,26 @@ def test_segments_deleted_since_planning_are_a_data_loss() -> None:
     assert offsets(reader(home, fail_on_data_loss=False), 0, 2) == []
 
 
-def test_segments_deleted_while_a_task_reads_are_a_data_loss() -> None:
-    """Segments that retention deletes during a read are reported as those deleted before."""
+def test_segments_deleted_while_a_task_reads_are_read_to_their_end() -> None:
+    """The task has opened them: retention takes away their names only."""
+    home = home_with(BATCHES[:2], BATCHES[2:4], BATCHES[4:])
+    reading = each_offset(reader(home), 0, 6)
+    first = [next(reading), next(reading)]
+    for base in (0, 2):
+        home.fs.delete(f"{home.path}/{name_of(base)}")
+
+    assert [*first, *reading] == [0, 1, 2, 3, 4, 5]
+
+
+def test_segments_that_are_gone_when_a_task_reopens_its_log_are_a_data_loss() -> None:
+    """As it does after a disk error; they are reported as those deleted before."""
     for is_strict in (True, False):
         home = home_with(BATCHES[:2], BATCHES[2:4], BATCHES[4:])
         reading = each_offset(reader(home, fail_on_data_loss=is_strict), 0, 6)
         first = [next(reading), next(reading)]
         for base in (0, 2):
             home.fs.delete(f"{home.path}/{name_of(base)}")
+        home.fs.fail("pread", name_of(2), OSError(errno.EIO, "bad disk"))
 
         if is_strict:
             with pytest.raises(DataLoss, match=r"no offsets \[2, 4\)"):

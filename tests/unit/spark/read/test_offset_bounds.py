@@ -38,7 +38,7 @@ def found(
     options = ReadOptions(
         "/data", TopicChoice(topics=("t",)), starting, ending, committed=committed
     )
-    return bounds(home.read_only("t-0"), options, policy, fs=home.fs)
+    return bounds(home.read_only("t-0"), options, policy)
 
 
 def timed(*times: int) -> DataHome:

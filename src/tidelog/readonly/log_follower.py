@@ -1,0 +1,114 @@
+"""A log that is read on as it grows, by opening it again whenever it may have changed.
+
+Any other process may write it, so there is nothing to wait for but the files.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE
+from tidelog.errors import KafkaStorageError, OffsetOutOfRange
+from tidelog.readonly.read_files import reading
+from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
+from tidelog.segment.filenames import is_log_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.env.files import FileSystem
+    from tidelog.readonly.read_only_log import ReadOnlyLog
+    from tidelog.records.record_columns import RecordColumns
+
+POLL_MS: Final = 200
+"""Time between two looks that serves people well and costs little."""
+
+
+class LogFollower:
+    """Follows the log of one partition directory; used by one thread at a time.
+
+    ``next_offset`` is where ``columns`` goes on; None: at the log start. It may be set.
+
+    Args:
+        path: the partition directory, as ``data/flights-0``.
+        fs: the file system.
+        next_offset: where to begin; None: at the log start.
+        up_to: how far to read.
+        committed: read committed records only, up to the last stable offset.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        fs: FileSystem,
+        next_offset: int | None = None,
+        up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK,
+        committed: bool = False,
+    ) -> None:
+        self.path: Final = path
+        self.next_offset = next_offset
+        self._fs: Final = reading(fs)
+        self._up_to = up_to
+        self._committed = committed
+        self._seen: tuple[int, ...] | None = None
+
+    def opened_if_changed(self) -> ReadOnlyLog | None:
+        """Open the log if it may have changed since the last call; None if it has not.
+
+        Raises KafkaStorageError where the directory was deleted meanwhile, and as
+        ``open_read_only``.
+        """
+        state = self._state()
+        if state is not None and state == self._seen:
+            return None
+        log = open_read_only(self.path, fs=self._fs)
+        self._seen = state
+        return log
+
+    def columns(self) -> Iterator[RecordColumns]:
+        """Yield the records that have come since the last call; none if the log has not changed.
+
+        Raises:
+            OffsetOutOfRange: ``next_offset`` is below the log start or above the log end by now;
+                set it to go on.
+            CorruptMessage, KafkaStorageError: as ``ReadOnlyLog.columns``.
+        """
+        log = self.opened_if_changed()
+        if log is None:
+            return
+        with log:
+            start = log.log_start_offset if self.next_offset is None else self.next_offset
+            if not log.log_start_offset <= start <= log.log_end_offset:
+                self._seen = None
+                raise OffsetOutOfRange(start, log.log_start_offset, log.log_end_offset)
+            end = log.end_offset(self._up_to)
+            if self._committed:
+                end = log.last_stable_offset(self._up_to)
+            for found in log.columns(start, max(start, end), committed=self._committed):
+                yield found
+                self.next_offset = int(found.offset[-1]) + 1
+            self.next_offset = max(start, end)
+
+    def _state(self) -> tuple[int, ...] | None:
+        """Return what changes whenever there may be more: sizes, and the age of the watermarks.
+
+        None while a writer replaces or deletes the newest segment.
+        """
+        try:
+            names = sorted(name for name in self._fs.list(self.path) if is_log_file(name))
+        except FileNotFoundError:
+            if self._seen is None:
+                return None
+            raise KafkaStorageError(f"{self.path} was deleted while it was followed") from None
+        above = os.path.dirname(self.path)
+        try:
+            size = self._fs.stat(os.path.join(self.path, names[-1])).size_bytes if names else 0
+        except FileNotFoundError:
+            return None
+        try:
+            written_ms = self._fs.stat(os.path.join(above, HIGH_WATERMARK_FILE)).mtime_ms
+        except FileNotFoundError:
+            written_ms = 0
+        return len(names), size, written_ms

@@ -1,0 +1,87 @@
+"""The files of a partition, read without a lock: a snapshot, replaced when it is outdated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from tidelog.errors import CorruptMessage, KafkaStorageError
+from tidelog.readonly.log_snapshot import MAX_LOOKS, LogSnapshot, SnapshotOutdated, changing
+from tidelog.records.batch import INT64_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tidelog.readonly.read_files import ReadFiles
+    from tidelog.readonly.read_only_segment import Hints, ReadOnlySegment
+
+T = TypeVar("T")
+
+
+class PartitionFiles:
+    """The segments of one directory; used by one thread at a time.
+
+    ``snapshot`` is the newest one; the index entries of its segments are read once.
+    """
+
+    def __init__(self, directory: str, fs: ReadFiles) -> None:
+        """Take a snapshot; FileNotFoundError if there is no such directory."""
+        self.directory: Final = directory
+        self.fs: Final = fs
+        self._hints: dict[ReadOnlySegment, Hints] = {}
+        self.snapshot = LogSnapshot.take(directory, fs)
+
+    @property
+    def segments(self) -> tuple[ReadOnlySegment, ...]:
+        """The segments of the newest snapshot, in order."""
+        return self.snapshot.segments
+
+    def renew(self) -> None:
+        """Take another snapshot; KafkaStorageError if the directory is gone."""
+        self.release()
+        try:
+            self.snapshot = LogSnapshot.take(self.directory, self.fs)
+        except FileNotFoundError:
+            raise KafkaStorageError(f"{self.directory} was deleted while it was read") from None
+
+    def release(self) -> None:
+        """Close the files and drop what was read of the indexes; a later read opens them again."""
+        self.snapshot.close()
+        self._hints.clear()
+
+    def hints_of(self, segment: ReadOnlySegment) -> Hints:
+        """Return the entries of a segment's offset index, read once."""
+        if segment not in self._hints:
+            self._hints[segment] = segment.hints(self.fs)
+        return self._hints[segment]
+
+    def ask(self, question: Callable[[LogSnapshot], T]) -> T:
+        """Return the answer of a snapshot; where that is outdated, or shows damage, of a new one.
+
+        Raises:
+            CorruptMessage: two snapshots in a row show the same damage.
+            KafkaStorageError: the files changed during every one of ``MAX_LOOKS`` attempts.
+        """
+        damage: CorruptMessage | None = None
+        reason = ""
+        for number in range(MAX_LOOKS):
+            if number:
+                self.renew()
+            try:
+                return question(self.snapshot)
+            except SnapshotOutdated as outdated:
+                damage, reason = None, str(outdated)
+            except CorruptMessage as bad:
+                if damage is not None and damage.args == bad.args:
+                    raise
+                damage, reason = bad, str(bad)
+        raise changing(self.directory, reason)
+
+
+def overlapping(segments: Sequence[ReadOnlySegment], start: int, end: int) -> list[ReadOnlySegment]:
+    """Return the segments that may hold offsets of ``[start, end)``."""
+    ends = [segment.base_offset for segment in segments[1:]] + [INT64_MAX]
+    return [
+        segment
+        for segment, segment_end in zip(segments, ends, strict=False)
+        if segment.base_offset < end and segment_end > start
+    ]

@@ -1,0 +1,233 @@
+"""A whole data directory opened to be read only: its topics, partitions and their logs.
+
+Takes no lock and changes nothing, and may be used beside a writer, tidelog or Kafka. What the
+directory holds is looked up once, when it is first asked for: the catalogue, ``meta.properties``
+and the names of the partition directories, and the checkpoints when the first log is opened. To see
+what has changed since, open the directory again.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.codec.metadata_files import (
+    META_PROPERTIES_FILE,
+    PARTITION_METADATA_FILE,
+    read_meta_properties,
+    read_partition_metadata,
+)
+from tidelog.datadir.catalogue import METADATA_TOPIC, Catalogue, read_catalogue
+from tidelog.datadir.offset_checkpoints import RECOVERY_POINT_FILE, read_offsets
+from tidelog.datadir.partition_directories import live_partitions
+from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.readonly.checkpoints import Checkpoints
+from tidelog.readonly.log_snapshot import MAX_LOOKS
+from tidelog.readonly.read_files import reading
+from tidelog.readonly.read_only_log import open_read_only
+from tidelog.readonly.read_only_topic import MissingPartition, ReadOnlyTopic
+from tidelog.segment.filenames import TopicPartition, log_directory_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from uuid import UUID
+
+    from tidelog.env.files import FileSystem
+    from tidelog.readonly.read_files import ReadFiles
+    from tidelog.readonly.read_only_log import ReadOnlyLog
+
+
+def open_directory_read_only(path: str, *, fs: FileSystem) -> ReadOnlyDirectory:
+    """Open a data directory, as ``data``, to be read only.
+
+    A catalogue that does not read is no error here: topics are then known by their directories, see
+    ``ReadOnlyDirectory.catalogue_error``.
+
+    Raises:
+        InvalidArgument: there is no such directory.
+        KafkaStorageError: the disk failed.
+    """
+    return ReadOnlyDirectory(path, fs=fs)
+
+
+class _Entries(NamedTuple):
+    """What one look at a data directory found; ``lost`` is listed here and not there."""
+
+    catalogue: Catalogue
+    catalogue_error: KafkaStorageError | None
+    found: list[TopicPartition]
+    lost: list[TopicPartition]
+
+
+class ReadOnlyDirectory:
+    """A data directory as it was when it was first asked; used by one thread at a time.
+
+    ``__cluster_metadata``, Kafka's own log, is not among the topics and partitions; ``topic`` and
+    ``open`` give it by name.
+    """
+
+    def __init__(self, path: str, *, fs: FileSystem) -> None:
+        self.path: Final = path.rstrip("/") or path
+        self._fs: Final[ReadFiles] = reading(fs)
+        try:
+            is_directory = self._fs.stat(self.path).is_directory
+        except FileNotFoundError:
+            raise InvalidArgument(f"{self.path} is not a data directory: it is missing") from None
+        if not is_directory:
+            raise InvalidArgument(f"{self.path} is not a data directory: it is a file")
+
+    @property
+    def fs(self) -> FileSystem:
+        """The file system, to be read only."""
+        return self._fs
+
+    @property
+    def catalogue_error(self) -> KafkaStorageError | None:
+        """Why the catalogue does not read; None if it does, or if there is none."""
+        return self._entries.catalogue_error
+
+    @cached_property
+    def topics(self) -> Mapping[str, ReadOnlyTopic]:
+        """All topics by name, in order: those of the catalogue, and those found by directories."""
+        entries = self._entries
+        placed = {key.topic for key in (*entries.found, *entries.lost)}
+        names = placed | set(entries.catalogue.topics)
+        return {name: self._topic(name) for name in sorted(names - {METADATA_TOPIC})}
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """The partitions whose directories are there, in order."""
+        return tuple(key for key in self._entries.found if key.topic != METADATA_TOPIC)
+
+    @property
+    def found(self) -> tuple[TopicPartition, ...]:
+        """All partitions whose directories are there, ``__cluster_metadata`` included, in order."""
+        return tuple(self._entries.found)
+
+    @cached_property
+    def missing(self) -> tuple[MissingPartition, ...]:
+        """The partitions that the catalogue places here without there being a directory."""
+        if not self._entries.lost:
+            return ()
+        watermarks = self.checkpoints.high_watermarks
+        points = read_offsets(self._fs, os.path.join(self.path, RECOVERY_POINT_FILE))
+        return tuple(
+            MissingPartition(*key, watermarks.get(key, points.get(key)))
+            for key in self._entries.lost
+        )
+
+    @cached_property
+    def checkpoints(self) -> Checkpoints:
+        """High watermarks and log starts, read once; KafkaStorageError where one is malformed."""
+        return Checkpoints.read(self.path, fs=self._fs)
+
+    def topic(self, name: str) -> ReadOnlyTopic:
+        """Return one topic; UnknownTopicOrPartition where there is none."""
+        if name in self.topics:
+            return self.topics[name]
+        if name == METADATA_TOPIC and any(key.topic == name for key in self._entries.found):
+            return self._topic(name)
+        there = ", ".join(self.topics) or "none"
+        raise UnknownTopicOrPartition(f"no topic {name} in {self.path}; topics there: {there}")
+
+    def open(self, topic: str, partition: int = 0) -> ReadOnlyLog:
+        """Open a partition's log to be read only; errors as ``open_read_only``.
+
+        Its high watermark and log start are those of ``checkpoints``.
+        """
+        path = self.partition_path(topic, partition)
+        return open_read_only(path, fs=self._fs, checkpoints=self.checkpoints)
+
+    def logs(self, topic: str | None = None) -> Iterator[ReadOnlyLog]:
+        """Yield the log of each partition of a topic, or of all, closed when the next is asked for.
+
+        A partition that has been deleted since the directory was opened is left out.
+        """
+        for key in self._entries.found if topic is not None else self.partitions:
+            if topic in {None, key.topic}:
+                try:
+                    log = self.open(*key)
+                except UnknownTopicOrPartition:
+                    continue
+                with log:
+                    yield log
+
+    def topic_id(self, topic: str, partition: int) -> UUID | None:
+        """Return the id in a partition's ``partition.metadata``; None where there is no such file.
+
+        Raises KafkaStorageError where it does not read.
+        """
+        path = os.path.join(self.partition_path(topic, partition), PARTITION_METADATA_FILE)
+        try:
+            return read_partition_metadata(self._fs, path)
+        except InvalidArgument as error:
+            raise KafkaStorageError(str(error)) from error
+
+    def partition_path(self, topic: str, partition: int) -> str:
+        """Return the path of a partition's directory, whether it is there or not."""
+        return os.path.join(self.path, log_directory_name(topic, partition))
+
+    @cached_property
+    def _entries(self) -> _Entries:
+        """Read the catalogue, then list the directory; again where something seems to be missing.
+
+        A writer that creates a topic writes the catalogue before it makes directories, one that
+        deletes a topic takes it out of the catalogue before it removes any: only what two looks in
+        a row show is missing.
+        """
+        before: list[TopicPartition] | None = None
+        for _ in range(MAX_LOOKS):
+            entries = self._look()
+            if not entries.lost or entries.lost == before:
+                return entries
+            before = entries.lost
+        raise KafkaStorageError(f"{self.path} changed during each of {MAX_LOOKS} looks at it")
+
+    def _look(self) -> _Entries:
+        catalogue, catalogue_error = Catalogue(), None
+        try:
+            catalogue = read_catalogue(self._fs, self.path)
+        except KafkaStorageError as error:
+            catalogue_error = error
+        try:
+            found = live_partitions(self._fs, self.path)
+        except FileNotFoundError:
+            raise KafkaStorageError(f"{self.path} was deleted while it was read") from None
+        deleted = catalogue.deleted
+        found = [key for key in found if not deleted or self._id_or_none(*key) not in deleted]
+        lost = self._placed_here(catalogue).difference(found)
+        return _Entries(catalogue, catalogue_error, found, sorted(lost))
+
+    def _placed_here(self, catalogue: Catalogue) -> set[TopicPartition]:
+        """Return the partitions that the catalogue places into this directory."""
+        if not catalogue.topics:
+            return set()
+        try:
+            meta = read_meta_properties(self._fs, os.path.join(self.path, META_PROPERTIES_FILE))
+        except (KafkaStorageError, InvalidArgument):
+            return set()
+        if meta is None or meta.directory_id is None:
+            return set()
+        return {
+            TopicPartition(topic.name, number)
+            for topic in catalogue.topics.values()
+            for number, directory_id in topic.partitions.items()
+            if directory_id == meta.directory_id
+        }
+
+    def _topic(self, name: str) -> ReadOnlyTopic:
+        partitions = tuple(key.partition for key in self._entries.found if key.topic == name)
+        missing = tuple(key.partition for key in self._entries.lost if key.topic == name)
+        listed = self._entries.catalogue.topics.get(name)
+        if listed is not None:
+            return ReadOnlyTopic.listed(listed, partitions, missing)
+        ids = (self._id_or_none(name, number) for number in partitions)
+        topic_id = next((found for found in ids if found is not None), None)
+        return ReadOnlyTopic.found(name, topic_id, partitions)
+
+    def _id_or_none(self, topic: str, partition: int) -> UUID | None:
+        try:
+            return self.topic_id(topic, partition)
+        except KafkaStorageError:
+            return None  # verify reports what is wrong with the file

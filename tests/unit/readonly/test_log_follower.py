@@ -1,0 +1,79 @@
+"""A log that is read on as it grows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.errors import KafkaStorageError, OffsetOutOfRange
+from tidelog.readonly.log_follower import LogFollower
+from tidelog.readonly.read_only_log import ReadUpTo
+from tidelog.testing.stored_log import BATCHES, LOG_STARTS, VALUES, WATERMARKS, home_with, name_of
+
+if TYPE_CHECKING:
+    from tidelog.testing.directory_home import DataHome
+
+PATH = "/data/t-0"
+
+
+def values(follower: LogFollower) -> list[bytes | None]:
+    """Return the values that have come."""
+    return [record.value for columns in follower.columns() for record in columns.records()]
+
+
+def append(home: DataHome, end: int) -> None:
+    """Let the log hold the batches up to ``end``."""
+    home.write(name_of(0), b"".join(BATCHES[:end]))
+
+
+def test_each_record_is_given_once() -> None:
+    """As it comes; a log that has not changed is not opened."""
+    home = home_with(BATCHES[:2])
+    follower = LogFollower(PATH, fs=home.fs)
+    first, nothing = values(follower), follower.opened_if_changed()
+    append(home, 4)
+
+    assert (first, nothing) == (VALUES[:2], None)
+    assert (values(follower), values(follower)) == (VALUES[2:4], [])
+    assert follower.next_offset == 4
+
+
+def test_records_are_given_when_the_high_watermark_reaches_them() -> None:
+    """Or as soon as they are there, on request."""
+    home = home_with(BATCHES, watermark=2)
+    seen = LogFollower(PATH, fs=home.fs)
+    first = values(seen)
+    home.clock.advance(1000)
+    home.write(WATERMARKS, "0\n1\nt 0 5\n")
+
+    assert (first, values(seen)) == (VALUES[:2], VALUES[2:5])
+    assert (
+        values(LogFollower(PATH, fs=home.fs, up_to=ReadUpTo.LOG_END, next_offset=4)) == VALUES[4:]
+    )
+
+
+def test_records_that_are_deleted_before_they_are_read_are_an_error() -> None:
+    """The follower goes on where it is set to, never by itself."""
+    home = home_with(BATCHES[:2])
+    follower = LogFollower(PATH, fs=home.fs)
+    values(follower)
+    append(home, 6)
+    home.write(LOG_STARTS, "0\n1\nt 0 4\n")
+
+    with pytest.raises(OffsetOutOfRange) as raised:
+        values(follower)
+    follower.next_offset = raised.value.log_start_offset
+
+    assert values(follower) == VALUES[4:]
+
+
+def test_a_log_that_is_deleted_ends_the_following() -> None:
+    """With an error that names it."""
+    home = home_with(BATCHES)
+    follower = LogFollower(PATH, fs=home.fs)
+    values(follower)
+    home.fs.rename(PATH, "/data/elsewhere")
+
+    with pytest.raises(KafkaStorageError, match="t-0 was deleted while it was followed"):
+        values(follower)
