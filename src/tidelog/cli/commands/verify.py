@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tidelog.cli.options import Commands
-    from tidelog.cli.partition_choice import Place
+    from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.explain.verify.findings import Finding
     from tidelog.explain.verify.verify_directory import Located
     from tidelog.segment.filenames import TopicPartition
@@ -30,20 +30,19 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Print every finding; return 1 if one of them is damage."""
-    from tidelog.cli.partition_choice import find_places
+    from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.terminal import counted
     from tidelog.config.log_config import LogConfig
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.verify.findings import Severity
-    from tidelog.segment.filenames import TopicPartition
 
     settings = dict(args.options)
     is_compacted = "cleanup.policy" in settings and LogConfig.parse(settings).is_compacted
-    places = find_places(SYSTEM_FILES, args.directory, args.topics)
-    around = _around(places, args.directory, args.topics)
+    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
+    around = _around(chosen, args.directory, args.topics)
     damaged: set[TopicPartition | None] = set()
-    for place in places:
-        key = TopicPartition(place.topic, place.partition)
+    for place in chosen.places:
+        key = place.key
         found = _verify(place, is_compacted=is_compacted)
         found += [finding for about, finding in around if about == key]
         for finding in found:
@@ -52,32 +51,31 @@ def run(args: Namespace) -> int:
             damaged.add(key)
         if not args.json and not found:
             print(f"{key}: sound")
-    checked = {TopicPartition(place.topic, place.partition) for place in places}
+    checked = {place.key for place in chosen.places}
     for about, finding in around:
         if about not in checked:
             _print(about, finding, as_json=args.json)
             if finding.severity is Severity.DAMAGE:
                 damaged.add(about)
     if not args.json:
-        print(f"{counted(len(places), 'partition')}, {len(damaged):,} damaged")
+        print(f"{counted(len(chosen.places), 'partition')}, {len(damaged):,} damaged")
     return int(bool(damaged))
 
 
-def _around(places: list[Place], directory: str, topics: Sequence[str]) -> list[Located]:
+def _around(chosen: ChosenPartitions, directory: str, topics: Sequence[str]) -> list[Located]:
     """Return findings about the data directory's own files, for the chosen partitions.
 
     If the command line names no topic and no partition directory, all findings are returned.
     """
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.verify.verify_directory import check_directory
-    from tidelog.segment.filenames import TopicPartition
 
-    data_dir = os.path.dirname(places[0].path)
+    data_dir = chosen.directory.path
     is_whole = os.path.abspath(directory) == data_dir
-    chosen = {TopicPartition(place.topic, place.partition) for place in places}
+    keys = {place.key for place in chosen.places}
 
     def is_chosen(key: TopicPartition | None) -> bool:
-        if key is None or key in chosen:
+        if key is None or key in keys:
             return True
         return is_whole and (not topics or key.topic in topics)
 
@@ -85,23 +83,40 @@ def _around(places: list[Place], directory: str, topics: Sequence[str]) -> list[
 
 
 def _verify(place: Place, *, is_compacted: bool) -> list[Finding]:
+    """Check one partition; what keeps it from being read is damage, too."""
     from tidelog.cli.terminal import Progress
     from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.explain.verify.verify_partition import LogVerifier
-    from tidelog.readonly.read_only_log import open_read_only
+    from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
+    from tidelog.explain.verify.findings import damage
+    from tidelog.explain.verify.verify_partition import verify_partition
 
-    with open_read_only(place.path, fs=SYSTEM_FILES) as log:
-        size_bytes = log.size_bytes
-    with Progress(f"{place.topic}-{place.partition}", size_bytes, SYSTEM_CLOCK) as bar:
-        verifier = LogVerifier(
-            SYSTEM_FILES,
-            place.path,
-            clock=SYSTEM_CLOCK,
-            is_compacted=is_compacted,
-            on_progress=bar.show,
-        )
-        return list(verifier.findings())
+    try:
+        with Progress(str(place.key), _size_bytes(place), SYSTEM_CLOCK) as bar:
+            return verify_partition(
+                SYSTEM_FILES,
+                place.path,
+                clock=SYSTEM_CLOCK,
+                is_compacted=is_compacted,
+                on_progress=bar.show,
+            )
+    except UnknownTopicOrPartition:
+        return []  # deleted meanwhile; whether it should be there is checked elsewhere
+    except (KafkaStorageError, OSError) as error:
+        remedy = "make the files readable, then verify again"
+        return [damage(place.path, None, str(error), remedy)]
+
+
+def _size_bytes(place: Place) -> int:
+    """Return about how many bytes of records there are, for the progress bar."""
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.segment.filenames import is_log_file
+
+    total = 0
+    for name in SYSTEM_FILES.list(place.path):
+        if is_log_file(name):
+            total += SYSTEM_FILES.stat(os.path.join(place.path, name)).size_bytes
+    return total
 
 
 def _print(key: TopicPartition | None, finding: Finding, *, as_json: bool) -> None:

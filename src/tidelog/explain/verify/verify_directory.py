@@ -1,6 +1,5 @@
-"""A data directory as a whole: what it says of its partitions, against those that are there.
+"""A data directory as a whole: its catalogue, topic ids and checkpoints against its partitions.
 
-Owns topic ids, the catalogue and the lines of the checkpoints. Must not know what is in a log.
 Kafka notices a wrong topic id when a leader is elected, and the other things never.
 """
 
@@ -12,24 +11,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.codec.checkpoint_file import read_checkpoint
 from tidelog.codec.metadata_files import (
-    META_PROPERTIES_FILE,
     PARTITION_METADATA_FILE,
     format_uuid,
-    read_meta_properties,
-    read_partition_metadata,
 )
-from tidelog.datadir.catalogue import CATALOGUE_FILE, Catalogue, read_catalogue
+from tidelog.datadir.catalogue import CATALOGUE_FILE
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES, HIGH_WATERMARK_FILE
-from tidelog.datadir.partition_directories import live_partitions
 from tidelog.errors import InvalidArgument, KafkaStorageError
-from tidelog.explain.verify.findings import Finding, damage, unusual
-from tidelog.segment.filenames import TopicPartition, log_directory_name
+from tidelog.explain.verify.confirmed import confirmed
+from tidelog.explain.verify.findings import Finding, Severity, damage, unusual
+from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from uuid import UUID
 
     from tidelog.env.files import FileSystem
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 
 _OTHER_TOPIC = (
     "find out which topic's records these are: if they are this one's, write its id into the file;"
@@ -48,53 +46,55 @@ class Located(NamedTuple):
     finding: Finding
 
 
-def check_directory(fs: FileSystem, data_dir: str) -> Iterator[Located]:
-    """Yield what the files of a data directory say of partitions that is not so.
+def check_directory(fs: FileSystem, data_dir: str) -> list[Located]:
+    """Return what the files of a data directory say of partitions that is not so.
 
-    What is wrong within a partition's directory is for ``LogVerifier``. Raises OSError.
+    What is wrong within a partition's directory is for ``LogVerifier``. Damage that only one of two
+    looks shows, as beside a writer that creates or deletes topics, is not returned. Raises
+    InvalidArgument, KafkaStorageError.
     """
-    there = live_partitions(fs, data_dir)
-    catalogue = Catalogue()
-    try:
-        catalogue = read_catalogue(fs, data_dir)
-    except KafkaStorageError as error:
+    return confirmed(
+        lambda: list(_check(open_directory_read_only(data_dir, fs=fs))),
+        lambda located: located.finding.severity is Severity.DAMAGE,
+    )
+
+
+def _check(directory: ReadOnlyDirectory) -> Iterator[Located]:
+    catalogue_path = os.path.join(directory.path, CATALOGUE_FILE)
+    if directory.catalogue_error is not None:
         remedy = "correct the file, or delete it: topics are then adopted from their directories"
-        path = os.path.join(data_dir, CATALOGUE_FILE)
-        yield Located(None, damage(path, 0, str(error), remedy))
-    yield from _check_ids(_topic_ids(fs, data_dir, there), data_dir, catalogue)
-    lost = _lost(fs, data_dir, catalogue, there)
-    for key in lost:
-        path = os.path.join(data_dir, CATALOGUE_FILE)
-        what = f"{key} belongs here, but its directory is gone"
-        yield Located(key, damage(path, None, what, _LOST))
-    yield from _check_lines(fs, data_dir, {*there, *lost})
+        yield Located(None, damage(catalogue_path, 0, str(directory.catalogue_error), remedy))
+    yield from _check_ids(directory)
+    for gone in directory.missing:
+        what = f"{gone.key} belongs here, but its directory is gone"
+        if gone.high_watermark is None:
+            what += "; no checkpoint says that it had records"
+        yield Located(gone.key, damage(catalogue_path, None, what, _LOST))
+    lost = {gone.key for gone in directory.missing}
+    yield from _check_lines(directory, {*directory.found, *lost})
 
 
-def _topic_ids(
-    fs: FileSystem, data_dir: str, there: list[TopicPartition]
-) -> dict[TopicPartition, UUID]:
+def _topic_ids(directory: ReadOnlyDirectory) -> dict[TopicPartition, UUID]:
     """Return the id in each partition's file, where there is one that reads."""
     found = {}
-    for key in there:
+    for key in directory.partitions:
         try:
-            topic_id = read_partition_metadata(fs, _metadata_path(data_dir, key))
-        except (KafkaStorageError, InvalidArgument):
-            continue  # the check of the partition tells
+            topic_id = directory.topic_id(*key)
+        except KafkaStorageError:
+            continue  # the check of the partition reports it
         if topic_id is not None:
             found[key] = topic_id
     return found
 
 
-def _check_ids(
-    ids: Mapping[TopicPartition, UUID], data_dir: str, catalogue: Catalogue
-) -> Iterator[Located]:
+def _check_ids(directory: ReadOnlyDirectory) -> Iterator[Located]:
     """Yield each partition whose topic id is not the catalogue's, or not that of most others."""
     by_topic: dict[str, dict[TopicPartition, UUID]] = defaultdict(dict)
-    for key, topic_id in ids.items():
+    for key, topic_id in _topic_ids(directory).items():
         by_topic[key.topic][key] = topic_id
     for topic, found in by_topic.items():
-        known = catalogue.topics.get(topic)
-        if known is not None:
+        known = directory.topic(topic)
+        if known.is_listed and known.topic_id is not None:
             right, says = known.topic_id, f"{CATALOGUE_FILE} says"
         else:
             ranked = Counter(found.values()).most_common(2)
@@ -103,37 +103,18 @@ def _check_ids(
         for key, topic_id in found.items():
             if topic_id != right:
                 what = f"the topic id is {format_uuid(topic_id)}, {says} {format_uuid(right)}"
-                found_here = damage(_metadata_path(data_dir, key), None, what, _OTHER_TOPIC)
-                yield Located(key, found_here)
+                path = os.path.join(directory.partition_path(*key), PARTITION_METADATA_FILE)
+                yield Located(key, damage(path, None, what, _OTHER_TOPIC))
 
 
-def _lost(
-    fs: FileSystem, data_dir: str, catalogue: Catalogue, there: list[TopicPartition]
-) -> list[TopicPartition]:
-    """Return the partitions that the catalogue puts into this directory, and that are not there."""
-    try:
-        meta = read_meta_properties(fs, os.path.join(data_dir, META_PROPERTIES_FILE))
-    except (KafkaStorageError, InvalidArgument):
-        return []
-    if meta is None or meta.directory_id is None:
-        return []
-    placed = {
-        TopicPartition(topic.name, number)
-        for topic in catalogue.topics.values()
-        for number, directory_id in topic.partitions.items()
-        if directory_id == meta.directory_id
-    }
-    return sorted(placed.difference(there))
-
-
-def _check_lines(fs: FileSystem, data_dir: str, known: set[TopicPartition]) -> Iterator[Located]:
+def _check_lines(directory: ReadOnlyDirectory, known: set[TopicPartition]) -> Iterator[Located]:
     """Yield the lines of checkpoints that name a partition whose directory is gone."""
     for name in CHECKPOINT_FILES:
-        path = os.path.join(data_dir, name)
+        path = os.path.join(directory.path, name)
         try:
-            lines = read_checkpoint(fs, path)
+            lines = read_checkpoint(directory.fs, path)
         except (KafkaStorageError, InvalidArgument):
-            continue  # the check of each partition tells
+            continue  # the check of each partition reports it
         for topic, number in sorted(lines):
             key, offset = TopicPartition(topic, number), lines[topic, number]
             if key in known:
@@ -143,7 +124,3 @@ def _check_lines(fs: FileSystem, data_dir: str, known: set[TopicPartition]) -> I
             if name == HIGH_WATERMARK_FILE and offset > 0:
                 remedy += f". Else its {offset} offsets are lost: bring the directory back"
             yield Located(key, unusual(path, None, what, remedy))
-
-
-def _metadata_path(data_dir: str, key: TopicPartition) -> str:
-    return os.path.join(data_dir, log_directory_name(*key), PARTITION_METADATA_FILE)

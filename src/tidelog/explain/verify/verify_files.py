@@ -1,7 +1,4 @@
-"""The files around the segments of one log: which may be there, and what they say.
-
-Owns what a name, a checkpoint line or an id may be. Must not know batches.
-"""
+"""The files around the segments of one log: which may be there, and what they hold."""
 
 from __future__ import annotations
 
@@ -27,6 +24,7 @@ from tidelog.log.leader_epoch import LEADER_EPOCH_FILE
 from tidelog.segment.filenames import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
+    LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
     TMP_SUFFIX,
@@ -53,7 +51,7 @@ _KRAFT_SNAPSHOT_SUFFIX: Final = ".checkpoint"
 
 
 class Promises(NamedTuple):
-    """What the data directory says of one log; None where it says nothing.
+    """The lines and marks of the data directory about one log; None where there is none.
 
     ``is_clean``: the directory was shut down in order, so that nothing will be recovered.
     """
@@ -77,11 +75,16 @@ class LogFiles(NamedTuple):
         """Whether there are only .log files, as of a log that was made and never opened."""
         return all(is_log_file(name) for name in self.names)
 
+    def is_truncated_to(self, next_offset: int) -> bool:
+        """Return whether a segment from ``next_offset`` on waits for deletion."""
+        waiting = (name for name in self.names if name.endswith(LOG_SUFFIX + DELETED_SUFFIX))
+        return any((_offset(name) or 0) >= next_offset for name in waiting)
+
 
 def read_promises(
     fs: FileSystem, data_dir: str, key: TopicPartition
 ) -> Iterator[Finding | Promises]:
-    """Yield what is wrong with the checkpoint files, then what they say of one log."""
+    """Yield what is wrong with the checkpoint files, then the lines about one log."""
     said: dict[str, int | None] = dict.fromkeys(CHECKPOINT_FILES)
     for name in CHECKPOINT_FILES:
         path = os.path.join(data_dir, name)
@@ -114,7 +117,7 @@ def list_files(fs: FileSystem, directory: str) -> Iterator[Finding | LogFiles]:
         elif offset is not None and name.endswith(SNAPSHOT_SUFFIX):
             snapshots.append(offset)
         elif not (name in _KNOWN_NAMES or is_index_file(name) or _is_kraft_snapshot(name)):
-            yield unusual(path, None, f"{name} is no file of a log", "move it elsewhere")
+            yield unusual(path, None, f"{name} is not a file of a log", "move it elsewhere")
     yield LogFiles(names, tuple(sorted(bases)), tuple(sorted(snapshots)))
 
 

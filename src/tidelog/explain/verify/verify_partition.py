@@ -1,20 +1,30 @@
-"""Everything about a partition directory that can be checked, told as findings.
+"""Everything about a partition directory that can be checked, as findings.
 
-Owns the order of the checks and what belongs to which segment. Looks, never changes, and may run
-beside a writer: what it writes counts as an unfinished end. Kafka notices much of this only when a
-consumer stumbles over it.
+Changes nothing, and may run beside a writer: what is being written counts as an unfinished end.
+Kafka notices much of this only when a consumer stumbles over it.
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tidelog.errors import InvariantError
+from tidelog.codec.metadata_files import CLEAN_SHUTDOWN_FILE
+from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
+from tidelog.errors import InvariantError, UnknownTopicOrPartition
 from tidelog.explain.plans.lost_records import only_zeros
-from tidelog.explain.verify.findings import CUT, REBUILD, REBUILT, Finding, damage, unusual
+from tidelog.explain.verify.confirmed import confirmed
+from tidelog.explain.verify.findings import (
+    CUT,
+    REBUILD,
+    REBUILT,
+    Finding,
+    Severity,
+    damage,
+    unusual,
+)
 from tidelog.explain.verify.verify_batches import BatchChecks, search_behind
 from tidelog.explain.verify.verify_files import (
     LogFiles,
@@ -29,6 +39,8 @@ from tidelog.explain.verify.verify_files import (
 from tidelog.explain.verify.verify_indexes import IndexPlace, OffsetIndexCheck, TimeIndexCheck
 from tidelog.explain.verify.verify_producers import EpochChecks, ProducerChecks, check_txn_index
 from tidelog.log.leader_epoch import LEADER_EPOCH_FILE
+from tidelog.readonly.log_snapshot import MAX_LOOKS, changing
+from tidelog.readonly.read_files import reading
 from tidelog.records.batch import INT64_MAX
 from tidelog.records.file_records import FileRecords
 from tidelog.segment.filenames import (
@@ -44,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from tidelog.env.clock import Clock
-    from tidelog.env.files import FileSystem, OpenFile
+    from tidelog.env.files import FileStat, FileSystem, OpenFile
     from tidelog.records.file_records import Piece
 
 T = TypeVar("T")
@@ -71,7 +83,7 @@ class _Segment:
 
 
 class _SegmentChecks:
-    """The checks of one segment that are shown its batches; ``found`` is what they said so far."""
+    """The checks of one segment that need its batches."""
 
     def __init__(
         self,
@@ -89,7 +101,7 @@ class _SegmentChecks:
         self._found: list[Finding] = []
 
     def feed(self, piece: Piece) -> None:
-        """Show the next batches to all."""
+        """Give the next batches to all checks."""
         self._found += self.batches.feed(piece)
         self.offset_index.feed(piece.batches)
         self.time_index.feed(piece.batches)
@@ -103,16 +115,68 @@ class _SegmentChecks:
         return found
 
 
+def verify_partition(
+    fs: FileSystem,
+    directory: str,
+    *,
+    clock: Clock,
+    is_compacted: bool = False,
+    on_progress: Callable[[int], None] = lambda _: None,
+) -> list[Finding]:
+    """Return everything that is found in a partition directory; arguments as ``LogVerifier``.
+
+    Beside a writer the check is repeated until it finds no damage, or the same again.
+
+    Raises:
+        InvalidTopic: the directory's name is not one of a partition.
+        UnknownTopicOrPartition: there is no such directory.
+        KafkaStorageError: the disk failed, or the log changes too fast.
+    """
+    files = reading(fs)
+
+    def check() -> list[Finding]:
+        for _ in range(MAX_LOOKS):
+            verifier = LogVerifier(
+                files, directory, clock=clock, is_compacted=is_compacted, on_progress=on_progress
+            )
+            try:
+                return list(verifier.findings())
+            except FileNotFoundError as gone:  # a writer has renamed or deleted a file
+                reason = str(gone)
+                if not files.exists(directory):
+                    raise UnknownTopicOrPartition(f"{directory} was deleted") from None
+        raise changing(directory, reason)
+
+    return confirmed(
+        check,
+        lambda finding: finding.severity is Severity.DAMAGE,
+        lambda: _state(files, directory),
+    )
+
+
+def _state(fs: FileSystem, directory: str) -> dict[str, FileStat | None]:
+    """Return size and time of each file that a check reads; None for one that is gone by now."""
+    above = os.path.dirname(directory)
+    paths = [os.path.join(above, name) for name in (*CHECKPOINT_FILES, CLEAN_SHUTDOWN_FILE)]
+    with suppress(FileNotFoundError):
+        paths += [os.path.join(directory, name) for name in fs.list(directory)]
+    found: dict[str, FileStat | None] = dict.fromkeys(paths)
+    for path in paths:
+        with suppress(FileNotFoundError):
+            found[path] = fs.stat(path)
+    return found
+
+
 class LogVerifier:
-    """Checks one partition directory, once.
+    """Checks one partition directory, once, as it stands still.
 
     Args:
-        fs: where it lies.
+        fs: the file system.
         directory: absolute path, named topic-partition.
         clock: for producer state, of which nothing expires here.
         is_compacted: whether offsets may be missing by right; a line of the cleaner's checkpoint
-            says so, too.
-        on_progress: told how many bytes of records were checked by now.
+            means the same.
+        on_progress: called with the bytes of records checked so far.
     """
 
     def __init__(
@@ -137,7 +201,7 @@ class LogVerifier:
     def findings(self) -> Iterator[Finding]:
         """Yield everything that was found, segment by segment.
 
-        Raises InvalidTopic for a directory that is none of a partition; OSError.
+        Raises InvalidTopic for a directory whose name is not one of a partition; OSError.
         """
         key = parse_topic_partition(os.path.basename(self._directory))
         promised = yield from _last(read_promises(self._fs, self._data_dir, key), Promises)
@@ -165,7 +229,8 @@ class LogVerifier:
             indexes = self._index(segment, offset_index_file), self._index(segment, time_index_file)
             checks = _SegmentChecks(segment, indexes, producers, epochs)
             yield from self._check_segment(segment, promised, checks, producers)
-        yield from producers.finish(self._next_offset)
+        is_cut = files.is_truncated_to(self._next_offset)
+        yield from producers.finish(self._next_offset, is_being_truncated=is_cut)
         if epochs is not None:
             yield from epochs.findings(self._next_offset)
         yield from check_promises(self._data_dir, promised, start, self._next_offset)
@@ -227,7 +292,7 @@ class LogVerifier:
         records: FileRecords,
         next_offset: int,
     ) -> Generator[Finding, None, bool]:
-        """Tell an unfinished end of the log from damage; return whether it is damage."""
+        """Distinguish an unfinished end of the log from damage; return whether it is damage."""
         position, size = records.next_position, records.trailing_bytes
         reason = "a batch is cut off" if records.error is None else records.error.reason
         if segment.is_active and only_zeros(file, position, records.end):
@@ -243,7 +308,7 @@ class LogVerifier:
         return True
 
     def _check_gap(self, segment: _Segment) -> Iterator[Finding]:
-        """Tell of offsets that are in no segment, before this one."""
+        """Yield offsets before this segment that are in no segment."""
         if not self._next_offset or segment.base_offset <= self._next_offset:
             return
         if self._is_damaged or self._is_compacted:

@@ -1,7 +1,7 @@
 """Transaction indexes, producer snapshots and leader epochs, against a replay of the batches.
 
-Owns the comparison. Must not know how batches are read. A replay from the first segment knows less
-than a snapshot of producers whose batches were deleted, so only what both know is compared.
+A replay from the first segment knows less than a snapshot of producers whose batches were deleted,
+so only what both know is compared.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ProducerChecks:
         """Begin; below ``cleaned_to`` batches are missing by right."""
         self._fs = fs
         self._directory = directory
-        # What producer state would write, it writes into memory.
+        # Producer state writes its files into memory.
         self._producers = ProducerStateManager(
             directory, fs=OverlayFiles(fs), clock=clock, config=ProducerStateConfig()
         )
@@ -76,8 +76,11 @@ class ProducerChecks:
             what = f"no broker writes this, and none starts with it: {error}"
             yield damage(path, position, what, "delete the partition, or cut the log by hand")
 
-    def finish(self, next_offset: int) -> Iterator[Finding]:
-        """Compare the snapshots at the log's end, and tell of those behind it."""
+    def finish(self, next_offset: int, *, is_being_truncated: bool = False) -> Iterator[Finding]:
+        """Compare the snapshots at the log's end, and yield those behind it.
+
+        ``is_being_truncated``: a truncation was begun, which deletes snapshots last.
+        """
         while self._waiting:
             offset = self._waiting.pop()
             if offset <= next_offset:
@@ -85,9 +88,11 @@ class ProducerChecks:
                 continue
             path = producer_snapshot_file(self._directory, offset)
             what = f"knows the producers up to offset {offset}, but the log ends at {next_offset}"
-            yield damage(
-                path, None, what, "find out where the records went; opening drops the file"
-            )
+            if is_being_truncated:
+                yield unusual(path, None, what, "none needed: opening drops the file")
+            else:
+                remedy = "find out where the records went; opening drops the file"
+                yield damage(path, None, what, remedy)
 
     def _compare(self, offset: int) -> Iterator[Finding]:
         path = producer_snapshot_file(self._directory, offset)
@@ -107,7 +112,7 @@ class ProducerChecks:
                 yield damage(path, at, what, "delete the file: the state is replayed from the log")
 
     def _difference(self, kept: ProducerSnapshotEntry) -> str:
-        """Say how a producer in a snapshot differs from the batches; empty if not."""
+        """Return how a producer in a snapshot differs from the batches; empty if it does not."""
         known = self._producers.last_entry(kept.producer_id)
         if known is None or kept.last_offset < self._compared_from:
             return ""
@@ -160,8 +165,8 @@ def check_txn_index(
             f"{len(expected)} aborted transactions are missing, as that of producer {producer_id}"
             f" with its marker at {last_offset}: readers of committed records would see them"
         )
-        tell = unusual if is_rebuilt else damage
-        yield tell(path, None, what, remedy)
+        finding = unusual if is_rebuilt else damage
+        yield finding(path, None, what, remedy)
 
 
 class EpochChecks:
@@ -174,7 +179,7 @@ class EpochChecks:
         self._epochs = np.array([epoch for epoch, _ in entries], np.int64)
         self._starts = np.array([start for _, start in entries], np.int64)
         self._log_start_offset = log_start_offset
-        self._is_told = False
+        self._is_reported = False
 
     def feed(self, batches: BatchColumns) -> Iterator[Finding]:
         """Take note of the next batches."""
@@ -184,13 +189,18 @@ class EpochChecks:
         known = np.where(at < 0, -1, known)
         is_other = (batches.leader_epoch >= 0) & (known != batches.leader_epoch)
         is_other &= batches.last_offset >= self._log_start_offset
-        if not is_other.any() or self._is_told:
+        if not is_other.any() or self._is_reported:
             return
-        self._is_told = True
+        self._is_reported = True
         index = int(is_other.argmax())
         offset, epoch = int(batches.base_offset[index]), int(batches.leader_epoch[index])
         what = f"the batch at offset {offset} is of epoch {epoch}, here it is {known[index]}"
-        if len(self._epochs) and epoch > self._epochs.max():
+        if len(self._starts) and offset < self._starts[0]:
+            # The file is written before the checkpoint of log starts is.
+            first = int(self._starts[0])
+            what = f"the epochs begin at offset {first}: the log start has been moved there"
+            yield unusual(self._path, None, what)
+        elif len(self._epochs) and epoch > self._epochs.max():
             # The next leader's epoch removes all that are higher.
             yield unusual(self._path, None, f"{what}: it comes from another cluster")
         else:
