@@ -1,7 +1,8 @@
-"""``tidelog plan``: print what recovery, retention or compaction would do, by their own code."""
+"""``tidelog plan``: print what recovery, retention or compaction would do, by their own rules."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from tidelog.cli.options import (
@@ -12,11 +13,16 @@ from tidelog.cli.options import (
     add_topics,
     new_parser,
 )
+from tidelog.errors import KafkaStorageError
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Mapping
 
     from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import ChosenPartitions, Place
+    from tidelog.config.log_config import LogConfig
+    from tidelog.explain.plans.operations import ShrunkLog
 
 
 def add_parser(commands: Commands) -> None:
@@ -33,11 +39,63 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Print the plan; that of a recovery returns 1 if something would be lost."""
-    from tidelog.cli.commands import compact, recover, retain
+    from tidelog.cli.commands import compact, recover
 
     if args.operation == "recovery":
         args.dry_run = True
         return recover.run(args)
     if args.operation == "compaction":
         return compact.apply_compaction(args, is_plan=True)
-    return retain.apply_retention(args, is_plan=True)
+    return _plan_retention(args)
+
+
+def _plan_retention(args: Namespace) -> int:
+    """Print what ``tidelog retain`` would delete; the logs are only read."""
+    from tidelog.cli.operations import print_shrunk, shrunk_as_json
+    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.config.log_config import LogConfig
+    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.env.system_files import SYSTEM_FILES
+
+    now_ms = SYSTEM_CLOCK.now_ms() if args.now is None else args.now
+    overrides = dict(args.options)
+    LogConfig().with_overrides(overrides)
+    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
+    chosen.report_missing(args.command)
+    configs = chosen.configs_in_force(overrides)
+    _apply_unknown(configs, overrides)
+    logs = [_plan(chosen, place, configs[place.topic], now_ms) for place in chosen.places]
+    for log in logs:
+        if args.json:
+            print(json.dumps(shrunk_as_json(log)))
+        else:
+            print_shrunk(log, "would delete")
+    return 0
+
+
+def _apply_unknown(configs: dict[str, LogConfig], overrides: Mapping[str, str]) -> None:
+    """Let a limit given with ``-o`` hold where the policy is unknown; without one, print that."""
+    from tidelog.cli.terminal import print_message
+    from tidelog.config.log_config import DELETION_SETTINGS
+
+    unknown = [name for name, config in configs.items() if not config.is_policy_known]
+    if any(key in DELETION_SETTINGS for key in overrides):
+        configs |= {name: configs[name].deleting() for name in unknown}
+    elif unknown:
+        text = (
+            f"cleanup.policy of {', '.join(unknown)} is unknown: give one of"
+            f" {', '.join(DELETION_SETTINGS)} with -o, or set it permanently with tidelog alter"
+        )
+        print_message("plan", f"{text}; until then nothing is deleted")
+
+
+def _plan(chosen: ChosenPartitions, place: Place, config: LogConfig, now_ms: int) -> ShrunkLog:
+    """Plan for one log, once more if it changed too fast."""
+    from tidelog.explain.plans.retention_plan import plan_retention
+
+    try:
+        with chosen.open(place) as log:
+            return plan_retention(log, config, now_ms)
+    except KafkaStorageError:
+        with chosen.open(place) as log:
+            return plan_retention(log, config, now_ms)

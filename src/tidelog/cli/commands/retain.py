@@ -1,4 +1,4 @@
-"""``tidelog retain``: delete the segments that have outlived their retention, or plan it."""
+"""``tidelog retain``: delete the segments that have outlived their retention, now."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from tidelog.cli.operations import Acting
     from tidelog.cli.options import Commands
-    from tidelog.env.files import FileSystem
 
 
 def add_parser(commands: Commands) -> None:
@@ -28,19 +27,12 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Delete expired segments of every chosen log and free their space."""
-    return apply_retention(args, is_plan=False)
-
-
-def apply_retention(args: Namespace, *, is_plan: bool) -> int:
-    """Apply retention; for a plan, run the same code over an overlay."""
     from tidelog.cli.operations import open_to_act, print_shrunk, shrunk_as_json
-    from tidelog.env.overlay_files import OverlayFiles
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.plans.operations import retain_log
 
-    fs: FileSystem = OverlayFiles(SYSTEM_FILES) if is_plan else SYSTEM_FILES
-    with open_to_act(args, fs, args.topics) as acting:
-        _check_settings_known(args, acting, is_plan=is_plan)
+    with open_to_act(args, SYSTEM_FILES, args.topics) as acting:
+        _check_settings_known(args, acting)
         logs = [
             retain_log(acting.manager, place.topic, place.partition, acting.now_ms)
             for place in acting.places
@@ -49,16 +41,15 @@ def apply_retention(args: Namespace, *, is_plan: bool) -> int:
         if args.json:
             print(json.dumps(shrunk_as_json(log)))
         else:
-            print_shrunk(log, "would delete" if is_plan else "deleted")
+            print_shrunk(log, "deleted")
     return 0
 
 
-def _check_settings_known(args: Namespace, acting: Acting, *, is_plan: bool) -> None:
-    """Refuse topics whose cleanup policy is unknown; a plan prints a message instead.
+def _check_settings_known(args: Namespace, acting: Acting) -> None:
+    """Refuse topics whose cleanup policy is unknown.
 
     A limit given with ``-o`` is applied even where the policy is unknown.
     """
-    from tidelog.cli.terminal import print_message
     from tidelog.config.log_config import DELETION_SETTINGS
 
     manager = acting.manager
@@ -72,10 +63,7 @@ def _check_settings_known(args: Namespace, acting: Acting, *, is_plan: bool) -> 
                 log = manager.partition(place.topic, place.partition).log
                 log.update_config(log.config.deleting())
         return
-    text = (
+    raise InvalidArgument(
         f"cleanup.policy of {', '.join(unknown)} is unknown: give one of"
         f" {', '.join(DELETION_SETTINGS)} with -o, or set it permanently with tidelog alter"
     )
-    if not is_plan:
-        raise InvalidArgument(text)
-    print_message("plan", f"{text}; until then nothing is deleted")

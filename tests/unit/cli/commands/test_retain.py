@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tidelog.embedded.doors import open_briefly
+
 if TYPE_CHECKING:
     Cli = Any
 
@@ -133,3 +135,14 @@ def test_a_plan_is_a_table_with_dates(rolled: Cli) -> None:
     assert lines[1] == "  [0, 1)  69 bytes  log retention size 100 breach"
     assert lines[3].startswith("  [2, 3)  69 bytes  kept until 20")
     assert " UTC or until the log is " in lines[3]
+
+
+def test_a_plan_is_made_beside_a_writer(rolled: Cli) -> None:
+    """It takes no lock, loads nothing, and names what it names without one."""
+    before = rolled.on("plan", "retention", "--json")
+    with open_briefly(rolled.data) as logs:
+        logs.partition("t", 0)
+
+        beside = rolled.on("plan", "retention", "--json")
+
+    assert (beside.code, beside.rows) == (0, before.rows)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 if TYPE_CHECKING:
     Cli = Any
@@ -58,3 +61,46 @@ def test_files_of_the_data_directory_are_checked_too(topic: Cli) -> None:
     ]
     assert "the log ends at 1" in rows[0]["what"]
     assert topic.on("verify", "t", "--json").rows == rows[:1]
+
+
+@pytest.fixture
+def beheaded(cli: Cli) -> Cli:
+    """A topic of two partitions with records, and the directory of the first one is gone."""
+    cli.on("create", "t", "-p", 2)
+    cli.on("append", "t", "-p", 0, stdin="a\n")
+    cli.on("append", "t", "-p", 1, stdin="b\n")
+    shutil.rmtree(cli.data / "t-0")
+    return cli
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("describe",), 1),
+        (("verify",), 1),
+        (("picture",), 1),
+        (("cat", "t"), 0),
+        (("offsets", "t"), 0),
+        (("offsets", "t", "--at", "latest"), 0),
+        (("plan", "retention"), 0),
+    ],
+    ids=str,
+)
+def test_a_partition_that_is_listed_and_not_there_is_reported(
+    beheaded: Cli, words: tuple[str, ...], code: int
+) -> None:
+    """By every look; those that check end with 1."""
+    outcome = beheaded.on(*words)
+
+    assert outcome.code == code
+    assert "t-0" in outcome.err + outcome.out
+    assert "missing" in outcome.err or "gone" in outcome.out
+
+
+@pytest.mark.parametrize("words", [("cat", "t", "-p", 0), ("offsets", "t", "-p", 0)], ids=str)
+def test_a_read_of_nothing_but_what_is_missing_fails(beheaded: Cli, words: tuple[str, ...]) -> None:
+    """There is nothing to print."""
+    outcome = beheaded.on(*words)
+
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "t-0 is listed in tidelog.topics.json, but its directory is missing" in outcome.err
