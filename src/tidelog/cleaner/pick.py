@@ -6,17 +6,80 @@ Kafka: ``LogCleanerManager.cleanableOffsets`` and ``LogToClean``.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tidelog.cleaner.cleanable_range import OffsetsToClean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from tidelog.log.log import Log
-    from tidelog.segment.segment import LogSegment
+    from tidelog.config.log_config import LogConfig
 
 _log = logging.getLogger(__name__)
+
+
+class ExaminedSegment(Protocol):
+    """What the choice asks of a segment."""
+
+    @property
+    def base_offset(self) -> int:
+        """First offset it may hold."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of records."""
+
+    def largest_timestamp(self) -> int:
+        """Return the greatest timestamp in ms, the file's time of change if there is none."""
+
+    def first_batch_timestamp(self) -> int:
+        """Return the first batch's greatest timestamp in ms, a very late one if there is none."""
+
+
+class ExaminedSegments(Protocol):
+    """The segments of a log, in order."""
+
+    def __iter__(self) -> Iterator[ExaminedSegment]:
+        """Iterate over all, oldest first."""
+
+    @property
+    def active(self) -> ExaminedSegment:
+        """The last one."""
+
+    def overlapping(self, start_offset: int, end_offset: int) -> Sequence[ExaminedSegment]:
+        """Return the segments that may hold offsets of [start, end)."""
+
+
+class ExaminedLog(Protocol):
+    """What the choice asks of a log, whether it is open for writing or only read."""
+
+    @property
+    def directory(self) -> str:
+        """The partition directory."""
+
+    @property
+    def config(self) -> LogConfig:
+        """The settings in force."""
+
+    @property
+    def segments(self) -> ExaminedSegments:
+        """The segments."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset a client may read."""
+
+    @property
+    def high_watermark(self) -> int:
+        """End (exclusive) of what every replica has."""
+
+    @property
+    def last_stable_offset(self) -> int:
+        """End (exclusive) of what is decided."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset of the next record."""
 
 
 class DirtyStart(NamedTuple):
@@ -68,7 +131,7 @@ class LogToClean(NamedTuple):
         return has_bytes and (self.needs_compaction_now or self.dirty_ratio > min_ratio)
 
 
-def dirty_start(log: Log, checkpoint: int | None) -> DirtyStart:
+def dirty_start(log: ExaminedLog, checkpoint: int | None) -> DirtyStart:
     """Return the first offset never cleaned: the checkpoint, or the log start.
 
     A checkpoint outside of the log is ignored.
@@ -87,7 +150,7 @@ def dirty_start(log: Log, checkpoint: int | None) -> DirtyStart:
     return DirtyStart(start, is_reset=True)
 
 
-def cleanable_limit(log: Log, first_dirty: int, now_ms: int) -> CleanableLimit:
+def cleanable_limit(log: ExaminedLog, first_dirty: int, now_ms: int) -> CleanableLimit:
     """Return the least of last stable offset, active segment, and first segment within the lag."""
     active = log.segments.active.base_offset
     limits = [
@@ -107,7 +170,7 @@ def cleanable_limit(log: Log, first_dirty: int, now_ms: int) -> CleanableLimit:
     return CleanableLimit(max(least.offset, first_dirty), least.held_by)
 
 
-def examine(log: Log, checkpoint: int | None, now_ms: int) -> LogToClean:
+def examine(log: ExaminedLog, checkpoint: int | None, now_ms: int) -> LogToClean:
     """Return what of ``log`` is dirty and may be cleaned now.
 
     The range ends at a segment's base offset: the segment that contains the limit is not cleaned.
@@ -130,11 +193,11 @@ def examine(log: Log, checkpoint: int | None, now_ms: int) -> LogToClean:
     )
 
 
-def _bytes_of(segments: Iterable[LogSegment]) -> int:
+def _bytes_of(segments: Iterable[ExaminedSegment]) -> int:
     return sum(segment.size_bytes for segment in segments)
 
 
-def _inactive_from(log: Log, offset: int) -> tuple[LogSegment, ...]:
+def _inactive_from(log: ExaminedLog, offset: int) -> Sequence[ExaminedSegment]:
     """Return the inactive segments, beginning with the one that contains ``offset``."""
     active = log.segments.active.base_offset
     if offset >= active:
@@ -142,7 +205,7 @@ def _inactive_from(log: Log, offset: int) -> tuple[LogSegment, ...]:
     return log.segments.overlapping(offset, active)
 
 
-def _compaction_delay_ms(log: Log, first_dirty: int, now_ms: int) -> int:
+def _compaction_delay_ms(log: ExaminedLog, first_dirty: int, now_ms: int) -> int:
     firsts = (segment.first_batch_timestamp() for segment in _inactive_from(log, first_dirty))
     earliest_ms = min((first for first in firsts if first > 0), default=now_ms)
     return max(now_ms - log.config.max_compaction_lag_ms - earliest_ms, 0)

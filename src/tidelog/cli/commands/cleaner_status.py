@@ -26,33 +26,33 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Print a line for each compacted log; return 1 if the cleaning of one has failed."""
-    import random
+    """Print a line for each compacted log; return 1 if the cleaning of one has failed.
 
+    The logs are only read, so a writer may be at work.
+    """
+    from tidelog.cleaner.cleaner_checkpoints import CleanerCheckpoints
+    from tidelog.cleaner.failed_cleanings_file import read_failures
     from tidelog.cli.commands.compact import facts_as_json
-    from tidelog.cli.operations import ClockAt, open_to_act
-    from tidelog.env.overlay_files import OverlayFiles
-    from tidelog.env.scheduler import InlineScheduler
+    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.explain.plans.compaction import Compaction
+    from tidelog.explain.plans.compaction import examine_log
 
+    now_ms = SYSTEM_CLOCK.now_ms() if args.now is None else args.now
+    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
+    chosen.report_missing(args.command)
+    configs = chosen.configs_in_force(dict(args.options))
+    path = chosen.directory.path
+    checkpoints = CleanerCheckpoints(SYSTEM_FILES).read(path)
+    failures = read_failures(SYSTEM_FILES, path)
     has_failed = False
-    with open_to_act(args, OverlayFiles(SYSTEM_FILES), args.topics) as acting:
-        compaction = Compaction(
-            acting.manager,
-            now_ms=acting.now_ms,
-            clock=ClockAt(acting.now_ms),
-            scheduler=InlineScheduler(),
-            rng=random.SystemRandom(),
-            is_plan=True,
-        )
-        compacted = 0
-        for place in acting.places:
-            facts = compaction.examine(place.topic, place.partition)
-            if facts.is_compacted:
-                compacted += 1
-                has_failed |= facts.failure is not None
-                print(json.dumps(facts_as_json(facts)) if args.json else _line(facts))
+    compacted = [place for place in chosen.places if configs[place.topic].is_compacted]
+    for place in compacted:
+        with chosen.open(place) as log:
+            line, failure = checkpoints.get(place.key), failures.get(place.key)
+            facts = examine_log(log, configs[place.topic], line, failure, now_ms)
+        has_failed |= failure is not None
+        print(json.dumps(facts_as_json(facts)) if args.json else _line(facts))
     if not compacted and not args.json:
         print(f"no topic of {args.directory} is compacted")
     return int(has_failed)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import add_json, add_now, add_settings, add_topics, new_parser
+from tidelog.errors import KafkaStorageError
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from tidelog.env.scheduler import Scheduler
     from tidelog.explain.plans.compaction import CompactionFacts
 
+_ATTEMPTS: Final = 3
+"""Plans made in a row before a writer that changes the files is reported."""
 _NOT_COMPACTED: Final = "not compacted: its cleanup.policy lacks compact or is unknown; -o sets it"
 
 
@@ -37,6 +40,29 @@ def run(args: Namespace) -> int:
 
 def apply_compaction(args: Namespace, *, is_plan: bool) -> int:
     """Compact; for a plan, run the same code over an overlay."""
+    reported: set[str] = set()
+    for facts in _planned(args) if is_plan else _compacted(args, is_plan=False):
+        if args.json:
+            print(json.dumps(facts_as_json(facts)))
+        elif not facts.is_compacted:
+            if facts.topic not in reported:
+                print(f"{facts.topic}: {_NOT_COMPACTED}")
+            reported.add(facts.topic)
+        else:
+            _print(facts, "would drop" if is_plan else "dropped")
+    return 0
+
+
+def _planned(args: Namespace) -> list[CompactionFacts]:
+    """Plan for all logs, anew where a writer has changed their files meanwhile."""
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(KafkaStorageError, OSError):
+            return list(_compacted(args, is_plan=True))
+    return list(_compacted(args, is_plan=True))
+
+
+def _compacted(args: Namespace, *, is_plan: bool) -> Iterator[CompactionFacts]:
+    """Yield what is done, or would be done, to each log."""
     import random
 
     from tidelog.cli.operations import ClockAt, open_to_act
@@ -54,18 +80,8 @@ def apply_compaction(args: Namespace, *, is_plan: bool) -> int:
             rng=random.SystemRandom(),
             is_plan=is_plan,
         )
-        reported: set[str] = set()
         for place in acting.places:
-            facts = compaction.clean(place.topic, place.partition)
-            if args.json:
-                print(json.dumps(facts_as_json(facts)))
-            elif not facts.is_compacted:
-                if place.topic not in reported:
-                    print(f"{place.topic}: {_NOT_COMPACTED}")
-                reported.add(place.topic)
-            else:
-                _print(facts, "would drop" if is_plan else "dropped")
-    return 0
+            yield compaction.clean(place.topic, place.partition)
 
 
 @contextmanager

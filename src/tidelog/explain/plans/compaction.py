@@ -15,6 +15,7 @@ from tidelog.cleaner.failed_cleanings_file import read_failures, write_failures
 from tidelog.cleaner.pick import examine
 from tidelog.cleaner.throttle import CleanerIo
 from tidelog.config.broker_config import BrokerConfig
+from tidelog.explain.plans.examined_log import ReadOnlyExaminedLog
 from tidelog.manager.log_registry import parent_of
 
 if TYPE_CHECKING:
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
     from tidelog.cleaner.filter_result import DroppedRecords
     from tidelog.cleaner.pick import LogToClean
     from tidelog.cleaner.stats import CleanerStats
+    from tidelog.config.log_config import LogConfig
     from tidelog.env.clock import Clock
     from tidelog.env.scheduler import Scheduler
     from tidelog.manager.log_manager import LogManager
+    from tidelog.readonly.read_only_log import ReadOnlyLog
 
 PIECE_BYTES: Final = 1 << 20
 
@@ -65,6 +68,38 @@ class CompactionFacts:
         if self.stats is None or not self.stats.bytes_read:
             return None
         return self.freed_bytes / self.stats.bytes_read
+
+
+def examine_log(
+    log: ReadOnlyLog,
+    config: LogConfig,
+    checkpoint: int | None,
+    failure: Failure | None,
+    now_ms: int,
+) -> CompactionFacts:
+    """Return how a log that is only read stands, without reading its keys.
+
+    Args:
+        log: the log.
+        config: the settings in force.
+        checkpoint: its line in the cleaner's checkpoint; None without one.
+        failure: how its cleanings have failed; None if they have not.
+        now_ms: the time.
+
+    Raises CorruptMessage, KafkaStorageError.
+    """
+    examined = ReadOnlyExaminedLog(log, config)
+    found = examine(examined, checkpoint, now_ms)
+    return CompactionFacts(
+        log.topic,
+        log.partition,
+        config.is_compacted,
+        found,
+        found.offsets.first_dirty_offset,
+        examined.size_bytes,
+        None,
+        failure,
+    )
 
 
 class Compaction:

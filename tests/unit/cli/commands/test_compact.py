@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidelog.cleaner.failed_cleanings_file import FILE_NAME
+from tidelog.embedded.doors import open_briefly
 
 if TYPE_CHECKING:
     Cli = Any
@@ -104,3 +105,24 @@ def test_a_cleaning_by_hand_ends_a_failure(dirty: Cli) -> None:
     assert [row["topic"] for row in json.loads((dirty.data / FILE_NAME).read_text("utf-8"))] == [
         "u"
     ]
+
+
+def test_status_is_known_beside_a_writer(dirty: Cli) -> None:
+    """It takes no lock, and the logs are only read."""
+    before = dirty.on("cleaner", "status", "--json").rows
+    with open_briefly(dirty.data) as logs:
+        logs.partition("t", 0)
+
+        beside = dirty.on("cleaner", "status", "--json")
+
+    assert (beside.code, beside.rows) == (0, before)
+
+
+def test_status_is_what_a_compaction_begins_with(dirty: Cli) -> None:
+    """Read-only logs are examined by the rules of the cleaner."""
+    words = ("-o", "min.compaction.lag.ms=5", "--json")
+    [status] = dirty.on("cleaner", "status", *words).rows
+
+    [done] = dirty.on("compact", *words).rows
+
+    assert status == {name: done[name] for name in status}
