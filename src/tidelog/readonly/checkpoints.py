@@ -1,4 +1,4 @@
-"""The checkpoints of a data directory that a reader goes by: high watermarks and log starts."""
+"""The checkpoints of a data directory that a reader needs: high watermarks and log starts."""
 
 from __future__ import annotations
 

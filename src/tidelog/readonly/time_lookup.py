@@ -1,4 +1,4 @@
-"""Which offset goes with a time, in a log that is only read.
+"""The offset for a timestamp, in a log that is only read.
 
 An index entry is a hint, as everywhere beside a writer: it counts only if the batch that it names
 confirms it. Kafka: ``UnifiedLog.fetchOffsetByTimestamp``.
@@ -232,7 +232,7 @@ class _SegmentSearch:
         return timestamps[:count], offsets[:count] + self._segment.base_offset
 
     def _at_entry(self, file: OpenFile, number: int) -> _Greatest:
-        """Return what a time index entry says, if the batch it names confirms it; else nothing."""
+        """Return a time index entry, if the batch that it names confirms it; else nothing."""
         if number < 0 or self._timestamps[number] < 0:
             return _NOTHING
         timestamp, offset = int(self._timestamps[number]), int(self._offsets[number])

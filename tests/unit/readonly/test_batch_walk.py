@@ -129,5 +129,5 @@ def test_offsets_that_go_back_are_damage() -> None:
     back = (1).to_bytes(8, "big") + BATCHES[3][8:]
     files = files_of(home_with([*BATCHES[:3], back, BATCHES[4]]))
 
-    with pytest.raises(CorruptMessage, match="states offsets 1 to 1"):
+    with pytest.raises(CorruptMessage, match="impossible offsets 1 to 1"):
         walked(files, 0, 6)

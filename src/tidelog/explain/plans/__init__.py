@@ -1,1 +1,1 @@
-"""What compaction, retention and recovery would do, told before they do it."""
+"""What compaction, retention and recovery would do, before they do it."""

@@ -1,8 +1,4 @@
-"""What a cleaning of a log does, or would do: the same code for both, told as values.
-
-Owns the facts told of one cleaning by hand, and what is known of a log's cleanings. Must not know
-how they are printed.
-"""
+"""One cleaning of a log by hand, or the plan of it by the same code, as values."""
 
 from __future__ import annotations
 
@@ -54,17 +50,17 @@ class CompactionFacts:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the cleaning reached all that may be cleaned; else another one goes on."""
+        """Whether the cleaning reached all that may be cleaned; else another one has to follow."""
         return self.end_offset >= self.to_clean.offsets.first_uncleanable_offset
 
     @property
     def freed_bytes(self) -> int:
-        """Bytes that go."""
+        """Bytes that are dropped."""
         return 0 if self.stats is None else self.stats.bytes_read - self.stats.bytes_written
 
     @property
     def true_dirty_ratio(self) -> float | None:
-        """Share of the bytes read that goes, which only a look at all keys can tell."""
+        """Share of the bytes read that is dropped, known only once all keys were read."""
         if self.stats is None or not self.stats.bytes_read:
             return None
         return self.freed_bytes / self.stats.bytes_read
@@ -105,7 +101,8 @@ def examine_log(
 class Compaction:
     """Cleans the logs of an open data directory by hand, one cleaning each.
 
-    ``is_plan``: nothing is written, and ``on_dropped`` is told of each record that would go.
+    ``is_plan``: nothing is written, and ``on_dropped`` is called with the records that a cleaning
+    would drop.
     """
 
     def __init__(
@@ -132,7 +129,7 @@ class Compaction:
         self._cleaner = Cleaner(settings, clock=clock, scheduler=scheduler, rng=rng, io=io)
 
     def examine(self, topic: str, partition: int) -> CompactionFacts:
-        """Say how a log stands, without looking at its keys."""
+        """Return how a log stands, without reading its keys."""
         log = self._manager.partition(topic, partition).log
         key = topic, partition
         checkpoint = self._checkpoints.read(parent_of(log)).get(key)
@@ -149,7 +146,7 @@ class Compaction:
         )
 
     def clean(self, topic: str, partition: int) -> CompactionFacts:
-        """Clean one log, whatever its dirty ratio, or say what that would do.
+        """Clean one log, ignoring min.cleanable.dirty.ratio, or return what that would do.
 
         Raises CorruptMessage, InvalidRecord, InvalidArgument, KafkaStorageError, CleaningAborted.
         """
@@ -175,7 +172,7 @@ class Compaction:
         )
 
     def _note_cleaned(self, key: tuple[str, int], end_offset: int) -> None:
-        """Write down how far the log is cleaned, and that it does not fail any more."""
+        """Checkpoint how far the log is cleaned, and forget that its cleaning failed."""
         fs, path = self._manager.machine.fs, parent_of(self._manager.partition(*key).log)
         self._checkpoints.change(path, lambda lines: lines.update({key: end_offset}))
         failures = read_failures(fs, path)

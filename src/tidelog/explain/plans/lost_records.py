@@ -1,7 +1,4 @@
-"""What lies in bytes that recovery cuts off: batches and records that still read, and the rest.
-
-Owns the count. Looks, never changes.
-"""
+"""What lies in bytes that recovery cuts off: batches and records that can be read, and the rest."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ _BLOCK_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LostBytes:
-    """Bytes of a .log file that go: ``size_bytes`` from byte ``position`` of ``path`` on.
+    """Bytes of a .log file that are cut off: ``size_bytes`` from byte ``position`` of ``path`` on.
 
     ``batches`` and ``records`` count what could still be read behind the bad bytes; offsets are
     theirs, the last one inclusive, None without any. ``unreadable_bytes`` are in no valid batch.
@@ -67,9 +64,9 @@ class _Counter:
 
 
 def look_into(loss: Loss) -> LostBytes:
-    """Count what lies in bytes that are about to go.
+    """Count what lies in bytes that are about to be cut off.
 
-    Behind a bad batch the walk goes on where that batch says it ends, if it says so credibly.
+    Behind a bad batch the walk goes on where its header claims that it ends, if that is credible.
     """
     counter = _Counter()
     position, unreadable = loss.position, 0
@@ -96,7 +93,7 @@ def look_into(loss: Loss) -> LostBytes:
 
 
 def _stated_size(file: OpenFile, position: int, end: int) -> int:
-    """Return the bytes to pass over: those of the bad batch, or all if it does not say."""
+    """Return the bytes to skip: those of the bad batch, or all if its length is not credible."""
     left = end - position
     prefix = file.pread(min(BATCH_PREFIX.size, left), position)
     if len(prefix) < BATCH_PREFIX.size:
@@ -108,7 +105,7 @@ def _stated_size(file: OpenFile, position: int, end: int) -> int:
 
 
 def only_zeros(file: OpenFile, position: int, end: int) -> bool:
-    """Say whether bytes ``[position, end)`` of a file are all zero."""
+    """Return whether bytes ``[position, end)`` of a file are all zero."""
     while position < end:
         block = file.pread(min(_BLOCK_BYTES, end - position), position)
         if not block or block.strip(b"\0"):

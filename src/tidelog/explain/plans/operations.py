@@ -1,8 +1,6 @@
-"""What an operation on logs does, or would do: the same code for both, told as values.
+"""What recovery, retention or a deletion of records does to a log, or would do, as values.
 
-Owns the facts that are told of recovery, retention and the deletion of records. Must not know
-whether the data directory lies on a real disk: over an ``OverlayFiles`` the operation only says
-what it would do.
+Over an ``OverlayFiles`` the same code changes nothing and its result is the plan.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ class RecoveredLog:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether something was lost but zeros behind the log's end."""
+        """Whether something other than zeros behind the log's end was lost."""
         return any(not loss.is_all_zeros for loss in self.losses)
 
 
@@ -73,7 +71,7 @@ class ShrunkLog:
 
 
 class RecoveryNotes(LoadWatcher):
-    """Keeps what the loading of one log tells; hands its progress on."""
+    """Keeps what the loading of one log reports; passes its progress on."""
 
     def __init__(self, on_progress: Callable[[RecoveryProgress], None] | None = None) -> None:
         self._on_progress = on_progress
@@ -116,7 +114,7 @@ def recover_log(
 
 
 def retain_log(manager: LogManager, topic: str, partition: int, now_ms: int) -> ShrunkLog:
-    """Delete the segments of one log that retention allows to go at ``now_ms``."""
+    """Delete the segments of one log that retention allows to be deleted at ``now_ms``."""
     log = manager.partition(topic, partition).log
     shrunk = _shrunk(topic, partition, log, log.retain(now_ms))
     return replace(shrunk, kept=tuple(outlook_of(log)))

@@ -1,7 +1,6 @@
-"""What retention will do later: when each segment that stays now will go, and what holds it.
+"""When retention will delete each segment that it keeps for now, and what prevents that.
 
-Owns the prediction, from the same facts and rules by which retention acts. Must not know files or
-commands. Kafka has no such answer.
+The prediction uses the facts and rules by which retention acts. Kafka has no such answer.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
 class SegmentOutlook(NamedTuple):
     """One segment that stays for now.
 
-    ``due_ms`` is the moment after which retention by time lets it go, if nothing holds it; None:
-    never. ``more_bytes`` is how much the log has to grow for retention by size to let it go; None:
-    never. ``held_by`` says what else is in the way, empty if nothing.
+    ``due_ms`` is the moment from which retention by time deletes it, if nothing holds it; None:
+    never. ``more_bytes`` is how much the log has to grow until retention by size deletes it; None:
+    never. ``held_by`` names what else prevents it, empty if nothing.
     """
 
     base_offset: int
@@ -40,7 +39,7 @@ def outlook_of(log: Log) -> list[SegmentOutlook]:
 def predict(
     facts: Iterable[SegmentFacts], config: LogConfig, high_watermark: int, size_bytes: int
 ) -> list[SegmentOutlook]:
-    """Return the outlook of segments, oldest first: none goes before an older one."""
+    """Return the outlook of segments, oldest first: none is deleted before an older one."""
     outlooks = []
     due_ms: int | None = None
     older_bytes = 0

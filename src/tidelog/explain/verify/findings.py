@@ -1,7 +1,4 @@
-"""What a check of a log directory can find: values, told apart by how bad they are.
-
-Owns the form of a finding. Must not know how anything is checked.
-"""
+"""What a check of a log directory can find, as values graded by severity."""
 
 from __future__ import annotations
 

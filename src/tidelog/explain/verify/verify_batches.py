@@ -1,8 +1,4 @@
-"""Every batch of a .log file: checksum, structure, offsets, and the records inside.
-
-Owns what must hold of batches one by one and of their order. Must not know indexes, other files or
-what is to be done about the log as a whole.
-"""
+"""Checks of every batch of a .log file: checksum, structure, offsets, and the records inside."""
 
 from __future__ import annotations
 
@@ -51,27 +47,33 @@ class BatchChecks:
         batches = piece.batches
         yield from self._check_offsets(batches)
         spans = batches.last_offset - batches.base_offset
-        yield from self._told(batches, spans < 0, "a batch ends below its first offset")
-        yield from self._told(batches, batches.base_offset < 0, "a batch has a negative offset")
+        yield from self._at_batches(batches, spans < 0, "a batch ends below its first offset")
+        yield from self._at_batches(
+            batches, batches.base_offset < 0, "a batch has a negative offset"
+        )
         is_beyond = batches.last_offset > GREATEST_OFFSET
         what = "a batch has the greatest number for an offset: no log can go on behind it"
-        yield from self._told(batches, is_beyond, what)
+        yield from self._at_batches(batches, is_beyond, what)
         is_v2 = batches.magic >= _MAGIC_V2
         is_over = is_v2 & ((batches.records_count < 0) | (batches.records_count > spans + 1))
-        yield from self._told(batches, is_over, "a batch says it has more records than offsets")
+        yield from self._at_batches(
+            batches, is_over, "a batch says it has more records than offsets"
+        )
         yield from self._check_records(piece)
 
     def _check_offsets(self, batches: BatchColumns) -> Iterator[Finding]:
-        # Old batches tell their first offset only when they are decoded.
+        # The first offset of an old batch is known only when it is decoded.
         is_v2 = batches.magic >= _MAGIC_V2
         ends = np.minimum(batches.last_offset[:-1], GREATEST_OFFSET) + 1
         before = np.concatenate(([self.next_offset], ends))
         is_low = batches.base_offset < before
-        yield from self._told(batches, is_low, "a batch begins below the end of the one before it")
+        yield from self._at_batches(
+            batches, is_low, "a batch begins below the end of the one before it"
+        )
         if self._end_offset is not None:
             is_high = batches.last_offset >= self._end_offset
             what = f"a batch reaches into the next segment, which begins at {self._end_offset}"
-            yield from self._told(batches, is_high, what)
+            yield from self._at_batches(batches, is_high, what)
         holes = np.where(is_v2, np.maximum(batches.base_offset - before, 0), 0)
         if holes.any() and self.first_gap is None:
             self.first_gap = int(batches.position[int((holes > 0).argmax())])
@@ -115,9 +117,9 @@ class BatchChecks:
         ):
             in_batch = np.zeros(len(batches), np.bool_)
             in_batch[of[is_bad]] = True
-            yield from self._told(batches, in_batch, what)
+            yield from self._at_batches(batches, in_batch, what)
 
-    def _told(
+    def _at_batches(
         self, batches: BatchColumns, is_bad: NDArray[np.bool_], what: str
     ) -> Iterator[Finding]:
         for index in np.flatnonzero(is_bad).tolist():
@@ -128,9 +130,9 @@ class BatchChecks:
 def search_behind(
     file: OpenFile, position: int, end: int, feed: Callable[[Piece], object]
 ) -> Iterator[Finding]:
-    """Look for good batches behind the bad one at byte ``position``; tell of further bad ones.
+    """Look for good batches behind the bad one at byte ``position``; yield further bad ones.
 
-    Each bad batch is passed over where it says that it ends.
+    Each bad batch is skipped by the length in its header.
     """
     for _ in range(_MAX_BAD_BATCHES):
         size = _stated_size(file, position, end)

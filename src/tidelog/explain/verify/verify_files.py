@@ -108,7 +108,7 @@ def list_files(fs: FileSystem, directory: str) -> Iterator[Finding | LogFiles]:
     bases, snapshots = [], []
     for name in names:
         path = f"{directory}/{name}"
-        leftover = next((told for end, told in _LEFTOVERS.items() if name.endswith(end)), None)
+        leftover = next((text for end, text in _LEFTOVERS.items() if name.endswith(end)), None)
         offset = _offset(name)
         if leftover is not None:
             yield unusual(path, None, f"{name} {leftover[0]}", leftover[1])

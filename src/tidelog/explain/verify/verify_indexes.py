@@ -1,7 +1,7 @@
-"""Every entry of an offset or time index, against the batches it points at.
+"""Checks of every entry of an offset or time index against the batches it points at.
 
-Owns what an entry may say: the rules of Kafka 4.1 and later, and those before. Is shown a
-segment's batches in order, so that nothing but the index itself is kept in memory.
+The rules are those of Kafka 4.1 and later, and those before. The batches of a segment come in
+order, so that nothing but the index itself is kept in memory.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class OffsetIndexCheck:
             (is_lost & ~is_falling, "points at a byte where no batch starts"),
             (self._is_low, "names an offset below the batch it points at"),
         ):
-            yield from _told(place, is_bad, size, what)
+            yield from _at_entries(place, is_bad, size, what)
         yield from _beyond(
             place,
             is_beyond,
@@ -158,7 +158,7 @@ class TimeIndexCheck:
             (self._is_late & ~is_falling, "has later timestamps before its offset"),
             (self._is_early & ~is_falling, "has a timestamp that no batch up to its offset has"),
         ):
-            yield from _told(place, is_bad, size, what)
+            yield from _at_entries(place, is_bad, size, what)
         yield from _beyond(
             place,
             is_beyond,
@@ -172,7 +172,7 @@ class TimeIndexCheck:
             yield damage(place.path, len(self._timestamps) * size, what, place.remedy)
 
 
-def _told(place: IndexPlace, is_bad: NDArray[Any], size: int, what: str) -> Iterator[Finding]:
+def _at_entries(place: IndexPlace, is_bad: NDArray[Any], size: int, what: str) -> Iterator[Finding]:
     """Yield one finding for all entries with the same fault, at the first of them."""
     count = int(is_bad.sum())
     if count:
@@ -193,4 +193,4 @@ def _beyond(
         what = f"{int(is_beyond.sum()):,} entries {many}"
         yield unusual(place.path, first * size, what, REBUILT)
     else:
-        yield from _told(place, is_beyond, size, one)
+        yield from _at_entries(place, is_beyond, size, one)
