@@ -68,7 +68,7 @@ def test_the_table_of_imports_is_that_of_the_contracts(root: Path) -> None:
     """docs/architecture.md says of each room what the contracts allow: else `make docs`."""
     page = (root / "docs" / "architecture.md").read_text("utf-8")
 
-    assert page.count("| `manager` | `cleaner` `datadir` ") == 1
+    assert page.count("| `manager` | `cleaner` `readonly` ") == 1
     assert page == tool(root, "imports_doc").render(page)
 
 
