@@ -192,10 +192,17 @@ class MeasuredFile:
         self.path: Final = path
         self._size_bytes: Final = size_bytes
 
+    @property
+    def holders(self) -> int:
+        """Number of references."""
+        return self._below.holders
+
     def hold(self) -> MeasuredFile:
-        """Add one holder and return the file itself."""
-        self._below.hold()
-        return self
+        """Add a reference and return the file to use and close."""
+        held = self._below.hold()
+        if held is self._below:
+            return self
+        return MeasuredFile(held, self.path, self._size_bytes)
 
     def close(self) -> None:
         """Take one holder away."""

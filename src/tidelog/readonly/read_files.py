@@ -15,6 +15,7 @@ from tidelog.errors import InvariantError, KafkaStorageError
 if TYPE_CHECKING:
     from collections.abc import Buffer, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
 
+    from tidelog.env.descriptors import DescriptorBudget
     from tidelog.env.files import (
         FileLock,
         FileStat,
@@ -50,6 +51,11 @@ class ReadFiles:
 
     def __init__(self, below: FileSystem) -> None:
         self._below: Final = below
+
+    @property
+    def descriptors(self) -> DescriptorBudget:
+        """The budget of the file system below."""
+        return self._below.descriptors
 
     def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
         """Open a file, with the caller as its first holder."""
@@ -139,11 +145,16 @@ class ReadFile:
         """The path as opened."""
         return self._below.path
 
+    @property
+    def holders(self) -> int:
+        """Number of references."""
+        return self._below.holders
+
     def hold(self) -> ReadFile:
-        """Add one holder and return the file itself."""
+        """Add a reference and return the file to use and close."""
         with storage_errors(self.path):
-            self._below.hold()
-        return self
+            held = self._below.hold()
+        return self if held is self._below else ReadFile(held)
 
     def close(self) -> None:
         """Take one holder away; the last one closes the descriptor."""

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from tidelog.explain.plans.operations import ShrunkLog
 from tidelog.explain.plans.retention_outlook import predict
 from tidelog.log.retention import (
+    DeletedSegment,
     SegmentFacts,
     count_below_start,
     count_beyond_size,
     count_expired,
 )
-from tidelog.log.retention_pass import DeletedSegment
 
 if TYPE_CHECKING:
     from tidelog.config.log_config import LogConfig
