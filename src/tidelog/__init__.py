@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tidelog.log.log import Log
     from tidelog.manager.partition import Partition
     from tidelog.readonly.read_only_log import ReadOnlyLog, ReadUpTo
+    from tidelog.records.isolation import Isolation
     from tidelog.records.new_record import NewRecord
     from tidelog.records.record import Record
     from tidelog.version import __version__
@@ -32,6 +33,7 @@ __all__ = [
     "Appended",
     "BrokerConfig",
     "Codec",
+    "Isolation",
     "KafkaError",
     "Log",
     "LogConfig",
@@ -56,6 +58,7 @@ __getattr__, __dir__ = lazy_door(
         "Appended": "tidelog.embedded.logs",
         "BrokerConfig": "tidelog.config.broker_config",
         "Codec": "tidelog.codec.compression",
+        "Isolation": "tidelog.records.isolation",
         "KafkaError": "tidelog.errors",
         "Log": "tidelog.log.log",
         "LogConfig": "tidelog.config.log_config",

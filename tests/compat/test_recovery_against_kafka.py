@@ -29,8 +29,8 @@ from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import CorruptSnapshot, TidelogError
 from tidelog.log.log import Log
-from tidelog.log.log_reads import FetchIsolation
 from tidelog.log.producers.producer_snapshot import unpack_snapshot
+from tidelog.records.isolation import Isolation
 from tidelog.testing import ManualClock
 from tidelog.testing.damage import bases
 from tidelog.testing.odd_logs import StoredLog
@@ -152,8 +152,8 @@ def open_here(case: RecoveryCase, directory: Path) -> dict[str, Any]:
         return {"error": type(error).__name__, "errorMessage": traceback.format_exc()}
     tell_offsets(log, case, answer)
     tell_state(log, answer)
-    answer["uncommitted"] = consume(log, FetchIsolation.HIGH_WATERMARK)
-    answer["committed"] = consume(log, FetchIsolation.TXN_COMMITTED)
+    answer["uncommitted"] = consume(log, Isolation.READ_UNCOMMITTED)
+    answer["committed"] = consume(log, Isolation.READ_COMMITTED)
     answer["found"] = [find(log, time) for time in case.times]
     answer["appended"] = [append(log, batch) for batch in case.append]
     if case.closes:
@@ -206,7 +206,7 @@ def tell_state(log: Log, answer: dict[str, Any]) -> None:
     answer["segments"] = [[each.base_offset, each.size_bytes] for each in log.segments]
 
 
-def consume(log: Log, isolation: FetchIsolation) -> dict[str, Any]:
+def consume(log: Log, isolation: Isolation) -> dict[str, Any]:
     """Read all records, up to an error."""
     records: list[list[int]] = []
     try:

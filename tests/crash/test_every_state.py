@@ -20,8 +20,8 @@ from tidelog.codec.checkpoint_file import (
     read_leader_epochs,
     write_checkpoint,
 )
-from tidelog.log.log_reads import FetchIsolation
 from tidelog.records.control import build_marker
+from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import PowerCut, build_batch
 from tidelog.testing.log_home import LogHome, all_values
@@ -247,7 +247,7 @@ def check_state(log: Log, survivors: dict[int, bytes]) -> None:
         assert known[1].last_data_offset < log.log_end_offset
         assert known[1].last_data_offset in survivors or log.log_start_offset > 0
     log.update_high_watermark(log.log_end_offset)
-    committed = dict(all_values(log, FetchIsolation.TXN_COMMITTED))
+    committed = dict(all_values(log, Isolation.READ_COMMITTED))
     assert committed.items() <= survivors.items()
     for segment in log.segments:
         entries = segment.offset_index.entries()

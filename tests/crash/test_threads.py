@@ -18,8 +18,8 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import OffsetOutOfRange
 from tidelog.log.listeners import LogListener
 from tidelog.log.log import Log
-from tidelog.log.log_reads import FetchIsolation
 from tidelog.records.control import build_marker
+from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import ManualClock, build_batch
 from tidelog.testing.log_home import LogHome
@@ -56,14 +56,14 @@ class Traffic:
         self.end_ns = time.monotonic_ns() + int(seconds * 1e9)
         self.errors: list[BaseException] = []
         self.aborted: set[int] = set()
-        self.read = dict.fromkeys(FetchIsolation, 0)
+        self.read = dict.fromkeys(Isolation, 0)
         self.deleted = 0
         self.snapshots = 0
 
     def run(self) -> None:
         """Run all until the time is over."""
         jobs: list[Callable[[], None]] = [self.write, self.retain, self.flush, self.place]
-        jobs += [lambda kind=kind: self.follow(kind) for kind in FetchIsolation]
+        jobs += [lambda kind=kind: self.follow(kind) for kind in Isolation]
         threads = [threading.Thread(target=self._guarded, args=[job]) for job in jobs]
         for thread in threads:
             thread.start()
@@ -132,7 +132,7 @@ class Traffic:
         assert taken.log_start.offset <= self.log.log_start_offset
         self.snapshots += 1
 
-    def follow(self, isolation: FetchIsolation) -> None:
+    def follow(self, isolation: Isolation) -> None:
         """Read from the start to the end; each record is the one written there, in order."""
         start = self.log.log_start_offset
         last = start - 1
@@ -140,7 +140,7 @@ class Traffic:
             for record in self.log.records(start, isolation=isolation):
                 assert record.offset > last
                 assert record.value == value_of(record.offset)
-                if isolation is FetchIsolation.TXN_COMMITTED:
+                if isolation is Isolation.READ_COMMITTED:
                     assert record.offset not in self.aborted
                 last = record.offset
                 self.read[isolation] += 1
@@ -221,7 +221,7 @@ def test_append_times_of_two_threads_lie_in_the_log_in_order() -> None:
     finally:
         sys.setswitchinterval(before)
 
-    times = [record.timestamp for record in log.records(isolation=FetchIsolation.LOG_END)]
+    times = [record.timestamp for record in log.records(isolation=Isolation.LOG_END)]
     assert len(times) == 900
     assert times == sorted(set(times))
 

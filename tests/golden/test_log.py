@@ -10,9 +10,9 @@ from tidelog.codec.checkpoint_file import read_checkpoint, read_leader_epochs
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.log.log import Log
-from tidelog.log.log_reads import FetchIsolation
 from tidelog.log.offset_lookup import OffsetTarget
 from tidelog.log.producers.producer_snapshot import unpack_snapshot
+from tidelog.records.isolation import Isolation
 from tidelog.testing import ManualClock
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def test_a_log_gives_committed_records_as_kafka_does(
 ) -> None:
     """A reader of committed records gets what a read_committed consumer of Kafka got."""
     with open_copy(transactional, tmp_path) as log:
-        committed = log.records(isolation=FetchIsolation.TXN_COMMITTED)
+        committed = log.records(isolation=Isolation.READ_COMMITTED)
         read = [transactional.listed(record) for record in committed]
 
     assert transactional.committed == read

@@ -17,8 +17,8 @@ from hypothesis.stateful import (
 )
 
 from tidelog.errors import InvalidTxnState, OutOfOrderSequenceNumber
-from tidelog.log.log_reads import FetchIsolation
 from tidelog.records.control import build_marker
+from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import build_batch, seeds
 from tidelog.testing.log_home import LogHome, all_values
@@ -362,7 +362,7 @@ class LogMachine(RuleBasedStateMachine):
     @invariant()
     def shows_whole_batches_below_the_watermark(self) -> None:
         """A reader sees the batches that are entirely below the high watermark."""
-        seen = all_values(self.log, FetchIsolation.HIGH_WATERMARK)
+        seen = all_values(self.log, Isolation.READ_UNCOMMITTED)
         assert self.shown([b for b in self.batches if b.last < self.log.high_watermark]) == seen
 
     @invariant()
@@ -388,14 +388,14 @@ class LogMachine(RuleBasedStateMachine):
                 for t in aborted
             )
         ]
-        assert self.shown(kept) == all_values(self.log, FetchIsolation.TXN_COMMITTED)
+        assert self.shown(kept) == all_values(self.log, Isolation.READ_COMMITTED)
 
     @invariant()
     def reads_from_anywhere(self) -> None:
         """A read starts with the batch that contains the offset, or with the next one."""
         for offset in {self.start, (self.start + self.end) // 2, self.end}:
             expected = [r for r in self.shown(self.batches) if r[0] >= offset]
-            found = self.log.records(offset, isolation=FetchIsolation.LOG_END)
+            found = self.log.records(offset, isolation=Isolation.LOG_END)
             assert expected == [(record.offset, record.value) for record in found]
 
     @invariant()

@@ -23,14 +23,14 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 
 import tidelog
 from tidelog.env.descriptors import PROCESS_DESCRIPTORS as budget
-from tidelog.log.log_reads import FetchIsolation
+from tidelog.records.isolation import Isolation
 
 most_open = 0
 
 def values(log):
     global most_open
     most_open = max(most_open, budget.open_count)
-    found = log.records(isolation=FetchIsolation.LOG_END)
+    found = log.records(isolation=Isolation.LOG_END)
     return [record.value for record in found]
 
 def check(logs, first, end):
@@ -58,7 +58,7 @@ with open_logs() as logs:
     append(logs, 1)
     check(logs, 0, 2)
     log = logs.partition("t", 0).log
-    with log.read(0, isolation=FetchIsolation.LOG_END) as held:
+    with log.read(0, isolation=Isolation.LOG_END) as held:
         before = held.read()
         for number in range(partitions):
             log = logs.partition("t", number).log

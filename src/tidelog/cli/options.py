@@ -11,6 +11,7 @@ from argparse import RawDescriptionHelpFormatter
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import directory_name, key_value, not_negative, time_ms
+from tidelog.records.isolation import Isolation
 
 if TYPE_CHECKING:
     from argparse import Namespace, _SubParsersAction
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 DIRECTORY_VARIABLE: Final = "TIDELOG_DIR"
 """The environment variable that names the directory where ``-d`` is not given."""
-READ_COMMITTED: Final = "read_committed"
+READ_COMMITTED: Final = Isolation.READ_COMMITTED
 
 EXIT_CODES: Final = (
     "exit codes: 0 fine, 1 damage or loss was found, 2 the usage is wrong,"
@@ -228,7 +229,7 @@ def add_visibility(parser: CommandParser) -> None:
     )
     parser.add_argument(
         "--isolation",
-        choices=("read_uncommitted", READ_COMMITTED),
-        default="read_uncommitted",
+        choices=(str(Isolation.READ_UNCOMMITTED), str(READ_COMMITTED)),
+        default=str(Isolation.READ_UNCOMMITTED),
         help="read_committed omits aborted and open transactions (default read_uncommitted)",
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tidelog.codec.compression import Codec
 from tidelog.embedded.topic_writer import TopicWriter, check_types
 from tidelog.errors import InvalidArgument, KafkaStorageError
-from tidelog.log.log_reads import FetchIsolation
+from tidelog.records.isolation import Isolation
 from tidelog.records.partitioner import partition_for_key
 
 if TYPE_CHECKING:
@@ -213,11 +213,12 @@ class Logs:
         partition: int = 0,
         start_offset: int | None = None,
         *,
-        isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> Iterator[Record]:
         """Yield the records of a partition from ``start_offset`` on, up to its end as of then.
 
-        Raises OffsetOutOfRange below the log start and above the log end.
+        ``isolation`` is an ``Isolation`` or its word. Raises OffsetOutOfRange below the log start
+        and above the log end, InvalidArgument for an unknown word.
         """
         log = self.partition(topic, partition).log
         return log.records(start_offset, isolation=isolation)
@@ -229,20 +230,21 @@ class Logs:
         start_offset: int | None = None,
         *,
         idle_ms: int | None = None,
-        isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> Iterator[Record]:
         """Yield records as ``read`` does, then wait for new ones and yield those.
 
         Ends when nothing came for ``idle_ms``; never if that is None. Raises
         UnknownTopicOrPartition once the topic is deleted, KafkaStorageError once this is closed.
         """
+        level = Isolation.of(isolation)
         bell, clock = self.manager.bell, self.manager.machine.clock
         found = self.partition(topic, partition)
         offset = found.log.log_start_offset if start_offset is None else start_offset
         last_ns = clock.monotonic_ns()
         while True:
             seen = bell.rings
-            for record in found.log.records(offset, isolation=isolation):
+            for record in found.log.records(offset, isolation=level):
                 yield record
                 offset = record.offset + 1
                 last_ns = clock.monotonic_ns()

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.errors import OffsetOutOfRange
 from tidelog.log.committed import AbortedTransaction, without_aborted
 from tidelog.log.record_count import count_records
 from tidelog.log.segments import segments_from
+from tidelog.records.isolation import Isolation
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import iterate as iterate_records
 from tidelog.segment.offset_metadata import LogOffsetMetadata
@@ -29,14 +29,6 @@ if TYPE_CHECKING:
     from tidelog.records.record import Record
     from tidelog.segment.segment import LogSegment
     from tidelog.segment.txn_index import AbortedTxn
-
-
-class FetchIsolation(Enum):
-    """How far a read may go. Source: Kafka FetchIsolation."""
-
-    LOG_END = "log end"
-    HIGH_WATERMARK = "high watermark"
-    TXN_COMMITTED = "committed transactions"
 
 
 @dataclass(frozen=True)
@@ -81,16 +73,16 @@ class LogView(NamedTuple):
     segments: tuple[LogSegment, ...]
     offsets: LogOffsets
 
-    def limit(self, isolation: FetchIsolation) -> LogOffsetMetadata:
+    def limit(self, isolation: Isolation) -> LogOffsetMetadata:
         """Return the end (exclusive) of what ``isolation`` shows."""
-        if isolation is FetchIsolation.LOG_END:
+        if isolation is Isolation.LOG_END:
             return self.offsets.log_end
-        if isolation is FetchIsolation.HIGH_WATERMARK:
+        if isolation is Isolation.READ_UNCOMMITTED:
             return self.offsets.high_watermark_metadata
         return self.offsets.last_stable
 
     def read(
-        self, start_offset: int, max_bytes: int, isolation: FetchIsolation, *, min_one_batch: bool
+        self, start_offset: int, max_bytes: int, isolation: Isolation, *, min_one_batch: bool
     ) -> FetchData:
         """Read from ``start_offset`` on; see ``Log.read``."""
         offsets = self.offsets
@@ -98,7 +90,7 @@ class LogView(NamedTuple):
         if not segments or not offsets.log_start_offset <= start_offset <= offsets.log_end_offset:
             raise OffsetOutOfRange(start_offset, offsets.log_start_offset, offsets.log_end_offset)
         aborted: tuple[AbortedTransaction, ...] | None = None
-        if isolation is FetchIsolation.TXN_COMMITTED:
+        if isolation is Isolation.READ_COMMITTED:
             aborted = ()
         limit = self.limit(isolation)
         if start_offset >= limit.offset:

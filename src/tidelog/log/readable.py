@@ -9,18 +9,12 @@ from typing import TYPE_CHECKING
 
 from tidelog.errors import OffsetOutOfRange
 from tidelog.log.leader_epoch import UNDEFINED_EPOCH_OFFSET, OffsetAndEpoch
-from tidelog.log.log_reads import (
-    FetchData,
-    FetchIsolation,
-    LogView,
-    collect_aborted,
-    iterate,
-    resolve,
-)
+from tidelog.log.log_reads import FetchData, LogView, collect_aborted, iterate, resolve
 from tidelog.log.offset_lookup import fetch_offset
 from tidelog.log.offsets import LogOffsetSnapshot
 from tidelog.log.retention_pass import segment_facts
 from tidelog.log.segments import segments_from
+from tidelog.records.isolation import Isolation
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -151,7 +145,7 @@ class ReadableLog:
         start_offset: int,
         max_bytes: int = 1 << 20,
         *,
-        isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
         min_one_batch: bool = True,
     ) -> FetchData:
         """Return a slice of a file with the batches from ``start_offset`` on; close it after use.
@@ -159,19 +153,21 @@ class ReadableLog:
         Args:
             start_offset: first offset wanted; the first batch may begin below it.
             max_bytes: greatest size of the slice.
-            isolation: how far the reader may see.
+            isolation: how far the reader may see, also as a word such as ``"read_committed"``.
             min_one_batch: give the first batch whole, however large it is.
 
         Raises:
             OffsetOutOfRange: below the log start or above the log end.
+            InvalidArgument: ``isolation`` is an unknown word.
         """
+        level = Isolation.of(isolation)
 
         def find(view: LogView) -> FetchData:
             known = view.offsets.high_watermark_metadata
-            if isolation is FetchIsolation.HIGH_WATERMARK and known.is_offset_only:
+            if level is Isolation.READ_UNCOMMITTED and known.is_offset_only:
                 place = self._state.resolve_high_watermark(view)
                 view = LogView(view.segments, view.offsets.with_high_watermark(place))
-            return view.read(start_offset, max_bytes, isolation, min_one_batch=min_one_batch)
+            return view.read(start_offset, max_bytes, level, min_one_batch=min_one_batch)
 
         return self._state.look("reading", find)
 
@@ -179,11 +175,12 @@ class ReadableLog:
         self,
         start_offset: int | None = None,
         *,
-        isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> Iterator[Record]:
         """Yield the records from ``start_offset`` (the log start if None) on, as of when read."""
         start = self.log_start_offset if start_offset is None else start_offset
-        return iterate(lambda offset: self.read(offset, isolation=isolation), start)
+        level = Isolation.of(isolation)
+        return iterate(lambda offset: self.read(offset, isolation=level), start)
 
     def fetch_offset_by_timestamp(self, target: int) -> TimestampedOffset | None:
         """Return the offset for a time in ms, or for an ``OffsetTarget``; None if there is none."""

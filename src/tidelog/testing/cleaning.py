@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.cleaner.cleanable_range import OffsetsToClean
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
 from tidelog.cleaner.throttle import CleanerIo
-from tidelog.log.log_reads import FetchIsolation
 from tidelog.log.producers.producer_state import ProducerStateConfig
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
+from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing.log_home import LogHome, all_records
 
@@ -157,7 +157,7 @@ def to_bytes(value: object) -> bytes | None:
 
 
 def kept(
-    log: Log, isolation: FetchIsolation = FetchIsolation.LOG_END
+    log: Log, isolation: Isolation = Isolation.LOG_END
 ) -> list[tuple[int, str | None, str | None]]:
     """Return offset, key and value, as text, of the records in the log."""
     return [
@@ -173,7 +173,7 @@ def _text(value: bytes | None) -> str | None:
 def last_values(log: Log) -> dict[bytes, bytes]:
     """Return the last value of each key, as a read_committed reader sees them."""
     values: dict[bytes, bytes] = {}
-    for record in all_records(log, FetchIsolation.TXN_COMMITTED):
+    for record in all_records(log, Isolation.READ_COMMITTED):
         if record.key is None:
             continue
         if record.value is None:

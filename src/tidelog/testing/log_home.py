@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.config.log_config import LogConfig
 from tidelog.log.log import Log
-from tidelog.log.log_reads import FetchIsolation
+from tidelog.records.isolation import Isolation
 from tidelog.testing.crash_files import CrashFileSystem
 from tidelog.testing.manual_time import ManualClock, ManualScheduler
 
@@ -75,13 +75,13 @@ class LogHome:
         self.fs.write(f"{self.directory}/{name}", data)
 
 
-def all_records(log: Log, isolation: FetchIsolation = FetchIsolation.LOG_END) -> list[Record]:
+def all_records(log: Log, isolation: Isolation = Isolation.LOG_END) -> list[Record]:
     """Return all records that a reader at ``isolation`` sees."""
     return list(log.records(isolation=isolation))
 
 
 def all_values(
-    log: Log, isolation: FetchIsolation = FetchIsolation.LOG_END
+    log: Log, isolation: Isolation = Isolation.LOG_END
 ) -> list[tuple[int, bytes | None]]:
     """Return offset and value of all records that a reader at ``isolation`` sees."""
     return [(record.offset, record.value) for record in all_records(log, isolation)]

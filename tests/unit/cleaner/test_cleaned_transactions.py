@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidelog.errors import OutOfOrderSequenceNumber
-from tidelog.log.log_reads import FetchIsolation
+from tidelog.records.isolation import Isolation
 from tidelog.testing.cleaning import CleanerHome, batch_headers, kept, last_values
 
 pytestmark = pytest.mark.usefixtures("both_ways")
@@ -310,4 +310,4 @@ def test_readers_of_committed_records_see_none_of_the_aborted() -> None:
 
         home.clean(log)
 
-        assert kept(log) == kept(log, FetchIsolation.TXN_COMMITTED) == [(3, "c", "1")]
+        assert kept(log) == kept(log, Isolation.READ_COMMITTED) == [(3, "c", "1")]

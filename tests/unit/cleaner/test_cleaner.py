@@ -7,11 +7,11 @@ from contextlib import suppress
 import pytest
 
 from tidelog.errors import CleaningAborted, CorruptMessage, InvalidRecord
-from tidelog.log.log_reads import FetchIsolation
+from tidelog.records.isolation import Isolation
 from tidelog.testing.cleaning import CleanerHome, batch_headers, kept, last_values
 
 pytestmark = pytest.mark.usefixtures("both_ways")
-BOTH_READERS = FetchIsolation.LOG_END, FetchIsolation.TXN_COMMITTED
+BOTH_READERS = Isolation.LOG_END, Isolation.READ_COMMITTED
 
 
 def test_the_last_record_of_each_key_stays() -> None:

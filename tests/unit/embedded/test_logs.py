@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidelog
-from tidelog.errors import DirectoryLocked, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.errors import (
+    DirectoryLocked,
+    InvalidArgument,
+    KafkaStorageError,
+    UnknownTopicOrPartition,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,3 +97,17 @@ def test_only_one_may_have_a_directory_open(tmp_path: Path) -> None:
             tidelog.open(tmp_path)
         with tidelog.open_read_only(tmp_path / "t-0") as log:
             assert log.log_end_offset == 0
+
+
+@pytest.mark.parametrize("word", ["committed", "READ_COMMITTED", "nonsense"])
+def test_an_unknown_isolation_is_an_error(tmp_path: Path, word: str) -> None:
+    """A reader that misspells it gets no records instead of aborted ones."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t")
+        logs.append("t", b"a")
+
+        with pytest.raises(InvalidArgument, match="isolation"):
+            list(logs.read("t", isolation=word))
+        with pytest.raises(InvalidArgument, match="isolation"):
+            list(logs.follow("t", idle_ms=0, isolation=word))
+        assert [one.value for one in logs.read("t", isolation="read_committed")] == [b"a"]

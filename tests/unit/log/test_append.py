@@ -24,8 +24,8 @@ from tidelog.errors import (
 )
 from tidelog.kernels.runtime import gate
 from tidelog.log.leader_epoch import EpochEntry
-from tidelog.log.log_reads import FetchIsolation
 from tidelog.records.control import build_marker
+from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import ManualClock, build_batch
 from tidelog.testing.log_home import LogHome, all_values
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tidelog.log.log import Log
 
 NOW_MS = 1_700_000_000_000
-_END = FetchIsolation.LOG_END
+_END = Isolation.LOG_END
 
 
 def batch(*values: bytes, **fields: object) -> bytes:

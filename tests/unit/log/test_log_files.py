@@ -13,8 +13,8 @@ from tidelog.codec.metadata_files import read_partition_metadata
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvariantError, KafkaStorageError
 from tidelog.log.leader_epoch import EpochEntry
-from tidelog.log.log_reads import FetchIsolation
 from tidelog.log.offset_lookup import OffsetTarget
+from tidelog.records.isolation import Isolation
 from tidelog.testing import build_batch
 from tidelog.testing.log_home import LogHome, all_records, all_values
 from tidelog.testing.old_batches import build_old
@@ -402,4 +402,4 @@ def test_offsets_are_one_value() -> None:
     assert (offsets.log_start_offset, offsets.high_watermark, offsets.log_end_offset) == (0, 4, 5)
     assert offsets.last_stable == offsets.high_watermark_metadata
     assert log.producers.producers[5].last_timestamp == NOW_MS
-    assert log.read(4, isolation=FetchIsolation.HIGH_WATERMARK).slice is None
+    assert log.read(4, isolation=Isolation.READ_UNCOMMITTED).slice is None

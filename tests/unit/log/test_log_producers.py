@@ -7,11 +7,11 @@ import errno
 import pytest
 
 from tidelog.errors import KafkaStorageError, TransactionCoordinatorFenced
-from tidelog.log.log_reads import FetchIsolation
 from tidelog.log.producers.producer_state import ProducerStateConfig
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import pack_batch
 from tidelog.records.control import build_marker
+from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import build_batch
 from tidelog.testing.log_home import LogHome, all_values
@@ -369,7 +369,7 @@ def test_all_aborted_transactions_come_back_from_the_log_alone() -> None:
         end(log)
         end(log, 2, is_commit=True)
     log.update_high_watermark(log.log_end_offset)
-    before = all_values(log, FetchIsolation.TXN_COMMITTED)
+    before = all_values(log, Isolation.READ_COMMITTED)
     indexes = {name: home.read(name) for name in home.files(".txnindex")}
     follower = LogHome(internal_segment_bytes=400).open()
     for name in home.files(".log"):
@@ -384,8 +384,8 @@ def test_all_aborted_transactions_come_back_from_the_log_alone() -> None:
 
     assert {name: home.read(name) for name in indexes} == indexes
     assert len(indexes) > 2
-    assert all_values(log, FetchIsolation.TXN_COMMITTED) == before
-    assert all_values(follower, FetchIsolation.TXN_COMMITTED) == before
+    assert all_values(log, Isolation.READ_COMMITTED) == before
+    assert all_values(follower, Isolation.READ_COMMITTED) == before
 
 
 def test_a_coordinator_is_fenced_even_without_a_transaction() -> None:
@@ -428,7 +428,7 @@ def test_a_transaction_index_that_cannot_be_written_leaves_the_transaction_open(
     home.restart()
     log = home.open(clean=False)
     log.update_high_watermark(2)
-    assert all_values(log, FetchIsolation.TXN_COMMITTED) == []
+    assert all_values(log, Isolation.READ_COMMITTED) == []
     assert log.last_stable_offset == 2
 
 

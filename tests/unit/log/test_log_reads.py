@@ -8,8 +8,8 @@ import pytest
 
 from tidelog.errors import OffsetOutOfRange
 from tidelog.log.committed import AbortedTransaction
-from tidelog.log.log_reads import FetchIsolation
 from tidelog.records.control import build_marker
+from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.testing import build_batch
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidelog.log.log import Log
 
 NOW_MS = 1_700_000_000_000
-END, WATERMARK, COMMITTED = FetchIsolation
+END, WATERMARK, COMMITTED = Isolation
 
 
 def batch(*values: bytes, **fields: object) -> bytes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.errors import KafkaStorageError
-from tidelog.log.log_reads import FetchIsolation
+from tidelog.records.isolation import Isolation
 from tidelog.testing import build_batch
 from tidelog.testing.log_home import LogHome
 
@@ -44,7 +44,7 @@ def test_a_look_that_fails_by_itself_is_a_failed_disk() -> None:
     home.fs.fail("pread", ".log", OSError(errno.EIO, "broken"))
 
     with pytest.raises(KafkaStorageError):
-        log.read(0, isolation=FetchIsolation.LOG_END)
+        log.read(0, isolation=Isolation.LOG_END)
     assert [error.errno for error in home.failures] == [errno.EIO]
 
 
@@ -56,5 +56,5 @@ def test_reading_a_closed_log_is_no_failed_disk() -> None:
     log.close()
 
     with pytest.raises(KafkaStorageError):
-        log.read(0, isolation=FetchIsolation.LOG_END)
+        log.read(0, isolation=Isolation.LOG_END)
     assert home.failures == []

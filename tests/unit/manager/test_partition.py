@@ -9,10 +9,10 @@ import pytest
 from tidelog.codec.compression import Codec
 from tidelog.errors import FencedLeaderEpoch, InvalidTxnState, NotLeaderOrFollower
 from tidelog.log.listeners import LogListener
-from tidelog.log.log_reads import FetchIsolation
 from tidelog.manager.partition import Partition
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
+from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.testing.directory_home import DataHome, record
@@ -221,7 +221,7 @@ def test_a_follower_has_the_leaders_watermark_within_its_own_log() -> None:
     """Batches keep their offsets and epochs; those of epochs above its own are left out."""
     leader = one_log(records=3, epoch=1)
     leader.append_as_leader(build_batch([record(b"b")]), 6)
-    data = leader.read(0, isolation=FetchIsolation.LOG_END).read()
+    data = leader.read(0, isolation=Isolation.LOG_END).read()
     partition = Partition("t", 0, one_log())
     partition.follow(5)
 
@@ -236,7 +236,7 @@ def test_a_follower_has_the_leaders_watermark_within_its_own_log() -> None:
 
 def test_a_follower_has_the_leaders_log_start() -> None:
     """It is raised after the high watermark, which bounds it."""
-    data = one_log(records=3).read(0, isolation=FetchIsolation.LOG_END).read()
+    data = one_log(records=3).read(0, isolation=Isolation.LOG_END).read()
     partition = Partition("t", 0, one_log())
     partition.follow(0)
 
@@ -249,7 +249,7 @@ def test_a_follower_begins_where_the_leaders_first_batch_does() -> None:
     """The leader deleted records inside its first batch, so the batch begins below both starts."""
     leader = one_log()
     leader.append_as_leader(build_batch([record(b"a")] * 5))
-    data = leader.read(0, isolation=FetchIsolation.LOG_END).read()
+    data = leader.read(0, isolation=Isolation.LOG_END).read()
     log = one_log()
     log.truncate_fully_and_start_at(3)
     partition = Partition("t", 0, log)

@@ -21,7 +21,7 @@ from tidelog.errors import (
     UnexpectedAppendOffset,
     UnknownTopicOrPartition,
 )
-from tidelog.log.log_reads import FetchIsolation
+from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import log_directory_name, log_future_directory_name
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ def _left_bytes(current: Log, copy: Log) -> int:
 def _copy_piece(current: Log, copy: Log) -> None:
     """Append the next batches to the copy; raise KafkaStorageError if there are none."""
     start = copy.log_end_offset
-    with current.read(start, PIECE_BYTES, isolation=FetchIsolation.LOG_END) as found:
+    with current.read(start, PIECE_BYTES, isolation=Isolation.LOG_END) as found:
         data = found.read()
     if not data:
         raise KafkaStorageError(f"{current.directory} has no records at {start}, below its end")

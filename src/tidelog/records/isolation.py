@@ -1,0 +1,30 @@
+"""How far a reader may see, under the names that Kafka's consumers use.
+
+Kafka: ``IsolationLevel`` of a consumer and ``Isolation`` of a fetch, in one.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from tidelog.errors import InvalidArgument
+
+
+class Isolation(StrEnum):
+    """How far a read may go; equal to its word."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    """Up to the high watermark, aborted and open transactions included."""
+    READ_COMMITTED = "read_committed"
+    """Up to the last stable offset, without aborted transactions."""
+    LOG_END = "log_end"
+    """Up to the log end, for the owner of the log."""
+
+    @classmethod
+    def of(cls, word: str) -> Isolation:
+        """Return the isolation that a word names; raise InvalidArgument for any other word."""
+        try:
+            return cls(word)
+        except ValueError:
+            known = ", ".join(cls)
+            raise InvalidArgument(f"isolation {word!r} is not one of {known}") from None
