@@ -37,7 +37,7 @@ class FetchData:
 
     ``slice`` may begin with a batch that starts below the offset asked for, and may end inside a
     batch; None when there was nothing to read. ``first_offset`` is where the first batch begins.
-    ``is_first_batch_cut``: not even the first batch is whole. ``aborted``: with TXN_COMMITTED, the
+    ``is_first_batch_cut``: not even the first batch is whole. ``aborted``: with READ_COMMITTED, the
     transactions to skip, possibly more than needed. Source: Kafka FetchDataInfo.
     """
 

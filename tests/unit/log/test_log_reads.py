@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidelog.log.log import Log
 
 NOW_MS = 1_700_000_000_000
-END, WATERMARK, COMMITTED = Isolation
+WATERMARK, COMMITTED, END = Isolation
 
 
 def batch(*values: bytes, **fields: object) -> bytes:
