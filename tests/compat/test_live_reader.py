@@ -106,7 +106,7 @@ class Watch:
         self.last_read = self.last_followed = -1
 
     def look(self) -> None:
-        """Read all there is, and the stream's next batch; what went away may be an error."""
+        """Read all there is, and the stream's next batch; what was deleted may be an error."""
         for step in (self._read, self._follow):
             try:
                 step()
@@ -147,7 +147,7 @@ class Watch:
         return bool(self.kind.options)
 
     def _check(self, rows: pa.Table) -> NDArray[np.int64]:
-        """Return the numbers in the keys, each of which tells the record's time and value."""
+        """Return the numbers in the keys, each of which holds the record's time and value."""
         steps = np.diff(rows["offset"].to_numpy())
         assert (steps > 0).all() if self.kind.has_holes else (steps == 1).all()
         texts = pc.replace_substring(rows["key"].cast(pa.string()), "java-", "")

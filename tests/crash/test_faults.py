@@ -35,7 +35,7 @@ FREED = {"delete", "delete_directory", "rename"}
 
 @dataclass
 class Owner:
-    """Whoever uses a log, and remembers what it was told."""
+    """The user of a log, who remembers what was acknowledged."""
 
     home: LogHome
     log: Log

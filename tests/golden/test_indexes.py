@@ -1,6 +1,6 @@
 """Index files built anew from the ``.log`` files that Kafka wrote, byte for byte as Kafka's.
 
-What an index holds depends on when its segment was opened: an entry is due after so many bytes
+What an index holds depends on when its segment was opened: an entry is due after some bytes
 since the last one *or since the opening*, and closing adds the greatest timestamp. So a segment
 that was appended to across a restart of the broker (its leader epoch rises) is replayed with that
 restart. Segments that the cleaner or a recovery wrote anew have old epochs and no restart inside.

@@ -153,7 +153,7 @@ def without_order(files: dict[str, bytes]) -> dict[str, object]:
 def test_an_adopted_log_is_recovered_as_kafka_does(adopted: Partition, tmp_path: Path) -> None:
     """From nothing but the .log file the same indexes, snapshot and leader epochs are built.
 
-    As in the broker, whoever becomes the leader then begins an epoch; topic ids are not its task.
+    As in the broker, the next leader then begins an epoch; topic ids are not its task.
 
     Scenario: LogLoaderTest.testLogRecoversForLeaderEpoch
     """

@@ -87,7 +87,7 @@ def verify(directory: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, Fo
 def test_a_log_that_kafka_serves_is_not_damaged(
     partition: Partition, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Gaps, sparse indexes, old formats and emptied batches are no damage."""
+    """Gaps, sparse indexes, old formats and emptied batches are not damage."""
     code, found = verify(partition.directory, capsys)
 
     assert [row for row in found if row[0] == "damage" and not partition.is_refused] == []
@@ -106,7 +106,7 @@ def test_each_damage_is_told_with_its_place(case: str, capsys: pytest.CaptureFix
 
 
 def test_a_crash_without_damage_is_told_from_damage(capsys: pytest.CaptureFixture[str]) -> None:
-    """Torn ends and untrimmed files that a kill leaves are no damage."""
+    """Torn ends and untrimmed files that a kill leaves are not damage."""
     code, _ = verify(CRASHES.parent / "whole-dir-crash" / "before", capsys)
 
     assert code == 0

@@ -90,7 +90,7 @@ class DirtyStart(NamedTuple):
 
 
 class CleanableLimit(NamedTuple):
-    """The offset from which on a log must not be cleaned, and the rule that says so."""
+    """The offset from which on a log must not be cleaned, and the rule behind it."""
 
     offset: int
     held_by: str

@@ -1,7 +1,7 @@
 """Topics that lie in a data directory without being in its catalogue, as Kafka leaves them.
 
-Owns what such a topic is taken for: partitions by the names of directories, the id by their
-``partition.metadata``. Must not know locks or how the catalogue is kept.
+Their partitions are known by the names of directories, their ids by ``partition.metadata``. Kafka
+keeps topics in the metadata of the cluster instead.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def adopt(
 
     A topic whose partitions have no id on disk gets a new one, which is the topic's from the moment
     one of its logs is loaded. A partition that has another id than its topic is adopted all the
-    same: loading it says so, and nothing else is in its way.
+    same; loading its log then fails with that error.
     """
     listed = {
         log_directory_name(topic.name, number)

@@ -1,8 +1,8 @@
 """The topics of a data directory: one small durable file, ``tidelog.topics.json``.
 
-Owns what a topic is (name, id, partitions, settings) and the form of that file. Must not know logs
-or locks. Kafka keeps the same facts in its cluster metadata; a directory that Kafka wrote has no
-such file, so topics are then adopted from directory names and ``partition.metadata``.
+It holds each topic's name, id, partitions and settings. Kafka keeps these in the metadata of the
+cluster; a directory that Kafka wrote has no such file, so its topics are adopted from directory
+names and ``partition.metadata``.
 """
 
 from __future__ import annotations
@@ -146,8 +146,8 @@ def _partition_number(text: str) -> int:
 class Catalogue:
     """All topics of one data directory; a change makes a new value, written whole.
 
-    ``deleted`` holds the ids of topics that are gone while a directory of theirs may be left: such
-    a directory is no topic to be adopted.
+    ``deleted`` holds the ids of deleted topics that may still have a directory: such a directory is
+    not adopted as a topic.
     """
 
     topics: Mapping[str, Topic] = field(default_factory=dict)

@@ -1,9 +1,8 @@
 """The offset checkpoints of a data directory, as a writer keeps them that loads a few logs only.
 
-Owns which of the four files say what, and which lines stay. Must not know how a log moves its
-offsets. Kafka: ``LogManager`` (recovery points, start offsets), ``ReplicaManager`` (high
-watermarks) and ``LogCleanerManager`` rewrite whole files; a short-lived writer must keep the lines
-of logs it did not load.
+There are four files. In Kafka ``LogManager`` (recovery points, start offsets), ``ReplicaManager``
+(high watermarks) and ``LogCleanerManager`` rewrite them whole; a short-lived writer must keep the
+lines of logs that it did not load.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The directories of partitions, and the ids that topics and directories get.
 
-Owns which entries of a data directory are live partitions, and how an empty one is made. Must
-not know locks or logs.
+Only some entries of a data directory are live partitions: others are deleted, moved or foreign.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def open_logs(
         path: the directory that holds the partition directories; created if missing.
         more: further data directories; a new topic is created in the one with the fewest logs.
         config: settings under Kafka's names, of the broker or for topics that set none.
-        overrides: topic settings that go before a topic's own, until this is closed.
+        overrides: topic settings that take precedence over a topic's own, until this is closed.
         settings: as ``config``, with underscores for dots: ``retention_ms=3_600_000``.
 
     Raises:

@@ -1,1 +1,1 @@
-"""Data directories and the logs in them. Must not know sockets or Spark."""
+"""Data directories and the logs in them."""

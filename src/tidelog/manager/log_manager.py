@@ -83,7 +83,7 @@ class LogManager:
         config: the broker's settings; ``log.dirs`` as absolute paths.
         machine: disk, clock, scheduler and the rest. The scheduler is not used on first use.
         loading: when logs are loaded.
-        overrides: settings under Kafka's names that go before a topic's own.
+        overrides: settings under Kafka's names that take precedence over a topic's own.
         offline: directories known to have failed.
         is_stray: whether a log belongs to no topic of this process.
         on_halt: called when no directory is left.

@@ -281,7 +281,7 @@ def digests(directory: Path) -> dict[str, str]:
     """Return the SHA-256 of each file by its path in the directory; random parts of names are *.
 
     The order of lines in a directory's checkpoints means nothing. Files of tidelog's own are named
-    only: what stands in them is told by the commands, and their form may gain a version.
+    only: the commands report their content, and their form may gain a version.
     """
     paths = sorted(path for path in directory.rglob("*") if path.is_file())
     found: dict[str, list[str]] = {}

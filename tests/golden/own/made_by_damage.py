@@ -42,7 +42,7 @@ def tear(log: Path) -> None:
 
 
 def add_garbage(log: Path) -> None:
-    """Let bytes that are no batch follow the last one."""
+    """Let bytes that are not a batch follow the last one."""
     change(segments(log)[-1], lambda data: data + bytes(range(1, 120)))
 
 

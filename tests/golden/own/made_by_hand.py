@@ -38,7 +38,7 @@ def record(rng: Random, now_ms: int, number: int) -> tuple[int, Any, Any, Any]:
 
 
 def send(manager: Any, name: str, number: int, batches: int, **fields: Any) -> None:
-    """Append so many batches of one to three records, of any codec, to a partition."""
+    """Append ``batches`` batches of one to three records, of any codec, to a partition."""
     target = manager.partition(name, number)
     rng = Random(f"{SEED} {name} {number}")
     now_ms = fields.pop("now_ms", None) or manager.parts.machine.clock.now_ms()

@@ -112,7 +112,7 @@ def test_ended_jobs_are_removed_from_the_scheduler() -> None:
 
 
 def test_no_job_is_begun_after_close() -> None:
-    """A job that no thread has begun by then is never run, and ``join`` says so."""
+    """A job that no thread has begun by then is never run, and ``join`` reports it."""
     clock, done = ManualClock(), list[int]()
     scheduler = ManualScheduler(clock)
     writers = BackgroundWriters(scheduler)

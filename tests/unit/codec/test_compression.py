@@ -174,7 +174,7 @@ def test_noise_gives_an_error_or_bytes_within_the_limit() -> None:
 @pytest.mark.parametrize("codec", REAL)
 @pytest.mark.parametrize("piece_bytes", [1, 100, 4096, 65_536])
 def test_pieces_add_up_to_the_whole(codec: Codec, piece_bytes: int) -> None:
-    """Whatever their size, they give the same bytes; none is larger than requested."""
+    """Pieces of any size give the same bytes; none is larger than requested."""
     plain = TEXT * 40 + bytes(5000)
     packed = compress(codec, plain)
     twice = packed * 2 if codec in (Codec.GZIP, Codec.ZSTD) else packed

@@ -1,4 +1,4 @@
-"""Declaring, parsing and formatting settings, whatever their meaning."""
+"""Declaring, parsing and formatting settings of any meaning."""
 
 from __future__ import annotations
 

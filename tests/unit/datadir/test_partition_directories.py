@@ -19,7 +19,7 @@ def test_no_id_begins_with_a_dash() -> None:
 
 
 def test_live_partitions_are_directories_with_a_plain_name() -> None:
-    """Files, other directories, and what is deleted, copied or astray is no live partition."""
+    """Files, other directories, and deleted, future or stray ones are not live partitions."""
     home = DataHome()
     uuid = "0" * 32
     for name in ("b-10", "b-2", "a-0", f"a-1.{uuid}-delete", f"a-2.{uuid}-future", "x", "a-03"):

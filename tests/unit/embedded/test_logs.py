@@ -90,7 +90,7 @@ def test_keywords_are_settings(tmp_path: Path) -> None:
 
 
 def test_only_one_may_have_a_directory_open(tmp_path: Path) -> None:
-    """The second is told who has it; reading still works."""
+    """The second open fails; reading still works."""
     with tidelog.open(tmp_path) as logs:
         logs.create_topic("t")
         with pytest.raises(DirectoryLocked):

@@ -138,7 +138,7 @@ def test_two_spellings_of_one_directory_are_refused() -> None:
 
 
 def test_a_directory_of_no_partition_stops_the_start() -> None:
-    """Its name is told, and nothing stays locked."""
+    """The error names it, and nothing stays locked."""
     home = ManagerHome()
     home.fs.make_directory("/data/photos")
 

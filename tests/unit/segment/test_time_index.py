@@ -183,7 +183,7 @@ def test_skipped_entries_create_no_file(room: Room) -> None:
     ("offset", "left"), [(0, 0), (BASE + 10, 0), (BASE + 11, 1), (BASE + 50, 4), (2**40, 5)]
 )
 def test_truncation_goes_by_offset(room: Room, offset: int, left: int) -> None:
-    """Entries at or above the offset are removed, whatever their timestamps.
+    """Entries at or above the offset are removed, regardless of timestamps.
 
     Scenario: TimeIndexTest.testTruncate
     """

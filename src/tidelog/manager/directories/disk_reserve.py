@@ -1,7 +1,7 @@
 """Space on the disks of data directories: kept free for a reserve, and shared out by percent.
 
-Owns both rules, which are tidelog's own and off by default. Must not know how a segment goes. Kafka
-has neither: a full disk takes a directory offline there, and retention counts bytes a partition.
+Both rules are tidelog's own and off by default. Kafka has neither: a full disk takes a directory
+offline there, and retention counts the bytes of each partition.
 """
 
 from __future__ import annotations

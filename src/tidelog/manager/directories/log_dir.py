@@ -42,7 +42,7 @@ class LogDir:
     """One locked data directory, held for writing by this process, with its offset checkpoints.
 
     The clean-shutdown file is removed before the first change. It comes back only if it was there
-    (or there were no logs) and ``close`` is told that everything touched is flushed and closed.
+    (or there were no logs) and ``close`` is called with everything touched flushed and closed.
 
     Args:
         path: absolute path of the directory, made if missing.
@@ -105,7 +105,7 @@ class LogDir:
 
     @property
     def directory_id(self) -> UUID:
-        """The ``directory.id``, which tells this directory from all others."""
+        """The ``directory.id``, which distinguishes this directory from all others."""
         assert self.meta.directory_id is not None
         return self.meta.directory_id
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 REMOTE_INDEX_CACHE: Final = "remote-log-index-cache"
-"""A directory of Kafka's tiered storage, which is no partition."""
+"""A directory of Kafka's tiered storage, which is not a partition."""
 _NS_PER_MS: Final = 1_000_000
 
 _PARALLEL_LOG_BYTES: Final = 16 << 20

@@ -1,7 +1,6 @@
 """One number about a log, or about all of them, and the text forms that others read.
 
-Owns the names under which Kafka and Prometheus know it. Must not know where numbers come from.
-Kafka: ``KafkaMetricsGroup``.
+A metric has a name in Kafka's form and one in Prometheus'. Kafka: ``KafkaMetricsGroup``.
 """
 
 from __future__ import annotations

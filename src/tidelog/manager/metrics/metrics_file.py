@@ -1,7 +1,7 @@
 """A running service's metrics in a file of each data directory, for other processes to read.
 
-Owns the file ``tidelog.metrics.prom`` and when it is written. A node exporter's text-file collector
-takes it as it is. Must not know what the numbers mean.
+The file is ``tidelog.metrics.prom``, in the format that a node exporter's text-file collector
+reads.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class MetricsFiles:
 
 
 def read_metrics_file(fs: FileSystem, data_directory: str, now_ms: int) -> str | None:
-    """Return what a running service last wrote; None if none does, as its age tells."""
+    """Return what a running service last wrote; None if none does, judging by its age."""
     path = os.path.join(data_directory, METRICS_FILE)
     try:
         text = fs.read(path).decode()

@@ -1,7 +1,7 @@
 """What a new topic, a new partition and a change of settings must hold.
 
-Owns these checks and the making of the value; the same for every way to create a topic. Must not
-know directories. Kafka: ``ReplicationControlManager`` and ``ConfigurationControlManager``.
+Every way to create or change a topic uses these checks. Kafka: ``ReplicationControlManager`` and
+``ConfigurationControlManager``.
 """
 
 from __future__ import annotations

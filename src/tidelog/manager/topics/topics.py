@@ -45,7 +45,7 @@ class Topics:
     def __init__(self, dirs: LogDirs, defaults: LogConfig, *, fs: FileSystem, rng: Random) -> None:
         self.defaults = defaults
         self.overrides: Mapping[str, str] = {}
-        """Settings that go before a topic's own, until the process ends."""
+        """Settings that take precedence over a topic's own, until the process ends."""
         self._dirs: Final = dirs
         self._fs: Final = fs
         self._rng: Final = rng

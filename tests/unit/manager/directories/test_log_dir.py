@@ -143,7 +143,7 @@ def test_all_directories_above_are_made_durably(seed: int) -> None:
 
 @pytest.mark.parametrize("name", ["00000000000000000000.log", "partition.metadata"])
 def test_a_partitions_directory_is_refused(name: str) -> None:
-    """A partition's directory is no data directory; nothing is put into it."""
+    """A partition's directory is not a data directory; nothing is put into it."""
     home = DataHome()
     home.write(f"t-0/{name}", "")
 

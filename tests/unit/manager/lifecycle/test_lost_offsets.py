@@ -1,4 +1,4 @@
-"""Records that readers saw and that are gone: told, never passed over."""
+"""Records that readers saw and that are lost: reported, never passed over."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOG = "/data/t-0/00000000000000000000.log"
 
 
 def left(records: int) -> ManagerHome:
-    """Leave a topic of so many records behind, flushed and closed."""
+    """Leave a topic of ``records`` records behind, flushed and closed."""
     home = ManagerHome(internal_segment_bytes=1 << 20)
     with home.open() as manager:
         manager.create_topic("t")

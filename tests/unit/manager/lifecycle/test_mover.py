@@ -60,7 +60,7 @@ def test_the_old_log_goes_later_and_its_lines_at_once() -> None:
 
 
 def test_a_moved_partition_is_found_there_after_a_restart() -> None:
-    """The catalogue of every directory says so."""
+    """The catalogue of every directory names its new place."""
     home = two_directories()
     with home.open() as manager:
         manager.create_topic("t")

@@ -1,4 +1,4 @@
-"""Logs and topics that go."""
+"""Deletion of logs and topics."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def test_a_transaction_that_is_open_for_too_long_counts() -> None:
 
 
 def test_a_disk_that_did_not_take_an_append_is_full_until_it_has_space() -> None:
-    """The number of its directory says so; the directory is not offline."""
+    """The directory's metric is 1 meanwhile; the directory is not offline."""
     home = ManagerHome()
     name = f"tidelog:type=LogManager,name=LogDirectoryFull{_DIR}"
     with home.open() as manager:

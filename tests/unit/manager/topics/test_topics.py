@@ -107,7 +107,7 @@ def test_overrides_go_before_a_topics_own_settings() -> None:
 
 
 def test_new_settings_let_the_cleaner_try_a_failed_log_at_once() -> None:
-    """Whoever mends what was wrong need not wait for the back-off; other logs still wait."""
+    """A log whose settings changed does not wait for the back-off; other logs still wait."""
     home = ManagerHome(cleanup_policy=("compact",))
     with home.open(log_cleaner_enable=True) as manager:
         for topic in ("t", "u"):

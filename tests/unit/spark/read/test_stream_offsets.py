@@ -40,7 +40,7 @@ def test_readers_of_the_kafka_form_find_no_other_offsets_in_ids() -> None:
 
 
 def test_only_offsets_and_topic_ids_are_compared() -> None:
-    """Two offsets are at the same position whatever their first start."""
+    """Two offsets are at the same position even if their first starts differ."""
     here = StreamOffset({A0: 9}, {"a": "x"})
 
     assert here.is_at(StreamOffset({A0: 9}, {"a": "x"}, {A0: 1}))

@@ -110,7 +110,7 @@ def test_the_script_drops_the_module_and_picks_the_collector(
 def test_the_script_changes_no_variable_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Variables of a job reach Java and the workers it starts, whatever their names."""
+    """Variables of a job of any name reach Java and the workers it starts."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("arg", "mine")
     show = tmp_path / "show"

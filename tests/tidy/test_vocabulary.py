@@ -1,0 +1,160 @@
+"""The prose of the project avoids phrases that readers stumble over.
+
+Docstrings, comments, messages, help texts and pages are all prose. A phrase is listed here if it
+was found unclear once and can be matched without false alarms; the second column is what to write.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import Source
+
+
+class Phrase(NamedTuple):
+    """A phrase to avoid, in which ``_`` stands for a space, and what to write instead."""
+
+    pattern: str
+    instead: str
+    examples: str
+    """Texts that match, separated by ``;``."""
+    allowed: str = ""
+    """Similar texts that do not match, separated by ``;``."""
+
+
+PHRASES: Final = (
+    Phrase(
+        r"(?<!there_)\b(is|are|was|were)_no_(?!(longer|more|less|such|need|[a-z]+er)\b)[a-z]",
+        "is not a valid, is not a",
+        "what_is_no_UTF-8;these_are_no_rows;It_was_no_time",
+        "there_is_no_file;it_is_no_longer_used;There_are_no_rows;are_no_more_than;are_no_smaller",
+    ),
+    Phrase(
+        r"\blet(s|ting)?_(it_|them_)?go_of\b", "close, release", "lets_go_of_it;letting_go_of_a_log"
+    ),
+    Phrase(
+        r"\bthat_go\b|\bfiles_go\b|\bwent_away\b|\bunder_our_hands\b",
+        "is deleted, is dropped, is removed",
+        "staged_files_go;batches_that_go;it_went_away",
+        "it_goes_offline;the_position_goes_down",
+    ),
+    Phrase(
+        r"\b(is|are|was|were|be|been)_told\b|\bsays_so\b|\bwhoever\b|\b(is|was|are)_news\b",
+        "is reported, is notified, is logged; callers; whether it changed",
+        "damage_is_told;and_says_so;whoever_asks;what_is_news",
+    ),
+    Phrase(r"\bso_many\b", "count, n, that many", "wait_for_so_many_records"),
+    Phrase(r"\bmay_be_given_again\b", "repeatable", "may_be_given_again"),
+    Phrase(r"\band_leave($|[.;,)])", "and exit", "print_the_version_and_leave", "and_leave_it"),
+    Phrase(r"\bas_far_as_(it_goes|they_go)\b", "what is supported", "as_far_as_it_goes"),
+    Phrase(
+        r"\bas_they_lie\b|\bat_rest\b|\blies?_still\b",
+        "from the files, offline, without a running service",
+        "logs_at_rest;files_as_they_lie;logs_that_lie_still",
+    ),
+    Phrase(r"\bput_in_(its|their)_place\b", "reconcile, replace", "logs_put_in_their_place"),
+    Phrase(r"\bprints_anyway\b", "always prints", "what_it_prints_anyway"),
+    Phrase(r"\bwhatever_their\b", "ignoring, regardless of", "whatever_their_dirt"),
+    Phrase(r"\bmust_not_know\b", "an import contract", "Must_not_know_of_logs"),
+    Phrase(
+        r"(^|\._)owns_", "one sentence on what it is for", "Owns_the_state;A_log._Owns_its_files"
+    ),
+    Phrase(r"^take_other\b", "replace", "Take_other_settings"),
+    Phrase(r"\bsee_``fs``", "what the parameter is", "clock:_see_``fs``"),
+    Phrase(r"\bnobody_asked\b", "was not requested", "nobody_asked_to_move"),
+)
+PAGE_FOLDERS: Final = ("benchmarks", "docs", "examples", "peer", "src", "tests", "tools")
+PARAGRAPH_END: Final = re.compile(r"(?<=\n\n)|(?<=\|\n)|(?<=\n)(?=\* |- )")
+MIN_TEXTS: Final = 10_000
+"""Fewer texts than this mean that the test has stopped to find them."""
+
+
+def compiled(phrase: Phrase) -> re.Pattern[str]:
+    """Return the pattern, with spaces."""
+    return re.compile(phrase.pattern.replace("_", r"\s"), re.IGNORECASE)
+
+
+def test_prose_is_plain(sources: list[Source], root: Path) -> None:
+    """No docstring, comment, message or page holds a phrase that was found unclear."""
+    texts = [*texts_of_code(sources), *texts_of_pages(root)]
+    found = [
+        f"{place}: {match[0]!r}, write {phrase.instead!r}"
+        for phrase in PHRASES
+        for pattern in [compiled(phrase)]
+        for place, text in texts
+        for match in pattern.finditer(text)
+    ]
+
+    assert len(texts) >= MIN_TEXTS
+    assert found == []
+
+
+@pytest.mark.parametrize("phrase", PHRASES, ids=lambda phrase: phrase.instead)
+def test_a_phrase_matches_its_examples_only(phrase: Phrase) -> None:
+    """Each pattern finds its examples, and not the similar texts that are fine."""
+    examples = phrase.examples.replace("_", " ").split(";")
+    allowed = [text for text in phrase.allowed.replace("_", " ").split(";") if text]
+
+    assert [text for text in examples if not compiled(phrase).search(text)] == []
+    assert [text for text in allowed if compiled(phrase).search(text)] == []
+
+
+def texts_of_code(sources: list[Source]) -> Iterator[tuple[str, str]]:
+    """Yield each string literal and each block of comments, on one line, with its place."""
+    for source in sources:
+        for line, text in [*strings(source.tree), *comments(source.text)]:
+            yield f"{source.name}:{line}", " ".join(text.split())
+
+
+def texts_of_pages(root: Path) -> Iterator[tuple[str, str]]:
+    """Yield each paragraph of each Markdown page written for this project, with its place."""
+    folders = ("docs", "peer", "examples", "tests", "tools")
+    paths = [
+        *root.glob("*.md"),
+        *(path for name in folders for path in (root / name).rglob("*.md")),
+    ]
+    for path in sorted(paths):
+        line = 1
+        for paragraph in PARAGRAPH_END.split(path.read_text("utf-8")):
+            if paragraph.strip():
+                yield f"{path.relative_to(root).as_posix()}:{line}", " ".join(paragraph.split())
+            line += paragraph.count("\n")
+
+
+def strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the string literals, docstrings among them; a formatted value becomes ``{}``."""
+    inside: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            inside.update(node.values)
+            parts = [p.value if isinstance(p, ast.Constant) else "{}" for p in node.values]
+            yield node.lineno, "".join(str(part) for part in parts)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in inside:
+            yield node.lineno, node.value
+
+
+def comments(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the comments; those on adjacent lines are one text."""
+    block: list[str] = []
+    first = last = 0
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        if token.start[0] != last + 1:
+            if block:
+                yield first, " ".join(block)
+            first, block = token.start[0], []
+        block.append(token.string.lstrip("#: "))
+        last = token.start[0]
+    if block:
+        yield first, " ".join(block)
