@@ -11,6 +11,7 @@ from tidelog.errors import (
     DirectoryLocked,
     InvalidArgument,
     KafkaStorageError,
+    TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
 
@@ -30,6 +31,16 @@ def test_a_program_creates_appends_reads_and_deletes(tmp_path: Path) -> None:
         assert [(r.offset, r.key, r.value) for r in records] == [(0, b"k", b"a"), (1, None, b"b")]
         assert (records[0].timestamp, records[0].headers) == (5, (("h", b"x"),))
         assert (second.offset, logs.topics()) == (1, {})
+
+
+def test_an_existing_topic_is_an_error_unless_it_may_exist(tmp_path: Path) -> None:
+    """With ``exist_ok`` the topic is returned unchanged."""
+    with tidelog.open(tmp_path) as logs:
+        topic = logs.create_topic("t")
+
+        assert logs.create_topic("t", 3, {"retention.ms": "5"}, exist_ok=True) == topic
+        with pytest.raises(TopicAlreadyExists):
+            logs.create_topic("t")
 
 
 def test_many_records_are_appended_in_batches(tmp_path: Path) -> None:
