@@ -117,7 +117,7 @@ class Model:
             file.moved_to(file.path.replace(before, self.directory, 1))
 
     def delete(self, at: int) -> None:
-        """Delete a file, whoever holds it, and begin another."""
+        """Delete a file, also one in use, and begin another."""
         file, _ = self.files.pop(at)
         file.close()
         self.fs.delete(file.path)

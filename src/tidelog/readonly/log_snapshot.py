@@ -3,8 +3,8 @@
 A writer beside the reader may roll, delete, truncate or replace segments at any time. What was
 opened stays readable whatever becomes of its name, and bytes beyond the measured size do not count,
 so all answers of one snapshot fit together. Where the files change while the snapshot is taken, or
-one of them is cut afterwards, ``SnapshotOutdated`` says so and the caller takes another one. Kafka
-has no such reader; its tools walk single files.
+one of them is cut afterwards, ``SnapshotOutdated`` is raised and the caller takes another one.
+Kafka has no such reader; its tools walk single files.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 def open_directory_read_only(path: str, *, fs: FileSystem) -> ReadOnlyDirectory:
     """Open a data directory, as ``data``, to be read only.
 
-    A catalogue that does not read is no error here: topics are then known by their directories, see
+    An unreadable catalogue is not an error here: topics are then known by their directories, see
     ``ReadOnlyDirectory.catalogue_error``.
 
     Raises:

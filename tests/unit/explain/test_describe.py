@@ -111,7 +111,7 @@ def test_an_id_that_does_not_read_is_unknown() -> None:
 
 
 def test_missing_index_files_have_no_bytes() -> None:
-    """They can be made anew; that is no damage."""
+    """They can be rebuilt, so that is not damage."""
     home = home_with_log(1)
     for suffix in (".index", ".timeindex"):
         home.fs.delete(f"/data/t-0/{0:020d}{suffix}")

@@ -110,7 +110,7 @@ def test_nothing_is_appended_from_nothing() -> None:
 
 
 def test_the_start_of_one_more_batch_is_left_out() -> None:
-    """Bytes behind the last whole batch are no part of the append."""
+    """Bytes behind the last whole batch are not part of the append."""
     log = LogHome().open()
 
     log.append_as_leader(batch(b"a") + batch(b"b")[:30])
@@ -282,7 +282,7 @@ def test_any_of_the_last_five_batches_may_come_again(again: int) -> None:
 
 
 def test_an_older_or_partly_equal_batch_is_out_of_order() -> None:
-    """Beyond five batches, or with other ends, a repeat cannot be told from an error."""
+    """Beyond five batches, or with other ends, a repeat cannot be distinguished from an error."""
     log = LogHome().open()
     for sequence in range(6):
         log.append_as_leader(produced(sequence))
@@ -357,7 +357,7 @@ def test_a_full_disk_changes_nothing_and_passes() -> None:
 
 
 def test_a_failed_disk_takes_the_log_offline() -> None:
-    """EIO is told to the owner of the directory, and nothing works on it any more.
+    """EIO is reported to the owner of the directory, and nothing works on it any more.
 
     Scenario: UnifiedLogTest.testAppendToOrReadFromLogInFailedLogDir
     """
@@ -373,7 +373,7 @@ def test_a_failed_disk_takes_the_log_offline() -> None:
 
 
 def test_flush_messages_flushes_with_the_append() -> None:
-    """As soon as so many offsets are unflushed the append flushes them."""
+    """As soon as ``flush.messages`` offsets are unflushed the append flushes them."""
     log = LogHome(flush_messages=3).open()
 
     log.append_as_leader(batch(b"a", b"b"))

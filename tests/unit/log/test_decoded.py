@@ -50,7 +50,7 @@ def test_offsets_and_times_are_chosen() -> None:
 
 
 def test_control_records_are_left_out() -> None:
-    """They are no application's."""
+    """They are not an application's."""
     marker = build_marker(
         producer_id=1, producer_epoch=0, coordinator_epoch=3, is_commit=True, timestamp=5
     )

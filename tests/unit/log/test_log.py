@@ -41,7 +41,7 @@ def filled(batches: int = 3, records: int = 5, **settings: object) -> tuple[LogH
 
 
 def test_the_watermark_begins_at_the_log_start() -> None:
-    """An opened log shows nothing until its owner says so."""
+    """An opened log shows nothing until its owner raises the high watermark."""
     home, log = filled()
     log.update_high_watermark(8)
     log.close()
@@ -316,7 +316,7 @@ def test_a_renamed_log_goes_on_under_its_new_name() -> None:
 
 
 def test_a_deleted_log_leaves_nothing() -> None:
-    """All files go, at once, and the directory with them."""
+    """All files are deleted at once, and the directory with them."""
     home, log = filled()
 
     log.delete()

@@ -137,7 +137,7 @@ def test_recovery_starts_with_the_newest_snapshot() -> None:
 
 
 def test_what_recovery_cuts_takes_no_earlier_snapshot() -> None:
-    """Snapshots up to the cut stay; those of the segments that go, go too.
+    """Snapshots up to the cut stay; those of deleted segments are deleted.
 
     Scenario: LogLoaderTest.testCorruptedLogRecoveryDoesNotDeleteProducerStateSnapshotsPostRecovery
     """

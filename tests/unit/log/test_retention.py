@@ -73,7 +73,7 @@ def test_nothing_at_or_above_the_high_watermark_goes() -> None:
 
 
 def test_an_empty_last_segment_stays() -> None:
-    """The empty active segment is no garbage.
+    """The empty active segment is not garbage.
 
     Scenario: UnifiedLogTest.testDeletableSegmentsIteration
     """

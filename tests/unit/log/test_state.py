@@ -19,7 +19,7 @@ BATCH = build_batch([(1_700_000_000_000, None, b"value", ())])
 
 
 def test_a_look_that_fails_because_the_log_changed_is_repeated() -> None:
-    """A segment closed under a reader is no failed disk: the log is asked as it is now."""
+    """A segment closed under a reader is not a disk failure: the log is asked again."""
     home = LogHome()
     log = home.open()
     log.append_as_leader(BATCH)
@@ -49,7 +49,7 @@ def test_a_look_that_fails_by_itself_is_a_failed_disk() -> None:
 
 
 def test_reading_a_closed_log_is_no_failed_disk() -> None:
-    """Whoever reads after close is told so; the directory stays online."""
+    """A read after close raises an error; the directory stays online."""
     home = LogHome()
     log = home.open()
     log.append_as_leader(BATCH)

@@ -21,7 +21,7 @@ def bases(files: PartitionFiles) -> list[int]:
 
 
 def test_segments_are_listed_in_order_and_nothing_else_is() -> None:
-    """By base offset; what waits for deletion, indexes and strange names are no segments."""
+    """By base offset; what waits for deletion, indexes and strange names are not segments."""
     home = home_with(BATCHES[:2], BATCHES[2:])
     for name in ("0.log.deleted", "00000000000000000000.index", "x.log", "partition.metadata"):
         home.write(f"t-0/{name}", b"")

@@ -76,7 +76,7 @@ def test_a_log_that_lost_everything_is_damaged() -> None:
 
 @pytest.mark.parametrize("bad", [flipped(BATCHES[3]), BATCHES[3][:40], b"\0" * SIZE])
 def test_damage_in_the_last_segment_is_told_after_the_records_before_it(bad: bytes) -> None:
-    """Bytes follow that are not zeros, so this is no unfinished end."""
+    """Bytes follow that are not zeros, so this is not an unfinished end."""
     home = home_with([*BATCHES[:3], bad, *BATCHES[4:]])
 
     values, error = whole(home)
@@ -184,7 +184,7 @@ class _HalfSeenFile:
 
 @pytest.mark.parametrize("bounds", [(0, 6), (0, 4), ()])
 def test_a_bad_batch_is_read_once_more(bounds: tuple[int, ...]) -> None:
-    """What is whole at the second look is no damage, in the log or at its end."""
+    """What is whole at the second look is not damage, in the log or at its end."""
     fs: Any = FirstGlance(home_with(BATCHES, watermark=6).fs)
 
     found = read(open_read_only("/data/t-0", fs=fs), *bounds)

@@ -1,4 +1,4 @@
-"""Read-only opens: indexes that lie, and segments that go away."""
+"""Read-only opens: indexes that lie, and segments that are deleted."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_good_hint_spares_reading_what_is_before_it() -> None:
     assert home.read_only("t-0").log_end_offset == 6
 
 
-# Segments that go away
+# Segments that are deleted
 
 
 def test_a_segment_that_waits_for_deletion_is_still_read() -> None:

@@ -52,5 +52,5 @@ def damage(path: str, byte: int | None, what: str, remedy: str) -> Finding:
 
 
 def unusual(path: str, byte: int | None, what: str, remedy: str = "none needed") -> Finding:
-    """Return a finding that is no damage."""
+    """Return a finding that is not damage."""
     return Finding(Severity.UNUSUAL, path, byte, what, remedy)

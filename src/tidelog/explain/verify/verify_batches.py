@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _MAGIC_V2: Final = 2
 _MAX_BAD_BATCHES: Final = 100
-"""Behind so many bad batches of one file the search for good ones is given up."""
+"""After this number of bad batches in one file the search for good ones ends."""
 
 
 class BatchChecks:

@@ -59,7 +59,7 @@ def _form(place: IndexPlace, entry_bytes: int, zeros: int) -> Iterator[Finding]:
     odd = len(place.data) % entry_bytes
     if odd:
         at = len(place.data) - odd
-        yield damage(place.path, at, f"{odd} bytes that are no whole entry", place.remedy)
+        yield damage(place.path, at, f"{odd} bytes that are not a whole entry", place.remedy)
     if zeros and not place.is_active and not place.is_rebuilt:
         at = len(place.data) - odd - zeros * entry_bytes
         yield unusual(place.path, at, f"{zeros:,} empty entries: the file was not trimmed")
@@ -184,9 +184,9 @@ def _at_entries(place: IndexPlace, is_bad: NDArray[Any], size: int, what: str) -
 def _beyond(
     place: IndexPlace, is_beyond: NDArray[Any], size: int, one: str, many: str
 ) -> Iterator[Finding]:
-    """Yield a finding for entries behind the records' end, which are no damage in a rebuilt index.
+    """Yield a finding for entries behind the records' end, which are not damage in a rebuilt index.
 
-    ``one`` says it of an entry, ``many`` of several.
+    ``one`` is the text for one entry, ``many`` for several.
     """
     if is_beyond.any() and place.is_rebuilt:
         first = int(is_beyond.argmax())

@@ -53,5 +53,5 @@ def test_bytes_that_say_no_length_are_given_up(garbage: bytes) -> None:
 
 
 def test_zeros_are_nothing_lost() -> None:
-    """The unused end of a preallocated file is told from lost bytes."""
+    """The unused end of a preallocated file is distinguished from lost bytes."""
     assert lost(batch(0) + bytes(5000), len(batch(0))).is_all_zeros

@@ -139,7 +139,7 @@ def test_records_that_do_not_read_are_told_with_their_batch() -> None:
 
 
 def test_a_records_offset_lies_in_its_batch() -> None:
-    """A last offset below that of the last record misleads whoever skips by batch."""
+    """A last offset below that of the last record misleads readers that skip by batch."""
     short = changed(batch(0, 3), last_offset_delta=2)
 
     assert (0, "a record's offset lies outside its batch (base offset 0)") in told(short)
@@ -170,7 +170,7 @@ def flipped(data: bytes) -> bytes:
 
 
 def test_good_batches_behind_a_bad_one_are_found() -> None:
-    """Each bad batch is passed over where it says that it ends, and further ones are told."""
+    """Each bad batch is passed over where it says that it ends, and further ones are reported."""
     bad = flipped(GOOD)
 
     found, shown = behind(bad, batch(3), flipped(batch(4)), batch(5))

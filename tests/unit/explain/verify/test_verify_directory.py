@@ -73,7 +73,7 @@ def test_without_a_catalogue_most_partitions_are_right(home: DataHome) -> None:
 
 
 def test_of_two_partitions_nobody_knows_which_is_right(home: DataHome) -> None:
-    """That they differ is told, once."""
+    """The difference is reported once."""
     home.fs.delete(f"{home.path}/{CATALOGUE}")
     remove(home, "t-2")
     home.write(WATERMARKS, "0\n0\n")
@@ -93,7 +93,7 @@ def test_a_partition_without_an_id_is_not_compared(home: DataHome) -> None:
 
 
 def test_a_directory_that_is_gone_is_damage_if_the_catalogue_knows_it(home: DataHome) -> None:
-    """Nobody deleted the topic. Its lines are no news then."""
+    """The topic was not deleted. Its checkpoint lines are not reported then."""
     home.write(WATERMARKS, "0\n1\nt 1 57\n")
     remove(home, "t-1")
 
@@ -125,7 +125,7 @@ def test_a_line_without_its_directory_is_told(
 
 
 def test_each_checkpoint_is_looked_at(home: DataHome) -> None:
-    """One that does not read is told with each partition."""
+    """An unreadable one is reported with each partition."""
     names = [
         "cleaner-offset-checkpoint",
         "log-start-offset-checkpoint",

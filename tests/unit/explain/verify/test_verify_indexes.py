@@ -83,7 +83,7 @@ def test_entries_ahead_of_a_log_that_will_be_recovered_are_no_damage() -> None:
 
 
 def test_zeros_and_odd_bytes_are_told() -> None:
-    """A file that was not trimmed is unusual, bytes that are no entry are damage."""
+    """A file that was not trimmed is unusual, bytes that are not an entry are damage."""
     assert [row.severity for row in offset_findings([(3, SIZE)], tail=bytes(16))] == ["unusual"]
     assert [row.severity for row in offset_findings([(3, SIZE)], tail=b"abc")] == ["damage"]
 

@@ -104,7 +104,7 @@ def test_a_torn_end_is_damage_only_after_a_clean_shutdown(home: LogHome) -> None
 
 
 def test_progress_counts_the_bytes_of_records(home: LogHome) -> None:
-    """At the end all bytes of the .log files were told."""
+    """At the end all bytes of the .log files have been reported."""
     told: list[int] = []
     verifier = LogVerifier(home.fs, home.directory, clock=home.clock, on_progress=told.append)
 

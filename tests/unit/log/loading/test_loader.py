@@ -309,7 +309,7 @@ def test_a_log_that_is_refused_stays_as_it_is() -> None:
 
 
 class Notes(LoadWatcher):
-    """Keeps what it is told."""
+    """Keeps what is reported to it."""
 
     def __init__(self) -> None:
         self.progress: list[tuple[int, int]] = []
@@ -416,7 +416,7 @@ def test_a_directory_to_be_deleted_is_not_recovered() -> None:
     ids=["torn", "half a header", "zeros", "flipped"],
 )
 def test_a_torn_end_is_cut_after_a_clean_shutdown_too(damage: Callable[[bytes], bytes]) -> None:
-    """Nothing is appended behind bytes that are no batch, whatever the mark of shutdown says."""
+    """Nothing is appended after bytes that are not a batch, even after a clean shutdown."""
     home = LogHome()
     with home.open() as log:
         log.append_as_leader(batch(b"kept"))
@@ -472,7 +472,7 @@ def test_recovery_cuts_impossible_offsets_and_tells(offset: int) -> None:
 
 
 def test_damage_that_hides_the_end_of_a_clean_log_is_a_storage_error() -> None:
-    """Good batches may lie behind it, so nothing is cut; whoever recovers the log may do so."""
+    """Good batches may lie behind it, so nothing is cut; ``recover`` may cut it."""
     home = LogHome()
     with home.open() as log:
         for value in VALUES:

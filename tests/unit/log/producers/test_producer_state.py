@@ -264,7 +264,7 @@ def test_a_verification_keeps_its_guard_and_lowers_its_sequence() -> None:
 
 
 def test_an_open_transaction_needs_no_verification() -> None:
-    """The sentinel says so; a stale epoch is refused at once."""
+    """The sentinel is returned; a stale epoch is refused at once."""
     place = Place()
     place.data(1, 0, transactional=True)
 
