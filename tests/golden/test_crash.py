@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 DATA = Path(__file__).parent / "data"
 EPOCHS = "leader-epoch-checkpoint"
 NOTHING = {"offset": -1, "timestamp": -1, "leaderEpoch": None}
-# Kafka's own topics have settings which no file tells.
+# Kafka's own topics have settings which no file holds.
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__cluster_metadata")
 
 

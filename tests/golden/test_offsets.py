@@ -34,7 +34,7 @@ def test_offsets_are_those_of_the_broker(
     state = partition.state
     end = state["logEndOffset"]
     row = ask(partition, capsys)
-    stable = row["lastStableOffset"]  # of logs that no broker had, nobody told
+    stable = row["lastStableOffset"]  # unknown for logs that no broker had
 
     assert row == {
         "logStartOffset": state["logStartOffset"],

@@ -55,7 +55,7 @@ def data_dir(
 def rows_by_partition(
     spark: SparkSession, partitions: list[Partition], data_dir: str
 ) -> dict[str, Rows]:
-    """Read every partition and tell the rows by topic; those without fitting times apart."""
+    """Read every partition and return the rows by topic; those without fitting times separately."""
     timely = [found for found in partitions if is_timely(found)]
     timeless = [found for found in partitions if not is_timely(found)]
     frames = [

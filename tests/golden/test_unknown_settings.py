@@ -1,4 +1,4 @@
-"""A directory that Kafka wrote, whose topics' settings no file here tells."""
+"""A directory that Kafka wrote, whose topics' settings are in no file here."""
 
 from __future__ import annotations
 

@@ -49,10 +49,15 @@ PHRASES: Final = (
         "it_goes_offline;the_position_goes_down",
     ),
     Phrase(
-        r"\b(is|are|was|were|be|been)_told\b|\bsays_so\b|\bwhoever\b|\b(is|was|are)_news\b",
+        r"\bt(old|ells?)\b|\bsays_so\b|\bwhoever\b|\b(is|was|are)_news\b",
         "is reported, is notified, is logged; callers; whether it changed",
-        "damage_is_told;and_says_so;whoever_asks;what_is_news",
+        "damage_is_told;its_name_tells;and_says_so;whoever_asks;what_is_news",
     ),
+    Phrase(
+        r"\bdo(es)?_not_read(?!_(as|it)\b)", "is unreadable", "it_does_not_read", "does_not_read_it"
+    ),
+    Phrase(r"\bgo(es)?_before_(a|the)\b", "take precedence over", "they_go_before_the_topic's"),
+    Phrase(r"\bin_the_making\b", "incomplete", "copies_in_the_making"),
     Phrase(r"\bso_many\b", "count, n, that many", "wait_for_so_many_records"),
     Phrase(r"\bmay_be_given_again\b", "repeatable", "may_be_given_again"),
     Phrase(r"\band_leave($|[.;,)])", "and exit", "print_the_version_and_leave", "and_leave_it"),

@@ -74,7 +74,7 @@ class ChosenPartitions(NamedTuple):
     def report_missing(self, command: str) -> bool:
         """Print each missing partition on stderr; return whether there is one.
 
-        So it does with a catalogue that does not read: what it lists is then not known.
+        So it does with an unreadable catalogue: what it lists is then unknown.
         """
         if self.directory.catalogue_error is not None:
             print_message(command, str(self.directory.catalogue_error))

@@ -1,1 +1,1 @@
-"""The files of a data directory that tell which partitions it has, and their offsets."""
+"""The files of a data directory that record its partitions and their offsets."""

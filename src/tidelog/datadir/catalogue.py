@@ -76,7 +76,7 @@ class Topic:
         """Return the settings of the topic's logs.
 
         ``defaults`` stand for what the topic does not set, but never for an unknown setting about
-        deletion. ``overrides`` go before the topic's own. Raises InvalidConfig.
+        deletion. ``overrides`` take precedence over the topic's own. Raises InvalidConfig.
         """
         config = defaults.with_overrides(self.config).with_overrides(overrides)
         return config.without([name for name in self.unknown_settings if name not in overrides])
@@ -157,7 +157,7 @@ class Catalogue:
         """Add a topic.
 
         Raises TopicAlreadyExists where the name is taken, InvalidTopic where it differs from
-        another one only by dots for underscores, which metric names do not tell apart. Source:
+        another one only by dots for underscores, which metric names do not distinguish. Source:
         Kafka Topic.hasCollision.
         """
         if topic.name in self.topics:
@@ -208,7 +208,7 @@ def read_catalogue(fs: FileSystem, data_dir: str) -> Catalogue:
     """Read the catalogue; an absent file is an empty catalogue.
 
     Raises:
-        KafkaStorageError: the file does not read; nothing is guessed from half a catalogue.
+        KafkaStorageError: the file is unreadable; half a catalogue is not used.
     """
     path = os.path.join(data_dir, CATALOGUE_FILE)
     try:
@@ -231,7 +231,7 @@ def read_catalogue(fs: FileSystem, data_dir: str) -> Catalogue:
         InvalidTopic,
     ) as error:
         raise CorruptFile(
-            f"{path} does not read: {_reason(error)}; without it"
+            f"{path} cannot be read: {_reason(error)}; without it"
             " topics are adopted from their directories, and their settings are lost"
         ) from error
     by_name = {topic.name: topic for topic in topics}
@@ -241,7 +241,7 @@ def read_catalogue(fs: FileSystem, data_dir: str) -> Catalogue:
 
 
 def _reason(error: Exception) -> str:
-    """Say why a catalogue does not read; a KeyError says no more than the name it misses."""
+    """Say why a catalogue cannot be read; a KeyError says no more than the name it misses."""
     return f"{error} is missing" if isinstance(error, KeyError) else str(error)
 
 

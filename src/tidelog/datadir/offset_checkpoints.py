@@ -39,7 +39,7 @@ CHECKPOINT_FILES: Final = (
 
 
 def read_offsets(fs: FileSystem, path: str) -> OffsetCheckpoint:
-    """Read a checkpoint file of offsets; raise KafkaStorageError for one that does not read."""
+    """Read a checkpoint file of offsets; raise KafkaStorageError if it is unreadable."""
     try:
         return read_checkpoint(fs, path)
     except InvalidArgument as error:
@@ -49,7 +49,7 @@ def read_offsets(fs: FileSystem, path: str) -> OffsetCheckpoint:
 class DirectoryCheckpoints:
     """The checkpoint files of one data directory; each write replaces a file durably.
 
-    ``_lock`` guards the lines and the files. Raises KafkaStorageError where a file does not read.
+    ``_lock`` guards the lines and the files. Raises KafkaStorageError if a file is unreadable.
     With ``is_tolerant`` a number that is none makes all offsets of its file 0, as in Kafka: who
     loads every log may do so, since that is where each is looked at. A writer that loads a few
     would write the zeros down for all.

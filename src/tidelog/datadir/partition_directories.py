@@ -48,7 +48,7 @@ def live_partitions(
 ) -> list[TopicPartition]:
     """Return the partitions whose directories lie in a data directory, in order.
 
-    Left out are those that wait for deletion, copies in the making and strays, and directories
+    Left out are those that wait for deletion, incomplete copies and strays, and directories
     named in ``without``, which are not looked at. Raises FileNotFoundError or NotADirectoryError
     where there is no such directory.
     """

@@ -85,7 +85,7 @@ def describe_log(log: ReadOnlyLog, topic: ReadOnlyTopic | None = None) -> LogFac
 
 
 def _topic_id(log: ReadOnlyLog) -> str | None:
-    """Return the topic's id as text; None where no file names it, or one that does not read."""
+    """Return the topic's id as text; None if no file names it or it is unreadable."""
     try:
         found = log.topic_id
     except TidelogError:

@@ -84,7 +84,7 @@ class ReadOnlyDirectory:
 
     @property
     def catalogue_error(self) -> KafkaStorageError | None:
-        """Why the catalogue does not read; None if it does, or if there is none."""
+        """Why the catalogue cannot be read; None if it can, or if there is none."""
         return self._entries.catalogue_error
 
     @cached_property
@@ -156,7 +156,7 @@ class ReadOnlyDirectory:
     def topic_id(self, topic: str, partition: int) -> UUID | None:
         """Return the id in a partition's ``partition.metadata``; None where there is no such file.
 
-        Raises KafkaStorageError where it does not read.
+        Raises KafkaStorageError if it cannot be read.
         """
         path = os.path.join(self.partition_path(topic, partition), PARTITION_METADATA_FILE)
         try:

@@ -90,7 +90,7 @@ def open_read_only(
     name, data_dir = os.path.basename(directory), os.path.dirname(directory)
     key = parse_topic_partition(name)
     files = reading(fs)
-    # A directory that waits for deletion, or a copy in the making, has no lines of its own.
+    # A directory that waits for deletion, or an incomplete copy, has no lines of its own.
     is_live = name == log_directory_name(*key)
 
     def read_lines() -> Lines:
@@ -155,7 +155,7 @@ class ReadOnlyLog:
     def topic_id(self) -> UUID | None:
         """The topic's id in ``partition.metadata``; None where there is no such file.
 
-        Raises KafkaStorageError, InvalidArgument for a file that does not read.
+        Raises KafkaStorageError, InvalidArgument for an unreadable file.
         """
         return read_partition_metadata(
             self._fs, os.path.join(self.directory, PARTITION_METADATA_FILE)

@@ -64,7 +64,7 @@ def find_offset(
     Raises:
         InvalidArgument: ``target`` is negative, and none of those above.
         CorruptMessage: damage lies before the answer.
-        KafkaStorageError: the leader epochs do not read, or the log changes too fast.
+        KafkaStorageError: the leader epochs cannot be read, or the log changes too fast.
     """
     if target in {OffsetTarget.EARLIEST, OffsetTarget.LATEST}:
         return _end_of_log(files, target, start_offset, end_offset)

@@ -60,7 +60,7 @@ def test_no_file_is_no_topics() -> None:
     ],
 )
 def test_nothing_is_guessed_from_half_a_catalogue(content: object) -> None:
-    """A file that does not read is an error, not an empty catalogue."""
+    """An unreadable file is an error, not an empty catalogue."""
     home = home_with(content)
 
     with pytest.raises(KafkaStorageError, match=FILE):

@@ -82,7 +82,7 @@ def test_a_full_batch_lets_records_without_a_key_move_on() -> None:
 
 
 def test_a_record_may_name_its_partition() -> None:
-    """It goes before the key."""
+    """It takes precedence over the key."""
     home = home_with_topic()
     write(home, NewRecord(b"a", b"x", partition=2))
 

@@ -254,7 +254,7 @@ def test_a_follower_stops_at_a_newer_epoch() -> None:
 
 
 def test_a_gap_of_two_billion_begins_a_new_segment() -> None:
-    """An offset that 32 bits cannot tell from the base goes into a segment of its own."""
+    """An offset too far from the base for 32 bits begins a new segment."""
     home = LogHome()
     log = home.open()
     log.append_as_follower(batch(b"a", leader_epoch=0), 0)

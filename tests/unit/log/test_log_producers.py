@@ -230,7 +230,7 @@ def test_a_higher_log_start_takes_the_snapshots_below() -> None:
 
 
 def test_snapshots_above_the_end_go_when_the_log_is_loaded() -> None:
-    """They tell of records that are not there.
+    """They describe records that are not there.
 
     Scenario: UnifiedLogTest.testLoadingLogDeletesProducerStateSnapshotsPastLogEndOffset,
     ProducerStateManagerTest.testTruncateAndReloadRemovesOutOfRangeSnapshots

@@ -172,7 +172,7 @@ def test_committed_readers_skip_what_was_aborted() -> None:
 
 
 def test_aborted_transactions_are_found_in_later_segments() -> None:
-    """A marker some segments further on still tells that the records read were aborted.
+    """A marker some segments later still marks the records read as aborted.
 
     Scenario: UnifiedLogTest.testAbortedTransactionSpanningMultipleSegments
     """

@@ -132,7 +132,7 @@ def test_recovery_points_are_written_for_every_directory() -> None:
 
 
 def test_a_log_start_is_written_while_it_lies_within_a_segment() -> None:
-    """Once the segments below it are gone, their names tell.
+    """Once the segments below it are deleted, their names imply it.
 
     Scenario: LogManagerTest.testCheckpointLogStartOffsetForNormalTopic
     """

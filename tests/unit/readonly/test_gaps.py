@@ -68,7 +68,7 @@ def test_what_lies_beyond_the_end_is_told() -> None:
 
 
 def test_holes_are_compaction_as_far_as_the_cleaner_came() -> None:
-    """The cleaner's checkpoint tells how far it came; for a hole beyond it nothing speaks."""
+    """The cleaner's checkpoint is how far it came; a gap beyond it has no explanation."""
     home = home_with([BATCHES[0], BATCHES[2], BATCHES[5]])
     home.write(CLEANED, "0\n1\nt 0 4\n")
 

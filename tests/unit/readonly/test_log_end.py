@@ -42,7 +42,7 @@ def test_an_unfinished_batch_is_the_end(tail: bytes) -> None:
 
 @pytest.mark.parametrize("offset", [-1, 2, 2**63 - 1])
 def test_a_last_batch_of_impossible_offset_is_no_part_of_the_log(offset: int) -> None:
-    """As recovery will find; a reader is not told of an end that cannot be."""
+    """As recovery will find; a reader never sees an impossible end."""
     home = home_with([*BATCHES[:4], restated(BATCHES[4], offset)])
 
     assert end_of(files_of(home), 0, 4)[:2] == (4, None)

@@ -296,7 +296,7 @@ def test_a_range_inside_a_segment_weighs_what_it_holds() -> None:
 
 
 def test_without_an_index_a_segment_is_one_split() -> None:
-    """Segments are still told apart."""
+    """Segments are still distinguished."""
     home = home_with(BATCHES[:2], BATCHES[2:])
 
     assert home.read_only("t-0").splits(0, 6, 1) == [(0, 2, 2 * SIZE), (2, 6, 4 * SIZE)]

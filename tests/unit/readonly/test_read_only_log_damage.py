@@ -125,7 +125,7 @@ def test_a_range_behind_the_damage_can_be_read() -> None:
     "records_bytes", [b"\x04\x00\x00\x00\x01", b"", b"\x80\x80\x80\x80\x80\x80"]
 )
 def test_a_batch_that_does_not_decode_is_damage(records_bytes: bytes) -> None:
-    """Its checksum is right and its records are not: told with file and byte."""
+    """Its checksum is right and its records are not: reported with file and byte."""
     bad = pack_batch(BATCH_HEADER.unpack(BATCHES[1]), records_bytes)
     home = home_with([BATCHES[0], bad, BATCHES[2]])
 

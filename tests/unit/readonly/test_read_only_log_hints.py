@@ -106,7 +106,7 @@ def test_no_record_comes_twice_beside_a_cleaner() -> None:
 
 
 def test_segments_that_retention_deleted_are_out_of_range() -> None:
-    """The new listing begins later: told as it is, and not skipped in silence."""
+    """The new listing begins later: reported as it is, and not skipped silently."""
     home = home_with(BATCHES[:2], BATCHES[2:4], BATCHES[4:])
     log = home.read_only("t-0")
     log.close()

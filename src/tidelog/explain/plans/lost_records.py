@@ -59,7 +59,7 @@ class _Counter:
         try:
             counted = count_records([piece], min(first, 0), max(last, first) + 1)
         except (InvalidRecord, CorruptMessage):
-            return  # an old batch whose records do not read counts as a batch only
+            return  # an old batch whose records are unreadable counts as a batch only
         self.records += counted.records + counted.aborted
 
 

@@ -98,7 +98,7 @@ class BatchChecks:
             except TidelogError as error:
                 at = int(piece.batches.position[index])
                 reason = getattr(error, "reason", str(error))
-                yield damage(self._path, at, f"records of a batch do not read: {reason}", CUT)
+                yield damage(self._path, at, f"records of a batch cannot be read: {reason}", CUT)
 
     def _check_group(self, group: RecordColumns, data_position: int) -> Iterator[Finding]:
         batches = group.batches.shifted(data_position)

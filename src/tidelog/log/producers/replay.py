@@ -78,7 +78,7 @@ def replay_producers(
     Sequences are not checked. ``map_end_offset`` moves behind the last batch of magic 2, so that a
     snapshot which recovery leaves has the offset that Kafka's has. Raises InvalidTxnState for a
     plain batch inside a transaction, and InvalidRecord, with its batch's position, for a marker
-    that does not read; producer state then is as before that marker.
+    that cannot be read; producer state then is as before that marker.
     """
     try:
         for _, batch in producer_batches(batches.select(_telling(batches)), data):

@@ -60,7 +60,7 @@ class Transactions:
     def follow(self, piece: Piece) -> None:
         """Take note of the next batches.
 
-        Raises InvalidRecord or CorruptMessage for a marker that does not read.
+        Raises InvalidRecord or CorruptMessage for a marker that cannot be read.
         """
         batches = piece.batches_in_data
         batches = batches.select(batches.is_transactional)

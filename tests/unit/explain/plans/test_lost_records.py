@@ -45,7 +45,7 @@ def test_batches_behind_a_bad_one_still_read() -> None:
 
 @pytest.mark.parametrize("garbage", [b"\xff" * 300, batch(0)[:-1], b"\x01"])
 def test_bytes_that_say_no_length_are_given_up(garbage: bytes) -> None:
-    """Where nothing tells the next batch all the rest counts as unreadable."""
+    """Where the next batch cannot be found, all the rest counts as unreadable."""
     found = lost(garbage, 0)
 
     assert (found.batches, found.records, found.first_offset) == (0, 0, None)

@@ -85,7 +85,7 @@ def test_of_two_partitions_nobody_knows_which_is_right(home: DataHome) -> None:
 
 
 def test_a_partition_without_an_id_is_not_compared(home: DataHome) -> None:
-    """The check of its directory tells that it has none, or that the file does not read."""
+    """The check of its directory reports that it has none, or that the file is unreadable."""
     home.fs.delete(f"{home.path}/t-0/partition.metadata")
     home.write("t-1/partition.metadata", "no such file")
 

@@ -72,7 +72,7 @@ def test_a_log_that_lost_nothing_is_not_synced() -> None:
 
 
 def test_a_snapshot_of_a_recovery_is_durable_once_the_log_is_closed() -> None:
-    """After a clean stop nothing else tells of the producers."""
+    """After a clean stop nothing else holds the producers."""
     home = home_of(close=False)
     log = home.open(clean=False)
     log.close()

@@ -122,7 +122,7 @@ def test_a_corrupt_snapshot_is_dropped_and_an_older_one_taken() -> None:
 
 
 def test_a_reload_deletes_snapshots_outside_the_log() -> None:
-    """Snapshots above the end, or at or below the start, no longer tell anything true.
+    """Snapshots above the end, or at or below the start, are no longer valid.
 
     Scenario: ProducerStateManagerTest.testDeleteSnapshotsBefore,
     ProducerStateManagerTest.testReloadSnapshots

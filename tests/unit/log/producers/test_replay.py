@@ -114,7 +114,7 @@ def test_old_batches_do_not_move_the_offset_of_the_next_snapshot() -> None:
 
 
 def test_only_rising_epochs_are_noted() -> None:
-    """A batch of an epoch that is known, lower or none tells nothing.
+    """A batch of an epoch that is known, lower or none adds nothing.
 
     Scenario: LogSegmentTest.testRecoveryRebuildsEpochCache
     """
