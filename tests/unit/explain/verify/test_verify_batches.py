@@ -135,7 +135,7 @@ def test_records_that_do_not_read_are_told_with_their_batch() -> None:
     bad = changed(batch(3, 4), records_count=1)
     rows = told(GOOD, bad, batch(5))
 
-    assert [byte for byte, what in rows if "cannot be read" in what] == [SIZE]
+    assert [byte for byte, what in rows if "records of a batch cannot" in what] == [SIZE]
 
 
 def test_a_records_offset_lies_in_its_batch() -> None:
