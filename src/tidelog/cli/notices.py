@@ -60,9 +60,10 @@ SENTENCES: Final = {
     "segment-truncated": "{path}: truncated at byte {position:,}: {reason}",
     "segment-split": "{path} held offsets too far apart and was split: {reason}",
     "snapshot-dropped": "{path} cannot be read and was deleted: {reason}",
-    "topic-adopted": "{topic} is not in tidelog.topics.json: {unknown} unknown, so nothing of it is"
-    " deleted by them; set them with tidelog alter",
-    "topic-settings-unknown": "{topic}: {unknown} unknown, so nothing of it is deleted by them",
+    "topic-adopted": "{topic} is not in tidelog.topics.json: its settings {unknown} are unknown,"
+    " and no records are deleted by them; set them with tidelog alter",
+    "topic-settings-unknown": "{topic}: its settings {unknown} are unknown, and no records are"
+    " deleted by them",
     "truncated-below-high-watermark": "{directory}: truncated to {offset:,}, below the high"
     " watermark {high_watermark:,}",
 }
