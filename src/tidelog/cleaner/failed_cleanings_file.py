@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cleaner.failed_cleanings import Failure
 from tidelog.codec.checkpoint_file import replace_file
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
 
 FILE_NAME: Final = "tidelog.cleaner.failures.json"
+VERSION: Final = 1
+"""Of the file's form. A bare list, as the first release wrote it, is read, too."""
 
 _log = logging.getLogger(__name__)
 
@@ -26,15 +28,21 @@ _log = logging.getLogger(__name__)
 def write_failures(
     fs: FileSystem, data_directory: str, failures: Mapping[tuple[str, int], Failure]
 ) -> None:
-    """Replace the file, or delete it if there are no failures. An I/O error is only logged."""
+    """Replace the file, or delete it if there are no failures.
+
+    An I/O error is only logged. A file that a newer release wrote is left alone.
+    """
     path = f"{data_directory}/{FILE_NAME}"
     lines = [
         {"topic": topic, "partition": partition, **failure._asdict()}
         for (topic, partition), failure in sorted(failures.items())
     ]
     try:
-        if lines:
-            replace_file(fs, path, json.dumps(lines, indent=1).encode())
+        if _is_newer(fs, path):
+            _log.warning("cleaner-failures-not-written path=%s reason=%s", path, "newer version")
+        elif lines:
+            content = {"version": VERSION, "failures": lines}
+            replace_file(fs, path, json.dumps(content, indent=1).encode())
         elif fs.exists(path):
             fs.delete(path)
     except OSError as error:
@@ -47,8 +55,28 @@ def read_failures(fs: FileSystem, data_directory: str) -> dict[tuple[str, int], 
     if not fs.exists(path):
         return {}
     try:
-        lines = json.loads(fs.read(path))
+        lines = _lines(json.loads(fs.read(path)))
         return {(line.pop("topic"), line.pop("partition")): Failure(**line) for line in lines}
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         _log.warning("cleaner-failures-unreadable path=%s reason=%s", path, error)
         return {}
+
+
+def _lines(content: object) -> list[dict[str, Any]]:
+    """Return the failures of a file's content; raise ValueError for another form."""
+    if isinstance(content, list):
+        return content
+    if not isinstance(content, dict) or content.get("version") != VERSION:
+        version = content.get("version") if isinstance(content, dict) else None
+        raise ValueError(f"version {version}; this release reads up to {VERSION}")
+    lines: list[dict[str, Any]] = content["failures"]
+    return lines
+
+
+def _is_newer(fs: FileSystem, path: str) -> bool:
+    try:
+        content = json.loads(fs.read(path))
+    except (FileNotFoundError, ValueError):
+        return False
+    version = content.get("version") if isinstance(content, dict) else 0
+    return isinstance(version, int) and version > VERSION

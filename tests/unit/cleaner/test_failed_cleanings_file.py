@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tidelog.cleaner.failed_cleanings import next_failure
 from tidelog.cleaner.failed_cleanings_file import FILE_NAME, read_failures, write_failures
 from tidelog.testing import CrashFileSystem
@@ -42,3 +44,26 @@ def test_an_io_error_of_the_file_does_not_stop_the_cleaner() -> None:
     write_failures(fs, "/data", {("t", 1): FAILURE})
 
     assert read_failures(fs, "/data") == {}
+
+
+def test_the_form_of_the_first_release_is_read() -> None:
+    """It was a list without a version."""
+    fs = CrashFileSystem()
+    fs.make_directory("/data")
+    line = {"topic": "t", "partition": 1, **FAILURE._asdict()}
+    fs.write(f"/data/{FILE_NAME}", json.dumps([line]).encode())
+
+    assert read_failures(fs, "/data") == {("t", 1): FAILURE}
+
+
+def test_a_file_of_a_newer_release_is_left_alone() -> None:
+    """It is neither read nor replaced nor deleted."""
+    fs = CrashFileSystem()
+    fs.make_directory("/data")
+    newer = b'{"version": 99, "failures": "elsewhere"}'
+    fs.write(f"/data/{FILE_NAME}", newer)
+
+    write_failures(fs, "/data", {("t", 1): FAILURE})
+    write_failures(fs, "/data", {})
+
+    assert (fs.read(f"/data/{FILE_NAME}"), read_failures(fs, "/data")) == (newer, {})

@@ -28,6 +28,8 @@ _log = logging.getLogger(__name__)
 
 _SUFFIX: Final = ".move"
 _REFUSED_SUFFIX: Final = ".move-refused"
+_VERSION: Final = 1
+"""Of a request's form. A request without one, as the first release wrote it, has this one."""
 _NAME: Final = re.compile(r"tidelog\.[0-9a-f]{32}\.move")
 
 
@@ -42,7 +44,7 @@ class MoveRequest(NamedTuple):
 def ask(fs: FileSystem, rng: Random, data_dir: str, request: MoveRequest) -> str:
     """Leave a request for the service that holds ``data_dir``, durably; return its file."""
     path = os.path.join(data_dir, f"tidelog.{rng.getrandbits(128):032x}{_SUFFIX}")
-    replace_file(fs, path, json.dumps(request._asdict()).encode())
+    replace_file(fs, path, json.dumps({"version": _VERSION, **request._asdict()}).encode())
     return path
 
 
@@ -81,28 +83,37 @@ class MoveRequests:
         self._log_dirs = log_dirs
         self._registry = registry
         self._mover = mover
+        self._newer: set[str] = set()
+        """Requests that a newer release wrote: they are left alone."""
 
     def answer(self) -> None:
         """Begin the moves that were requested; a task of the service."""
         for log_dir in self._log_dirs:
             try:
                 for name in self._fs.list(log_dir.path):
-                    if _NAME.fullmatch(name):
-                        self._answer_one(os.path.join(log_dir.path, name))
+                    path = os.path.join(log_dir.path, name)
+                    if _NAME.fullmatch(name) and path not in self._newer:
+                        self._answer_one(path)
             except OSError as error:
                 self._log_dirs.take_offline(log_dir.path, error)
 
     def _answer_one(self, path: str) -> None:
         """Begin one move, or write a file with the reason for refusing; then delete the request."""
         try:
-            request = MoveRequest(**json.loads(self._fs.read(path)))
+            content = json.loads(self._fs.read(path))
+            version = content.pop("version", _VERSION)
+            if version != _VERSION:
+                _log.warning("move-request-ignored path=%s version=%s", path, version)
+                self._newer.add(path)
+                return
+            request = MoveRequest(**content)
             key = TopicPartition(request.topic, request.partition)
             if self._registry.current(key) is None:
                 raise UnknownTopicOrPartition(f"{key} is not served here")
             self._mover.move(key, request.target)
         except FileNotFoundError:
             return  # withdrawn meanwhile
-        except (KafkaError, TypeError, ValueError) as error:
+        except (KafkaError, TypeError, ValueError, AttributeError) as error:
             _log.warning("move-refused path=%s reason=%s", path, error)
             refused = path.removesuffix(_SUFFIX) + _REFUSED_SUFFIX
             replace_file(self._fs, refused, str(error).encode())
