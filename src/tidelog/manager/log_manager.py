@@ -33,7 +33,7 @@ from tidelog.manager.log_registry import LogRegistry
 from tidelog.manager.metrics.collect import MetricSources, collect
 from tidelog.manager.metrics.counters import Counters
 from tidelog.manager.offset_checkpointing import OffsetCheckpointing
-from tidelog.manager.topics.topic_rules import check_topic
+from tidelog.manager.topics.topic_checks import check_topic
 from tidelog.manager.topics.topics import Topics
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.commit import commit_staged

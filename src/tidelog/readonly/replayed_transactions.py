@@ -17,7 +17,7 @@ from tidelog.errors import (
     KafkaStorageError,
 )
 from tidelog.log.producers.producer_snapshot import unpack_snapshot
-from tidelog.log.producers.transactions import Transactions
+from tidelog.log.producers.reader_transactions import Transactions
 from tidelog.segment.filenames import (
     SNAPSHOT_SUFFIX,
     offset_from_file_name,

@@ -15,8 +15,8 @@ from tidelog.errors import CorruptIndex, CorruptSnapshot, TidelogError
 from tidelog.explain.verify.findings import REBUILD, REBUILT, Finding, damage, unusual
 from tidelog.log.producers.producer_snapshot import SNAPSHOT_ENTRY, SNAPSHOT_HEADER, unpack_snapshot
 from tidelog.log.producers.producer_state import ProducerStateConfig, ProducerStateManager
+from tidelog.log.producers.reader_transactions import Transactions
 from tidelog.log.producers.replay import replay_producers
-from tidelog.log.producers.transactions import Transactions
 from tidelog.segment.filenames import producer_snapshot_file
 from tidelog.segment.txn_index import ABORTED_TXN, TransactionIndex
 

@@ -19,7 +19,7 @@ from tidelog.datadir.catalogue import (
 )
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.directory_guard import PASSING
-from tidelog.manager.topics.topic_rules import altered_config, new_topic
+from tidelog.manager.topics.topic_checks import altered_config, new_topic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -8,7 +8,7 @@ import pytest
 
 from tidelog.explain.verify.verify_producers import EpochChecks, ProducerChecks, check_txn_index
 from tidelog.log.producers.producer_snapshot import ProducerSnapshotEntry, pack_snapshot
-from tidelog.log.producers.transactions import Transactions
+from tidelog.log.producers.reader_transactions import Transactions
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
 from tidelog.records.file_records import FileRecords
