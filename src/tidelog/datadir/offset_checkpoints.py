@@ -49,7 +49,7 @@ def read_offsets(fs: FileSystem, path: str) -> OffsetCheckpoint:
 class DirectoryCheckpoints:
     """The checkpoint files of one data directory; each write replaces a file durably.
 
-    ``_lock`` guards the lines and the files. Raises KafkaStorageError if a file is unreadable.
+    ``lock`` guards the lines and the files. Raises KafkaStorageError if a file is unreadable.
     With ``is_tolerant`` a number that is none makes all offsets of its file 0, as in Kafka: who
     loads every log may do so, since that is where each is looked at. A writer that loads a few
     would write the zeros down for all.
@@ -58,7 +58,7 @@ class DirectoryCheckpoints:
     def __init__(self, fs: FileSystem, data_dir: str, *, is_tolerant: bool = False) -> None:
         self._fs = fs
         self._data_dir = data_dir
-        self._lock = RLock()
+        self.lock = RLock()
         read = _read_tolerantly if is_tolerant else read_offsets
         self._lines: dict[str, OffsetCheckpoint] = {
             name: read(fs, self._path(name)) for name in CHECKPOINT_FILES
@@ -111,7 +111,7 @@ class DirectoryCheckpoints:
 
         A line of a partition that is gone would cut a new one of the same name.
         """
-        with self._lock:
+        with self.lock:
             for name in files:
                 if not self._lines[name].keys().isdisjoint(keys):
                     self._merge(name, keys, {})
@@ -120,7 +120,7 @@ class DirectoryCheckpoints:
         self, name: str, replaced: Collection[tuple[str, int]], lines: OffsetCheckpoint
     ) -> None:
         """Replace the lines of ``replaced``; keep others as long as their directory exists."""
-        with self._lock:
+        with self.lock:
             kept = {
                 key: offset
                 for key, offset in self._lines[name].items()

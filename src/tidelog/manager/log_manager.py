@@ -6,6 +6,7 @@ Kafka: ``LogManager``.
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,12 @@ from tidelog.datadir.catalogue import NO_SETTINGS
 from tidelog.datadir.partition_directories import random_id
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.waiting import ThreadBell
-from tidelog.errors import InvalidPartitions, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.errors import (
+    InvalidArgument,
+    InvalidPartitions,
+    KafkaStorageError,
+    UnknownTopicOrPartition,
+)
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.log.producers.producer_state import ProducerStateConfig
 from tidelog.manager.background_tasks import BackgroundTasks
@@ -40,7 +46,6 @@ from tidelog.staging.commit import commit_staged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
     from typing import Self
     from uuid import UUID
 
@@ -115,7 +120,7 @@ class LogManager:
         """The disk, clock, scheduler and the rest."""
         self._is_stray = is_stray
         self._on_halt = on_halt
-        self._is_closed = False
+        self._is_closing = self._is_closed = False
         self.recovery_threads = config.num_recovery_threads_per_data_dir
         self.progress: LoadProgress | None = None
         """How far loading has come; None before and after."""
@@ -181,6 +186,7 @@ class LogManager:
         self._first_use = FirstUseLoader(
             machine,
             log_dirs,
+            topics=self._topics,
             registry=registry,
             opener=self._opener,
             creator=self._creator,
@@ -237,9 +243,12 @@ class LogManager:
             self._load()
             self.handle_failures()
             self._log_dirs.check_any()
+            self._start_background()
         except BaseException:
             self._abandon()
             raise
+
+    def _start_background(self) -> None:
         for name, topic in sorted(self.topics().items()):
             if topic.unknown_settings:
                 unknown = ",".join(topic.unknown_settings)
@@ -268,13 +277,17 @@ class LogManager:
             raise errors[0]
 
     def _shut_down(self, broker_epoch: int) -> list[OSError | KafkaStorageError]:
-        if self._is_closed:
+        if self._is_closing:
             return []
-        self._is_closed = True
+        self._is_closing = True
         _log.info("Shutting down.")
         self._cleaning.stop()
         self.tasks.stop()
         self._mover.stop()
+        with self._registry.change_lock:
+            self._is_closed = self._registry.is_closed = True
+        if self._is_service:
+            self._queue.stop()
         self._log_dirs.on_offline = None
         try:
             return self._close_directories(broker_epoch)
@@ -347,13 +360,12 @@ class LogManager:
         found = self._registry.partition(TopicPartition(topic, partition))
         if found is not None:
             return found
-        known = self.topic(topic)
-        if partition not in known.partitions:
+        if partition not in self.topic(topic).partitions:
             raise UnknownTopicOrPartition(f"topic {topic} has no partition {partition}")
         if self._is_service:
             raise KafkaStorageError(f"{topic}-{partition} lies in a directory that is offline")
         self._check_open()
-        return self._first_use.load(known, partition)
+        return self._first_use.load(topic, partition)
 
     def partitions(self, topic: str) -> Iterator[Partition]:
         """Yield all partitions of a topic, in order of their numbers."""
@@ -515,8 +527,11 @@ class LogManager:
     def move_partition(self, topic: str, partition: int, path: str) -> bool:
         """Begin to move a partition to the data directory ``path``; see ``PartitionMover.move``.
 
-        Appends and reads continue meanwhile. Raises UnknownTopicOrPartition, too.
+        Appends and reads continue meanwhile. Raises UnknownTopicOrPartition, too, and
+        InvalidArgument on first use: only a service moves partitions.
         """
+        if not self._is_service:
+            raise InvalidArgument("moving a partition needs a manager that loads all logs")
         self.partition(topic, partition)
         return self._mover.move(TopicPartition(topic, partition), path)
 
@@ -668,7 +683,11 @@ class LogManager:
 
     def _abandon(self) -> None:
         """Close everything without writing: the start has failed, and nothing here is in order."""
-        self._is_closed = True
+        self._is_closing = self._is_closed = self._registry.is_closed = True
+        self._cleaning.stop()
+        self.tasks.stop()
+        self._mover.stop()
+        self._queue.stop()
         for log in self.all_logs():
             log.close_handlers()
         self._log_dirs.release_all()
@@ -740,10 +759,12 @@ class LogManager:
         defaults = self._topics.defaults.with_overrides(self._topics.overrides)
         return defaults.file_delete_delay_ms
 
-    def _changing(self) -> AbstractContextManager[object]:
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
         """Hold the lock under which logs come and go; raise KafkaStorageError if closed."""
-        self._check_open()
-        return self._registry.change_lock
+        with self._registry.change_lock:
+            self._check_open()
+            yield
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -42,6 +42,8 @@ class LogRegistry:
     def __init__(self, counters: Counters, reserve: DiskReserve, bell: Bell) -> None:
         self.bell = bell
         self.change_lock = RLock()
+        self.is_closed = False
+        """Set under ``change_lock`` when the manager closes; no log is opened from then on."""
         self.lost: set[TopicPartition] = set()
         """Partitions that had, when they were loaded, less than readers once saw."""
         self._counters = counters
@@ -49,6 +51,11 @@ class LogRegistry:
         self._lock = Lock()
         self._current: dict[TopicPartition, Partition] = {}
         self._future: dict[TopicPartition, Log] = {}
+
+    def check_open(self) -> None:
+        """Raise KafkaStorageError once the manager has been closed; with ``change_lock`` held."""
+        if self.is_closed:
+            raise KafkaStorageError("the log manager is closed")
 
     def partition(self, key: TopicPartition) -> Partition | None:
         """Return a partition."""

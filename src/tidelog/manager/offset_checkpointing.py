@@ -66,7 +66,9 @@ class OffsetCheckpointing:
 
     def _write(self, log_dir: LogDir, write: Write) -> None:
         try:
-            write(log_dir.checkpoints, self._registry.in_directory(log_dir.path))
+            # Under the lock: a line of a log that is deleted meanwhile must not come back.
+            with log_dir.checkpoints.lock:
+                write(log_dir.checkpoints, self._registry.in_directory(log_dir.path))
         except OSError as error:
             if error.errno not in PASSING:
                 self._log_dirs.take_offline(log_dir.path, error)

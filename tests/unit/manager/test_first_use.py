@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from tidelog.errors import (
     InvalidPartitions,
     InvalidTopic,
     InvalidTxnState,
+    KafkaStorageError,
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
@@ -328,3 +330,21 @@ def test_ids_come_from_the_random_numbers_given() -> None:
             ids.append(directory.create_topic("t").topic_id)
 
     assert ids[0] == ids[1]
+
+
+def test_a_later_deletion_does_not_bring_an_unfinished_one_back() -> None:
+    """A topic whose deletion was interrupted is deleted by the next writer, not adopted."""
+    home = DataHome()
+    with home.open() as logs:
+        logs.create_topic("a")
+        logs.create_topic("b")
+        logs.append("a", b"x")
+    home.fs.fail("rename", "a-0", OSError(errno.EIO, "the disk failed"))
+    with suppress(KafkaStorageError), home.open() as logs:
+        logs.delete_topic("a")
+    home.fs.kill()
+    with home.open() as logs:
+        logs.delete_topic("b")
+    with home.open() as logs:
+        assert logs.topics() == {}
+        assert [name for name in home.files() if name.startswith(("a-", "b-"))] == []

@@ -72,6 +72,8 @@ class LogDir:
         """Whether every log in it has been loaded, or there was none."""
         self.is_in_doubt = False
         """Whether a log could not be loaded or closed, so that the directory is not clean."""
+        self.was_clean = False
+        self._is_marked = True
         self._fs = fs
         make_directories(fs, path)
         if is_partition_directory(fs.list(path)):
@@ -86,7 +88,7 @@ class LogDir:
             self.meta = self._identify(rng, like)
             self.checkpoints = DirectoryCheckpoints(fs, path, is_tolerant=has_all_logs)
         except BaseException:
-            self._lock.release()
+            self.release()
             raise
 
     def __repr__(self) -> str:

@@ -73,7 +73,7 @@ class LogCreator:
         """
         if topic is not None and not is_spread:
             home = self._log_dirs.with_id(topic.partitions[max(topic.partitions)])
-            if home is not None:
+            if home is not None and not self._log_dirs.is_cordoned(home.path):
                 return [home] * partitions
         counts = self._registry.count_by_directory()
         chosen = []
@@ -111,6 +111,7 @@ class LogCreator:
         """Return the log of a partition, created if there is none; see ``LogManager``."""
         registry = self._registry
         with registry.change_lock:
+            registry.check_open()
             known = registry.future(key) if is_future else registry.current(key)
             if known is not None:
                 _check_id(known, topic_id)

@@ -92,7 +92,7 @@ class LogDeleter:
                     removed.setdefault(home.path, []).append(key)
             for path, keys in removed.items():
                 self._forget(self._log_dirs.get(path), keys)
-            self._topics.forget_deleted()
+            self._topics.forget_deleted(topic.topic_id)
             self._registry.bell.ring()
 
     def remove_log(
@@ -117,6 +117,10 @@ class LogDeleter:
         self, key: TopicPartition, *, is_future: bool = False, is_stray: bool = False
     ) -> Log | None:
         """Take an open log out of the registry and rename its directory."""
+        registry = self._registry
+        present = registry.future(key) if is_future else registry.current(key)
+        if present is not None:
+            self._log_dirs.of(present)  # raises for a directory that is offline
         if is_future:
             log = self._registry.remove_future(key)
         else:
@@ -126,7 +130,6 @@ class LogDeleter:
                 removed.end(UnknownTopicOrPartition(f"{key} was deleted"))
         if log is None:
             return None
-        self._log_dirs.of(log)  # raises for a directory that is offline
         if not is_future:
             self._cleaning.abort(key)
         self.put_away(key, log, is_stray=is_stray)
@@ -171,7 +174,8 @@ class LogDeleter:
             try:
                 self._delete_staged_files(log_dir.path, retention_ms)
             except OSError as error:
-                self._log_dirs.take_offline(log_dir.path, error)
+                if error.errno not in PASSING:
+                    self._log_dirs.take_offline(log_dir.path, error)
 
     def _delete_staged_files(self, data_dir: str, retention_ms: int) -> None:
         fs, now_ms = self._machine.fs, self._machine.clock.now_ms()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tidelog.manager.lifecycle.log_opener import LogOpener
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.partition import Partition
+    from tidelog.manager.topics.topics import Topics
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class FirstUseLoader:
         machine: Machine,
         log_dirs: LogDirs,
         *,
+        topics: Topics,
         registry: LogRegistry,
         opener: LogOpener,
         creator: LogCreator,
@@ -51,12 +53,13 @@ class FirstUseLoader:
     ) -> None:
         self._fs = machine.fs
         self._log_dirs = log_dirs
+        self._topics = topics
         self._registry = registry
         self._opener = opener
         self._creator = creator
         self._watcher = watcher
 
-    def load(self, topic: Topic, number: int) -> Partition:
+    def load(self, name: str, number: int) -> Partition:
         """Load one log and serve it.
 
         Raises:
@@ -64,11 +67,15 @@ class FirstUseLoader:
             InconsistentTopicId: the files are those of another topic of the same name.
             KafkaStorageError: the disk failed.
         """
-        key = TopicPartition(topic.name, number)
+        key = TopicPartition(name, number)
         with self._registry.change_lock:
+            self._registry.check_open()
             known = self._registry.partition(key)
             if known is not None:
                 return known
+            topic = self._topics.get(name)  # it may have been deleted meanwhile
+            if number not in topic.partitions:
+                raise UnknownTopicOrPartition(f"topic {name} has no partition {number}")
             log_dir = self._log_dirs.with_id(topic.partitions[number])
             if log_dir is None:
                 raise self._not_here(key, topic)

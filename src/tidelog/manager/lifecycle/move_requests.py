@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import replace_file
 from tidelog.errors import KafkaError, UnknownTopicOrPartition
+from tidelog.log.directory_guard import PASSING
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -73,6 +74,18 @@ def withdraw(fs: FileSystem, path: str) -> bool:
     return True
 
 
+def _key_of(request: MoveRequest) -> TopicPartition:
+    """Return the partition of a request; raise TypeError for members of other types.
+
+    A float or a bool equals some number, and would make the name of another directory.
+    """
+    if type(request.partition) is not int:
+        raise TypeError(f"partition {request.partition!r} is not a number")
+    if not (isinstance(request.topic, str) and isinstance(request.target, str)):
+        raise TypeError("topic and target must be text")
+    return TopicPartition(request.topic, request.partition)
+
+
 class MoveRequests:
     """Answers the requests in the directories of a service."""
 
@@ -83,19 +96,30 @@ class MoveRequests:
         self._log_dirs = log_dirs
         self._registry = registry
         self._mover = mover
-        self._newer: set[str] = set()
-        """Requests that a newer release wrote: they are left alone."""
+        self._ignored: set[str] = set()
+        """Requests of a newer release, or whose files cannot be read or answered."""
 
     def answer(self) -> None:
         """Begin the moves that were requested; a task of the service."""
         for log_dir in self._log_dirs:
             try:
-                for name in self._fs.list(log_dir.path):
-                    path = os.path.join(log_dir.path, name)
-                    if _NAME.fullmatch(name) and path not in self._newer:
-                        self._answer_one(path)
+                names = self._fs.list(log_dir.path)
             except OSError as error:
-                self._log_dirs.take_offline(log_dir.path, error)
+                if error.errno not in PASSING:
+                    self._log_dirs.take_offline(log_dir.path, error)
+                continue
+            for name in names:
+                path = os.path.join(log_dir.path, name)
+                if _NAME.fullmatch(name) and path not in self._ignored:
+                    self._answer_safely(path)
+
+    def _answer_safely(self, path: str) -> None:
+        """Answer one request; an error of its file says nothing about the disk."""
+        try:
+            self._answer_one(path)
+        except OSError as error:
+            _log.warning("move-request-ignored path=%s reason=%s", path, error)
+            self._ignored.add(path)
 
     def _answer_one(self, path: str) -> None:
         """Begin one move, or write a file with the reason for refusing; then delete the request."""
@@ -103,17 +127,17 @@ class MoveRequests:
             content = json.loads(self._fs.read(path))
             version = content.pop("version", _VERSION)
             if version != _VERSION:
-                _log.warning("move-request-ignored path=%s version=%s", path, version)
-                self._newer.add(path)
+                _log.warning("move-request-ignored path=%s reason=version %s", path, version)
+                self._ignored.add(path)
                 return
             request = MoveRequest(**content)
-            key = TopicPartition(request.topic, request.partition)
+            key = _key_of(request)
             if self._registry.current(key) is None:
                 raise UnknownTopicOrPartition(f"{key} is not served here")
             self._mover.move(key, request.target)
         except FileNotFoundError:
             return  # withdrawn meanwhile
-        except (KafkaError, TypeError, ValueError, AttributeError) as error:
+        except (KafkaError, TypeError, ValueError, AttributeError, RecursionError) as error:
             _log.warning("move-refused path=%s reason=%s", path, error)
             refused = path.removesuffix(_SUFFIX) + _REFUSED_SUFFIX
             replace_file(self._fs, refused, str(error).encode())

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.log.log import Log
     from tidelog.manager.cleaning import Cleaning
+    from tidelog.manager.directories.log_dir import LogDir
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.creator import LogCreator
     from tidelog.manager.lifecycle.deleter import LogDeleter
@@ -222,21 +223,38 @@ class PartitionMover:
     def _exchange(self, key: TopicPartition, partition: Partition, copy: Log) -> None:
         """Make the copy durable, commit, rename; with both locks held."""
         current = partition.log
-        self._log_dirs.of(current)
-        target = self._log_dirs.of(copy)
+        source, target = self._log_dirs.of(current), self._log_dirs.of(copy)
         copy.flush(force=True)
         topic_id = current.topic_id
         if topic_id is None:
             raise UnknownTopicOrPartition(f"{current.directory} belongs to no topic")
-        self._topics.place(key.topic, topic_id, key.partition, target.directory_id)
-        copy.rename_directory(log_directory_name(*key))
         try:
-            self._deleter.put_away(key, current)
-        except KafkaStorageError:
-            current.close_handlers()
+            self._topics.place(key.topic, topic_id, key.partition, target.directory_id)
+            copy.rename_directory(log_directory_name(*key))
+        except KafkaStorageError as error:
+            self._stay(key, partition, source, error)
             raise
+        # From here on the copy is the log, whatever becomes of the old one.
         partition.use(copy)
         self._registry.remove_future(key)
+        try:
+            self._deleter.put_away(key, current)
+        except KafkaStorageError as error:
+            _log.error("moved-log-not-deleted directory=%s reason=%s", current.directory, error)
+            current.close_handlers()
+
+    def _stay(
+        self, key: TopicPartition, partition: Partition, source: LogDir, error: KafkaStorageError
+    ) -> None:
+        """Let the catalogue name the source again: some directory's may name the target already.
+
+        If that fails the partition takes no more appends, which the next start could lose.
+        """
+        try:
+            self._topics.restore_place(key.topic, key.partition, source.directory_id)
+        except KafkaStorageError:
+            partition.end(error)
+            raise
 
     def _after_exchange(self, key: TopicPartition, source_path: str, copy: Log) -> None:
         target = self._log_dirs.of(copy)

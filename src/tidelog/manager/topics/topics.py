@@ -130,6 +130,17 @@ class Topics:
                 partitions = {**topic.partitions, partition: home}
                 self._write(self._catalogue.replacing(topic.changed(partitions=partitions)))
 
+    def restore_place(self, name: str, partition: int, home: UUID) -> None:
+        """Undo a ``place`` that failed half-way, in some of the files but not in others.
+
+        The topic becomes a later revision than the one that may have been written.
+        """
+        with self._lock:
+            topic = self._catalogue.topics[name]
+            partitions = {**topic.partitions, partition: home}
+            restored = topic.changed(partitions=partitions).changed()
+            self._write(self._catalogue.replacing(restored))
+
     def delete(self, name: str) -> None:
         """Take a topic away; what is left of its directories is deleted, not adopted."""
         with self._lock:
@@ -139,11 +150,13 @@ class Topics:
         """Return the partitions in a directory whose topic was deleted."""
         return list(deleted_partitions(self._fs, data_dir, self._catalogue))
 
-    def forget_deleted(self) -> None:
-        """Forget what was deleted; for when no directory of it can be left."""
+    def forget_deleted(self, topic_id: UUID | None = None) -> None:
+        """Forget a deleted topic, or all, once no directory of it can be left."""
         with self._lock:
-            if self._catalogue.deleted and not self._dirs.failures:
-                self._write(Catalogue(self._catalogue.topics))
+            gone = self._catalogue.deleted if topic_id is None else {topic_id}
+            kept = self._catalogue.deleted - gone
+            if kept != self._catalogue.deleted and not self._dirs.failures:
+                self._write(Catalogue(self._catalogue.topics, kept))
 
     def write_where_needed(self) -> None:
         """Bring the files of all directories up to date."""

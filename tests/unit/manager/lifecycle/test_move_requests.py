@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from errno import EACCES
 from typing import TYPE_CHECKING
 
 import pytest
@@ -58,3 +59,33 @@ def test_what_cannot_be_done_is_answered_with_the_reason(content: dict[str, obje
     home, place = place_after(content)
 
     assert (place, home.fs.exists(PATH), home.fs.exists(f"{PATH}-refused")) == ("/a", False, True)
+
+
+@pytest.mark.parametrize("partition", [0.0, False, "0", None])
+def test_a_partition_is_a_whole_number(partition: object) -> None:
+    """A float equals a number, and would make a directory that no start can read."""
+    home, place = place_after({**REQUEST, "partition": partition})
+
+    assert (place, home.fs.exists(f"{PATH}-refused")) == ("/a", True)
+
+
+def test_a_request_nested_without_end_is_refused() -> None:
+    """It ends neither the pass nor the service."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        home.fs.write(PATH, b"[" * 200_000)
+        answer(home, manager)
+
+        assert (home.fs.exists(PATH), manager.live_dirs) == (False, ["/a", "/b"])
+
+
+def test_a_request_that_cannot_be_read_takes_nothing_offline() -> None:
+    """Its file is not the disk; it is left alone from then on."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        home.fs.write(PATH, b"{}")
+        home.fs.fail("read", PATH, OSError(EACCES, "not permitted"))
+        answer(home, manager)
+        answer(home, manager)
+
+        assert (home.fs.exists(PATH), manager.live_dirs) == (True, ["/a", "/b"])

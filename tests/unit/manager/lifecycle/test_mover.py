@@ -247,3 +247,43 @@ def test_a_move_survives_a_power_cut_at_any_moment(operations: int) -> None:
         home.clock.advance(0)
 
         assert values(manager, "t", 0) == EXPECTED
+
+
+@pytest.mark.parametrize("operation", ["rename", "sync_directory"])
+def test_a_copy_that_was_committed_is_kept_when_the_old_log_cannot_be_deleted(
+    operation: str,
+) -> None:
+    """The records are those of the copy; a failing disk is what people move logs away from."""
+    home = two_directories()
+    manager = home.open()
+    manager.create_topic("t")
+    fill(manager, "t", 0, 30)
+    suffix = "-delete" if operation == "rename" else "/a"
+    manager.move_partition(*KEY, "/b")
+    home.fs.fail(operation, suffix, OSError(EIO, "the disk failed"), count=1)
+    home.clock.advance(200_000)
+    manager.close()
+    home.restart()
+
+    with home.open() as again:
+        assert values(again, "t", 0) == EXPECTED
+
+
+def test_a_move_that_fails_half_way_stays_at_the_source() -> None:
+    """What is appended after it failed is there after a restart with both disks."""
+    home = two_directories()
+    manager = home.open()
+    manager.create_topic("t")
+    fill(manager, "t", 0, 30)
+    manager.move_partition(*KEY, "/b")
+    home.fs.fail("rename", "-future", OSError(EIO, "the disk failed"), count=1)
+    for _ in range(5):
+        with suppress(KafkaStorageError):  # of a flush of the copy, in background
+            home.clock.advance(0)
+    fill(manager, "t", 0, 1)
+    manager.flush()
+    manager.close()
+    home.restart()
+
+    with home.open() as again:
+        assert values(again, "t", 0) == [*EXPECTED, b"value 0"]
