@@ -31,6 +31,7 @@ from tidelog.manager.lifecycle.deleter import LogDeleter
 from tidelog.manager.lifecycle.deletion_queue import DeletionQueue
 from tidelog.manager.lifecycle.first_use import FirstUseLoader
 from tidelog.manager.lifecycle.loading import LogLoading
+from tidelog.manager.lifecycle.log_closer import log_closer
 from tidelog.manager.lifecycle.log_opener import LogOpener
 from tidelog.manager.lifecycle.move_requests import MoveRequests
 from tidelog.manager.lifecycle.mover import PartitionMover
@@ -729,7 +730,7 @@ class LogManager:
 
     def _close_directory(self, log_dir: LogDir, broker_epoch: int) -> None:
         logs = self._registry.in_directory(log_dir.path)
-        jobs = [_closer(log) for log in logs.values()]
+        jobs = [log_closer(log) for log in logs.values()]
         name = f"log-closing-{log_dir.path}"
         failed = self.machine.scheduler.run_all(name, jobs, self.recovery_threads)
         first = next((error for error in failed if error is not None), None)
@@ -791,17 +792,3 @@ def _producer_config(config: BrokerConfig) -> ProducerStateConfig:
         config.transaction_max_timeout_ms,
         config.transaction_partition_verification_enable,
     )
-
-
-def _closer(log: Log) -> Callable[[], KafkaStorageError | None]:
-    def close() -> KafkaStorageError | None:
-        try:
-            log.flush(force=True)
-            log.close()
-        except KafkaStorageError as error:
-            _log.warning("log-not-closed directory=%s reason=%s", log.directory, error)
-            log.close_handlers()
-            return error
-        return None
-
-    return close
