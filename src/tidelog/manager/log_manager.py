@@ -556,9 +556,11 @@ class LogManager:
     def async_delete(
         self, topic: str, partition: int, *, is_future: bool = False, is_stray: bool = False
     ) -> Log | None:
-        """Take one log out of service; see ``LogDeleter.remove_log``."""
+        """Take one log out of service; see ``LogDeleter.remove_log``. A move of it ends."""
         key = TopicPartition(topic, partition)
-        return self._deleter.remove_log(key, is_future=is_future, is_stray=is_stray)
+        log = self._deleter.remove_log(key, is_future=is_future, is_stray=is_stray)
+        self._mover.cancel(key)
+        return log
 
     def delete_renamed_logs(self) -> int:
         """Delete the logs renamed to ``-delete`` long enough ago; return the ms until the next."""

@@ -21,6 +21,7 @@ from tidelog.errors import (
     UnexpectedAppendOffset,
     UnknownTopicOrPartition,
 )
+from tidelog.log.directory_guard import PASSING
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import log_directory_name, log_future_directory_name
 
@@ -43,6 +44,9 @@ _log = logging.getLogger(__name__)
 PIECE_BYTES: Final = 1 << 20
 NEAR_BYTES: Final = 4 << 20
 """With no more than this left to copy, appends wait for the rest."""
+RETRY_MS: Final = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000)
+"""After how long a step that met a full disk or a lack of descriptors is repeated; a minute in all.
+Then the move is given up, and its copy takes no more of the space."""
 _SAMPLE_ID: Final = "0" * 32
 _FAR: Final = (1 << 31) - 1
 
@@ -78,6 +82,8 @@ class PartitionMover:
         self._lock = Lock()
         self._step_lock = Lock()
         self._paused: set[TopicPartition] = set()
+        self._attempts: dict[TopicPartition, int] = {}
+        """How often in a row the step of a move has met an error that may pass."""
         self._is_stopped = False
 
     def move(self, key: TopicPartition, path: str) -> bool:
@@ -157,12 +163,13 @@ class PartitionMover:
         with self._lock:
             is_paused = key in self._paused
             self._paused.discard(key)
+            self._attempts.pop(key, None)
         if is_paused:
             self._cleaning.resume(key)
 
-    def _schedule(self, key: TopicPartition) -> None:
+    def _schedule(self, key: TopicPartition, delay_ms: int = 0) -> None:
         self._machine.scheduler.schedule(
-            f"move-{key.topic}-{key.partition}", lambda: self._run_step(key)
+            f"move-{key.topic}-{key.partition}", lambda: self._run_step(key), delay_ms=delay_ms
         )
 
     def _run_step(self, key: TopicPartition) -> None:
@@ -171,28 +178,65 @@ class PartitionMover:
                 self.step(key)
 
     def step(self, key: TopicPartition) -> None:
-        """Copy one piece, or exchange the logs when little is left; then schedule the next step."""
+        """Copy one piece, or exchange the logs when little is left; then schedule the next step.
+
+        A step that meets an error of ``PASSING`` is repeated, each time after a longer delay. Any
+        other error ends the move: the copy is deleted, unless the disk of the log has failed.
+        """
         partition, copy = self._registry.partition(key), self._registry.future(key)
         if partition is None or copy is None:
-            self._release(key)
+            self._abandon(key)
             return
         try:
             current = partition.log
             _align(current, copy)
             if _left_bytes(current, copy) > NEAR_BYTES:
                 _copy_piece(current, copy)
+                self._attempts.pop(key, None)
                 self._schedule(key)
                 return
             self._catch_up_and_exchange(key)
-        except KafkaError as error:
-            _log.error("move-failed topic=%s partition=%d reason=%s", *key, error)
+        except Exception as error:  # noqa: BLE001 - no error may leave the partition paused
+            self._failed(key, error)
+
+    def _failed(self, key: TopicPartition, error: Exception) -> None:
+        """Schedule the step again after an error that may pass; else end the move."""
+        cause = error.__cause__
+        attempts = self._attempts.pop(key, 0)
+        is_passing = isinstance(cause, OSError) and cause.errno in PASSING
+        if is_passing and attempts < len(RETRY_MS):
+            self._attempts[key] = attempts + 1
+            delay_ms = RETRY_MS[attempts]
+            _log.warning(
+                "move-delayed topic=%s partition=%d retry_in_ms=%d reason=%s",
+                *(*key, delay_ms, error),
+            )
+            self._schedule(key, delay_ms)
+            return
+        is_known = isinstance(error, KafkaError)
+        trace = None if is_known else error
+        _log.error("move-failed topic=%s partition=%d reason=%s", *key, error, exc_info=trace)
+        self._abandon(key)
+
+    def _abandon(self, key: TopicPartition) -> None:
+        """End a move. The copy stays if the log's disk failed: it may be all that is left."""
+        current, copy = self._registry.current(key), self._registry.future(key)
+        is_source_online = current is not None and self._is_online(current)
+        if copy is None or is_source_online or not self._log_dirs.failures:
             self._give_up(key)
+            return
+        _log.warning("future-log-abandoned topic=%s partition=%d", *key)
+        self._release(key)
+
+    def _is_online(self, log: Log) -> bool:
+        return self._log_dirs.get(os.path.dirname(log.directory)) is not None
 
     def _catch_up_and_exchange(self, key: TopicPartition) -> None:
         """Copy the rest and exchange the logs under one hold of the locks: no append in between."""
         with self._registry.change_lock:
             partition, copy = self._registry.partition(key), self._registry.future(key)
             if partition is None or copy is None:
+                self._abandon(key)
                 return
             with partition.lock:
                 current = partition.log

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from errno import EIO
+from errno import EIO, EMFILE, ENOSPC
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
+from tidelog.cleaner.states import IDLE, Phase
 from tidelog.errors import (
     InvalidArgument,
     InvalidReplicaAssignment,
@@ -17,7 +19,10 @@ from tidelog.errors import (
 from tidelog.manager.lifecycle import mover
 from tidelog.segment.filenames import TopicPartition
 from tidelog.testing import PowerCut
-from tidelog.testing.manager_home import ManagerHome, fill, values
+from tidelog.testing.manager_home import MAX_AGE_MS, ManagerHome, fill, values
+
+if TYPE_CHECKING:
+    from tidelog.manager.log_manager import LogManager
 
 KEY = TopicPartition("t", 0)
 EXPECTED = [b"value %d" % number for number in range(30)]
@@ -287,3 +292,178 @@ def test_a_move_that_fails_half_way_stays_at_the_source() -> None:
 
     with home.open() as again:
         assert values(again, "t", 0) == [*EXPECTED, b"value 0"]
+
+
+# A move ends, whatever happens meanwhile
+
+
+def large_home() -> ManagerHome:
+    """Return a home whose segments hold batches of a megabyte."""
+    return ManagerHome("/a", "/b", internal_segment_bytes=3 << 20, max_message_bytes=2 << 20)
+
+
+def fill_large(manager: LogManager, count: int) -> None:
+    """Append batches of a megabyte each to t-0."""
+    for number in range(count):
+        record = (manager.machine.clock.now_ms(), b"k", bytes([number]) * (1 << 20), ())
+        manager.partition("t", 0).append_records([record])
+
+
+def first_file_of_copy(manager: LogManager) -> str:
+    """Return the path of the copy's first segment."""
+    copy = manager.get_log("t", 0, is_future=True)
+    assert copy is not None
+    return f"{copy.directory}/{0:020}.log"
+
+
+def test_a_move_ends_while_every_step_is_followed_by_an_append() -> None:
+    """The last bytes are copied under the lock of appends, so nothing gets in between."""
+    home = large_home()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill_large(manager, 8)
+        manager.move_partition(*KEY, "/b")
+        steps = 0
+        while manager.get_log("t", 0, is_future=True) is not None:
+            manager._mover.step(KEY)
+            fill(manager, "t", 0, 1)
+            steps += 1
+
+        assert manager.partition("t", 0).log.directory == "/b/t-0"
+        assert len(values(manager, "t", 0)) == 8 + steps
+        assert 3 < steps < 10
+
+
+def test_a_stop_keeps_the_copy_and_the_next_start_continues_it() -> None:
+    """No directory is called offline, both are marked as clean, no byte is copied again."""
+    home = large_home()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill_large(manager, 8)
+        manager.move_partition(*KEY, "/b")
+        manager._mover.step(KEY)
+        manager._mover.step(KEY)
+        copy = manager.get_log("t", 0, is_future=True)
+        assert copy is not None
+        copied = copy.log_end_offset
+    marks = [home.is_marked(path) for path in home.paths]
+    home.clock.advance(0)
+    with home.open() as manager:
+        resumed = manager.get_log("t", 0, is_future=True)
+        assert resumed is not None
+        begun = resumed.log_end_offset
+        home.clock.advance(0)
+
+        assert (marks, copied > 0, begun) == ([True, True], True, copied)
+        assert manager.partition("t", 0).log.directory == "/b/t-0"
+        assert len(values(manager, "t", 0)) == 8
+
+
+def test_a_topic_made_again_after_it_was_deleted_while_it_moved_is_not_paused() -> None:
+    """Retention and compaction pass over no partition that an earlier one of its name paused."""
+    home = two_directories()
+    with home.open(log_cleaner_enable=True) as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 3)
+        manager.move_partition(*KEY, "/b")
+        cleaner = manager._cleaning.cleaner
+        assert cleaner is not None
+        paused = cleaner.manager.state(KEY)
+        manager.delete_topic("t")
+        after = cleaner.manager.state(KEY)
+        manager.create_topic("t")
+        home.clock.advance(0)
+        fill(manager, "t", 0, 30)
+        home.clock.advance(MAX_AGE_MS + 1)
+
+        assert (paused.phase, after) == (Phase.PAUSED, IDLE)
+        assert manager.tasks.cleanup_logs() + manager.partition("t", 0).log.log_start_offset > 0
+
+
+@pytest.mark.parametrize("errno", [EMFILE, ENOSPC])
+def test_a_move_that_met_a_passing_error_is_tried_again(errno: int) -> None:
+    """A lack of descriptors, or of space for a while, costs no copy."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 30)
+        manager.move_partition(*KEY, "/b")
+        home.fs.fail("pwrite", first_file_of_copy(manager), OSError(errno, "not now"), count=2)
+        home.clock.advance(0)
+        during = manager.get_log("t", 0, is_future=True)
+        home.clock.advance(10_000)
+
+        assert during is not None
+        assert manager.partition("t", 0).log.directory == "/b/t-0"
+        assert values(manager, "t", 0) == EXPECTED
+        assert manager.live_dirs == ["/a", "/b"]
+
+
+def test_a_move_whose_disk_stays_full_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    """The log says why, the copy is deleted, and cleaning is allowed again."""
+    home = two_directories()
+    with home.open(log_cleaner_enable=True) as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 30)
+        manager.move_partition(*KEY, "/b")
+        full = OSError(ENOSPC, "No space left on device")
+        home.fs.fail("pwrite", first_file_of_copy(manager), full, count=100)
+        home.clock.advance(600_000)
+        cleaner = manager._cleaning.cleaner
+
+        assert manager.get_log("t", 0, is_future=True) is None
+        assert manager.partition("t", 0).log.directory == "/a/t-0"
+        assert cleaner is not None
+        assert cleaner.manager.state(KEY) == IDLE
+        assert "move-failed topic=t partition=0" in caplog.text
+        assert "No space left" in caplog.text
+
+
+def test_a_move_that_meets_a_bug_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    """No error may leave a partition paused and a copy that nobody continues."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 30)
+        manager.move_partition(*KEY, "/b")
+        copy = manager.get_log("t", 0, is_future=True)
+        assert copy is not None
+        copy.append_as_follower = _raise_a_bug  # type: ignore[method-assign]  # a bug is simulated
+        home.clock.advance(0)
+
+        assert manager.get_log("t", 0, is_future=True) is None
+        assert values(manager, "t", 0) == EXPECTED
+        assert "move-failed" in caplog.text
+
+
+def _raise_a_bug(*_: object, **__: object) -> NoReturn:
+    raise RuntimeError("a bug")
+
+
+def test_a_copy_of_a_partition_that_was_deleted_is_deleted_too() -> None:
+    """The partition alone, not its topic; a later move begins anew."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t")
+        manager.move_partition(*KEY, "/b")
+        manager.async_delete(*KEY)
+
+        assert manager.get_log("t", 0, is_future=True) is None
+        assert [name for name in home.files("/b") if name.endswith("-future")] == []
+
+
+def test_a_copy_whose_source_disk_failed_is_kept() -> None:
+    """It may hold all that is left of the partition."""
+    home = two_directories()
+    with home.open(log_cleaner_enable=True) as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 30)
+        manager.move_partition(*KEY, "/b")
+        copy = manager.get_log("t", 0, is_future=True)
+        manager.take_dir_offline("/a", OSError(EIO, "the disk failed"))
+        home.clock.advance(0)
+        cleaner = manager._cleaning.cleaner
+
+        assert manager.get_log("t", 0, is_future=True) is copy is not None
+        assert cleaner is not None
+        assert cleaner.manager.state(KEY) == IDLE
