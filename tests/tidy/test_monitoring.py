@@ -73,3 +73,31 @@ def test_metrics_that_the_page_names_are_in_the_code(page: str, shipped: list[So
 
     assert len(named) > 30
     assert {name for name in named if f'"{name}"' not in code} == set()
+
+
+PLACES = re.compile("(directory|path|topic|log|to)=%|: %s")
+PLACELESS = {
+    "cleaner-not-started": "of all logs",
+    "cleaner-pass-failed": "of a thread",
+    "cleaner-off": "of all logs",
+    "duplicates-dropped": "in a setting",
+    "descriptor-limit-not-raised": "of the process",
+    "settings-not-taken": "of the service",
+    "task-failed": "of the scheduler",
+    "task-ignored": "of the scheduler",
+}
+
+
+def test_every_event_names_the_log_or_directory_it_is_about(texts: list[str]) -> None:
+    """Kafka's log lines begin with the partition; of a thousand logs, which one is the question."""
+    events = {
+        text.partition(" ")[0]: text
+        for text in texts
+        if EVENT.fullmatch(text.partition(" ")[0]) and "=…" in text
+    }
+
+    assert len(events) > 60
+    placeless = {
+        name for name, text in events.items() if not PLACES.search(text.replace("…", "%s"))
+    }
+    assert placeless - set(PLACELESS) == set()

@@ -146,6 +146,7 @@ def _check(context: LogContext, data: Buffer, request: AppendRequest) -> Analyze
         max_batch_bytes=None if request.origin is AppendOrigin.REPLICATION else limit_bytes,
         require_offsets_monotonic=not request.assigns_offsets,
         on_rejected=request.on_rejected,
+        log_name=context.log_name,
     )
     return found if found.valid_bytes > 0 else None
 

@@ -58,6 +58,11 @@ class LogContext:
         self.log_name = log_name_of(self.directory)
         self.policy = LeaderPolicy.of(self.config)
 
+    @property
+    def ident(self) -> str:
+        """What Kafka's own log lines about a log begin with. Source: Kafka UnifiedLog.logIdent."""
+        return f"[UnifiedLog partition={self.log_name}, dir={self.parent}]"
+
     def use(self, config: LogConfig) -> LogConfig:
         """Replace the config and return the previous one."""
         old = self.config

@@ -41,18 +41,28 @@ def _flush_up_to(state: LogState, end_offset: int, recovery_point: int) -> None:
         with state.context.guard.watch("flushing", is_sync=True):
             state.check_open()
             cuts, before = state.cuts, state.offsets
+            if _log.isEnabledFor(logging.DEBUG):
+                _log_flush(state, end_offset, recovery_point)
             _flush_files(state, before.recovery_point, end_offset)
             flushed_to = min(recovery_point, before.log_end_offset)
-            _log.debug(
-                "log-flushed directory=%s end_offset=%d flushed_before=%d log_end_offset=%d",
-                *(state.context.directory, end_offset, before.recovery_point),
-                before.log_end_offset,
-            )
             with state.lock:
                 is_done = state.cuts == cuts
                 if is_done and flushed_to > state.offsets.recovery_point:
                     state.move(state.offsets.with_recovery_point(flushed_to))
                     state.last_flush_ms = state.context.clock.now_ms()
+
+
+def _log_flush(state: LogState, end_offset: int, recovery_point: int) -> None:
+    """Log what is about to be flushed; times in ms. Source: Kafka UnifiedLog.flush."""
+    log_end_offset = state.offsets.log_end_offset
+    _log.debug(
+        "%s Flushing log up to offset %d (%s) with recovery point %d, last flushed: %d,"
+        " current time: %d, unflushed: %d",
+        *(state.context.ident, end_offset),
+        "inclusive" if end_offset > log_end_offset else "exclusive",
+        *(recovery_point, state.last_flush_ms, state.context.clock.now_ms()),
+        log_end_offset - state.offsets.recovery_point,
+    )
 
 
 def _flush_files(state: LogState, start_offset: int, end_offset: int) -> None:

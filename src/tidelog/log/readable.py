@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.codec.metadata_files import format_uuid
 from tidelog.errors import OffsetOutOfRange
 from tidelog.log.leader_epoch import UNDEFINED_EPOCH_OFFSET, OffsetAndEpoch
 from tidelog.log.log_reads import FetchData, LogView, collect_aborted, iterate, resolve
@@ -45,6 +46,18 @@ class ReadableLog:
 
     def __repr__(self) -> str:
         return f"Log({self.directory!r}, {self._state.offsets})"
+
+    def __str__(self) -> str:
+        """Describe the log as Kafka's log lines do. Source: Kafka UnifiedLog.toString."""
+        context, offsets = self._state.context, self._state.offsets
+        topic, _, partition = context.log_name.rpartition("-")
+        topic_id = f" topicId={format_uuid(self.topic_id)}," if self.topic_id else ""
+        return (
+            f"Log(dir={context.directory},{topic_id} topic={topic}, partition={partition},"
+            f" highWatermark={offsets.high_watermark},"
+            f" lastStableOffset={offsets.last_stable_offset},"
+            f" logStartOffset={offsets.log_start_offset}, logEndOffset={offsets.log_end_offset})"
+        )
 
     # What it is
 

@@ -5,6 +5,7 @@ Kafka has no such reader.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -91,7 +92,8 @@ class _Walk:
         segments = self._files.segments
         if not segments or segments[0].base_offset > self._start:
             first = segments[0].base_offset if segments else self._end
-            raise OffsetOutOfRange(self._start, first, self._log_end_offset)
+            error = OffsetOutOfRange(self._start, first, self._log_end_offset)
+            raise error.of_log(os.path.basename(self._files.directory))
         now = self._files.ask(end_of)
         if now.damage is None and now.offset < min(self._end, self._log_end_offset):
             self._end = self._truncated_to = now.offset

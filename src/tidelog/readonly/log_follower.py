@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE
-from tidelog.errors import KafkaStorageError, OffsetOutOfRange
+from tidelog.errors import KafkaStorageError
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
 from tidelog.segment.filenames import is_log_file
@@ -82,7 +82,7 @@ class LogFollower:
             start = log.log_start_offset if self.next_offset is None else self.next_offset
             if not log.log_start_offset <= start <= log.log_end_offset:
                 self._seen = None
-                raise OffsetOutOfRange(start, log.log_start_offset, log.log_end_offset)
+                raise log.out_of_range(start)
             end = log.end_offset(self._up_to)
             if self._committed:
                 end = log.last_stable_offset(self._up_to)

@@ -348,10 +348,15 @@ class ReadOnlyLog:
         if end is None:
             end = self.last_stable_offset() if committed else self.high_watermark
         if start < self.log_start_offset:
-            raise OffsetOutOfRange(start, self.log_start_offset, self.log_end_offset)
+            raise self.out_of_range(start)
         if start < end and end > self.log_end_offset and self.damage is None:
-            raise OffsetOutOfRange(end, self.log_start_offset, self.log_end_offset)
+            raise self.out_of_range(end)
         return start, end
+
+    def out_of_range(self, offset: int) -> OffsetOutOfRange:
+        """Return the error about an offset that the log does not hold; it names the log."""
+        error = OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
+        return error.of_log(f"{self.topic}-{self.partition}")
 
     def _check_undamaged(self, end: int) -> None:
         if self.damage is not None and end >= self.log_end_offset:

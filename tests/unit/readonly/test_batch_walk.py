@@ -72,7 +72,7 @@ def test_retention_that_overtakes_the_reader_is_out_of_range() -> None:
     for base in (0, 2):
         home.fs.delete(f"/data/{name_of(base)}")
 
-    with pytest.raises(OffsetOutOfRange) as raised:
+    with pytest.raises(OffsetOutOfRange, match=r"^t-0: ") as raised:
         walked(files, 1, 6)
 
     assert (raised.value.requested, raised.value.log_start_offset) == (1, 4)

@@ -61,7 +61,7 @@ def test_records_that_are_deleted_before_they_are_read_are_an_error() -> None:
     append(home, 6)
     home.write(LOG_STARTS, "0\n1\nt 0 4\n")
 
-    with pytest.raises(OffsetOutOfRange) as raised:
+    with pytest.raises(OffsetOutOfRange, match=r"^t-0: ") as raised:
         values(follower)
     follower.next_offset = raised.value.log_start_offset
 

@@ -97,6 +97,7 @@ def test_a_range_outside_the_log_is_refused(bounds: tuple[int, int]) -> None:
     values, error = read(home.read_only("t-0"), *bounds)
 
     assert ([], OffsetOutOfRange) == (values, type(error))
+    assert str(error).startswith("t-0: ")
 
 
 @pytest.mark.parametrize(("start", "end"), [(a, b) for a in range(7) for b in range(a, 7)])

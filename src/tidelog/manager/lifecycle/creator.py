@@ -251,7 +251,7 @@ class LogCreator:
     @staticmethod
     def _log_created(key: TopicPartition, log: Log) -> None:
         _log.info(
-            "Created log for partition %s in %s with properties %s.",
+            "Created log for partition %s in %s with properties %s",
             *(key, log.directory, log.config.to_properties()),
         )
 

@@ -73,6 +73,7 @@ class LoadProgress:
         self._clock = clock
         self._lock = Lock()
         self._logs: dict[str, int] = {}
+        self._all_logs: dict[str, int] = {}
         self._bytes: dict[str, int] = {}
         self._segments: dict[tuple[str, int], int] = {}
         self._done_bytes = 0
@@ -82,16 +83,18 @@ class LoadProgress:
     def add(self, directory: str, logs: int, size_bytes: int) -> None:
         """Note what a directory has to be loaded."""
         with self._lock:
-            self._logs[directory] = logs
+            self._logs[directory] = self._all_logs[directory] = logs
             self._bytes[directory] = size_bytes
 
-    def done(self, directory: str, size_bytes: int) -> None:
-        """Note that a log of that many bytes is loaded."""
+    def done(self, directory: str, size_bytes: int) -> tuple[int, int]:
+        """Note that a log of that many bytes is loaded; return how many of how many are."""
         with self._lock:
             self._logs[directory] -= 1
             self._bytes[directory] -= size_bytes
             self._done_logs += 1
             self._done_bytes += size_bytes
+            count = self._all_logs[directory]
+            return count - self._logs[directory], count
 
     def remaining_logs(self, directory: str) -> int:
         """Return how many logs of a directory are still to be loaded."""
@@ -157,6 +160,7 @@ class LogLoading:
         self._threads = threads
         self._lock = Lock()
         self._loaded = LoadedLogs()
+        self._unclean: list[str] = []
         self.progress = LoadProgress(machine.clock)
 
     def run(self) -> LoadedLogs:
@@ -178,7 +182,8 @@ class LogLoading:
             raise
         spent_ms = (self._clock.monotonic_ns() - began) // _NS_PER_MS
         count = len(self._loaded.current) + len(self._loaded.future)
-        _log.info("Loaded %d logs in %dms", count, spent_ms)
+        unclean = f" (unclean log dirs = {sorted(self._unclean)})" if self._unclean else ""
+        _log.info("Loaded %d logs in %dms%s", count, spent_ms, unclean)
         return self._loaded
 
     def _job(self, one: LogDir) -> Callable[[], None]:
@@ -194,11 +199,7 @@ class LogLoading:
             _log.error("Error while loading log dir %s: %s", one.path, error)
             self._log_dirs.take_offline(one.path, error)
             return
-        if not names:
-            _log.info("No logs found to be loaded in %s", one.path)
-        else:
-            doing = "Skipping recovery of" if is_clean else "Recovering"
-            _log.info("%s %d logs from %s", doing, len(names), one.path)
+        self._log_recovery(one.path, len(names), is_clean=is_clean)
         self.progress.add(one.path, len(names), sum(sizes.values()))
         free = list(range(self._threads))
         for thread in free:
@@ -209,30 +210,44 @@ class LogLoading:
         self._scheduler.run_all(f"log-recovery-{one.path}", jobs, threads)
         one.has_loaded_all = True
 
+    def _log_recovery(self, path: str, count: int, *, is_clean: bool) -> None:
+        if not count:
+            _log.info("No logs found to be loaded in %s", path)
+        elif is_clean:
+            text = "Skipping recovery of %d logs from %s since clean shutdown file was found"
+            _log.info(text, count, path)
+        else:
+            text = "Recovering %d logs from %s since no clean shutdown file was found"
+            _log.info(text, count, path)
+            self._unclean.append(path)
+
     def _log_job(
         self, one: LogDir, name: str, size_bytes: int, free: list[int]
     ) -> Callable[[], None]:
         def load() -> None:
-            thread = free.pop()
+            thread, log = free.pop(), None
+            began = self._clock.monotonic_ns()
             try:
                 if self._log_dirs.get(one.path) is one:
-                    self._load(one, name, _Watcher(self.progress, one.path, thread))
-                self.progress.done(one.path, size_bytes)
+                    log = self._load(one, name, _Watcher(self.progress, one.path, thread))
+                done = self.progress.done(one.path, size_bytes)
+                if log is not None:
+                    spent_ms = (self._clock.monotonic_ns() - began) // _NS_PER_MS
+                    _log_completed(log, spent_ms, *done, one.path)
             finally:
                 self.progress.segments_left(one.path, thread, 0)
                 free.append(thread)
 
         return load
 
-    def _load(self, one: LogDir, name: str, watcher: LoadWatcher) -> None:
+    def _load(self, one: LogDir, name: str, watcher: LoadWatcher) -> Log | None:
         path = os.path.join(one.path, name)
         if is_delete_directory(name) or is_stray_directory(name):
             with self._lock:
                 chosen = is_delete_directory(name)
                 (self._loaded.to_delete if chosen else self._loaded.strays).append(path)
-            return
-        _log.debug("Loading log '%s'", path)
-        began = self._clock.monotonic_ns()
+            return None
+        _log.debug("Loading log %s", path)
         key = parse_topic_partition(name)
         try:
             log = self._opener.load(one, key, path, watcher)
@@ -240,18 +255,12 @@ class LogLoading:
             cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
             _log.error("Error while loading log dir %s: %s", one.path, error)
             self._log_dirs.take_offline(one.path, cause)
-            return
-        spent_ms = (self._clock.monotonic_ns() - began) // _NS_PER_MS
-        _log.info(
-            "Completed load of log %s with %d segments, log start offset %d and log end offset %d"
-            " in %d ms (%d left in %s)",
-            *(name, len(log.segments), log.log_start_offset, log.log_end_offset, spent_ms),
-            *(self.progress.remaining_logs(one.path) - 1, one.path),
-        )
+            return None
         with self._lock:
             is_future = is_future_directory(name)
             found = self._loaded.future if is_future else self._loaded.current
             found.append(FoundLog(key, one, log))
+        return log
 
     def _partition_directories(self, path: str) -> Iterator[str]:
         """Yield the names of all directories but Kafka's own; raise InvalidTopic for others."""
@@ -279,3 +288,13 @@ class LogLoading:
         """Close what was opened: the start has failed."""
         for found in (*self._loaded.current, *self._loaded.future):
             found.log.close_handlers()
+
+
+def _log_completed(log: Log, spent_ms: int, done: int, count: int, path: str) -> None:
+    """Log that a log is loaded, the ``done``-th of ``count`` in the data directory ``path``."""
+    _log.info(
+        "Completed load of %s with %d segments, local-log-start-offset %d and log-end-offset %d"
+        " in %dms (%d/%d completed in %s)",
+        *(log, len(log.segments), log.log_start_offset, log.log_end_offset),
+        *(spent_ms, done, count, path),
+    )

@@ -53,6 +53,7 @@ class _Checks(NamedTuple):
     leader_epoch: int
     max_batch_bytes: int | None
     require_offsets_monotonic: bool
+    log_name: str
 
     def hold_for(self, found: Survey, first: Sequence[int]) -> bool:
         """Return whether all batches follow the rules and none is to be skipped."""
@@ -99,6 +100,7 @@ def analyze(
     max_batch_bytes: int | None,
     require_offsets_monotonic: bool,
     on_rejected: Callable[[Rejection, int], None] = ignore_rejections,
+    log_name: str = "",
 ) -> Analyzed:
     """Check the batches of an append, in order, and summarize their headers.
 
@@ -111,6 +113,7 @@ def analyze(
         require_offsets_monotonic: the batches bring their offsets (a follower), which must
             increase.
         on_rejected: called with the metric and the number to add to it, before the error is raised.
+        log_name: the log's topic-partition, for log lines.
 
     Raises:
         CorruptMessage: length, magic or CRC of a batch is wrong.
@@ -119,7 +122,7 @@ def analyze(
         OffsetsOutOfOrder: the batches' offsets do not increase.
         UnsupportedCompressionType: a batch has a codec that does not exist.
     """
-    checks = _Checks(origin, leader_epoch, max_batch_bytes, require_offsets_monotonic)
+    checks = _Checks(origin, leader_epoch, max_batch_bytes, require_offsets_monotonic, log_name)
     found = walk(data, check_crc=True)
     batches = found.batches
     if not len(batches):
@@ -145,7 +148,11 @@ def _check_each(
     for index, row in enumerate(headers):
         checks.check_header(row)
         if checks.must_skip(row):
-            _log.info("batches-skipped leader_epoch=%d count=%d", row[rows.LEADER_EPOCH], index)
+            _log.info(
+                "batches-skipped log=%s base_offset=%d origin=%s batch_epoch=%d leader_epoch=%d",
+                *(checks.log_name, row[rows.BASE_OFFSET], checks.origin.value),
+                *(row[rows.LEADER_EPOCH], checks.leader_epoch),
+            )
             return index
         if checks.is_too_large(row):
             on_rejected(Rejection.BYTES_REJECTED, len(byte_view(data)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -174,6 +175,15 @@ def test_a_follower_skips_batches_of_newer_epochs() -> None:
 
     assert [kept.valid_bytes, none.valid_bytes] == [len(good), 0]
     assert unknown.valid_bytes == len(batch())
+
+
+def test_skipped_batches_are_logged_with_kafkas_values(caplog: pytest.LogCaptureFixture) -> None:
+    """Which log, the first batch skipped, where it came from, its epoch and the replica's."""
+    with caplog.at_level(logging.INFO):
+        analyzed(batch(7, leader_epoch=6), origin=REPLICA, log_name="t-0")
+
+    line = "batches-skipped log=t-0 base_offset=7 origin=replication batch_epoch=6 leader_epoch=5"
+    assert caplog.messages == [line]
 
 
 def test_a_skipped_batch_may_be_damaged() -> None:
