@@ -146,19 +146,31 @@ class InvalidTimestamp(KafkaError):
 
 
 class OffsetOutOfRange(KafkaError):
-    """The requested offset is not in the log; read from the earliest or the latest instead."""
+    """The requested offset is not in the log; read from the earliest or the latest instead.
+
+    ``range_start`` is set where the offset is the end of a range and lies below its start.
+    """
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
-    def __init__(self, requested: int, log_start_offset: int, log_end_offset: int) -> None:
-        super().__init__(requested, log_start_offset, log_end_offset)
+    def __init__(
+        self,
+        requested: int,
+        log_start_offset: int,
+        log_end_offset: int,
+        range_start: int | None = None,
+    ) -> None:
+        super().__init__(requested, log_start_offset, log_end_offset, range_start)
         self.requested = requested
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
+        self.range_start = range_start
 
     def _text(self) -> str:
-        held = f"[{self.log_start_offset}, {self.log_end_offset}]"
-        return f"offset {self.requested} is out of range: the log holds {held}"
+        held = f"the log holds [{self.log_start_offset}, {self.log_end_offset}]"
+        if self.range_start is not None:
+            held = f"the range begins at {self.range_start}"
+        return f"offset {self.requested} is out of range: {held}"
 
 
 class _TooLargeError(KafkaError):

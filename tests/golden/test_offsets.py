@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import tidelog
 from tidelog.cli.main import main
 
 if TYPE_CHECKING:
     import pytest
 
     from conftest import Partition
+
+
+DATA = Path(__file__).parent / "data"
 
 
 def ask(partition: Partition, capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
@@ -72,3 +77,30 @@ def test_a_time_gives_the_offset_that_the_broker_gives(
     for row in state["byTimestamp"]:
         assert answered(row) == ask(indexed, capsys, "--at", str(row["query"]))
     assert answered(state["maxTimestamp"]) == ask(indexed, capsys, "--at", "max-timestamp")
+
+
+def test_the_pages_example_of_a_count_is_the_commands_output(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """docs/monitoring.md explains a lag with a log that Kafka wrote."""
+    page = (DATA.parents[2] / "docs" / "monitoring.md").read_text("utf-8")
+    words = ["offsets", "txn-mix", "-p", "0", "--count", "--isolation", "read_committed"]
+
+    assert main([*words, "-d", str(DATA / "transactions")]) == 0
+
+    assert f"$ tidelog {' '.join(words)}\n{capsys.readouterr().out}" in page
+
+
+def test_records_add_up_with_markers_aborted_records_and_gaps(
+    indexed: Partition, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a reader of committed records gets, and every offset has its reason."""
+    state = indexed.state
+    count = ask(indexed, capsys, "--count", "--isolation", "read_committed")["count"]
+
+    with tidelog.open_read_only(str(indexed.directory)) as log:
+        committed = sum(len(found) for found in log.columns(committed=True))
+    assert count["records"] == committed
+    assert count["startOffset"] == state["logStartOffset"]
+    kinds = ("records", "aborted", "control", "gaps")
+    assert sum(count[kind] for kind in kinds) == count["endOffset"] - count["startOffset"]

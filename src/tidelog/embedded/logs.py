@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.scheduler import ThreadScheduler
+    from tidelog.log.record_count import RecordCount
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.metrics.metric import Metric
     from tidelog.manager.partition import Partition
@@ -253,6 +254,20 @@ class Logs:
                 return
             left_ms = LOOK_AGAIN_MS if idle_ms is None else idle_ms - waited_ms
             bell.wait(seen, min(left_ms, LOOK_AGAIN_MS))
+
+    def count_records(
+        self,
+        topic: str,
+        partition: int = 0,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+    ) -> RecordCount:
+        """Count what the offsets of a partition hold; see ``Log.count_records``.
+
+        A difference of offsets also counts markers, aborted records and what compaction dropped.
+        """
+        log = self.partition(topic, partition).log
+        return log.count_records(start_offset, end_offset)
 
     # Closing
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.errors import OffsetOutOfRange
 from tidelog.log.committed import AbortedTransaction, without_aborted
-from tidelog.log.record_count import count_records
+from tidelog.log.record_count import check_range, count_records
 from tidelog.log.segments import segments_from
 from tidelog.records.isolation import Isolation
 from tidelog.records.memory import walk
@@ -114,8 +114,12 @@ class LogView(NamedTuple):
             return FetchData(place, found.slice, found.first_entry_incomplete, aborted)
         return FetchData(offsets.log_end, aborted=aborted)
 
-    def count_records(self, start_offset: int, end_offset: int) -> RecordCount:
+    def count_records(self, start_offset: int | None, end_offset: int | None) -> RecordCount:
         """Count what the offsets of a range hold; see ``Log.count_records``."""
+        offsets = self.offsets
+        start_offset = offsets.log_start_offset if start_offset is None else start_offset
+        end_offset = offsets.high_watermark if end_offset is None else end_offset
+        check_range(start_offset, end_offset, offsets.log_start_offset, offsets.log_end_offset)
         segments = segments_from(self.segments, start_offset)
         if not segments:
             segments = self.segments

@@ -202,12 +202,20 @@ class ReadableLog:
             "looking up a time", lambda view: fetch_offset(view, epochs, target)
         )
 
-    def count_records(self, start_offset: int, end_offset: int) -> RecordCount:
+    def count_records(
+        self, start_offset: int | None = None, end_offset: int | None = None
+    ) -> RecordCount:
         """Count what the offsets ``[start, end)`` hold: records, aborted ones, markers, gaps.
 
         For example between the high watermark and the log end. Reads the batches' headers, and
         decodes those at the ends of the range; above the last stable offset open transactions
         count.
+
+        Args:
+            start_offset: inclusive; None: the log start offset.
+            end_offset: exclusive; None: the high watermark.
+
+        Raises OffsetOutOfRange unless the range lies between log start and log end.
         """
         return self._state.look(
             "counting records", lambda view: view.count_records(start_offset, end_offset)

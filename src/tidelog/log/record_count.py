@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from tidelog.errors import OffsetOutOfRange
 from tidelog.log.committed import AbortedFilter
 from tidelog.records.record_columns import decode_groups
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tidelog.log.committed import AbortedTransaction
-    from tidelog.records.array_rows import Ints
+    from tidelog.records.array_rows import Bools, Ints
     from tidelog.records.file_records import Piece
 
 _COUNTED_MAGIC: Final = 2
@@ -36,6 +37,15 @@ class RecordCount(NamedTuple):
     gaps: int
 
 
+def check_range(start: int, end: int, log_start_offset: int, log_end_offset: int) -> None:
+    """Raise OffsetOutOfRange unless ``[start, end)`` lies in the log, and ``start <= end``."""
+    for offset in (start, end):
+        if not log_start_offset <= offset <= log_end_offset:
+            raise OffsetOutOfRange(offset, log_start_offset, log_end_offset)
+    if end < start:
+        raise OffsetOutOfRange(end, log_start_offset, log_end_offset, start)
+
+
 def count_records(
     pieces: Iterable[Piece],
     start_offset: int,
@@ -53,16 +63,23 @@ def count_records(
     Raises:
         InvalidRecord, CorruptMessage: a batch that must be decoded does not decode.
     """
-    counted = np.zeros(3, np.int64)
     shown_by = AbortedFilter(aborted)
-    for piece in pieces:
+    shown = ((piece, shown_by.is_shown(piece.batches)) for piece in pieces)
+    return count_shown(shown, start_offset, end_offset)
+
+
+def count_shown(
+    pieces: Iterable[tuple[Piece, Bools]], start_offset: int, end_offset: int
+) -> RecordCount:
+    """Do as ``count_records``, each piece with which of its batches are not of aborted ones."""
+    counted = np.zeros(3, np.int64)
+    for piece, is_shown in pieces:
         numbers = _numbers(piece, start_offset, end_offset)
         is_control = piece.batches.is_control
-        is_shown = shown_by.is_shown(piece.batches)
         of_each = (is_shown & ~is_control, ~is_shown & ~is_control, is_control)
         counted += [int(numbers[chosen].sum()) for chosen in of_each]
     records, aborted_records, control = counted.tolist()
-    gaps = max(end_offset - start_offset, 0) - records - aborted_records - control
+    gaps = end_offset - start_offset - records - aborted_records - control
     return RecordCount(records, aborted_records, control, gaps)
 
 

@@ -21,6 +21,7 @@ from tidelog.errors import (
 )
 from tidelog.log.committed import AbortedFilter
 from tidelog.log.decoded import decoded
+from tidelog.log.record_count import check_range, count_shown
 from tidelog.readonly.batch_walk import walk_range
 from tidelog.readonly.checkpoints import Checkpoints
 from tidelog.readonly.log_end import NO_LINES, Lines, find_end
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileSystem
     from tidelog.log.offset_lookup import TimestampedOffset
+    from tidelog.log.record_count import RecordCount
     from tidelog.readonly.read_files import ReadFiles
     from tidelog.readonly.read_only_segment import ReadOnlySegment
     from tidelog.records.array_rows import Bools
@@ -319,6 +321,30 @@ class ReadOnlyLog:
         since = -INT64_MAX if since_ms is None else since_ms
         for path, piece in self._located_pieces(start, end, committed=committed):
             yield from decoded(path, piece, start, end, since)
+
+    def count_records(
+        self, start_offset: int | None = None, end_offset: int | None = None
+    ) -> RecordCount:
+        """Count what the offsets ``[start, end)`` hold: records, aborted ones, markers, gaps.
+
+        Args:
+            start_offset: inclusive; None: the log start offset.
+            end_offset: exclusive; None: the high watermark. Above the last stable offset open
+                transactions count.
+
+        Raises:
+            OffsetOutOfRange: the range does not lie between log start and log end.
+            CorruptMessage, KafkaStorageError: as ``pieces``.
+        """
+        start = self.log_start_offset if start_offset is None else start_offset
+        end = self.high_watermark if end_offset is None else end_offset
+        try:
+            check_range(start, end, self.log_start_offset, self.log_end_offset)
+        except OffsetOutOfRange as error:
+            error.of_log(f"{self.topic}-{self.partition}")
+            raise
+        found = self.pieces_with_visibility(start, end, committed=True)
+        return count_shown(found, start, end)
 
     def splits(self, start_offset: int, end_offset: int, target_bytes: int) -> list[Split]:
         """Cut offsets ``[start, end)`` into shares of about ``target_bytes``, at index entries.

@@ -122,3 +122,14 @@ def test_an_unknown_isolation_is_an_error(tmp_path: Path, word: str) -> None:
         with pytest.raises(InvalidArgument, match="isolation"):
             list(logs.follow("t", idle_ms=0, isolation=word))
         assert [one.value for one in logs.read("t", isolation="read_committed")] == [b"a"]
+
+
+def test_a_program_counts_records_and_reads_metrics_without_the_manager(tmp_path: Path) -> None:
+    """``Logs`` answers both itself."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t")
+        logs.append_all("t", [tidelog.NewRecord(None, b"v")] * 3)
+
+        sizes = {one.kafka_name: one.value for one in logs.metrics() if one.name == "LogEndOffset"}
+        assert logs.count_records("t", 0, 1, 3) == logs.count_records("t", 0, 1) == (2, 0, 0, 0)
+        assert sizes == {"kafka.log:type=Log,name=LogEndOffset,topic=t,partition=0": 3}

@@ -1,4 +1,4 @@
-"""``tidelog offsets``: print a partition's offsets, or its offset at a time."""
+"""``tidelog offsets``: print a partition's offsets, its offset at a time, or count its records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tidelog.cli.arguments import offset_target
+from tidelog.cli.arguments import not_negative, offset_target
 from tidelog.cli.options import (
     READ_COMMITTED,
     TIME_FORMAT,
@@ -38,6 +38,22 @@ def add_parser(commands: Commands) -> None:
         metavar="WHEN",
         help="print one offset: earliest, latest, max-timestamp, or that of a TIME",
     )
+    text = "count what the offsets hold: records, aborted records, markers, and gaps"
+    parser.add_argument("--count", action="store_true", help=text)
+    parser.add_argument(
+        "--from",
+        type=not_negative,
+        metavar="OFFSET",
+        dest="start_offset",
+        help="count from here, such as a consumer's position (default: the log start)",
+    )
+    parser.add_argument(
+        "--to",
+        type=not_negative,
+        metavar="OFFSET",
+        dest="end_offset",
+        help="count to here, exclusive (default: where reading ends)",
+    )
     add_visibility(parser)
     add_json(parser, "accepted for consistency: output is always JSON")
 
@@ -49,7 +65,9 @@ def run(args: Namespace) -> int:
     """
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.errors import CorruptMessage
 
+    _check(args)
     topics = [] if args.topic is None else [args.topic]
     chosen = choose_partitions(SYSTEM_FILES, args.directory, topics, args.partition)
     chosen.report_missing(args.command)
@@ -57,12 +75,43 @@ def run(args: Namespace) -> int:
     for place in chosen.places:
         with chosen.open(place) as log:
             answer = _all_offsets(log, args) if args.at is None else _offset_at(log, args)
+            damage = log.damage
+            if args.count:
+                try:
+                    answer["count"] = _count(log, args)
+                except CorruptMessage as error:
+                    answer["count"], damage = None, error
             print(json.dumps({"topic": place.topic, "partition": place.partition, **answer}))
-            if log.damage is not None:
+            if damage is not None:
                 has_loss = True
                 sys.stdout.flush()
-                print(f"tidelog offsets: {log.damage}", file=sys.stderr)
+                print(f"tidelog offsets: {damage}", file=sys.stderr)
     return int(has_loss)
+
+
+def _check(args: Namespace) -> None:
+    from tidelog.errors import InvalidArgument
+
+    if args.at is not None and args.count:
+        raise InvalidArgument("--at prints one offset: use it without --count")
+    if not args.count and (args.start_offset, args.end_offset) != (None, None):
+        raise InvalidArgument("--from and --to say what to count: use them with --count")
+
+
+def _end_for(log: ReadOnlyLog, args: Namespace) -> int:
+    """Return where reading ends, by ``--up-to`` and ``--isolation``."""
+    from tidelog.readonly.read_only_log import ReadUpTo
+
+    up_to = ReadUpTo(args.up_to)
+    is_committed = args.isolation == READ_COMMITTED
+    return log.last_stable_offset(up_to) if is_committed else log.end_offset(up_to)
+
+
+def _count(log: ReadOnlyLog, args: Namespace) -> dict[str, int]:
+    start = log.log_start_offset if args.start_offset is None else args.start_offset
+    end = _end_for(log, args) if args.end_offset is None else args.end_offset
+    found = log.count_records(start, end)
+    return {"startOffset": start, "endOffset": end, **found._asdict()}
 
 
 def _all_offsets(log: ReadOnlyLog, args: Namespace) -> dict[str, Any]:
@@ -79,17 +128,13 @@ def _all_offsets(log: ReadOnlyLog, args: Namespace) -> dict[str, Any]:
 
 def _offset_at(log: ReadOnlyLog, args: Namespace) -> dict[str, Any]:
     from tidelog.log.offset_lookup import OffsetTarget
-    from tidelog.readonly.read_only_log import ReadUpTo
 
     targets = {
         "earliest": OffsetTarget.EARLIEST,
         "latest": OffsetTarget.LATEST,
         "max-timestamp": OffsetTarget.MAX_TIMESTAMP,
     }
-    up_to = ReadUpTo(args.up_to)
-    is_committed = args.isolation == READ_COMMITTED
-    end = log.last_stable_offset(up_to) if is_committed else log.end_offset(up_to)
-    found = log.offset_at(targets.get(args.at, args.at), end)
+    found = log.offset_at(targets.get(args.at, args.at), _end_for(log, args))
     if found is None:
         return {"offset": None, "timestamp": None, "leaderEpoch": None}
     timestamp = None if found.timestamp < 0 else found.timestamp

@@ -74,3 +74,37 @@ def test_damage_at_the_end_is_reported(timed: Cli) -> None:
     outcome = timed.on("offsets", "t")
 
     assert (outcome.code, "missing" in outcome.err) == (1, True)
+
+
+def test_records_are_counted_between_two_offsets(timed: Cli) -> None:
+    """By default from the log start to where reading ends."""
+    whole = timed.on("offsets", "t", "--count").rows[0]["count"]
+    rest = timed.on("offsets", "t", "--count", "--from", "1", "--to", "3").rows[0]["count"]
+
+    names = ("startOffset", "endOffset", "records", "aborted", "control", "gaps")
+    assert whole == dict(zip(names, (0, 3, 3, 0, 0, 0), strict=True))
+    assert rest == dict(zip(names, (1, 3, 2, 0, 0, 0), strict=True))
+
+
+@pytest.mark.parametrize("bounds", [("0", "4"), ("4", "4"), ("2", "1")])
+def test_a_range_outside_the_log_is_not_counted(timed: Cli, bounds: tuple[str, str]) -> None:
+    """An offset beyond the end is an error, not a gap."""
+    outcome = timed.on("offsets", "t", "--count", "--from", bounds[0], "--to", bounds[1])
+
+    assert (outcome.code, "out of range" in outcome.err) == (2, True)
+
+
+@pytest.mark.parametrize("options", [("--count", "--at", "latest"), ("--from", "1"), ("--to", "1")])
+def test_options_that_do_not_go_together_are_refused(timed: Cli, options: tuple[str, ...]) -> None:
+    """The usage is wrong: exit code 2."""
+    assert timed.on("offsets", "t", *options).code == 2
+
+
+def test_damage_leaves_the_count_out(timed: Cli) -> None:
+    """The offsets are printed, the count is null, and the exit code is 1."""
+    log = timed.log_file()
+    log.write_bytes(b"")
+
+    outcome = timed.on("offsets", "t", "--count")
+
+    assert (outcome.code, outcome.rows[0]["count"]) == (1, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.errors import CorruptMessage
+from tidelog.errors import CorruptMessage, OffsetOutOfRange
 from tidelog.readonly.read_only_log import ReadOnlyLog, ReadUpTo, open_read_only
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
@@ -128,3 +128,37 @@ def test_offsets_that_hold_nothing_are_gaps() -> None:
 
         assert log.count_records(0, 11) == (4, 0, 0, 7)
         assert log.count_records(4, 10) == (2, 0, 0, 4)
+
+
+def test_readers_beside_a_writer_count_as_the_log_does(home: LogHome) -> None:
+    """The same numbers from the files; without bounds, all that readers see."""
+    with read_only(home) as log:
+        assert log.count_records(0, 8) == (4, 2, 2, 0)
+        assert log.count_records(1, 4) == (1, 1, 1, 0)
+        assert log.count_records() == log.count_records(0, log.high_watermark)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "reason"),
+    [
+        ((0, 8), "flights-0: offset 0 is out of range: the log holds [1, 8]"),
+        ((1, 9), "flights-0: offset 9 is out of range: the log holds [1, 8]"),
+        ((9, 9), "flights-0: offset 9 is out of range: the log holds [1, 8]"),
+        ((5, 4), "flights-0: offset 4 is out of range: the range begins at 5"),
+    ],
+)
+def test_a_range_that_is_not_in_the_log_is_not_counted(
+    home: LogHome, bounds: tuple[int, int], reason: str
+) -> None:
+    """Deleted records are not counted, offsets to come are not gaps, and no range is reversed."""
+    home.fs.write("/data/log-start-offset-checkpoint", b"0\n1\nflights 0 1\n")
+    with read_only(home) as log, pytest.raises(OffsetOutOfRange) as of_files:
+        log.count_records(*bounds)
+
+    with home.open() as log:
+        log.update_high_watermark(8)
+        log.maybe_increment_log_start_offset(1)
+        with pytest.raises(OffsetOutOfRange) as of_log:
+            log.count_records(*bounds)
+
+    assert [str(of_files.value), str(of_log.value)] == [reason] * 2
