@@ -10,7 +10,7 @@ import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Unpack
 
 import pytest
 
@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tidelog.log.log import Log
-    from tidelog.records.builder import RecordFields
+    from tidelog.records.builder import BatchFields, RecordFields
+    from tidelog.testing.fields import ProducerFields
+
+    Consumed = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
+    """Offset, timestamp, key, value and headers of a record."""
 
 HERE = Path(__file__).parent
 JARS = HERE.parents[1] / ".peer" / "kafka"
@@ -168,17 +172,19 @@ class Kafka:
         with self.java.started("Clients", address, *commands) as process:
             yield LogOf(process)
 
-    def consume(self, topic: str, isolation: str = "read_uncommitted") -> list[tuple[object, ...]]:
+    def consume(self, topic: str, isolation: str = "read_uncommitted") -> list[Consumed]:
         """Return offset, time, key, value and headers of each record of partition 0."""
         lines = self.ask(f"consume {topic} {isolation}").splitlines()
         assert lines[-1] == "end"
         return [consumed(line.split("\t")) for line in lines[:-1]]
 
 
-def consumed(fields: Sequence[str]) -> tuple[object, ...]:
+def consumed(fields: Sequence[str]) -> Consumed:
     """Read one line of a consumer."""
     texts = [None if each == "null" else base64.b64decode(each[1:]) for each in fields[2:]]
-    headers = tuple((str(texts[at], "utf-8"), texts[at + 1]) for at in range(2, len(texts), 2))
+    headers = tuple(
+        (str(texts[at] or b"", "utf-8"), texts[at + 1]) for at in range(2, len(texts), 2)
+    )
     return int(fields[0]), int(fields[1]), texts[0], texts[1], headers
 
 
@@ -251,7 +257,7 @@ def append_all(log: Log) -> tuple[list[tuple[object, ...]], set[int]]:
     appended: list[tuple[object, ...]] = []
     aborted: set[int] = set()
 
-    def append(number: int, guard: int = 0, **fields: Any) -> range:
+    def append(number: int, guard: int = 0, **fields: Unpack[BatchFields]) -> range:
         records = new_records(number)
         batch = build_batch(records, **fields)
         first = log.append_as_leader(batch, verification_guard=guard).first_offset
@@ -264,7 +270,7 @@ def append_all(log: Log) -> tuple[list[tuple[object, ...]], set[int]]:
         append(number, codec=codec)
         append(number, codec=codec, producer_id=77, producer_epoch=0, base_sequence=20 * number)
         if number % 3 == 0:
-            producer = {"producer_id": 5, "producer_epoch": number}
+            producer: ProducerFields = {"producer_id": 5, "producer_epoch": number}
             guard = log.start_verification(5, 0, number, supports_epoch_bump=False)
             offsets = append(
                 number, guard, codec=codec, base_sequence=0, transactional=True, **producer

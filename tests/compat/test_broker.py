@@ -18,8 +18,10 @@ from tidelog.records.validation.append_origin import AppendOrigin
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Kafka, Written
+    from tests.compat.conftest import Kafka, Written
+
     from tidelog.log.log import Log
+    from tidelog.testing.fields import ProducerFields
 
 pytestmark = pytest.mark.compat
 
@@ -109,7 +111,7 @@ def test_a_broker_serves_a_topic_that_we_compacted(kafka: Kafka) -> None:
 
     ours = {"cleanup.policy": "compact", "internal.segment.bytes": "2000"}
     no_cleaner = {"log.cleaner.enable": "false"}
-    with tidelog.open(kafka.directory, no_cleaner, overrides=ours) as opened:
+    with tidelog.open(kafka.directory, config=no_cleaner, overrides=ours) as opened:
         append_table(opened.partition("table", 0).log)
     words = [word for key, value in ours.items() for word in ("-o", f"{key}={value}")]
     assert main(["compact", "table", "-d", str(kafka.directory), *words]) == 0
@@ -138,7 +140,7 @@ def append_table(log: Log) -> None:
         for codec in Codec:
             records = [(now_ms + number, b"ours-%d" % (number % 4), b"%d" % number * 50, ())]
             log.append_as_leader(build_batch(records, codec=codec))
-    producer = {"producer_id": 5, "producer_epoch": 0}
+    producer: ProducerFields = {"producer_id": 5, "producer_epoch": 0}
     guard = log.start_verification(5, 0, 0, supports_epoch_bump=False)
     batch = build_batch(
         [(now_ms, b"ours-0", b"aborted", ())], **producer, base_sequence=0, transactional=True

@@ -6,7 +6,7 @@ import shutil
 import threading
 from contextlib import contextmanager
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pytest
 
@@ -22,7 +22,7 @@ from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.log.log import Log
 from tidelog.log.producers.producer_state import ProducerStateConfig
-from tidelog.records.builder import build_batch
+from tidelog.records.builder import BatchSpec, build_batch
 from tidelog.records.control import build_marker
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import iterate
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from conftest import Kafka
+    from tests.compat.conftest import Kafka
+
+    from tidelog.records.builder import BatchFields
+    from tidelog.testing.fields import ProducerFields
 
 pytestmark = pytest.mark.compat
 SETTINGS = {
@@ -69,7 +72,7 @@ def write_history(directory: Path, rng: Random) -> None:
     sequences = dict.fromkeys(range(1, 6), 0)
     opened: set[int] = set()
 
-    def batch(**fields: Any) -> bytes:
+    def batch(**fields: Unpack[BatchFields]) -> bytes:
         count = rng.randint(1, 12)
         records = [
             (
@@ -81,13 +84,13 @@ def write_history(directory: Path, rng: Random) -> None:
             for _ in range(count)
         ]
         codec = rng.choice([Codec.NONE, Codec.NONE, *Codec])
-        return build_batch(records, codec=codec, **fields)
+        return build_batch(records, BatchSpec(codec=codec), **fields)
 
     with open_log(directory) as log:
         for _ in range(400):
             now_ms += 10
             producer_id = rng.randint(0, 5)
-            known = {"producer_id": producer_id, "producer_epoch": 0}
+            known: ProducerFields = {"producer_id": producer_id, "producer_epoch": 0}
             if producer_id in opened and rng.random() < 0.4:
                 marker = build_marker(
                     **known, coordinator_epoch=0, is_commit=rng.random() < 0.5, timestamp=now_ms

@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from conftest import Java, Kafka
+    from tests.compat.conftest import Consumed, Java, Kafka
+
     from tidelog.log.log import Log
+    from tidelog.records.builder import RecordFields
+    from tidelog.testing.fields import ProducerFields
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -79,7 +82,7 @@ for number in itertools.count():
 """
 
 
-def read_here(directory: Path, isolation: str = "read_uncommitted") -> list[tuple[object, ...]]:
+def read_here(directory: Path, isolation: str = "read_uncommitted") -> list[Consumed]:
     """Return the records of a partition as ``Kafka.consume`` does."""
     is_committed = isolation == "read_committed"
     with tidelog.open_read_only(directory) as log:
@@ -90,12 +93,12 @@ def read_here(directory: Path, isolation: str = "read_uncommitted") -> list[tupl
         ]
 
 
-def read_all_here(data: Path, topics: Iterable[str]) -> dict[tuple[str, str], list[object]]:
+def read_all_here(data: Path, topics: Iterable[str]) -> dict[tuple[str, str], list[Consumed]]:
     """Return the records of partition 0 of each topic, at both isolations."""
     return {(t, kind): read_here(data / f"{t}-0", kind) for t in topics for kind in ISOLATIONS}
 
 
-def read_all_there(kafka: Kafka, topics: Iterable[str]) -> dict[tuple[str, str], list[object]]:
+def read_all_there(kafka: Kafka, topics: Iterable[str]) -> dict[tuple[str, str], list[Consumed]]:
     """Return what Kafka's consumer gets of the same."""
     return {(t, kind): kafka.consume(t, kind) for t in topics for kind in ISOLATIONS}
 
@@ -180,10 +183,12 @@ class TornHome(LogHome):
 def append_some(log: Log, numbers: Iterable[int], home: LogHome) -> None:
     """Append batches of all codecs, and transactions that end one way or the other."""
     for number in numbers:
-        records = [(FIRST_MS + number, b"%d" % at, bytes(at * 9), ()) for at in range(number % 9)]
+        records: list[RecordFields] = [
+            (FIRST_MS + number, b"%d" % at, bytes(at * 9), ()) for at in range(number % 9)
+        ]
         records.append((FIRST_MS, None, b"last", ()))
         log.append_as_leader(build_batch(records, codec=Codec(number % 5)))
-        owner = {"producer_id": 5, "producer_epoch": number}
+        owner: ProducerFields = {"producer_id": 5, "producer_epoch": number}
         guard = log.start_verification(5, 0, number, supports_epoch_bump=False)
         data = build_batch(records, base_sequence=0, transactional=True, **owner)
         log.append_as_leader(data, verification_guard=guard)

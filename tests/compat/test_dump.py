@@ -14,7 +14,7 @@ from tidelog.testing.kafka_dump import contents, index_lines, log_lines, snapsho
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Java, Written
+    from tests.compat.conftest import Java, Written
 
 pytestmark = pytest.mark.compat
 

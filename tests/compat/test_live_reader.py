@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-
-    from conftest import Kafka
+    from tests.compat.conftest import Kafka
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 

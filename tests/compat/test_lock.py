@@ -12,7 +12,7 @@ from tidelog.errors import DirectoryLocked
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Java, Kafka
+    from tests.compat.conftest import Java, Kafka
 
 pytestmark = pytest.mark.compat
 
@@ -22,6 +22,7 @@ PROGRAM = "HoldLock"
 def test_what_java_has_locked_is_refused(java: Java, tmp_path: Path) -> None:
     """A directory that a Java process holds is not opened; the error names the process."""
     with java.started(PROGRAM, str(tmp_path / ".lock")) as process:
+        assert process.stdout is not None
         assert process.stdout.readline() == "locked\n"
 
         with pytest.raises(DirectoryLocked) as caught:
@@ -33,9 +34,11 @@ def test_what_java_has_locked_is_refused(java: Java, tmp_path: Path) -> None:
 def test_java_is_refused_what_we_have_locked(java: Java, tmp_path: Path) -> None:
     """Java gets no lock while a data directory is open here, and gets it after that."""
     with tidelog.open(tmp_path), java.started(PROGRAM, str(tmp_path / ".lock")) as process:
+        assert process.stdout is not None
         while_open = process.stdout.readline()
 
     with java.started(PROGRAM, str(tmp_path / ".lock")) as process:
+        assert process.stdout is not None
         afterwards = process.stdout.readline()
 
     assert (while_open, afterwards) == ("refused\n", "locked\n")

@@ -39,7 +39,8 @@ from tidelog.testing.recovery_case import CHANGED_S, RecoveryCase, make_case
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from conftest import Java
+    from tests.compat.conftest import Java
+
     from tidelog.log.offset_lookup import TimestampedOffset
     from tidelog.records.record import Record
 
@@ -380,8 +381,12 @@ def run(case: RecoveryCase, opener: Opener, folder: Path) -> Outcome:
     """Let Kafka and us open the same files."""
     theirs, ours = (lay(case, folder / side / case.log.name) for side in ("kafka", "here"))
     events: list[str] = []
-    handler = logging.Handler()
-    handler.emit = lambda record: events.append(record.getMessage())
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            events.append(record.getMessage())
+
+    handler = Handler()
     logger = logging.getLogger("tidelog")
     logger.addHandler(handler)
     try:
@@ -419,8 +424,9 @@ def test_a_damaged_log_ends_as_kafkas_own_recovery_leaves_it(
 def as_after_a_crash(case: RecoveryCase) -> RecoveryCase:
     """Return the case such that all segments are checked, and nothing is appended."""
     first = min(bases(case.files), default=0)
-    how = {"is_clean": False, "recovery_point": 0, "log_start_offset": first}
-    return replace(case, append=[], times=[], **how)
+    return replace(
+        case, append=[], times=[], is_clean=False, recovery_point=0, log_start_offset=first
+    )
 
 
 def read_without_opening(directory: Path) -> tuple[list[list[int]], Exception | None]:

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
-
-    from conftest import Kafka, Written
+    from tests.compat.conftest import Kafka, Written
 
 pytestmark = [pytest.mark.compat, pytest.mark.spark, pytest.mark.slow]
 

@@ -12,7 +12,9 @@ from tidelog.env.files import FileStat
 from tidelog.errors import DirectoryLocked
 
 if TYPE_CHECKING:
-    from conftest import Place
+    from tests.conformance.conftest import Place
+
+    from tidelog.env.files import OpenMode
 
 
 def test_write_creates_and_replaces(place: Place) -> None:
@@ -46,7 +48,7 @@ def test_open_exclusively_needs_a_free_name(place: Place) -> None:
 
 
 @pytest.mark.parametrize("mode", ["r", "w"])
-def test_a_directory_is_not_opened(place: Place, mode: str) -> None:
+def test_a_directory_is_not_opened(place: Place, mode: OpenMode) -> None:
     """A directory is not a file."""
     with pytest.raises(IsADirectoryError):
         place.fs.open(place.root, mode)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 if TYPE_CHECKING:
-    from conftest import Place
+    from tests.conformance.conftest import Place
 
 
 def test_pread_returns_what_was_written_at_the_position(place: Place) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
@@ -54,6 +54,12 @@ def clean(home: CleanerHome, writes: str = "late") -> None:
     log.close()
 
 
+Seen: TypeAlias = tuple[
+    dict[bytes, bytes], int, int, list[str], list[tuple[int, str | None, str | None]]
+]
+"""Last value of each key, log end, last sequence, files left of a cleaning, all records."""
+
+
 def count_operations(writes: str = "late") -> int:
     home = filled(0)
     before = len(home.fs.operations)
@@ -61,7 +67,9 @@ def count_operations(writes: str = "late") -> int:
     return len(home.fs.operations) - before
 
 
-def seen(home: CleanerHome) -> tuple[object, ...]:
+def seen(
+    home: CleanerHome,
+) -> Seen:
     """Return the state after recovery, and the .cleaned and .swap files that are left."""
     with home.open(clean=False) as log:
         records = kept(log)

@@ -30,7 +30,13 @@ def test_close_waits_for_jobs_that_were_begun() -> None:
     scheduler.start()
     try:
         writers = BackgroundWriters(scheduler)
-        writers.submit(Job(lambda: (started.set(), go.wait(SOON_S), done.append(1))))
+
+        def run() -> None:
+            started.set()
+            go.wait(SOON_S)
+            done.append(1)
+
+        writers.submit(Job(run))
         assert started.wait(SOON_S)
 
         writers.close()

@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 import pytest
 
@@ -27,9 +27,10 @@ from tidelog.testing import PowerCut, build_batch
 from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from tidelog.log.log import Log
+    from tidelog.records.builder import BatchFields
     from tidelog.testing.disk import Kept
 
 NOW_MS = 1_700_000_000_000
@@ -61,7 +62,7 @@ class Story:
     """The log may begin anywhere up to here; from there on nothing may miss."""
     epochs: list[tuple[int, int]] = field(default_factory=list)
 
-    def append(self, log: Log, value: bytes, **fields: object) -> None:
+    def append(self, log: Log, value: bytes, **fields: Unpack[BatchFields]) -> None:
         """Append a record of idempotent producer 1, or as ``fields`` say."""
         if not fields:
             known = log.producers.last_entry(1)
@@ -240,7 +241,7 @@ def check(story: Story, outcome: Outcome) -> None:
     check_goes_on(story, log)
 
 
-def check_state(log: Log, survivors: dict[int, bytes]) -> None:
+def check_state(log: Log, survivors: Mapping[int, bytes | None]) -> None:
     """Producers and offsets are those of the records that are there."""
     known = log.producers.producers
     if 1 in known and known[1].last_data_offset >= 0:

@@ -119,7 +119,7 @@ def test_a_power_cut_after_any_operation_is_recovered_from(seed: int) -> None:
     """At every point of a run, what was flushed by then survives, and the log opens by itself."""
     for operations in range(count_operations()):
         home = LogHome(seed, **SETTINGS)
-        done, appended = [0], []
+        done, appended = [0], list[bytes]()
         home.fs.crash_after(operations)
         with pytest.raises(PowerCut):
             run_script(home, done, appended)

@@ -227,8 +227,8 @@ def test_a_damaged_log_keeps_no_other_from_being_cleaned(tmp_path: Path) -> None
     torn = bytearray(whole)
     torn[70] ^= 1
     path.write_bytes(torn)
-    fast = ("-o", "log.cleaner.backoff.ms=100", "-o", "tidelog.metrics.interval.ms=100")
-    fast += ("-o", "log.cleaner.dedupe.buffer.size=4000000")
+    fast = ["-o", "log.cleaner.backoff.ms=100", "-o", "tidelog.metrics.interval.ms=100"]
+    fast += ["-o", "log.cleaner.dedupe.buffer.size=4000000"]
 
     with service("-d", tmp_path, *fast, until=LOADED) as process:
         said: list[str] = []

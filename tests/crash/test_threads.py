@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from functools import partial
 from itertools import count
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import pytest
 
@@ -27,6 +28,8 @@ from tidelog.testing.log_home import LogHome
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from tidelog.records.builder import BatchFields
 
 READERS = 3
 CONFIG = LogConfig(
@@ -63,7 +66,7 @@ class Traffic:
     def run(self) -> None:
         """Run all until the time is over."""
         jobs: list[Callable[[], None]] = [self.write, self.retain, self.flush, self.place]
-        jobs += [lambda kind=kind: self.follow(kind) for kind in Isolation]
+        jobs += [partial(self.follow, kind) for kind in Isolation]
         threads = [threading.Thread(target=self._guarded, args=[job]) for job in jobs]
         for thread in threads:
             thread.start()
@@ -107,7 +110,7 @@ class Traffic:
         if rng.random() < 0.1:
             log.roll()
 
-    def _append(self, count: int, guard: int = 0, **fields: object) -> None:
+    def _append(self, count: int, guard: int = 0, **fields: Unpack[BatchFields]) -> None:
         first = self.log.log_end_offset
         now_ms = SYSTEM_CLOCK.now_ms()
         records = [(now_ms, None, value_of(first + n), ()) for n in range(count)]

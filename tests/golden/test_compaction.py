@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from conftest import Partition
+    from tests.golden.conftest import Partition
 
     Row = dict[str, Any]
 

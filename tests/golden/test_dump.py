@@ -15,8 +15,7 @@ from tidelog.testing.kafka_dump import contents, index_lines, log_lines, snapsho
 
 if TYPE_CHECKING:
     import pytest
-
-    from conftest import Partition
+    from tests.golden.conftest import Partition
 
     Row = dict[str, Any]
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from conftest import Partition
+    from tests.golden.conftest import Partition
+
     from tidelog.records.memory import BatchColumns
 
 INDEXES = (".index", ".timeindex")

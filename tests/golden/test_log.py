@@ -18,7 +18,8 @@ from tidelog.testing import ManualClock
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Partition
+    from tests.golden.conftest import Partition
+
     from tidelog.log.offset_lookup import TimestampedOffset
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"

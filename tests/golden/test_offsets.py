@@ -11,8 +11,7 @@ from tidelog.cli.main import main
 
 if TYPE_CHECKING:
     import pytest
-
-    from conftest import Partition
+    from tests.golden.conftest import Partition
 
 
 DATA = Path(__file__).parent / "data"

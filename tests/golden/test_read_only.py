@@ -10,7 +10,7 @@ from tidelog.records.file_records import FileRecords
 from tidelog.records.record_columns import iterate
 
 if TYPE_CHECKING:
-    from conftest import Partition
+    from tests.golden.conftest import Partition
 
 
 def test_a_read_only_log_gives_the_records_that_kafka_gives(partition: Partition) -> None:

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
-
-    from conftest import Partition
+    from tests.golden.conftest import Partition
 
     Rows = list[dict[str, Any]]
 

@@ -11,7 +11,7 @@ import pytest
 from tidelog.cli.main import main
 
 if TYPE_CHECKING:
-    from conftest import Partition
+    from tests.golden.conftest import Partition
 
     Found = set[tuple[str, str, int | None]]
 

@@ -19,7 +19,9 @@ from tidelog.records.record_columns import decode
 from tidelog.testing.strategies import batch_samples, records, stored_specs
 
 if TYPE_CHECKING:
-    from conftest import Library
+    from tests.interop.conftest import Library
+
+    from tidelog.records.batch import BatchHeader
     from tidelog.records.builder import RecordFields
     from tidelog.testing.strategies import BatchSample
 
@@ -106,7 +108,7 @@ def test_we_read_the_batches_of_others(library_and_codec: Both, data: st.DataObj
     assert rows == ours(built)
 
 
-def header(spec: BatchSpec) -> object:
+def header(spec: BatchSpec) -> BatchHeader:
     """Return the header of a batch with one record, built by us."""
     return BATCH_HEADER.unpack(build_batch([(0, None, None, ())], spec))
 

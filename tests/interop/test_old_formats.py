@@ -14,7 +14,8 @@ from tidelog.testing.old_batches import build_old
 from tidelog.testing.strategies import payloads
 
 if TYPE_CHECKING:
-    from conftest import Library
+    from tests.interop.conftest import Library
+
     from tidelog.codec.compression import Codec
 
     Form = tuple[Library, int, Codec]
@@ -40,7 +41,9 @@ def test_we_read_the_old_records_of_others(old_form: Form, sent: list[OldRecord]
     ]
 
 
-def rows(magic: int, sent: list[OldRecord]) -> list[tuple[object, ...]]:
+def rows(
+    magic: int, sent: list[OldRecord]
+) -> list[tuple[int, int, TimestampType, bytes | None, bytes | None]]:
     """Return what a reader should see."""
     kind = TimestampType.CREATE_TIME if magic else TimestampType.NO_TIMESTAMP_TYPE
     return [

@@ -17,6 +17,7 @@ from tidelog.records.record_columns import decode
 from tidelog.testing import records, stored_batches
 
 if TYPE_CHECKING:
+    from tidelog.records.builder import RecordFields
     from tidelog.records.memory import Walk
     from tidelog.records.record_columns import RecordColumns
     from tidelog.testing.strategies import BatchSample
@@ -62,7 +63,9 @@ def test_a_log_of_batches_reads_back(samples: list[BatchSample]) -> None:
     codec=st.sampled_from(Codec),
     batch_bytes=st.integers(1, 2000),
 )
-def test_records_written_in_bulk_read_back(written: list, codec: Codec, batch_bytes: int) -> None:
+def test_records_written_in_bulk_read_back(
+    written: list[RecordFields], codec: Codec, batch_bytes: int
+) -> None:
     """Columns split into batches give the same records again, and the same bytes both ways."""
     data = build_batch(written)
     source = RecordSource.of(decode(data, walk(data).batches))

@@ -28,7 +28,9 @@ from tidelog.testing.old_batches import build_old
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tidelog.records.memory import BatchColumns
     from tidelog.records.record import Record
+    from tidelog.testing.fields import TransactionFields
 
 NOW = 1_700_000_000_000
 RECORDS = [
@@ -37,7 +39,12 @@ RECORDS = [
     (NOW + 70_000, b"", b"v" * 40, ()),
 ]
 OLD = [(NOW + i, b"key%d" % i, b"value" * i) for i in range(3)]
-PRODUCER = {"producer_id": 9, "producer_epoch": 1, "base_sequence": 5, "transactional": True}
+PRODUCER: TransactionFields = {
+    "producer_id": 9,
+    "producer_epoch": 1,
+    "base_sequence": 5,
+    "transactional": True,
+}
 MARKER = build_marker(
     producer_id=1, producer_epoch=0, coordinator_epoch=3, is_commit=True, timestamp=5
 )
@@ -185,14 +192,26 @@ def survive(count: int, seed: int) -> None:
 
 def append(data: bytes) -> None:
     """Append as a client; accepted batches must read back with contiguous offsets."""
-    options = {"leader_epoch": 3, "origin": AppendOrigin.CLIENT}
+    origin = AppendOrigin.CLIENT
     try:
-        analyzed = analyze(data, max_batch_bytes=None, require_offsets_monotonic=False, **options)
+        analyzed = analyze(
+            data,
+            max_batch_bytes=None,
+            require_offsets_monotonic=False,
+            leader_epoch=3,
+            origin=origin,
+        )
         if not analyzed.valid_bytes:
             return
         config = LeaderPolicy(needs_keys=len(data) % 2 == 0)
         found = validate_for_leader(
-            data, analyzed, config=config, first_offset=50, now_ms=NOW, **options
+            data,
+            analyzed,
+            config=config,
+            first_offset=50,
+            now_ms=NOW,
+            leader_epoch=3,
+            origin=origin,
         )
     except (KafkaError, InvalidArgument):
         return
@@ -249,7 +268,7 @@ def test_a_bomb_takes_no_memory_to_speak_of(codec: Codec) -> None:
     assert peak < 6 * LIMIT
 
 
-def _peak_bytes(data: bytes, batches: object) -> int:
+def _peak_bytes(data: bytes, batches: BatchColumns) -> int:
     tracemalloc.start()
     try:
         with pytest.raises((MessageTooLarge, InvalidRecord)):

@@ -92,14 +92,14 @@ class Pages:
         _, start = self.maps[self.next]
         self.next = (self.next + 1) % len(self.maps)
         address = start + self.size - size if self.at_end else start
-        array = np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
+        array = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
         if not isinstance(data, int):
             array[:] = np.frombuffer(data, np.uint8)
         return array
 
     def numbers(self, values: Any, kind: type = np.int64) -> Any:
         """Return an array of these numbers, with the same shape."""
-        given = np.ascontiguousarray(values, kind)
+        given: np.ndarray = np.ascontiguousarray(values, kind)
         return self.bytes(given.tobytes()).view(kind).reshape(given.shape)
 
     def table(self, fields: int, columns: int) -> Any:

@@ -28,6 +28,7 @@ from tidelog.records.validation.analyze import analyze
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.validate import LeaderPolicy, validate_for_leader
 from tidelog.segment.indexing import IndexState, plan_entries
+from tidelog.testing.kernels import as_python
 from tidelog.testing.strategies import batches, produced_specs, records, stored_specs
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def several(specs: st.SearchStrategy[BatchSpec]) -> st.SearchStrategy[bytes]:
 def test_a_walk_sees_what_plain_code_sees(data: bytes, check_crc: bool) -> None:
     """Headers, the position where it ends, and whether that is an error are the same."""
     found = []
-    for kernel in (walk_batches, walk_batches.py_func):
+    for kernel in (walk_batches, as_python(walk_batches)):
         out = np.zeros((rows.BATCH_COLUMNS, 8), np.int64)
         count, position, status = kernel(array(data), 0, len(data), check_crc, out)
         found.append((out[:, :count].tolist(), position, status))
@@ -96,7 +97,7 @@ def test_what_is_accepted_at_once_plain_code_takes_as_it_is(
 ) -> None:
     """The fast path never accepts, or leaves different, what the slow path would not."""
     found = []
-    for kernel in (accept_batch, accept_batch.py_func):
+    for kernel in (accept_batch, as_python(accept_batch)):
         out = np.zeros((rows.BATCH_COLUMNS, 1), np.int64)
         is_accepted = kernel(array(data), need_key, not_before_ms, not_after_ms, out)
         found.append((is_accepted, out.tolist() if is_accepted else None))
@@ -107,13 +108,25 @@ def test_what_is_accepted_at_once_plain_code_takes_as_it_is(
         timestamp_before_max_ms=now - not_before_ms,
         timestamp_after_max_ms=not_after_ms - now,
     )
-    origin = {"origin": AppendOrigin.CLIENT, "leader_epoch": 3}
+    origin = AppendOrigin.CLIENT
     kept = None
     try:
-        seen = analyze(data, max_batch_bytes=None, require_offsets_monotonic=False, **origin)
+        seen = analyze(
+            data,
+            max_batch_bytes=None,
+            require_offsets_monotonic=False,
+            origin=origin,
+            leader_epoch=3,
+        )
         if len(seen.batches):
             kept = validate_for_leader(
-                data, seen, config=policy, first_offset=0, now_ms=now, **origin
+                data,
+                seen,
+                config=policy,
+                first_offset=0,
+                now_ms=now,
+                origin=origin,
+                leader_epoch=3,
             )
     except TidelogError:
         pass
@@ -141,7 +154,7 @@ def test_surveys_and_plans_are_those_of_plain_code(
     found = []
     for look, plan in (
         (survey_batches, plan_index_entries),
-        (survey_batches.py_func, plan_index_entries.py_func),
+        (as_python(survey_batches), as_python(plan_index_entries)),
     ):
         seen, entries = np.zeros(rows.SURVEY_COLUMNS, np.int64), table[: rows.ENTRY_COLUMNS].copy()
         look(table, seen)
@@ -196,7 +209,7 @@ def test_records_are_decoded_as_one_at_a_time(case: tuple[bytes, Any]) -> None:
     """The rows before the first bad record, and the area of that record, are the same."""
     data, areas = case
     found = []
-    for kernel in (decode_records, decode_records.py_func):
+    for kernel in (decode_records, as_python(decode_records)):
         out = np.zeros((rows.RECORD_COLUMNS, len(data) // 7), np.int64)
         count, status, area, position = kernel(array(data), areas, out)
         found.append((out[:, :count].T.tolist(), status, area, position))
@@ -229,7 +242,7 @@ def test_records_are_validated_as_decoded_rows_are(
     data, areas = case
     rules = (need_key, not_before_ms, not_after_ms, use_append_time)
     found = []
-    for kernel in (validate_records, validate_records.py_func):
+    for kernel in (validate_records, as_python(validate_records)):
         out = np.zeros((rows.VALID_COLUMNS, areas.shape[1]), np.int64)
         status, area, _ = kernel(array(data), areas, *rules, out)
         found.append((status, area, out[:, :area].T.tolist()))
@@ -267,7 +280,7 @@ def test_slices_are_gathered_as_python_slices_them(
     """Any positions and sizes give the same bytes or an error, and never bytes from elsewhere."""
     at, size = (np.array([part[i] for part in slices], np.int64) for i in (0, 1))
     found = []
-    for kernel in (gather, gather.py_func):
+    for kernel in (gather, as_python(gather)):
         offsets, valid = np.zeros(len(slices) + 1, np.int32), np.zeros(len(slices), np.uint8)
         out = np.zeros(room, np.uint8)
         nulls = kernel(array(data), at, size, offsets, out, valid)
@@ -294,14 +307,17 @@ def test_records_are_encoded_as_one_at_a_time(
     picked = drawn.draw(st.lists(st.integers(0, max(len(chosen) - 1, 0)), max_size=12))
     picked = picked if chosen else []
     found = []
-    for pick in (lambda kernel: kernel, lambda kernel: kernel.py_func):
+    for cut_up, write_out in (
+        (cut_batches, write_batches),
+        (as_python(cut_batches), as_python(write_batches)),
+    ):
         cut = np.zeros((rows.BATCH_COLUMNS, len(picked)), np.int64)
         order = np.array(picked, np.int64)
-        count, size, *_ = pick(cut_batches)(array(source), table, order, batch_bytes, 10, cut)
+        count, size, *_ = cut_up(array(source), table, order, batch_bytes, 10, cut)
         cut = cut[:, :count].copy()
         out = np.zeros(size, np.uint8)
-        parts = [array(source)] * 3
-        status = pick(write_batches)(*parts, table, order, cut, True, out)
+        data = array(source)
+        status = write_out(data, data, data, table, order, cut, True, out)
         assert status == (rows.OK, len(picked))
         found.append((cut.tolist(), out.tobytes()))
 

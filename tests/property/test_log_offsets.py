@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pytest
 from hypothesis import given, settings
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tidelog.log.log import Log
+    from tidelog.records.builder import BatchFields
 
 INT64_MAX = 2**63 - 1
 NOW_MS = 1_700_000_000_000
@@ -41,12 +42,12 @@ def stated(base_offset: int, last_delta: int) -> bytes:
     return bytes(data)
 
 
-def batch(count: int = 1, **fields: object) -> bytes:
+def batch(count: int = 1, **fields: Unpack[BatchFields]) -> bytes:
     """Build a batch with this number of records."""
     return build_batch([(NOW_MS, b"k", b"v", ())] * count, **fields)
 
 
-def log_from(base_offset: int, **settings: object) -> tuple[LogHome, Log]:
+def log_from(base_offset: int, **settings: Any) -> tuple[LogHome, Log]:
     """Return a log that starts, and ends, at an offset."""
     home = LogHome(**settings)
     log = home.open()

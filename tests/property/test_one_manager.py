@@ -123,7 +123,11 @@ def delete_records(topic: str, number: int) -> Operation:
 
 def alter(topic: str, settings: dict[str, str]) -> Operation:
     """Return an operation that changes a topic's settings."""
-    return lambda manager: manager.alter_topic(topic, settings) and None
+
+    def act(manager: LogManager) -> None:
+        manager.alter_topic(topic, settings)
+
+    return act
 
 
 def delete(topic: str) -> Operation:

@@ -96,8 +96,8 @@ class Model:
 
     def read_held(self, _: int) -> None:
         """Read what is held."""
-        for file, expected in self.held:
-            assert file.pread(2 * SIZE, 0) == bytes(expected)
+        for file, held in self.held:
+            assert file.pread(2 * SIZE, 0) == bytes(held)
 
     def end_hold(self, _: int) -> None:
         """End one hold."""
@@ -113,7 +113,7 @@ class Model:
         """Give the directory around all files another name."""
         before, self.directory = self.directory, self.new_name()
         self.fs.rename(before, self.directory)
-        for file, _ in self.files:
+        for file, _content in self.files:
             file.moved_to(file.path.replace(before, self.directory, 1))
 
     def delete(self, at: int) -> None:

@@ -63,12 +63,13 @@ def make(path: str, case: Case) -> None:
 
 def run(*arguments: object) -> list[Any]:
     """Run a command and return its JSON lines."""
-    out, err = io.TextIOWrapper(io.BytesIO()), io.StringIO()
+    raw, err = io.BytesIO(), io.StringIO()
+    out = io.TextIOWrapper(raw)
     with redirect_stdout(out), redirect_stderr(err):
         code = main([str(argument) for argument in arguments])
     assert code == 0, err.getvalue()
     out.flush()
-    return [json.loads(line) for line in out.buffer.getvalue().splitlines()]  # type: ignore[attr-defined]  # it is a BytesIO
+    return [json.loads(line) for line in raw.getvalue().splitlines()]
 
 
 def logs_in(path: str) -> set[str]:

@@ -164,7 +164,7 @@ class Engine:
                 for piece in reader.read(part):
                     for group in decode_groups(piece.data, piece.batches_in_data):
                         rows[place] += [
-                            str(found.value, "utf-8")
+                            str(found.value or b"", "utf-8")
                             for found in group.records()
                             if part.start_offset <= found.offset < part.end_offset
                         ]

@@ -81,7 +81,8 @@ def needed_for(name: str, extra: str = "") -> set[str]:
 
 def make_python(folder: Path) -> tuple[str, Path]:
     """Make a Python with the wheel and its requirements only; return it and its site-packages."""
-    build = [sys.executable, "-m", "build", "-q", "--wheel", "--no-isolation", "-o", folder, ROOT]
+    build = [sys.executable, "-m", "build", "-q", "--wheel", "--no-isolation", "-o"]
+    build += [str(folder), str(ROOT)]
     subprocess.run(build, check=True)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
     paths = {"base": str(folder / "venv"), "platbase": str(folder / "venv")}
@@ -107,8 +108,14 @@ def daemon(home: Path, address: str, *words: str) -> Iterator[str]:
     }
     command = [str(home / "bin" / "spark-class"), *words]
     command += ["--host", address, "--port", "0", "--webui-port", "0"]
-    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    with subprocess.Popen(command, env=environ, cwd=home.parent, **output) as process:
+    with subprocess.Popen(
+        command,
+        env=environ,
+        cwd=home.parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
         assert process.stdout is not None
         lines = []
         for line in process.stdout:

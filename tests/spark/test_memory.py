@@ -43,7 +43,7 @@ def in_one_stream(codec: Codec, parts: Iterator[bytes]) -> bytes:
         return b"".join(compress(codec, part) for part in parts)
     stream = made[codec]()
     header: bytes = stream.begin() if codec is Codec.LZ4 else b""
-    return header + b"".join(stream.compress(part) for part in parts) + stream.flush()
+    return b"".join((header, *(stream.compress(part) for part in parts), stream.flush()))
 
 
 def large_batch(codec: Codec, base_offset: int) -> bytes:
@@ -127,7 +127,9 @@ def fields(status: Path) -> dict[str, str]:
 @contextmanager
 def watched(spark: SparkSession) -> Iterator[Sampler]:
     """Sample the Python processes of the session while the block runs."""
-    with Sampler(spark.sparkContext._gateway.proc.pid) as sampler:
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    with Sampler(gateway.proc.pid) as sampler:
         yield sampler
 
 
@@ -142,6 +144,7 @@ def test_a_worker_stays_small_whatever_batches_contain(spark: SparkSession, data
         assert query.awaitTermination(200)
 
     assert sizes == sum(RECORDS.values()) * (len(VALUE) + len(b"key"))
+    assert query.lastProgress is not None
     assert query.lastProgress["numInputRows"] == sum(RECORDS.values())
     assert len(sampler.max_anon_bytes) > 1
     assert max(sampler.max_anon_bytes.values()) < MAX_ANON_BYTES

@@ -309,8 +309,11 @@ def test_timestamps_and_isolation_bound_a_read(spark: SparkSession, data_dir: st
     )
     write(rows.coalesce(1), data_dir)
     committed = {"kafka.isolation.level": "read_committed", "kafka.bootstrap.servers": "none:1"}
-    window = {"startingTimestamp": 1_700_000_001_000, "endingTimestamp": 1_700_000_003_000}
-    late = {"startingTimestamp": 1_800_000_000_000}
+    window: dict[str, Any] = {
+        "startingTimestamp": 1_700_000_001_000,
+        "endingTimestamp": 1_700_000_003_000,
+    }
+    late: dict[str, Any] = {"startingTimestamp": 1_800_000_000_000}
 
     found = read(spark, data_dir, **window, **committed).collect()
 

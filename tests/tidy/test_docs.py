@@ -13,7 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Source
+    from tests.tidy.conftest import Source
 
 PROOF = re.compile(r"`((?:tests|benchmarks|examples)/[\w./-]+?)(?:::(\w+))?`")
 LINK = re.compile(r"\]\((?!#)([^)\s#]+)(?:#[^)]*)?\)")

@@ -9,7 +9,7 @@ from tidelog import errors
 from tidelog.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from conftest import Source
+    from tests.tidy.conftest import Source
 
 # Number and retriable flag of each error of the Kafka protocol that tidelog knows (release 4.3.1).
 KAFKA = {

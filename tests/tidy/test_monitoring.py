@@ -11,7 +11,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Source
+    from tests.tidy.conftest import Source
 
 CODE = re.compile(r"`([^`]+)`")
 EVENT = re.compile(r"[a-z]+(?:-[a-z]+)+")

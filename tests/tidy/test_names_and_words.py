@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 if TYPE_CHECKING:
-    from conftest import Source
+    from tests.tidy.conftest import Source
 
 VAGUE_NAMES = {"common", "helper", "helpers", "misc", "util", "utils"}
 # Besides codec: the operating system's own structures, and the plain twins of word loads.
@@ -99,7 +99,7 @@ def test_bytes_are_packed_in_codec_only(shipped: list[Source]) -> None:
     assert elsewhere == []
 
 
-def is_byte_work(node: ast.AST) -> bool:
+def is_byte_work(node: ast.AST) -> TypeGuard[ast.stmt | ast.expr]:
     """Say whether ``node`` imports struct or calls from_bytes or to_bytes."""
     if isinstance(node, ast.Import):
         return any(alias.name == "struct" for alias in node.names)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Source
+    from tests.tidy.conftest import Source
 
 MAX_FUNCTION_LINES = 50
 MAX_FILE_LINES = 800
@@ -22,7 +22,7 @@ def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     body = function.body
     if ast.get_docstring(function, clean=False) is not None:
         body = body[1:]
-    return body[-1].end_lineno - body[0].lineno + 1 if body else 0
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
 
 
 def test_a_function_body_has_at_most_50_lines(sources: list[Source]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from conftest import Source
+    from tests.tidy.conftest import Source
 
 BANNED_EVERYWHERE = {"unittest.mock", "mock", "time.sleep"}
 BANNED_IN_UNIT_TESTS = {"time", "socket", "threading", "multiprocessing", "pyspark"}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from conftest import Source
+    from tests.tidy.conftest import Source
 
 
 class Phrase(NamedTuple):

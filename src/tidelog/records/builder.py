@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import count as count_from
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict, Unpack
 
 from tidelog.codec.compression import Codec, compress
 from tidelog.codec.crc32c import crc32c
@@ -82,6 +82,24 @@ class BatchSpec:
 DEFAULT_SPEC: Final = BatchSpec()
 
 
+class BatchFields(TypedDict, total=False):
+    """Any of the fields of ``BatchSpec``, as keyword arguments."""
+
+    base_offset: int
+    leader_epoch: int
+    codec: Codec
+    level: int | None
+    timestamp_type: TimestampType
+    max_timestamp: int | None
+    last_offset: int | None
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    transactional: bool
+    control: bool
+    delete_horizon_ms: int | None
+
+
 def check_spec(spec: BatchSpec) -> None:
     """Raise InvalidArgument unless the producer fields and times of ``spec`` are consistent."""
     if spec.producer_id == NO_PRODUCER_ID:
@@ -101,7 +119,7 @@ def build_batch(
     spec: BatchSpec = DEFAULT_SPEC,
     *,
     offsets: Iterable[int] | None = None,
-    **fields: Any,  # noqa: ANN401 - the fields of BatchSpec, which checks their names
+    **fields: Unpack[BatchFields],
 ) -> bytes:
     """Return one batch that holds ``records``; empty bytes if there are no records.
 

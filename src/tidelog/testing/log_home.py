@@ -12,6 +12,7 @@ from tidelog.testing.crash_files import CrashFileSystem
 from tidelog.testing.manual_time import ManualClock, ManualScheduler
 
 if TYPE_CHECKING:
+    from tidelog.codec.layout import Buffer
     from tidelog.records.record import Record
     from tidelog.testing.disk import Kept
 
@@ -39,13 +40,12 @@ class LogHome:
         """Open the log as after a clean shutdown, or not; ``how`` as for ``Log.open``."""
         return Log.open(
             self.directory,
-            fs=self.fs,
             clock=self.clock,
             scheduler=self.scheduler,
             rng=Random(0),
             clean_shutdown=clean,
             on_failure=lambda _directory, error: self.failures.append(error),
-            **{"config": self.config, **how},
+            **{"fs": self.fs, "config": self.config, **how},
         )
 
     def restart(self) -> None:
@@ -70,7 +70,7 @@ class LogHome:
         """Return the bytes of a file in the log's directory."""
         return self.fs.read(f"{self.directory}/{name}")
 
-    def write(self, name: str, data: bytes) -> None:
+    def write(self, name: str, data: Buffer) -> None:
         """Replace a file in the log's directory."""
         self.fs.write(f"{self.directory}/{name}", data)
 

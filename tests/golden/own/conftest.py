@@ -105,13 +105,14 @@ def copy_directory(name: str, target: Path) -> Path:
 def run(*words: str | Path) -> tuple[int, bytes]:
     """Run a command as a shell would; return its exit code and what it printed."""
     with (
-        io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) as out,
+        io.BytesIO() as raw,
+        io.TextIOWrapper(raw, "utf-8", write_through=True) as out,
         io.TextIOWrapper(io.BytesIO(), "utf-8") as told,
     ):
         with redirect_stdout(out), redirect_stderr(told):
             code = main([str(word) for word in words])
         out.flush()
-        printed = out.buffer.getvalue()  # type: ignore[attr-defined]  # it is a BytesIO
+        printed = raw.getvalue()
     return code, printed
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-    from conftest import Case
+    from tests.golden.own.conftest import Case
 
 CATALOGUE = "tidelog.topics.json"
 PARTITIONS = {

@@ -119,7 +119,8 @@ def test_each_row_becomes_one_record_of_its_partition(
 def wished(row: dict[str, Any]) -> int | None:
     if row["partition"] is None and row["key"] is not None:
         return partition_for_key(row["key"], 3)
-    return row["partition"]
+    partition: int | None = row["partition"]
+    return partition
 
 
 @settings(max_examples=60, deadline=None)

@@ -25,10 +25,9 @@ def test_sums_stay_within_the_limits(which: int) -> None:
 
     Scenario: LogCleanerTest.testSegmentGrouping
     """
-    part = [1, 1, 1]
-    part[which] = 30
+    one, two, three = (30 if at == which else 1 for at in range(3))
 
-    assert grouped(sizes(*[tuple(part)] * 10)) == [3, 3, 3, 1]
+    assert grouped(sizes(*[(one, two, three)] * 10)) == [3, 3, 3, 1]
 
 
 def test_a_large_segment_is_alone() -> None:

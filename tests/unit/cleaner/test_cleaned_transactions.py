@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tidelog.errors import OutOfOrderSequenceNumber
 from tidelog.records.isolation import Isolation
 from tidelog.testing.cleaning import CleanerHome, batch_headers, kept, last_values
+
+if TYPE_CHECKING:
+    from tidelog.log.log import Log
+
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 RETENTION_MS = 1000
@@ -17,7 +23,7 @@ def home_of() -> CleanerHome:
     return CleanerHome(delete_retention_ms=RETENTION_MS)
 
 
-def markers(log) -> list[tuple[int, bool]]:
+def markers(log: Log) -> list[tuple[int, bool]]:
     """Return offset of each marker, and whether it has a delete horizon."""
     return [
         (h.base_offset, bool(h.attributes & HORIZON))

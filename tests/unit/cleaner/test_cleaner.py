@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tidelog.errors import CleaningAborted, CorruptMessage, InvalidRecord
 from tidelog.records.isolation import Isolation
 from tidelog.testing.cleaning import CleanerHome, batch_headers, kept, last_values
+
+if TYPE_CHECKING:
+    from tidelog.testing.fields import SequenceFields
+
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 BOTH_READERS = Isolation.LOG_END, Isolation.READ_COMMITTED
@@ -113,7 +118,7 @@ def test_a_rewritten_batch_keeps_what_its_header_says(codec: int) -> None:
     with home.open() as log:
         home.append(log, ("x", 0))
         home.clock.advance(5)
-        fields = {"producer_id": 7, "producer_epoch": 3, "base_sequence": 40}
+        fields: SequenceFields = {"producer_id": 7, "producer_epoch": 3, "base_sequence": 40}
         home.append(log, ("a", 1), ("b", 2), ("a", 3), ("c", 4), codec=Codec(codec), **fields)
         home.append(log, ("c", 5))
         log.roll()

@@ -14,7 +14,7 @@ from tidelog.errors import CleaningAborted, InvalidArgument
 from tidelog.testing.cleaning import CleanerHome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tidelog.log.log import Log
     from tidelog.testing import CrashFileSystem
@@ -30,7 +30,7 @@ class Place:
         self.home = CleanerHome(**{"min_cleanable_dirty_ratio": 0.1, **settings})
         self.logs: dict[tuple[str, int], Log] = {}
         self.sleeps: list[int] = []
-        self.on_sleep = lambda: None
+        self.on_sleep: Callable[[], object] = lambda: None
         self.manager = LogCleanerManager(
             lambda: self.logs, fs=self.home.fs, clock=self.home.clock, sleep_ms=self._sleep
         )
@@ -231,7 +231,7 @@ def test_an_aborted_cleaning_writes_no_checkpoint(place: Place) -> None:
     LogCleanerManagerTest.testConcurrentLogCleanupAndTopicDeletion
     """
     place.grab()
-    stopped = []
+    stopped: list[int] = []
 
     def stop() -> None:
         if place.manager.state(TWO).phase is Phase.ABORTED and not stopped:
@@ -303,10 +303,12 @@ def test_truncation_lowers_the_line(place: Place) -> None:
 def test_await_cleaned_waits_for_the_checkpoint(place: Place) -> None:
     """The wait ends when the checkpoint reaches the offset, or when the time is over."""
     place.grab()
-    place.on_sleep = lambda: (
-        place.manager.state(TWO).phase is Phase.IN_PROGRESS
-        and place.manager.done_cleaning(TWO, place.logs[TWO], 4)
-    )
+
+    def finish() -> None:
+        if place.manager.state(TWO).phase is Phase.IN_PROGRESS:
+            place.manager.done_cleaning(TWO, place.logs[TWO], 4)
+
+    place.on_sleep = finish
 
     assert place.manager.await_cleaned(TWO, 4, 1000)
     assert not place.manager.await_cleaned(TWO, 5, 100)
@@ -371,9 +373,12 @@ def test_only_the_resumption_of_an_aborted_cleaning_is_logged(
     place.manager.resume([ONE])
     idle = list(caplog.messages)
     place.grab()
-    place.on_sleep = lambda: (
-        place.manager.state(TWO).phase is Phase.ABORTED and place.manager.done(TWO)
-    )
+
+    def stop() -> None:
+        if place.manager.state(TWO).phase is Phase.ABORTED:
+            place.manager.done(TWO)
+
+    place.on_sleep = stop
 
     place.manager.abort(TWO)
     place.manager.abort(TWO)

@@ -17,7 +17,7 @@ from tidelog.log.log import Log
 from tidelog.testing.cleaning import CleanerHome, kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 KEY = ("flights", 0)
 
@@ -28,11 +28,16 @@ class Place:
     def __init__(self, settings: dict[str, Any] | None = None, **broker: Any) -> None:
         self.home = CleanerHome(**{"min_cleanable_dirty_ratio": 0.01, **(settings or {})})
         self.log = self.home.open()
-        self.logs = {KEY: self.log}
+        self.logs: Mapping[tuple[str, int], Log] = {KEY: self.log}
         home = self.home
-        machine = Machine(home.fs, home.clock, home.scheduler, Random(0), home.clock.advance)
+        self.sleep_ms: Callable[[int], object] = home.clock.advance
+        """What a cleaner does instead of sleeping."""
+        machine = Machine(home.fs, home.clock, home.scheduler, Random(0), self._sleep)
         self.config = BrokerConfig(**broker)
         self.cleaner = LogCleaner(self.config, lambda: self.logs, machine)
+
+    def _sleep(self, ms: int) -> None:
+        self.sleep_ms(ms)
 
     def fill(self, values: int = 6) -> None:
         for number in range(values):
@@ -130,10 +135,10 @@ def test_new_settings_while_a_log_is_cleaned_leave_as_many_cleaners_as_before() 
 
     def sleep_ms(ms: int) -> None:  # in the middle of the cleaning
         slept.append(ms)
-        place.cleaner.throttler._sleep_ms = place.home.clock.advance
+        place.sleep_ms = place.home.clock.advance
         place.cleaner.reconfigure(place.config)
 
-    place.cleaner.throttler._sleep_ms = sleep_ms
+    place.sleep_ms = sleep_ms
     place.cleaner.startup()
 
     place.home.clock.advance(0)
@@ -156,7 +161,7 @@ def test_an_abort_ends_a_throttled_cleaning_at_once() -> None:
         if len(slept) == 3:  # as another thread does in abort_and_pause
             place.cleaner.manager._apply(KEY, Event.PAUSE)
 
-    place.cleaner.throttler._sleep_ms = sleep_ms
+    place.sleep_ms = sleep_ms
 
     assert not place.cleaner.run_once()
 
@@ -234,7 +239,15 @@ def test_an_error_of_the_loop_itself_is_counted_and_the_loop_goes_on(place: Plac
     """
     place.fill()
     place.cleaner.startup()
-    logs, place.logs = place.logs, []
+    logs = place.logs
+
+    class Failing(dict[tuple[str, int], Log]):
+        """Logs that cannot be listed."""
+
+        def items(self) -> Any:
+            raise RuntimeError("no logs")
+
+    place.logs = Failing()
     place.home.clock.advance(0)
     dead = place.cleaner.dead_thread_count
     place.logs = logs

@@ -40,7 +40,8 @@ def map_of(memory_bytes: int = 24 * 1000, load_factor: float = 0.5, **fields: An
 def offsets(found: OffsetMap, keys: list[bytes]) -> list[int]:
     data, table = table_of(keys, with_kernels=found.with_kernels)
     found.look_up(data, table, 0, len(keys))
-    return table.rows[columns.LATEST, : len(keys)].tolist()
+    found_offsets: list[int] = table.rows[columns.LATEST, : len(keys)].tolist()
+    return found_offsets
 
 
 def superseded(found: OffsetMap) -> list[int]:

@@ -18,7 +18,8 @@ def test_more_bytes_than_the_rate_allows_make_it_wait() -> None:
 
     Scenario: LogCleanerTest.testReconfigureLogCleanerIoMaxBytesPerSecond
     """
-    clock, slept = ManualClock(), []
+    clock = ManualClock()
+    slept: list[int] = []
     throttler = Throttler(1000, clock, slept.append)
     throttler.maybe_throttle(400, never)
     clock.advance(301)
@@ -34,7 +35,8 @@ def test_more_bytes_than_the_rate_allows_make_it_wait() -> None:
 
 def test_a_new_rate_is_free_of_the_delay_of_the_old_one() -> None:
     """A much too low rate that is raised does not leave the cleaners unthrottled for its delay."""
-    clock, slept = ManualClock(), []
+    clock = ManualClock()
+    slept: list[int] = []
     throttler = Throttler(1, clock, slept.append)
     clock.advance(301)
     throttler.maybe_throttle(1000, never)
@@ -49,7 +51,8 @@ def test_a_new_rate_is_free_of_the_delay_of_the_old_one() -> None:
 
 def test_a_throttled_sleep_ends_when_the_cleaner_is_asked_to_stop() -> None:
     """It does so within one step of the sleep, however long the rate makes it."""
-    clock, slept = ManualClock(), []
+    clock = ManualClock()
+    slept: list[int] = []
     throttler = Throttler(1, clock, slept.append)
     clock.advance(301)
 

@@ -11,7 +11,8 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.readonly.log_follower import POLL_MS
 
 if TYPE_CHECKING:
-    from conftest import Cli
+    from tests.unit.cli.conftest import Cli
+
     from tidelog.cli.partition_choice import Place
     from tidelog.readonly.read_only_log import ReadOnlyLog
 

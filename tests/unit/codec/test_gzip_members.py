@@ -27,13 +27,16 @@ def members(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         return gzip_members
     monkeypatch.setitem(sys.modules, "isal", None)
     spec = importlib.util.find_spec("tidelog.codec.gzip_members")
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 def read(module: ModuleType, data: bytes, limit: int = LIMIT) -> bytes:
-    return module.decompress(memoryview(data), limit, 2)
+    found: bytes = module.decompress(memoryview(data), limit, 2)
+    return found
 
 
 def test_one_member_is_written_that_any_gzip_reader_accepts() -> None:

@@ -25,7 +25,10 @@ def read(data: bytes, limit: int = LIMIT, magic: int = 2) -> bytes:
 
 
 def foreign(plain: bytes, **flags: object) -> bytes:
-    return lz4.frame.compress(plain, **{"block_linked": False, "store_size": False} | flags)
+    packed: bytes = lz4.frame.compress(
+        plain, **{"block_linked": False, "store_size": False} | flags
+    )
+    return packed
 
 
 def flipped(data: bytes, at: int) -> bytes:

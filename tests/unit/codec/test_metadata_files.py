@@ -127,6 +127,7 @@ def test_meta_properties_are_read_and_written_back_to_the_byte(fs: CrashFileSyst
     fs.write(PATH, META_PROPERTIES)
 
     meta = read_meta_properties(fs, PATH)
+    assert meta is not None
     write_meta_properties(fs, PATH, meta)
 
     assert (meta.version, meta.node_id, meta.cluster_id) == (1, 1, "dGlkZTAwMDAwMDAwMDAwMQ")

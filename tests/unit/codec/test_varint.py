@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tidelog.codec import varint
 from tidelog.errors import InvalidArgument, InvalidRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
@@ -94,7 +100,9 @@ def test_bits_beyond_the_width_are_dropped() -> None:
         (varint.read_unsigned_varlong, 10),
     ],
 )
-def test_a_number_with_too_many_bytes_is_invalid(read: object, max_bytes: int) -> None:
+def test_a_number_with_too_many_bytes_is_invalid(
+    read: Callable[..., tuple[int, int]], max_bytes: int
+) -> None:
     """A fifth byte (tenth for 64 bits) with the continuation bit makes the record invalid."""
     with pytest.raises(InvalidRecord, match=f"more than {max_bytes} bytes at byte 1"):
         read(b"\x00" + b"\x80" * max_bytes + b"\x00", 1)
@@ -102,7 +110,7 @@ def test_a_number_with_too_many_bytes_is_invalid(read: object, max_bytes: int) -
 
 @pytest.mark.parametrize("read", [varint.read_varint, varint.read_varlong])
 @pytest.mark.parametrize("data", [b"", b"\x80", b"\x80\x80\x80\x80"])
-def test_a_truncated_number_is_invalid(read: object, data: bytes) -> None:
+def test_a_truncated_number_is_invalid(read: Callable[..., tuple[int, int]], data: bytes) -> None:
     """Data that ends inside a number makes the record invalid."""
     with pytest.raises(InvalidRecord, match="ends inside a varint"):
         read(data, 0)
@@ -119,7 +127,9 @@ def test_a_truncated_number_is_invalid(read: object, data: bytes) -> None:
         (varint.write_unsigned_varlong, 2**64),
     ],
 )
-def test_a_value_that_does_not_fit_is_rejected(write: object, value: int) -> None:
+def test_a_value_that_does_not_fit_is_rejected(
+    write: Callable[[bytearray, int], object], value: int
+) -> None:
     """Nothing is written for a value beyond the width."""
     out = bytearray()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 import zstandard
@@ -23,11 +24,11 @@ def read(data: bytes, limit: int = LIMIT) -> bytes:
     return zstd_frames.decompress(memoryview(data), limit, 2)
 
 
-def foreign(plain: bytes, **options: bool) -> bytes:
+def foreign(plain: bytes, **options: Any) -> bytes:
     return zstandard.ZstdCompressor(**options).compress(plain)
 
 
-def streamed(plain: bytes, **options: bool) -> bytes:
+def streamed(plain: bytes, **options: Any) -> bytes:
     stream = zstandard.ZstdCompressor(**options).compressobj()
     return stream.compress(plain) + stream.flush()
 

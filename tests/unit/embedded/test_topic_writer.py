@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tidelog.codec.compression import Codec
@@ -235,7 +237,7 @@ def test_an_unknown_topic_is_not_made() -> None:
         ({"headers": {"a": b"b"}}, "header is a name .* not 'a'"),
     ],
 )
-def test_a_part_of_a_wrong_type_is_refused_by_name(parts: dict[str, object], why: str) -> None:
+def test_a_part_of_a_wrong_type_is_refused_by_name(parts: dict[str, Any], why: str) -> None:
     """Before anything is appended, and the records before it are not affected."""
     home = home_with_topic(1)
     with home.open() as directory:

@@ -79,7 +79,7 @@ def test_a_closed_file_is_opened_again_for_each_kind_of_use() -> None:
         return one
 
     assert disturbed().pread(2, 1) == b"bc"
-    assert (disturbed().pread_into(buffer, 0), buffer) == (2, b"ab")
+    assert (disturbed().pread_into(buffer, 0), bytes(buffer)) == (2, b"ab")
     disturbed().pwrite(b"X", 1)
     assert disturbed().size() == 3
     disturbed().truncate(2)
@@ -244,7 +244,7 @@ def test_a_closed_file_counts_no_longer() -> None:
 
 def test_only_what_is_held_has_a_descriptor() -> None:
     """A number taken from elsewhere may be another file's a moment later."""
-    one = CountingFiles(limit=1).pooled("one")
+    one: OpenFile = CountingFiles(limit=1).pooled("one")
 
     assert one.native_reads() is None
     with pytest.raises(io.UnsupportedOperation):

@@ -151,9 +151,12 @@ def test_a_task_runs_on_a_thread_of_the_scheduler() -> None:
     daemons: list[bool] = []
 
     with running() as scheduler:
-        scheduler.schedule(
-            "t", lambda: (daemons.append(threading.current_thread().daemon), ran.set())
-        )
+
+        def task() -> None:
+            daemons.append(threading.current_thread().daemon)
+            ran.set()
+
+        scheduler.schedule("t", task)
 
         assert ran.wait(SOON_S)
     assert daemons == [True]
@@ -311,7 +314,11 @@ def test_a_task_may_shut_its_scheduler_down() -> None:
     scheduler = ThreadScheduler(2)
     scheduler.start()
 
-    scheduler.schedule("t", lambda: (scheduler.shutdown(), ended.set()))
+    def task() -> None:
+        scheduler.shutdown()
+        ended.set()
+
+    scheduler.schedule("t", task)
 
     assert ended.wait(SOON_S)
 

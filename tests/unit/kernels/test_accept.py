@@ -17,8 +17,10 @@ from tidelog.records.memory import walk
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tidelog.testing.fields import SequenceFields
+
 RECORDS = [(1_000, b"key", b"value", ()), (1_005, None, b"value", (("h", b"x"),))]
-PRODUCER = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 4}
+PRODUCER: SequenceFields = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 4}
 
 
 def accepted(

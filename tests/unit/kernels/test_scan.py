@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pytest
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from tidelog.records.builder import BatchFields
+
 RECORD = (1_000, b"key", b"value", ())
 
 
-def batch(base_offset: int = 0, count: int = 2, **fields: Any) -> bytes:
-    return build_batch([RECORD] * count, BatchSpec(base_offset=base_offset, **fields))
+def batch(offset: int = 0, count: int = 2, **fields: Unpack[BatchFields]) -> bytes:
+    return build_batch([RECORD] * count, BatchSpec(base_offset=offset), **fields)
 
 
 def walked(

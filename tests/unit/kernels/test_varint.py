@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numba
 import numpy as np
 import pytest
@@ -10,6 +12,10 @@ from tidelog.codec import varint as codec
 from tidelog.errors import InvalidRecord
 from tidelog.kernels import varint
 from tidelog.kernels.runtime.intrinsics import address_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 INT32S = (0, -1, 1, 63, 64, -64, -65, 8191, 8192, 2**20, -(2**27), 2**31 - 1, -(2**31))
 INT64S = (*INT32S, 2**31, 2**55, -(2**55), 2**62, 2**63 - 1, -(2**63))
@@ -29,14 +35,16 @@ def write(out: np.ndarray, value: int) -> tuple[int, int]:
 
 
 @pytest.fixture(params=["python", "compiled"], scope="module")
-def functions(request: pytest.FixtureRequest) -> dict[str, object]:
+def functions(request: pytest.FixtureRequest) -> dict[str, Callable[..., Any]]:
     made = (read_int, read_long, write)
     return {f.__name__: f if request.param == "python" else numba.njit(f) for f in made}
 
 
 @pytest.mark.parametrize("spare", [0, 20])
 @pytest.mark.parametrize("value", INT64S)
-def test_a_number_is_read_back(functions: dict[str, object], value: int, spare: int) -> None:
+def test_a_number_is_read_back(
+    functions: dict[str, Callable[..., Any]], value: int, spare: int
+) -> None:
     """Every number reads as written, with and without bytes behind it."""
     data = bytearray()
     codec.write_varlong(data, value)
@@ -49,7 +57,9 @@ def test_a_number_is_read_back(functions: dict[str, object], value: int, spare: 
 
 
 @pytest.mark.parametrize("value", INT64S)
-def test_a_number_is_written_as_the_codec_does(functions: dict[str, object], value: int) -> None:
+def test_a_number_is_written_as_the_codec_does(
+    functions: dict[str, Callable[..., Any]], value: int
+) -> None:
     """The bytes and their number are those of the codec; the next byte is unchanged."""
     expected = bytearray()
     codec.write_varlong(expected, value)
@@ -62,7 +72,7 @@ def test_a_number_is_written_as_the_codec_does(functions: dict[str, object], val
 @pytest.mark.parametrize("size", range(12))
 @pytest.mark.parametrize("last", [0x00, 0x01, 0x7F, 0x80, 0xFF])
 def test_long_and_cut_numbers_are_rejected_alike(
-    functions: dict[str, object], size: int, last: int
+    functions: dict[str, Callable[..., Any]], size: int, last: int
 ) -> None:
     """A varint that the codec rejects, too long or cut short, has size 0; others read the same."""
     data = b"\xff" * size + bytes([last])

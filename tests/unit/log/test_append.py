@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import pytest
 
@@ -35,20 +35,27 @@ if TYPE_CHECKING:
 
     from tidelog.config.log_config import LogConfig
     from tidelog.log.log import Log
+    from tidelog.records.builder import BatchFields
 
 NOW_MS = 1_700_000_000_000
 _END = Isolation.LOG_END
 
 
-def batch(*values: bytes, **fields: object) -> bytes:
+def batch(*values: bytes, **fields: Unpack[BatchFields]) -> bytes:
     """Make a batch with a record per value, all of one time."""
     return build_batch([(NOW_MS, b"key", value, ()) for value in values], **fields)
 
 
-def produced(sequence: int, count: int = 1, epoch: int = 0, **fields: object) -> bytes:
+def produced(sequence: int, count: int = 1, epoch: int = 0, **fields: Unpack[BatchFields]) -> bytes:
     """Make a batch of producer 7."""
     values = [b"value"] * count
-    return batch(*values, producer_id=7, producer_epoch=epoch, base_sequence=sequence, **fields)
+    stated: BatchFields = {
+        "producer_id": 7,
+        "producer_epoch": epoch,
+        "base_sequence": sequence,
+        **fields,
+    }
+    return batch(*values, **stated)
 
 
 def marker(*, commit: bool, epoch: int = 0, producer_id: int = 7) -> bytes:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidelog.log.log import Log
+    from tidelog.testing.fields import SequenceFields
 
 NOW_MS = 1_700_000_000_000
 LACKS = [errno.EMFILE, errno.ENFILE, errno.ENOMEM]
@@ -72,7 +73,7 @@ def test_an_append_that_fails_after_its_bytes_are_written_takes_the_log_offline(
     home = LogHome()
     log = home.open()
     records = [(NOW_MS, b"key", b"value", ())]
-    of_producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    of_producer: SequenceFields = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
     log.append_as_follower(
         build_batch(records, leader_epoch=0, transactional=True, **of_producer), 0
     )

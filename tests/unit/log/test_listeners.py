@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Unpack
 
 import pytest
 
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidelog.log.log import Log
+    from tidelog.records.builder import BatchFields
+    from tidelog.testing.fields import TransactionFields
 
 NOW_MS = 1_700_000_000_000
 
 
-def batch(count: int = 1, **fields: object) -> bytes:
+def batch(count: int = 1, **fields: Unpack[BatchFields]) -> bytes:
     """Make a batch of ``count`` records."""
     return build_batch([(NOW_MS, b"k", b"v", ())] * count, **fields)
 
@@ -85,7 +88,12 @@ def test_the_last_stable_offset_is_heard_apart_from_the_watermark() -> None:
     """An open transaction holds it back until its marker is replicated."""
     log = LogHome().open()
     recorder = heard_by(log)
-    fields = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    fields: TransactionFields = {
+        "producer_id": 7,
+        "producer_epoch": 0,
+        "base_sequence": 0,
+        "transactional": True,
+    }
     guard = log.start_verification(7, 0, 0, supports_epoch_bump=False)
     log.append_as_leader(batch(2))
     log.append_as_leader(batch(**fields), verification_guard=guard)
@@ -104,7 +112,7 @@ def test_all_listeners_hear_all_in_the_order_they_were_added() -> None:
     log = LogHome().open()
     order: list[str] = []
     for name in ("first", "second"):
-        listener = Recorder(lambda name=name: order.append(name))
+        listener = Recorder(partial(order.append, name))
         log.add_listener(listener)
         log.add_listener(listener)
 

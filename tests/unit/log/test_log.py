@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from typing import TYPE_CHECKING, Any, Unpack
 from uuid import UUID
 
 import pytest
@@ -20,17 +21,22 @@ from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.testing import build_batch
 from tidelog.testing.log_home import LogHome, all_values
 
+if TYPE_CHECKING:
+    from tidelog.log.log import Log
+    from tidelog.records.builder import BatchFields
+
+
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = UUID("01234567-89ab-cdef-0123-456789abcdef")
 DAY_MS = 24 * 60 * 60 * 1000
 
 
-def batch(*values: bytes, time_ms: int = NOW_MS, **fields: object) -> bytes:
+def batch(*values: bytes, time_ms: int = NOW_MS, **fields: Unpack[BatchFields]) -> bytes:
     """Make a batch with a record per value."""
     return build_batch([(time_ms, b"key", value, ()) for value in values], **fields)
 
 
-def filled(batches: int = 3, records: int = 5, **settings: object) -> tuple[LogHome, object]:
+def filled(batches: int = 3, records: int = 5, **settings: Any) -> tuple[LogHome, Log]:
     """Make a log of one batch in each segment."""
     size = len(batch(*[b"v"] * records))
     home = LogHome(internal_segment_bytes=size, **settings)

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Unpack
+
 from tidelog.codec.compression import Codec
 from tidelog.records.control import build_marker
 from tidelog.testing import build_batch
 from tidelog.testing.log_home import LogHome
 from tidelog.testing.old_batches import build_old
 
+if TYPE_CHECKING:
+    from tidelog.records.builder import BatchFields
+    from tidelog.testing.fields import TransactionFields
+
+
 NOW_MS = 1_700_000_000_000
 
 
-def batch(count: int = 1, *, time_ms: int = NOW_MS, **fields: object) -> bytes:
+def batch(count: int = 1, *, time_ms: int = NOW_MS, **fields: Unpack[BatchFields]) -> bytes:
     """Make a batch of some records."""
     return build_batch([(time_ms, b"k", b"v", ())] * count, **fields)
+
+
+def transaction_of(producer_id: int) -> TransactionFields:
+    """Return the fields of the first batch of a producer's transaction."""
+    return {
+        "producer_id": producer_id,
+        "producer_epoch": 0,
+        "base_sequence": 0,
+        "transactional": True,
+    }
 
 
 def test_an_old_compressed_set_far_away_begins_a_segment_as_low_as_it_may() -> None:
@@ -64,7 +81,6 @@ def test_an_abort_is_indexed_with_the_stable_offset_of_that_moment() -> None:
     """While another producer's transaction is open since 100, that is 100, recovered or not."""
     home = LogHome()
     log = home.open(log_start_offset=100)
-    producer = {"producer_epoch": 0, "transactional": True, "leader_epoch": 0}
     marker = build_marker(
         producer_id=2,
         producer_epoch=0,
@@ -75,8 +91,8 @@ def test_an_abort_is_indexed_with_the_stable_offset_of_that_moment() -> None:
         leader_epoch=0,
     )
     for data in (
-        batch(5, base_offset=100, producer_id=1, base_sequence=0, **producer),
-        batch(1, base_offset=105, producer_id=2, base_sequence=0, **producer),
+        batch(5, base_offset=100, leader_epoch=0, **transaction_of(1)),
+        batch(1, base_offset=105, leader_epoch=0, **transaction_of(2)),
         marker,
     ):
         log.append_as_follower(data, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 from uuid import UUID
 
 import pytest
@@ -23,12 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tidelog.log.log import Log
+    from tidelog.records.builder import BatchFields
+    from tidelog.segment.segment import LogSegment
+
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = UUID("01234567-89ab-cdef-0123-456789abcdef")
 EPOCHS = "leader-epoch-checkpoint"
 
 
-def batch(*values: bytes | None, time_ms: int = NOW_MS, **fields: object) -> bytes:
+def batch(*values: bytes | None, time_ms: int = NOW_MS, **fields: Unpack[BatchFields]) -> bytes:
     """Make a batch with a record per value."""
     return build_batch([(time_ms, b"key", value, ()) for value in values], **fields)
 
@@ -36,7 +40,7 @@ def batch(*values: bytes | None, time_ms: int = NOW_MS, **fields: object) -> byt
 SIZE = len(batch(b"v"))
 
 
-def filled(count: int = 4, **settings: object) -> tuple[LogHome, object]:
+def filled(count: int = 4, **settings: Any) -> tuple[LogHome, Log]:
     """Make a log of one record in each segment, each of an epoch of its own."""
     home = LogHome(internal_segment_bytes=SIZE, **settings)
     log = home.open()
@@ -102,8 +106,8 @@ class _InterruptedFile:
 def test_a_flush_in_background_ends_quietly_when_the_log_is_closed_meanwhile() -> None:
     """Closing makes all durable; nothing has failed."""
     home = LogHome()
-    home.fs = files = InterruptingFiles(home.fs)
-    log = home.open()
+    files = InterruptingFiles(home.fs)
+    log = home.open(fs=files)
     log.append_as_leader(batch(b"v"))
     log.roll()
     files.before_sync = log.close
@@ -152,7 +156,7 @@ def test_segments_are_found_by_offsets() -> None:
     """
     segments = filled()[1].segments
 
-    def bases(found: tuple[object, ...]) -> list[int]:
+    def bases(found: tuple[LogSegment, ...]) -> list[int]:
         return [segment.base_offset for segment in found]
 
     assert bases(segments.overlapping(1, 3)) == [1, 2]
@@ -226,8 +230,8 @@ def test_a_renamed_log_takes_epochs_and_topic_id_along() -> None:
 def test_a_log_lets_go_of_files_that_wait_for_deletion(tmp_path: Path, end: str) -> None:
     """A process that ends before their time leaves them on the disk, but holds none open."""
     home, fs = LogHome(internal_segment_bytes=SIZE), SYSTEM_FILES
-    home.fs, home.directory = fs, str(tmp_path / "flights-0")
-    log = home.open()
+    home.directory = str(tmp_path / "flights-0")
+    log = home.open(fs=fs)
     for _ in range(3):
         log.append_as_leader(batch(b"v"))
     log.truncate_to(0)
@@ -292,7 +296,9 @@ def test_without_tiers_there_is_no_tiered_offset() -> None:
     log = filled()[1]
 
     for target in (OffsetTarget.LATEST_TIERED, OffsetTarget.EARLIEST_PENDING_UPLOAD):
-        assert log.fetch_offset_by_timestamp(target)[:2] == (-1, -1)
+        found = log.fetch_offset_by_timestamp(target)
+        assert found is not None
+        assert found[:2] == (-1, -1)
 
 
 def test_values_may_be_null_and_times_missing() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from typing import TYPE_CHECKING, Unpack
 
 import pytest
 
@@ -16,37 +17,74 @@ from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import build_batch
 from tidelog.testing.log_home import LogHome, all_values
 
+if TYPE_CHECKING:
+    from tidelog.log.log import Log
+    from tidelog.records.builder import BatchFields
+    from tidelog.testing.fields import SequenceFields
+
+
 NOW_MS = 1_700_000_000_000
 SMALL = {"internal_segment_bytes": 400, "retention_ms": -1, "retention_bytes": 0}
 
 
-def batch(sequence: int, producer_id: int = 1, count: int = 1, **fields: object) -> bytes:
+def batch(sequence: int, producer: int = 1, count: int = 1, **fields: Unpack[BatchFields]) -> bytes:
     """Make a batch of an idempotent producer."""
-    fields = {"producer_epoch": 0, **fields}
-    records = [(NOW_MS, b"k", b"v", ())] * count
-    return build_batch(records, producer_id=producer_id, base_sequence=sequence, **fields)
+    stated: BatchFields = {
+        "producer_id": producer,
+        "producer_epoch": 0,
+        "base_sequence": sequence,
+        **fields,
+    }
+    return build_batch([(NOW_MS, b"k", b"v", ())] * count, **stated)
 
 
-def marker(producer_id: int = 1, **fields: object) -> bytes:
+def marker(
+    producer_id: int = 1,
+    *,
+    producer_epoch: int = 0,
+    coordinator_epoch: int = 0,
+    is_commit: bool = False,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
     """Make an abort marker."""
-    stated = {"producer_epoch": 0, "coordinator_epoch": 0, "is_commit": False, **fields}
-    return build_marker(producer_id=producer_id, timestamp=NOW_MS, **stated)
+    return build_marker(
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        coordinator_epoch=coordinator_epoch,
+        is_commit=is_commit,
+        timestamp=NOW_MS,
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+    )
 
 
-def begin(log: object, sequence: int, producer_id: int = 1) -> None:
+def begin(log: Log, sequence: int, producer_id: int = 1) -> None:
     """Append a batch of a transaction."""
     guard = log.start_verification(producer_id, sequence, 0, supports_epoch_bump=False)
     data = batch(sequence, producer_id, transactional=True)
     log.append_as_leader(data, verification_guard=guard)
 
 
-def end(log: object, producer_id: int = 1, **fields: object) -> None:
+def end(
+    log: Log,
+    producer_id: int = 1,
+    *,
+    producer_epoch: int = 0,
+    coordinator_epoch: int = 0,
+    is_commit: bool = False,
+) -> None:
     """Append the marker that aborts it."""
-    data = marker(producer_id, **fields)
+    data = marker(
+        producer_id,
+        producer_epoch=producer_epoch,
+        coordinator_epoch=coordinator_epoch,
+        is_commit=is_commit,
+    )
     log.append_as_leader(data, origin=AppendOrigin.COORDINATOR, transaction_version=0)
 
 
-def rolled(home: LogHome, count: int = 3) -> object:
+def rolled(home: LogHome, count: int = 3) -> Log:
     """Make a log of one batch in each segment, the last one empty; all may be deleted."""
     log = home.open()
     for sequence in range(count):
@@ -307,10 +345,11 @@ def test_compacted_batches_tell_of_all_they_once_held() -> None:
     UnifiedLogTest.testRebuildProducerStateWithEmptyCompactedBatch,
     UnifiedLogTest.testUpdateProducerIdMapWithCompactedData
     """
-    fields = {"producer_epoch": 0, "leader_epoch": 0, "base_sequence": 0}
     records = [(NOW_MS, b"k", b"v", ())]
-    sparse = build_batch(records, offsets=[2], last_offset=4, producer_id=1, **fields)
-    full = build_batch(records * 3, base_offset=5, producer_id=2, **fields)
+    one: SequenceFields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
+    two: SequenceFields = {**one, "producer_id": 2}
+    sparse = build_batch(records, offsets=[2], last_offset=4, leader_epoch=0, **one)
+    full = build_batch(records * 3, base_offset=5, leader_epoch=0, **two)
     header = BATCH_HEADER.unpack(full)._replace(records_count=0)
     empty = pack_batch(header, b"")
     home = LogHome()

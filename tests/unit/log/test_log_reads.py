@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import pytest
 
@@ -17,12 +17,14 @@ from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
     from tidelog.log.log import Log
+    from tidelog.records.builder import BatchFields
+    from tidelog.testing.fields import SequenceFields
 
 NOW_MS = 1_700_000_000_000
 WATERMARK, COMMITTED, END = Isolation
 
 
-def batch(*values: bytes, **fields: object) -> bytes:
+def batch(*values: bytes, **fields: Unpack[BatchFields]) -> bytes:
     """Make a batch with a record per value."""
     return build_batch([(NOW_MS, b"key", value, ()) for value in values], **fields)
 
@@ -41,7 +43,11 @@ def log_of(*values: bytes, segment_bytes: int = 2 * SIZE) -> Log:
 def write_txn(log: Log, producer_id: int, value: bytes, sequence: int = 0) -> None:
     """Append a transactional batch."""
     guard = log.start_verification(producer_id, 0, 0, supports_epoch_bump=False)
-    fields = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequence}
+    fields: SequenceFields = {
+        "producer_id": producer_id,
+        "producer_epoch": 0,
+        "base_sequence": sequence,
+    }
     data = batch(value, transactional=True, **fields)
     log.append_as_leader(data, verification_guard=guard)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import pytest
 
@@ -15,12 +15,14 @@ from tidelog.testing.log_home import LogHome
 if TYPE_CHECKING:
     from tidelog.log.log import Log
     from tidelog.log.log_reads import LogView
+    from tidelog.records.builder import BatchFields
+    from tidelog.testing.fields import TransactionFields
 
 NOW_MS = 1_700_000_000_000
 RECORDS = 5
 
 
-def batch(count: int = RECORDS, **fields: object) -> bytes:
+def batch(count: int = RECORDS, **fields: Unpack[BatchFields]) -> bytes:
     """Make a batch of ``count`` records."""
     return build_batch([(NOW_MS, b"k", b"v", ())] * count, **fields)
 
@@ -39,7 +41,12 @@ def filled(batches: int = 4) -> Log:
 def test_the_snapshot_has_all_offsets_with_their_places() -> None:
     """Log start, last stable offset, high watermark, log end: segment and byte position of each."""
     log = filled()
-    fields = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    fields: TransactionFields = {
+        "producer_id": 7,
+        "producer_epoch": 0,
+        "base_sequence": 0,
+        "transactional": True,
+    }
     guard = log.start_verification(7, 0, 0, supports_epoch_bump=False)
     log.append_as_leader(batch(**fields), verification_guard=guard)
     log.append_as_leader(batch())

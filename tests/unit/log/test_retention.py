@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tidelog.log.retention import SegmentFacts, count_below_start, count_beyond_size, count_expired
 
 INFINITE = 2**62
@@ -12,7 +14,7 @@ def segments(*sizes: int, ages_ms: tuple[int, ...] = (), now_ms: int = 1000) -> 
     ages = ages_ms or (0,) * len(sizes)
     last = len(sizes) - 1
     return [
-        SegmentFacts(5 * n, 5 * n + 5, size, n == last, lambda age=age: now_ms - age)
+        SegmentFacts(5 * n, 5 * n + 5, size, n == last, partial(now_ms.__sub__, age))
         for n, (size, age) in enumerate(zip(sizes, ages, strict=True))
     ]
 

@@ -23,6 +23,7 @@ from tidelog.testing.directory_home import DataHome, record
 
 if TYPE_CHECKING:
     from tidelog.embedded.logs import Logs
+    from tidelog.testing.fields import ProducerFields
 
 RECOVERY = "recovery-point-offset-checkpoint"
 WATERMARKS = "replication-offset-checkpoint"
@@ -309,7 +310,7 @@ def test_a_log_that_no_kafka_writes_is_refused() -> None:
     from tidelog.records.builder import build_batch
 
     home = home_with_topic()
-    producer = {"producer_id": 1, "producer_epoch": 0}
+    producer: ProducerFields = {"producer_id": 1, "producer_epoch": 0}
     begin = build_batch(
         [record(b"a")], transactional=True, base_sequence=0, leader_epoch=0, **producer
     )

@@ -13,12 +13,11 @@ from tidelog.staging.staged_file import StagedFile, StagedWriter
 from tidelog.testing.directory_home import DataHome, record
 
 
-def home_with_topic(seed: int = 0, **config: str) -> DataHome:
+def home_with_topic(seed: int = 0, config: dict[str, str] | None = None) -> DataHome:
     """Return a data directory with topic t."""
     home = DataHome(seed)
     with home.open() as directory:
-        settings = {name.replace("_", "."): value for name, value in config.items()}
-        directory.create_topic("t", 2, settings)
+        directory.create_topic("t", 2, config)
     return home
 
 
@@ -88,10 +87,10 @@ def test_one_bad_file_stops_the_commit_before_anything_is_appended(bad: str) -> 
     assert home.is_marked
 
 
-@pytest.mark.parametrize("setting", ["max_message_bytes", "internal_segment_bytes"])
+@pytest.mark.parametrize("setting", ["max.message.bytes", "internal.segment.bytes"])
 def test_batches_the_topic_does_not_take_any_more_are_refused(setting: str) -> None:
     """Too large for the topic, or for one of its segments: nothing is appended."""
-    home = home_with_topic(**{setting: "80"})
+    home = home_with_topic(config={setting: "80"})
     files = [stage(home, b"a"), stage(home, b"b" * 100)]
     with home.open() as directory:
         with pytest.raises(MessageTooLarge):
@@ -102,7 +101,7 @@ def test_batches_the_topic_does_not_take_any_more_are_refused(setting: str) -> N
 
 def test_a_file_larger_than_a_segment_fills_several() -> None:
     """Pieces that are appended at once never exceed the segment size."""
-    home = home_with_topic(internal_segment_bytes="200")
+    home = home_with_topic(config={"internal.segment.bytes": "200"})
     values = [bytes([65 + n]) * 50 for n in range(10)]
     entry = stage(home, *values)
     with home.open() as directory:
@@ -115,7 +114,7 @@ def test_a_file_larger_than_a_segment_fills_several() -> None:
 
 def test_the_append_time_is_that_of_the_commit() -> None:
     """LogAppendTime topics get the time at which records become part of the log."""
-    home = home_with_topic(message_timestamp_type="LogAppendTime")
+    home = home_with_topic(config={"message.timestamp.type": "LogAppendTime"})
     entry = stage(home, b"a")
     home.clock.advance(5_000)
     now_ms = home.clock.now_ms()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidelog.log.log import Log
+    from tidelog.testing.fields import TransactionFields
 
 
 def home_with_topic() -> DataHome:
@@ -265,7 +266,12 @@ def test_a_leader_append_carries_what_transactions_need() -> None:
     partition = Partition("t", 0, one_log())
     log = partition.log
     guard = log.start_verification(7, 0, 0, supports_epoch_bump=False)
-    fields = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    fields: TransactionFields = {
+        "producer_id": 7,
+        "producer_epoch": 0,
+        "base_sequence": 0,
+        "transactional": True,
+    }
     data = build_batch([record(b"a")], **fields)
     with pytest.raises(InvalidTxnState):
         partition.append(data)

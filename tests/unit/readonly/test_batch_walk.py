@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from tidelog.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
@@ -10,8 +12,12 @@ from tidelog.readonly.partition_files import PartitionFiles
 from tidelog.readonly.read_files import ReadFiles
 from tidelog.testing.stored_log import BATCHES, SIZE, flipped, home_with, name_of
 
+if TYPE_CHECKING:
+    from tidelog.env.files import FileSystem, OpenFile, OpenMode
+    from tidelog.testing.directory_home import DataHome
 
-def files_of(home: object) -> PartitionFiles:
+
+def files_of(home: DataHome) -> PartitionFiles:
     """Take a snapshot of t-0 of a data directory."""
     return PartitionFiles("/data/t-0", ReadFiles(home.fs))
 
@@ -81,18 +87,18 @@ def test_retention_that_overtakes_the_reader_is_out_of_range() -> None:
 class Vanishing:
     """Lists files that are gone when they are opened a second time."""
 
-    def __init__(self, fs: object) -> None:
+    def __init__(self, fs: FileSystem) -> None:
         self._fs = fs
         self._opened: set[str] = set()
 
-    def __getattr__(self, name: str) -> object:
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._fs, name)
 
-    def open(self, path: str) -> object:
+    def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
         if path in self._opened:
             raise FileNotFoundError(path)
         self._opened.add(path)
-        return self._fs.open(path)
+        return self._fs.open(path, mode)
 
 
 def test_a_segment_that_goes_away_again_is_an_error() -> None:

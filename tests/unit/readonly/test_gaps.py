@@ -14,9 +14,10 @@ from tidelog.testing.stored_log import BATCHES, LOG_STARTS, flipped, home_with, 
 
 if TYPE_CHECKING:
     from tidelog.testing.directory_home import DataHome
+    from tidelog.testing.fields import ProducerFields
 
 CLEANED = "cleaner-offset-checkpoint"
-PRODUCER = {"producer_id": 5, "producer_epoch": 0}
+PRODUCER: ProducerFields = {"producer_id": 5, "producer_epoch": 0}
 
 
 def gaps(home: DataHome, start: int, end: int, *, committed: bool = False) -> list[Gap]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tidelog.readonly.log_end import Lines, LogEnd, find_end
@@ -9,8 +11,11 @@ from tidelog.readonly.partition_files import PartitionFiles
 from tidelog.readonly.read_files import ReadFiles
 from tidelog.testing.stored_log import BATCHES, SIZE, flipped, home_with, index, name_of
 
+if TYPE_CHECKING:
+    from tidelog.testing.directory_home import DataHome
 
-def files_of(home: object) -> PartitionFiles:
+
+def files_of(home: DataHome) -> PartitionFiles:
     """Take a snapshot of t-0 of a data directory."""
     return PartitionFiles("/data/t-0", ReadFiles(home.fs))
 
@@ -54,6 +59,7 @@ def test_bytes_behind_a_bad_batch_are_damage() -> None:
 
     end = end_of(files_of(home), 0, 2)
 
+    assert end.damage is not None
     assert (end.offset, end.damage.position) == (2, 2 * SIZE)
     assert end.damage.path == f"/data/{name_of(0)}"
 

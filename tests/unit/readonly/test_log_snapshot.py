@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from tidelog.errors import KafkaStorageError
@@ -10,8 +12,12 @@ from tidelog.readonly.partition_files import PartitionFiles, overlapping
 from tidelog.readonly.read_files import ReadFiles
 from tidelog.testing.stored_log import BATCHES, SIZE, home_with, index, name_of
 
+if TYPE_CHECKING:
+    from tidelog.env.files import OpenFile, OpenMode
+    from tidelog.testing.directory_home import DataHome
 
-def files_of(home: object) -> PartitionFiles:
+
+def files_of(home: DataHome) -> PartitionFiles:
     """Take a snapshot of t-0 of a data directory."""
     return PartitionFiles("/data/t-0", ReadFiles(home.fs))
 
@@ -165,7 +171,7 @@ def test_a_replacement_counts_while_it_is_being_renamed() -> None:
     assert one == [f"/data/{name_of(0)}.swap", f"/data/{name_of(2)}"]
 
 
-def test_a_snapshot_holds_no_more_files_than_it_may() -> None:
+def test_a_snapshot_holds_no_more_files_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others are opened again when they are read."""
     count = MAX_HELD_FILES + 10
     home = home_with(*([batch] for batch in [BATCHES[0]] * count))
@@ -174,20 +180,20 @@ def test_a_snapshot_holds_no_more_files_than_it_may() -> None:
     class Counting:
         """Counts the files that are open."""
 
-        def __getattr__(self, name: str) -> object:
+        def __getattr__(self, name: str) -> Any:
             return getattr(home.fs, name)
 
-        def open(self, path: str) -> object:
+        def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
             opened.append(path)
-            file = home.fs.open(path)
+            file = home.fs.open(path, mode)
             close = file.close
 
             def closing() -> None:
                 close()
-                if file._holders == 0:
+                if file.holders == 0:
                     opened.remove(path)
 
-            file.close = closing
+            monkeypatch.setattr(file, "close", closing)
             return file
 
     files = PartitionFiles("/data/t-0", ReadFiles(Counting()))
@@ -209,7 +215,7 @@ def test_a_directory_that_never_stands_still_is_an_error() -> None:
     class Restless:
         """Replaces a segment between any two listings."""
 
-        def __getattr__(self, name: str) -> object:
+        def __getattr__(self, name: str) -> Any:
             return getattr(home.fs, name)
 
         def list(self, path: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from tidelog.codec.compression import Codec
@@ -10,6 +12,10 @@ from tidelog.records.batch import BATCH_HEADER, BatchFlags, TimestampType
 from tidelog.records.builder import BatchSpec, build_batch, empty_batch
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import iterate
+
+if TYPE_CHECKING:
+    from tidelog.testing.fields import SequenceFields
+
 
 GOLDEN = bytes.fromhex(
     "0000000000000000 00000046 00000000 02 d70a9a39 0000 00000001 00000000000003e8"
@@ -21,7 +27,7 @@ GOLDEN_EMPTY = bytes.fromhex(
     "00000000000003ed 000000000000002a 0001 00000000 00000000"
 )
 RECORDS = [(1000, b"k", b"v", ()), (1005, b"k", None, (("h", b"x"),))]
-PRODUCER = {"producer_id": 42, "producer_epoch": 1, "base_sequence": 0}
+PRODUCER: SequenceFields = {"producer_id": 42, "producer_epoch": 1, "base_sequence": 0}
 
 
 def test_a_batch_is_kafkas_to_the_byte() -> None:
@@ -114,7 +120,7 @@ def test_log_append_time_is_stated_once() -> None:
         {"offsets": [0]},
     ],
 )
-def test_fields_that_do_not_fit_are_refused(fields: dict) -> None:
+def test_fields_that_do_not_fit_are_refused(fields: dict[str, Any]) -> None:
     """A transaction needs a producer, a producer an epoch and a sequence; offsets must increase."""
     with pytest.raises(InvalidArgument):
         build_batch(RECORDS, **fields)
@@ -148,7 +154,7 @@ def test_timestamps_as_far_apart_as_can_be_come_back(timestamps: tuple[int, int]
         {"producer_id": 1, "producer_epoch": 0, "base_sequence": 2**31},
     ],
 )
-def test_a_number_larger_than_its_field_is_refused(fields: dict) -> None:
+def test_a_number_larger_than_its_field_is_refused(fields: dict[str, Any]) -> None:
     """Numbers that do not fit in their field, and a last offset beyond an int64, are rejected."""
     with pytest.raises(InvalidArgument):
         build_batch(RECORDS, **fields)

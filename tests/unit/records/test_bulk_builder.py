@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -59,7 +61,7 @@ def test_records_are_spread_over_batches_without_holes(codec: Codec) -> None:
         assert built.batches.size.max() <= 4096
 
 
-def _fields(spec: BatchSpec) -> dict:
+def _fields(spec: BatchSpec) -> dict[str, Any]:
     return {name: getattr(spec, name) for name in BatchSpec.__dataclass_fields__}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tidelog.codec.compression import Codec, compress
@@ -15,7 +17,7 @@ OLD_CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4]
 APPEND = TimestampType.LOG_APPEND_TIME
 
 
-def expanded(data: bytes, **options: object) -> list[tuple[int, int, bytes | None, bytes | None]]:
+def expanded(data: bytes, **options: Any) -> list[tuple[int, int, bytes | None, bytes | None]]:
     found = expand(memoryview(data), 0, len(data), **options)
     return [
         (r.offset, r.timestamp, _part(found.data, r.key_at, r.key_size),

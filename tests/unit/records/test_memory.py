@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
@@ -11,8 +13,12 @@ from tidelog.records.builder import build_batch
 from tidelog.records.memory import BatchColumns, walk
 from tidelog.testing.old_batches import build_old
 
+if TYPE_CHECKING:
+    from tidelog.testing.fields import SequenceFields
+
+
 RECORDS = [(1000 + i, b"key", b"value", ()) for i in range(3)]
-PRODUCER = {"producer_id": 9, "producer_epoch": 2, "base_sequence": 2**31 - 2}
+PRODUCER: SequenceFields = {"producer_id": 9, "producer_epoch": 2, "base_sequence": 2**31 - 2}
 FIRST = build_batch(RECORDS, base_offset=100, leader_epoch=4)
 SECOND = build_batch(RECORDS, base_offset=103, codec=Codec.ZSTD, transactional=True, **PRODUCER)
 BOTH = FIRST + SECOND

@@ -119,7 +119,9 @@ def test_a_walk_ends_when_it_holds_as_many_batches_as_it_may(tmp_path: Path) -> 
     assert (found.batches.count, found.next_position) == (40, 40 * len(batch(0, 1)))
 
 
-def test_small_batches_are_not_read_again_and_again(tmp_path: Path) -> None:
+def test_small_batches_are_not_read_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Full columns end a call of the kernel, but only few calls are needed."""
     data = b"".join(batch(offset, 1) for offset in range(9_000))
     path = tmp_path / "log"
@@ -136,14 +138,14 @@ def test_small_batches_are_not_read_again_and_again(tmp_path: Path) -> None:
     with closing(SYSTEM_FILES.open(str(path))) as file:
         reads = file.native_reads()
         assert reads is not None
-        file.native_reads = lambda: Watched(*reads)
+        monkeypatch.setattr(file, "native_reads", lambda: Watched(*reads))
         found = walk_natively(file, 0, len(data), len(data), piece_buffer(1 << 20), most=10_000)
 
     assert found.batches.count == 9_000
     assert len(calls) == 2
 
 
-def test_a_file_is_held_while_it_is_walked(tmp_path: Path) -> None:
+def test_a_file_is_held_while_it_is_walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the file is closed meanwhile, its descriptor is not reused for another file."""
     path = tmp_path / "log"
     path.write_bytes(batch(0))
@@ -155,7 +157,7 @@ def test_a_file_is_held_while_it_is_walked(tmp_path: Path) -> None:
         file.close()
         return reads
 
-    file.native_reads = closed_meanwhile
+    monkeypatch.setattr(file, "native_reads", closed_meanwhile)
     found = walk_natively(file, 0, len(batch(0)), len(batch(0)), piece_buffer(500), most=10)
 
     assert found.batches.count == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tidelog.errors import InvalidRecord
@@ -16,11 +18,17 @@ from tidelog.records.record import (
     write_record,
 )
 
+if TYPE_CHECKING:
+    from tidelog.records.record import Header
+
+
 HEADERS = (("name", b"value"), ("name", None), ("", b""), ("\u00e9\u4e2d", b"x"))
 
 
 def written(
-    key: bytes | None = b"key", value: bytes | None = b"value", headers: tuple = HEADERS
+    key: bytes | None = b"key",
+    value: bytes | None = b"value",
+    headers: tuple[Header, ...] = HEADERS,
 ) -> memoryview:
     out = bytearray()
     write_record(out, -5, 3, key=key, value=value, headers=headers)

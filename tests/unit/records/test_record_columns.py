@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,10 @@ from tidelog.records.control import build_marker
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import decode, decode_groups, decode_to_damage, iterate
 from tidelog.testing.old_batches import build_old
+
+if TYPE_CHECKING:
+    from tidelog.testing.fields import SequenceFields
+
 
 CREATE, APPEND = TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME
 RECORDS = [
@@ -92,7 +98,7 @@ def test_log_append_time_hides_the_records_own() -> None:
 
 def test_a_record_knows_epoch_and_sequence() -> None:
     """Leader epoch and sequence of a record follow from its batch; epoch -1 is None."""
-    producer = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 2**31 - 1}
+    producer: SequenceFields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 2**31 - 1}
     data = build_batch(RECORDS, leader_epoch=6, **producer) + build_batch(RECORDS, base_offset=3)
 
     records = list(iterate(data, walk(data).batches))

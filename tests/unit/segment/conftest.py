@@ -5,17 +5,20 @@ from __future__ import annotations
 import struct
 import zlib
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pytest
 
 from tidelog.config.log_config import LogConfig
+from tidelog.records.builder import BatchSpec
 from tidelog.records.memory import walk
 from tidelog.segment.segment import LogSegment
 from tidelog.testing import CrashFileSystem, ManualClock, build_batch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tidelog.records.builder import BatchFields
 
 DIRECTORY = "/data/topic-0"
 
@@ -39,7 +42,7 @@ class Room:
         return sorted(self.fs.list(DIRECTORY))
 
     def segment(
-        self, base_offset: int = 0, *, suffix: str = "", preallocate: bool = False, **config: int
+        self, base_offset: int = 0, *, suffix: str = "", preallocate: bool = False, **config: Any
     ) -> LogSegment:
         """Open a segment with the default settings except for ``config``."""
         return LogSegment.open(
@@ -54,12 +57,15 @@ class Room:
         )
 
     def batch(
-        self, offsets: Sequence[int], timestamps: Sequence[int] | None = None, **spec: object
+        self,
+        offsets: Sequence[int],
+        timestamps: Sequence[int] | None = None,
+        **spec: Unpack[BatchFields],
     ) -> bytes:
         """Build one batch with records of 100 bytes at these offsets."""
         times = [-1] * len(offsets) if timestamps is None else timestamps
         records = [(time, None, b"x" * 100, ()) for time in times]
-        return build_batch(records, offsets=offsets, base_offset=offsets[0], **spec)
+        return build_batch(records, BatchSpec(base_offset=offsets[0]), offsets=offsets, **spec)
 
     def append_data(self, segment: LogSegment, data: bytes) -> None:
         """Append batches that are already built."""
@@ -71,7 +77,7 @@ class Room:
         segment: LogSegment,
         offsets: Sequence[int],
         timestamps: Sequence[int] | None = None,
-        **spec: object,
+        **spec: Unpack[BatchFields],
     ) -> int:
         """Append one batch and return its size in bytes."""
         data = self.batch(offsets, timestamps, **spec)

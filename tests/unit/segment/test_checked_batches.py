@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.kernels.runtime import gate
 from tidelog.records.batch import BATCH_HEADER
+from tidelog.records.builder import BatchSpec
 from tidelog.records.control import build_marker
 from tidelog.records.memory import walk
 from tidelog.segment.checked_batches import (
@@ -27,13 +28,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tidelog.env.files import OpenFile
+    from tidelog.records.builder import BatchFields
 
 PATH = "/t-0.log"
 FIRST_OFFSET = 5 << 32
 
 
-def batch(offset: int, value: bytes, **fields: object) -> bytes:
-    return build_batch([(0, None, value, ())], base_offset=offset, **fields)
+def batch(offset: int, value: bytes, **fields: Unpack[BatchFields]) -> bytes:
+    return build_batch([(0, None, value, ())], BatchSpec(base_offset=offset), **fields)
 
 
 def file_of(data: bytes) -> OpenFile:

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tidelog.codec.compression import Codec
 from tidelog.errors import CorruptMessage
 from tidelog.segment.header_scan import BatchPosition, find_batch, read_headers
 
 if TYPE_CHECKING:
-    from conftest import Room
+    from tests.unit.segment.conftest import Room
+
     from tidelog.env.files import OpenFile
 
 
@@ -92,7 +94,7 @@ def test_damage_after_the_batch_is_not_noticed(room: Room) -> None:
 
 def test_bodies_of_large_batches_are_not_read(room: Room) -> None:
     """A walk over megabytes of large batches reads a few bytes of each."""
-    large = [room.batch([i], codec=0) for i in range(3)]
+    large = [room.batch([i], codec=Codec.NONE) for i in range(3)]
     data = [room.batch(range(i * 1_000, i * 1_000 + 1_000)) for i in range(3)]
     reads: list[int] = []
     file = file_of(room, *data, *large)

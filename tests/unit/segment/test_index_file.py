@@ -12,7 +12,7 @@ from tidelog.errors import InvalidArgument
 from tidelog.segment.offset_index import OffsetIndex
 
 if TYPE_CHECKING:
-    from conftest import Room
+    from tests.unit.segment.conftest import Room
 
 NAME = "00000000000000000000.index"
 

@@ -28,7 +28,7 @@ def one_by_one(
     state: IndexState, batches: list[Batch], position: int, interval_bytes: int
 ) -> tuple[list[tuple[int, ...]], IndexState]:
     """Apply the rule in its literal form."""
-    entries = []
+    entries: list[tuple[int, ...]] = []
     since, greatest, offset = state
     for number, (size, time) in enumerate(batches):
         if time > greatest:

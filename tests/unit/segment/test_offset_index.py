@@ -16,7 +16,7 @@ from tidelog.errors import (
 from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY, OffsetIndex, OffsetPosition
 
 if TYPE_CHECKING:
-    from conftest import Room
+    from tests.unit.segment.conftest import Room
 
 NAME = "00000000000000000045.index"
 BASE = 45

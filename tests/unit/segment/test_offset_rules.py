@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tidelog.kernels import rows
+from tidelog.records.batch import INT64_MAX
 from tidelog.records.memory import BatchColumns
 from tidelog.segment.offset_rules import (
     GREATEST_OFFSET,
-    INT64_MAX,
     are_usual,
     first_impossible,
     first_too_far,

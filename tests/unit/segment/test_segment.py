@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,7 +15,7 @@ from tidelog.segment.roll import RollParams
 from tidelog.segment.segment import NO_FIRST_TIMESTAMP, LogSegment
 
 if TYPE_CHECKING:
-    from conftest import Room
+    from tests.unit.segment.conftest import Room
 
 INT32_MAX = 2**31 - 1
 SIZE = 170
@@ -298,9 +298,12 @@ def test_age_without_timestamps_counts_from_opening(room: Room) -> None:
 def test_jitter_is_drawn_once_and_stays_below_the_age(room: Room) -> None:
     """It keeps segments of many partitions from rolling at the same time."""
 
-    def jitter(seed: int, **config: int) -> int:
-        how = {"fs": room.fs, "clock": room.clock, "rng": Random(seed)}
-        return LogSegment.open(room.directory, 0, LogConfig(**config), **how).jitter_ms
+    def jitter(seed: int, **config: Any) -> int:
+        settings = LogConfig(**config)
+        segment = LogSegment.open(
+            room.directory, 0, settings, fs=room.fs, clock=room.clock, rng=Random(seed)
+        )
+        return segment.jitter_ms
 
     assert jitter(1) == 0
     assert 0 <= jitter(1, segment_jitter_ms=10**9, segment_ms=50) < 50

@@ -11,7 +11,8 @@ from tidelog.errors import CorruptIndex
 from tidelog.segment.txn_index import AbortedTxn
 
 if TYPE_CHECKING:
-    from conftest import Room
+    from tests.unit.segment.conftest import Room
+
     from tidelog.segment.segment import LogSegment
 
 INT32_MAX = 2**31 - 1
@@ -161,8 +162,13 @@ def test_becoming_inactive_trims_and_indexes_the_maximum_timestamp(room: Room) -
 
 def test_a_closed_segment_is_trimmed_and_durable(room: Room) -> None:
     """After a power cut all its bytes and entries are there."""
-    sizes = {"internal_segment_bytes": 4_096, "segment_index_bytes": 4_096}
-    segment = room.segment(0, preallocate=True, index_interval_bytes=100, **sizes)
+    segment = room.segment(
+        0,
+        preallocate=True,
+        index_interval_bytes=100,
+        internal_segment_bytes=4_096,
+        segment_index_bytes=4_096,
+    )
     for offset in range(4):
         room.append(segment, [offset], [offset])
     expected = stored(room, segment)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,7 +12,8 @@ from tidelog.segment.segment_files import SegmentFiles
 from tidelog.segment.txn_index import AbortedTxn
 
 if TYPE_CHECKING:
-    from conftest import Room
+    from tests.unit.segment.conftest import Room
+
     from tidelog.env.files import OpenFile, OpenMode
     from tidelog.segment.segment import LogSegment
     from tidelog.testing import CrashFileSystem
@@ -159,13 +160,11 @@ class HugeFiles:
 
     def __init__(self, fs: CrashFileSystem) -> None:
         self._fs = fs
-        self.descriptors = fs.descriptors
 
-    def exists(self, path: str) -> bool:
-        """Return the file itself."""
-        return self._fs.exists(path)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._fs, name)
 
-    def open(self, path: str, mode: OpenMode) -> OpenFile:
+    def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
         """Open a file that reports a size of 2 GiB."""
         file = self._fs.open(path, mode)
         file.size = lambda: 2**31  # type: ignore[method-assign]  # the point of this class
@@ -176,10 +175,9 @@ def test_a_file_of_two_gibibytes_is_rejected(room: Room) -> None:
     """Its positions would not fit the index; the file is kept."""
     full(room).close()
     huge = HugeFiles(room.fs)
-    how = {"suffix": "", "index_bytes": 96, "preallocated_bytes": 0}
 
     with pytest.raises(KafkaStorageError):
-        SegmentFiles.open(huge, room.directory, 0, **how)
+        SegmentFiles.open(huge, room.directory, 0, suffix="", index_bytes=96, preallocated_bytes=0)
 
     assert room.names() == names()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,8 +15,10 @@ from tidelog.segment.segment_reads import TimestampAndOffset
 from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:
-    from conftest import Room
+    from tests.unit.segment.conftest import Room
+
     from tidelog.segment.segment import LogSegment
+    from tidelog.testing.fields import MarkerFields
 
 
 def with_gaps(room: Room) -> LogSegment:
@@ -26,7 +28,7 @@ def with_gaps(room: Room) -> LogSegment:
     return segment
 
 
-def bytes_read(segment: LogSegment, offset: int, max_bytes: int = 1_000, **how: object) -> bytes:
+def bytes_read(segment: LogSegment, offset: int, max_bytes: int = 1_000, **how: Any) -> bytes:
     found = segment.read(offset, max_bytes, **how)
     assert found is not None
     with found.slice as taken:
@@ -219,8 +221,8 @@ def test_a_record_is_found_inside_a_batch(room: Room, codec: Codec) -> None:
 def test_append_time_is_the_time_of_every_record(room: Room) -> None:
     """In a batch stamped by the log, all records have its maximum timestamp."""
     segment = room.segment(0)
-    spec = {"timestamp_type": TimestampType.LOG_APPEND_TIME, "max_timestamp": 99}
-    room.append(segment, [0, 1], [10, 20], **spec)
+    by_log = TimestampType.LOG_APPEND_TIME
+    room.append(segment, [0, 1], [10, 20], timestamp_type=by_log, max_timestamp=99)
 
     assert segment.find_offset_by_timestamp(50) == TimestampAndOffset(99, 0, None)
 
@@ -229,7 +231,12 @@ def test_a_marker_has_a_timestamp_too(room: Room) -> None:
     """A lookup may return the offset of a control record."""
     segment = room.segment(0)
     room.append(segment, [0], [10])
-    marker = {"producer_id": 1, "producer_epoch": 0, "coordinator_epoch": 0, "is_commit": True}
+    marker: MarkerFields = {
+        "producer_id": 1,
+        "producer_epoch": 0,
+        "coordinator_epoch": 0,
+        "is_commit": True,
+    }
     room.append_data(segment, build_marker(**marker, base_offset=1, timestamp=20))
 
     found = segment.find_offset_by_timestamp(15)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
+    from tests.unit.segment.conftest import Room
 
-    from conftest import Room
     from tidelog.records.memory import BatchColumns
     from tidelog.segment.segment import LogSegment
     from tidelog.segment.segment_recovery import Cut
+    from tidelog.testing.fields import MarkerFields
 
 INT64_MAX = 2**63 - 1
 
@@ -48,7 +49,7 @@ class Observer:
             aborted(txn)
 
 
-def write(room: Room, *parts: bytes, base_offset: int = 0, **config: int) -> LogSegment:
+def write(room: Room, *parts: bytes, base_offset: int = 0, **config: Any) -> LogSegment:
     room.fs.write(room.path(f"{base_offset:020d}.log"), b"".join(parts))
     return room.segment(base_offset, **config)
 
@@ -259,7 +260,12 @@ def test_aborted_transactions_are_added_to_their_index(room: Room) -> None:
     Scenario: LogSegmentTest.testRecoverTransactionIndex
     """
     aborted = AbortedTxn(0, 7, 0, 1, 2)
-    marker = {"producer_id": 7, "producer_epoch": 0, "coordinator_epoch": 0, "is_commit": False}
+    marker: MarkerFields = {
+        "producer_id": 7,
+        "producer_epoch": 0,
+        "coordinator_epoch": 0,
+        "is_commit": False,
+    }
     parts = [room.batch([0]), build_marker(**marker, base_offset=1, timestamp=5)]
     segment = write(room, *parts)
 

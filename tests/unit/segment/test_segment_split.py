@@ -11,7 +11,8 @@ from tidelog.errors import CorruptMessage, InvalidArgument
 from tidelog.segment.segment_split import split_overflowed
 
 if TYPE_CHECKING:
-    from conftest import Room
+    from tests.unit.segment.conftest import Room
+
     from tidelog.segment.segment import LogSegment
 
 FAR = 2**31 + 5

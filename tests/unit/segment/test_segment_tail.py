@@ -9,7 +9,7 @@ import pytest
 from tidelog.segment.segment_tail import tail_end
 
 if TYPE_CHECKING:
-    from conftest import Room
+    from tests.unit.segment.conftest import Room
 
 
 def test_the_end_is_the_offset_after_the_last_batch(room: Room) -> None:

@@ -17,7 +17,7 @@ from tidelog.errors import (
 from tidelog.segment.time_index import TIME_INDEX_ENTRY, TimeIndex, TimestampOffset
 
 if TYPE_CHECKING:
-    from conftest import Room
+    from tests.unit.segment.conftest import Room
 
 NAME = "00000000000000000345.timeindex"
 BASE = 345

@@ -11,7 +11,7 @@ from tidelog.errors import CorruptIndex, InvalidArgument
 from tidelog.segment.txn_index import ABORTED_TXN, AbortedTxn, TransactionIndex
 
 if TYPE_CHECKING:
-    from conftest import Room
+    from tests.unit.segment.conftest import Room
 
 NAME = "00000000000000000000.txnindex"
 

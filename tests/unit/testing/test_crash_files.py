@@ -13,6 +13,8 @@ from tidelog.testing import CrashFileSystem, ManualClock, Operation, PowerCut
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tidelog.testing.disk import Kept
+
 SEEDS = range(300)
 
 
@@ -149,7 +151,7 @@ def test_changes_of_one_name_stay_in_order() -> None:
 
 def test_a_move_between_directories_needs_both_synced() -> None:
     """After one sync the file is in one of the two places; after both it is in the new one."""
-    found = {}
+    found: dict[tuple[str, ...], set[object]] = {}
     for synced in (("/a",), ("/b",), ("/a", "/b")):
         found[synced] = set()
         for seed in SEEDS:
@@ -455,7 +457,7 @@ def test_modification_times_come_from_the_clock() -> None:
 
 
 @pytest.mark.parametrize(("kept", "expected"), [("all", b"synced, not"), ("none", b"synced")])
-def test_a_test_can_choose_what_a_power_cut_leaves(kept: str, expected: bytes) -> None:
+def test_a_test_can_choose_what_a_power_cut_leaves(kept: Kept, expected: bytes) -> None:
     """Everything, as when only the process ends, or only what was synced."""
     fs = CrashFileSystem()
     file = fs.open("/file", "x")

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from conftest import Cli
+    from tests.unit.cli.conftest import Cli
 
 
 def test_settings_are_changed_and_unset(cli: Cli) -> None:

@@ -308,7 +308,11 @@ def test_records_of_a_slow_pipe_are_soon_seen(topic: Cli, monkeypatch: pytest.Mo
         """Flushes at once, then looks."""
 
         def __init__(self, stream: Any, flush: Any, clock: Any) -> None:
-            super().__init__(stream, lambda: (flush(), look()), clock, linger_ms=0)
+            def flush_and_look() -> None:
+                flush()
+                look()
+
+            super().__init__(stream, flush_and_look, clock, linger_ms=0)
 
     monkeypatch.setattr(lines, "LingeringLines", Watched)
     os.write(writing, b"a\n")

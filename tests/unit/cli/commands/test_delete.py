@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from conftest import Cli
+    from tests.unit.cli.conftest import Cli
 
 
 def test_a_deleted_topic_leaves_nothing_when_the_command_ends(cli: Cli) -> None:

@@ -8,7 +8,7 @@ import tidelog
 from tidelog.manager.metrics.metrics_file import MetricsFiles
 
 if TYPE_CHECKING:
-    from conftest import Cli
+    from tests.unit.cli.conftest import Cli
 
 
 def test_gauges_are_read_from_the_files_without_a_service(cli: Cli) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import tidelog
 
 if TYPE_CHECKING:
-    from conftest import Cli
+    from tests.unit.cli.conftest import Cli
 
 
 def test_all_partitions_of_a_topic_move(cli: Cli) -> None:

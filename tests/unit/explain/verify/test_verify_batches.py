@@ -119,7 +119,7 @@ def test_what_follows_an_impossible_offset_is_still_checked() -> None:
 
     bytes_told = [byte for byte, _ in told(GOOD, high, batch(3))]
 
-    assert sorted(bytes_told) == [SIZE, SIZE + len(high)]
+    assert sorted(byte or 0 for byte in bytes_told) == [SIZE, SIZE + len(high)]
 
 
 @pytest.mark.parametrize("count", [-1, 4])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tidelog.explain.verify.verify_partition import LogVerifier
@@ -10,8 +12,12 @@ from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
 from tidelog.testing.log_home import LogHome
 
+if TYPE_CHECKING:
+    from tidelog.testing.fields import ProducerFields
+
+
 LOG = "00000000000000000000"
-PRODUCER = {"producer_id": 7, "producer_epoch": 0}
+PRODUCER: ProducerFields = {"producer_id": 7, "producer_epoch": 0}
 
 
 @pytest.fixture

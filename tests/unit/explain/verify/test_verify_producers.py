@@ -18,9 +18,10 @@ from tidelog.segment.txn_index import AbortedTxn, TransactionIndex
 from tidelog.testing import CrashFileSystem, ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from tidelog.explain.verify.findings import Finding
+    from tidelog.records.builder import BatchFields
 
 DIRECTORY = "/data/t-0"
 LOG = f"{DIRECTORY}/00000000000000000000.log"
@@ -29,9 +30,10 @@ RECORD = (100, b"k", b"v", ())
 
 def batch(base: int, sequence: int = -1, *, transactional: bool = False, epoch: int = 0) -> bytes:
     """Make a batch of one record: of producer 7, if it has a sequence."""
-    owner = {"producer_id": 7, "producer_epoch": epoch, "base_sequence": sequence}
-    fields = owner if sequence >= 0 else {}
-    return build_batch([RECORD], base_offset=base, transactional=transactional, **fields)
+    fields: BatchFields = {"base_offset": base, "transactional": transactional}
+    if sequence >= 0:
+        fields |= {"producer_id": 7, "producer_epoch": epoch, "base_sequence": sequence}
+    return build_batch([RECORD], **fields)
 
 
 def marker(base: int, *, is_commit: bool = False) -> bytes:
@@ -61,7 +63,7 @@ def words(findings: Iterable[Finding]) -> list[tuple[str, str, int | None, str]]
 
 def checked(
     *parts: bytes,
-    snapshots: dict[int, list[ProducerSnapshotEntry] | bytes] | None = None,
+    snapshots: Mapping[int, list[ProducerSnapshotEntry] | bytes] | None = None,
     end: int,
     cleaned_to: int = 0,
 ) -> tuple[ProducerChecks, list[tuple[str, str, int | None, str]]]:

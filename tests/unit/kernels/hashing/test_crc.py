@@ -10,7 +10,9 @@ import pytest
 
 from tidelog.codec.crc32c import crc32c as reference
 from tidelog.kernels.hashing import crc
+from tidelog.kernels.hashing.crc_folding import HAVE_FOLDING
 from tidelog.kernels.rows import BAD_ARGUMENT
+from tidelog.kernels.runtime.intrinsics import HAVE_CRC_INSTRUCTION, address_of
 
 if TYPE_CHECKING:
     import random
@@ -33,8 +35,8 @@ def test_the_kernel_agrees_with_the_package(
 
 
 WAYS = {
-    crc._crc_by_folding: crc.HAVE_FOLDING,
-    crc._crc_by_instruction: crc.HAVE_CRC_INSTRUCTION,
+    crc._crc_by_folding: HAVE_FOLDING,
+    crc._crc_by_instruction: HAVE_CRC_INSTRUCTION,
     crc._crc_by_tables: True,
 }
 """An implementation that the CPU does not support runs as Python, but does not compile."""
@@ -47,7 +49,7 @@ def test_each_way_gives_the_same(
 ) -> None:
     """All implementations give the same CRC, whichever one suits the CPU."""
     data = np.frombuffer(rng.randbytes(size), np.uint8)
-    address = crc.address_of(data)
+    address = address_of(data)
 
     assert reference(data.tobytes()) == way(address, address + size)
 
@@ -55,7 +57,6 @@ def test_each_way_gives_the_same(
 @pytest.mark.parametrize("way", [way for way, is_for_here in WAYS.items() if is_for_here])
 def test_each_way_compiles(rng: random.Random, way: Callable[[int, int], int]) -> None:
     """Implementations that this CPU does not need compile too, with the same result."""
-    address_of = crc.address_of
 
     @numba.njit
     def compiled(data: np.ndarray) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy as np
@@ -40,6 +40,7 @@ from tidelog.kernels.runtime.intrinsics import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 INT64S = (0, 1, -1, 7, 127, 128, 2**31, -(2**31), 2**63 - 1, -(2**63), -(2**63) + 1)
@@ -53,7 +54,7 @@ def numbers(a: int, b: int, bits: int, small: np.uint32) -> tuple[int, ...]:
         shift_left(a, bits),
         shift_right(a, bits),
         leading_zeros(a),
-        number(small),
+        number(int(small)),
     )
 
 
@@ -89,11 +90,11 @@ def reads(pread: int, descriptor: int, out: np.ndarray, position: int) -> int:
 
 
 @pytest.fixture(scope="module")
-def compiled() -> dict[str, object]:
+def compiled() -> dict[str, Callable[..., Any]]:
     return {f.__name__: numba.njit(f) for f in (numbers, loads, stores, crcs, reads)}
 
 
-def test_arithmetic_wraps_as_java_does(compiled: dict[str, object]) -> None:
+def test_arithmetic_wraps_as_java_does(compiled: dict[str, Callable[..., Any]]) -> None:
     """Sums, differences, products and shifts keep their low 64 bits, signed."""
     cases = [
         (a, b, bits, np.uint32(2**32 - 1)) for a in INT64S for b in INT64S for bits in (0, 1, 63)
@@ -104,7 +105,9 @@ def test_arithmetic_wraps_as_java_does(compiled: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("first", [0, 0x7F, 0x80, 0xFF])
-def test_loads_take_any_address_and_sign(compiled: dict[str, object], first: int) -> None:
+def test_loads_take_any_address_and_sign(
+    compiled: dict[str, Callable[..., Any]], first: int
+) -> None:
     """A word is read from an odd address; big-endian words are signed."""
     data = np.array([9, first, 2, 3, 4, 5, 6, 7, 255], np.uint8)
 
@@ -113,7 +116,9 @@ def test_loads_take_any_address_and_sign(compiled: dict[str, object], first: int
 
 
 @pytest.mark.parametrize("value", INT64S)
-def test_stores_write_their_bytes_and_no_more(compiled: dict[str, object], value: int) -> None:
+def test_stores_write_their_bytes_and_no_more(
+    compiled: dict[str, Callable[..., Any]], value: int
+) -> None:
     """Stores and copies change exactly their own bytes."""
     source = np.arange(64, dtype=np.uint8)
     plain, native = np.full(80, 0xAA, np.uint8), np.full(80, 0xAA, np.uint8)
@@ -128,7 +133,7 @@ def test_stores_write_their_bytes_and_no_more(compiled: dict[str, object], value
 
 @pytest.mark.skipif(not intrinsics.HAVE_CRC_INSTRUCTION, reason="this CPU has no such instruction")
 @pytest.mark.parametrize("value", INT64S)
-def test_crc_steps_are_the_instruction(compiled: dict[str, object], value: int) -> None:
+def test_crc_steps_are_the_instruction(compiled: dict[str, Callable[..., Any]], value: int) -> None:
     """The plain CRC steps compute the same as the CPU's instruction."""
     assert [crcs(c, value) for c in (0, 1, 2**32 - 1)] == [
         compiled["crcs"](c, value) for c in (0, 1, 2**32 - 1)
@@ -139,7 +144,7 @@ def test_crc_steps_are_the_instruction(compiled: dict[str, object], value: int) 
     ("position", "count", "found"), [(0, 4, b"\0abcd\0"), (3, 2, b"\0de\0\0\0")]
 )
 def test_a_call_of_pread_reads_from_a_position(
-    compiled: dict[str, object], tmp_path: Path, position: int, count: int, found: bytes
+    compiled: dict[str, Callable[..., Any]], tmp_path: Path, position: int, count: int, found: bytes
 ) -> None:
     """The bytes at a position are read into the target, and their count is returned."""
     path = tmp_path / "file"
@@ -153,7 +158,9 @@ def test_a_call_of_pread_reads_from_a_position(
             assert out.tobytes() == found
 
 
-def test_a_call_of_pread_that_fails_gives_minus_one(compiled: dict[str, object]) -> None:
+def test_a_call_of_pread_that_fails_gives_minus_one(
+    compiled: dict[str, Callable[..., Any]],
+) -> None:
     """As in C: a descriptor of -1 is never open."""
     with closing(SYSTEM_FILES.open(os.devnull)) as file:
         native = file.native_reads()

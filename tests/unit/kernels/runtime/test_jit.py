@@ -7,8 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy as np
@@ -50,7 +51,7 @@ def test_bytes_may_be_read_only_or_not(*, is_writable: bool) -> None:
     [DATA, np.zeros(9, np.int8), np.zeros(18, np.uint8)[::2], np.zeros((3, 3), np.uint8)],
     ids=["bytes", "int8", "strided", "two dimensions"],
 )
-def test_another_type_of_array_is_refused(data: object) -> None:
+def test_another_type_of_array_is_refused(data: Any) -> None:
     """A kernel has one signature and is never compiled for another."""
     with pytest.raises(TypeError, match="No matching definition"):
         crc32c(data, 0, 9)
@@ -63,7 +64,9 @@ def test_a_callee_runs_as_python_when_python_calls_it() -> None:
 
 def test_an_operation_runs_as_python_when_python_calls_it() -> None:
     """An operation called from Python runs its plain equivalent, for integers of any type."""
-    assert intrinsics.add64(np.int64(2**63 - 1), np.uint8(1)) == -(2**63)
+    add64: Callable[..., int] = intrinsics.add64
+
+    assert add64(np.int64(2**63 - 1), np.uint8(1)) == -(2**63)
 
 
 def test_other_code_s_numba_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,11 +76,11 @@ def test_other_code_s_numba_is_left_alone(tmp_path: Path, monkeypatch: pytest.Mo
     )
     monkeypatch.syspath_prepend(str(tmp_path))
 
-    import users_own
+    users_own = import_module("users_own")
 
     assert users_own.double(4) == 8
     assert users_own.double.stats.cache_path == str(tmp_path / "__pycache__")
-    assert os.environ.get("NUMBA_CACHE_DIR", "") == numba.config.CACHE_DIR
+    assert os.environ.get("NUMBA_CACHE_DIR", "") == vars(numba.config)["CACHE_DIR"]
 
 
 def run_python(code: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pytest
 
@@ -14,12 +14,15 @@ from tidelog.testing.log_home import LogHome, all_values
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tidelog.records.builder import BatchFields
+    from tidelog.testing.fields import ProducerFields
+
 NOW_MS = 1_700_000_000_000
 FIRST = "00000000000000000000"
 SECOND = "00000000000000000002"
 
 
-def batch(value: bytes, **fields: object) -> bytes:
+def batch(value: bytes, **fields: Unpack[BatchFields]) -> bytes:
     """Make a batch of one record."""
     return build_batch([(NOW_MS, b"key", value, ())], **fields)
 
@@ -28,7 +31,7 @@ SIZE = len(batch(b"0"))
 VALUES = [b"0", b"1", b"2", b"3", b"4"]
 
 
-def home_of(values: list[bytes] = VALUES, *, close: bool = True, **settings: object) -> LogHome:
+def home_of(values: list[bytes] = VALUES, *, close: bool = True, **settings: Any) -> LogHome:
     """Leave a log of one-record batches behind, two in each segment: bases 0, 2 and 4."""
     home = LogHome(
         internal_segment_bytes=2 * SIZE, index_interval_bytes=0, segment_index_bytes=120, **settings
@@ -43,7 +46,7 @@ def home_of(values: list[bytes] = VALUES, *, close: bool = True, **settings: obj
     return home
 
 
-def values_of(home: LogHome, **how: object) -> list[bytes | None]:
+def values_of(home: LogHome, **how: Any) -> list[bytes | None]:
     """Open the log as after a crash and return its values."""
     return [value for _, value in all_values(home.open(clean=False, **how))]
 
@@ -357,11 +360,11 @@ def test_progress_is_told_in_bytes() -> None:
 def test_a_plain_batch_inside_a_transaction_stops_the_start() -> None:
     """No Kafka writes such a log, and Kafka gives up on it too."""
     home = LogHome()
-    fields = {"producer_id": 42, "producer_epoch": 0, "leader_epoch": 0}
+    fields: ProducerFields = {"producer_id": 42, "producer_epoch": 0}
     home.write(
         f"{FIRST}.log",
-        batch(b"txn", base_sequence=0, transactional=True, **fields)
-        + batch(b"plain", base_offset=1, base_sequence=1, **fields),
+        batch(b"txn", leader_epoch=0, base_sequence=0, transactional=True, **fields)
+        + batch(b"plain", leader_epoch=0, base_offset=1, base_sequence=1, **fields),
     )
 
     with pytest.raises(InvalidTxnState):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tidelog.errors import CorruptMessage, OffsetOutOfRange
@@ -11,11 +13,15 @@ from tidelog.records.control import build_marker
 from tidelog.records.memory import walk
 from tidelog.testing.log_home import LogHome
 
+if TYPE_CHECKING:
+    from tidelog.log.log import Log
+
+
 ABORTER, COMMITTER = 7, 8
 LOG = "00000000000000000000.log"
 
 
-def write(log, producer_id: int, sequence: int, count: int = 1) -> None:
+def write(log: Log, producer_id: int, sequence: int, count: int = 1) -> None:
     """Append records of a transaction."""
     batch = build_batch(
         [(100, None, b"value", ())] * count,
@@ -29,7 +35,7 @@ def write(log, producer_id: int, sequence: int, count: int = 1) -> None:
     log.append_as_follower(batch, leader_epoch=0)
 
 
-def end(log, producer_id: int, *, commit: bool) -> None:
+def end(log: Log, producer_id: int, *, commit: bool) -> None:
     """Append the marker that ends a transaction."""
     marker = build_marker(
         producer_id=producer_id,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +16,10 @@ from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import build_batch
 from tidelog.testing.log_home import LogHome
 from tidelog.testing.old_batches import build_old
+
+if TYPE_CHECKING:
+    from tidelog.segment.txn_index import AbortedTxn
+
 
 NOW_MS = 1_700_000_000_000
 
@@ -93,7 +99,7 @@ def test_leaving_out_batches_that_tell_nothing_changes_nothing(data: bytes) -> N
             completed.append((done, plain.last_stable_offset(done)))
             plain.complete_txn(done)
 
-    aborted = []
+    aborted: list[AbortedTxn] = []
     replay_producers(quick, batches, data, aborted.append)
 
     assert plain.producers == quick.producers

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from errno import EIO, ENOSPC
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tidelog.errors import DirectoryFull, KafkaStorageError
 from tidelog.testing.manager_home import ManagerHome, fill, values
 
+if TYPE_CHECKING:
+    from tidelog.manager.log_manager import LogManager
+
+
 IO_ERROR = OSError(EIO, "the disk failed")
 
 
-def metric(manager: object, name: str) -> dict[str, float]:
+def metric(manager: LogManager, name: str) -> dict[str, float]:
     """Return the values of a metric by its directory."""
-    found = [m for m in manager.metrics() if m.name == name]  # type: ignore[arg-type]  # a manager
+    found = [m for m in manager.metrics() if m.name == name]
     return {dict(m.tags).get("logDirectory", ""): m.value for m in found}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from tidelog.testing.manual_time import ManualClock
 
 
+T = TypeVar("T")
+
+
 class ToldScheduler(ManualScheduler):
     """Keeps how many threads were asked for, by the name of the work."""
 
@@ -22,7 +25,7 @@ class ToldScheduler(ManualScheduler):
         super().__init__(clock)
         self.threads: dict[str, int] = {}
 
-    def run_all(self, name: str, tasks: Sequence[Callable[[], object]], threads: int) -> list:
+    def run_all(self, name: str, tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
         """Run all tasks on this thread, whatever was asked for."""
         self.threads[name] = threads
         return super().run_all(name, tasks, threads)

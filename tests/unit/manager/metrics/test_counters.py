@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tidelog.codec.compression import Codec
@@ -12,6 +14,10 @@ from tidelog.testing import build_batch
 from tidelog.testing.log_home import LogHome
 from tidelog.testing.manager_home import ManagerHome, fill
 from tidelog.testing.old_batches import build_entry
+
+if TYPE_CHECKING:
+    from tidelog.testing.fields import SequenceFields
+
 
 NOW_MS = 1_700_000_000_000
 RECORD = (NOW_MS, b"k", b"v", ())
@@ -39,7 +45,7 @@ def test_appends_count_for_their_topic_and_for_all() -> None:
         }
 
 
-def counting(**settings: object) -> tuple[Partition, Counters]:
+def counting(**settings: int) -> tuple[Partition, Counters]:
     """Return a partition of topic t with an empty log, and what counts for it."""
     counters = Counters()
     return Partition("t", 0, LogHome(**settings).open(), counters=counters), counters
@@ -82,7 +88,7 @@ LARGE = build_batch([(NOW_MS, b"k", b"v" * 300, ())])
     ],
 )
 def test_rejected_batches_count_by_the_reason(
-    data: bytes, settings: dict[str, object], name: str, count: int
+    data: bytes, settings: dict[str, int], name: str, count: int
 ) -> None:
     """Bytes of the whole append by topic and in all; records in all, as Kafka does."""
     partition, counters = counting(**settings)
@@ -104,7 +110,7 @@ def test_rejected_batches_count_by_the_reason(
     ],
 )
 def test_rejected_records_count_by_the_reason(
-    key: bytes | None, settings: dict[str, object], name: str, count: int
+    key: bytes | None, settings: dict[str, int], name: str, count: int
 ) -> None:
     """As the batch that they make."""
     partition, counters = counting(**settings)
@@ -123,11 +129,11 @@ def test_rejected_records_count_by_the_reason(
         (build_batch([(1, b"k", b"v", ())]), {"message_timestamp_before_max_ms": 1000}),
     ],
 )
-def test_what_kafka_does_not_count_is_not_counted(data: bytes, settings: dict[str, object]) -> None:
+def test_what_kafka_does_not_count_is_not_counted(data: bytes, settings: dict[str, int]) -> None:
     """An append above the segment size, a sequence with a gap, a timestamp out of its limits."""
     partition, counters = counting(**settings)
     if not settings:
-        fields = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+        fields: SequenceFields = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
         partition.append(build_batch([RECORD], **fields))
     before = counts(counters)
 

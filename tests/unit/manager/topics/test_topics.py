@@ -110,14 +110,14 @@ def test_new_settings_let_the_cleaner_try_a_failed_log_at_once() -> None:
     """A log whose settings changed does not wait for the back-off; other logs still wait."""
     home = ManagerHome(cleanup_policy=("compact",))
     with home.open(log_cleaner_enable=True) as manager:
+        cleaner = manager._cleaning.cleaner
+        assert cleaner is not None
         for topic in ("t", "u"):
             manager.create_topic(topic)
-            manager._cleaning.cleaner.manager.mark_uncleanable(
-                (topic, 0), ValueError("bad"), home.clock.now_ms()
-            )
+            cleaner.manager.mark_uncleanable((topic, 0), ValueError("bad"), home.clock.now_ms())
 
         manager.alter_topic("t", {"min.cleanable.dirty.ratio": "0.1"})
 
         now_ms = home.clock.now_ms()
-        failures = manager._cleaning.cleaner.manager.failures()
+        failures = cleaner.manager.failures()
         assert [failures[topic, 0].is_due(now_ms) for topic in ("t", "u")] == [True, False]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pytest
 
@@ -16,11 +16,15 @@ from tidelog.errors import (
     UnsupportedCompressionType,
 )
 from tidelog.records.batch import BATCH_HEADER
-from tidelog.records.builder import build_batch, pack_batch
+from tidelog.records.builder import BatchSpec, build_batch, pack_batch
 from tidelog.records.validation.analyze import Analyzed, analyze
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.rejection import Rejection
 from tidelog.testing.old_batches import build_old
+
+if TYPE_CHECKING:
+    from tidelog.records.builder import BatchFields
+
 
 RECORDS = [(1000, b"k", b"v", ()), (1002, b"k", b"v", ())]
 CLIENT, REPLICA = AppendOrigin.CLIENT, AppendOrigin.REPLICATION
@@ -28,8 +32,8 @@ CLIENT, REPLICA = AppendOrigin.CLIENT, AppendOrigin.REPLICATION
 pytestmark = pytest.mark.usefixtures("engine")
 
 
-def batch(base_offset: int = 0, **fields: Any) -> bytes:
-    return build_batch(RECORDS, base_offset=base_offset, **fields)
+def batch(offset: int = 0, **fields: Unpack[BatchFields]) -> bytes:
+    return build_batch(RECORDS, BatchSpec(base_offset=offset), **fields)
 
 
 def damaged(data: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -27,19 +27,24 @@ from tidelog.records.validation.rejection import Rejection
 from tidelog.records.validation.validate import LeaderPolicy, ValidatedRecords, validate_for_leader
 from tidelog.testing.old_batches import build_entry, build_old
 
+if TYPE_CHECKING:
+    from tidelog.codec.layout import Buffer
+    from tidelog.testing.fields import SequenceFields
+
+
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
 CREATE, APPEND = TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME
 CLIENT, STAGED = AppendOrigin.CLIENT, AppendOrigin.STAGED
 RECORDS = [(NOW + i % 3, b"key%d" % i, b"value", (("h", b"x"),)) for i in range(10)]
 OLD = [(NOW + 5, b"a", b"1"), (NOW, b"b", None)]
-PRODUCER = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 4}
+PRODUCER: SequenceFields = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 4}
 
 pytestmark = pytest.mark.usefixtures("engine")
 
 
 def accepted(
-    data: bytes, policy: LeaderPolicy | LogConfig | None = None, **changes: Any
+    data: Buffer, policy: LeaderPolicy | LogConfig | None = None, **changes: Any
 ) -> ValidatedRecords:
     origin = changes.pop("origin", CLIENT)
     analyzed = analyze(
@@ -59,7 +64,7 @@ def stored(found: ValidatedRecords) -> list[Record]:
     return list(iterate(found.data, again.batches))
 
 
-def repacked(data: bytes, **fields: Any) -> bytes:
+def repacked(data: bytes, **fields: int) -> bytes:
     header = BATCH_HEADER.unpack(data)._replace(**fields)
     return pack_batch(header, data[BATCH_HEADER.size :])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,7 +23,7 @@ ID = "AAAAAAAAAAAAAAAAAAAAAg"
 OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAw"
 
 
-def reader(home: DataHome, **options: bool) -> RangeReader:
+def reader(home: DataHome, **options: Any) -> RangeReader:
     return RangeReader(home.fs, ReadOptions("/data", TopicChoice(topics=("t",)), **options))
 
 

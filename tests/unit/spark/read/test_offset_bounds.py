@@ -17,6 +17,7 @@ from tidelog.testing.stored_log import BATCHES, LOG_STARTS, home_with, name_of
 
 if TYPE_CHECKING:
     from tidelog.testing.directory_home import DataHome
+    from tidelog.testing.fields import ProducerFields
 
 STRICT = DataLossPolicy(fail_on_data_loss=True)
 LENIENT = DataLossPolicy(fail_on_data_loss=False)
@@ -145,7 +146,7 @@ def test_offsets_above_the_high_watermark_are_not_lost() -> None:
 
 def test_committed_reads_end_at_the_last_stable_offset() -> None:
     """An open transaction hides its records, and all later ones, until its marker is written."""
-    producer = {"producer_id": 5, "producer_epoch": 0}
+    producer: ProducerFields = {"producer_id": 5, "producer_epoch": 0}
     open_txn = build_batch(
         [(1, None, b"v", ())], base_offset=2, base_sequence=0, transactional=True, **producer
     )

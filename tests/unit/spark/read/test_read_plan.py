@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,7 +11,7 @@ from tidelog.spark.options.source_options import MEGABYTE, ReadOptions, TopicCho
 from tidelog.spark.read.read_plan import OffsetRange, at_least, limit_offsets, pack, task_count
 
 
-def options(**others: int) -> ReadOptions:
+def options(**others: Any) -> ReadOptions:
     return ReadOptions(path="/data", choice=TopicChoice(topics=("a",)), **others)
 
 

@@ -17,7 +17,7 @@ from tidelog.testing.manual_time import ManualClock
 if TYPE_CHECKING:
     from tidelog.spark.read.stream_offsets import Json
 
-EARLIEST = {"startingOffsets": "earliest"}
+EARLIEST: dict[str, Any] = {"startingOffsets": "earliest"}
 
 
 class Topics:
@@ -46,7 +46,7 @@ class Topics:
         with self.home.open() as directory:
             directory.partition(topic, 0).log.maybe_increment_log_start_offset(offset)
 
-    def plan(self, cores: int = 2, **options: str) -> StreamPlan:
+    def plan(self, *, cores: int = 2, **options: Any) -> StreamPlan:
         all_options = {"path": self.home.path, "subscribePattern": "."} | options
         if any(name in options for name in ("subscribe", "assign")):
             del all_options["subscribePattern"]

@@ -74,4 +74,4 @@ def test_a_collector_that_the_environment_selects_is_kept(
 def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:
     """Names load lazily, but an unknown one fails as in any module."""
     with pytest.raises(AttributeError, match="tables"):
-        _ = tidelog.spark.tables  # type: ignore[attr-defined]  # that is the point
+        _ = tidelog.spark.tables

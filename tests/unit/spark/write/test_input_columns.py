@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 import pytest
 
 from tidelog.errors import InvalidArgument
 from tidelog.spark.write.input_columns import row_columns, select_columns, split_by_topic
 
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
 types = pytest.importorskip("pyspark.sql.types")
 
 
-def schema(text: str) -> object:
+def schema(text: str) -> StructType:
     """Return Spark's schema of the columns ``name type, ...``, without a session."""
-    made = types.StructType()
+    made: StructType = types.StructType()
     kinds = {
         "binary": types.BinaryType(),
         "string": types.StringType(),
