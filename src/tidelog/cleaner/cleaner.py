@@ -13,7 +13,7 @@ from tidelog.cleaner.offset_map import OffsetMap
 from tidelog.cleaner.offset_map_builder import OffsetMapBuilder
 from tidelog.cleaner.segment_copy import CleaningRound, SegmentCopier
 from tidelog.cleaner.stats import CleanerStats
-from tidelog.cleaner.swap import SegmentSwapper, segments_after
+from tidelog.cleaner.swap import SegmentSwapper
 from tidelog.kernels.runtime.gate import use_kernels
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tidelog.cleaner.cleanable_range import OffsetsToClean
     from tidelog.cleaner.filter_result import DroppedRecords
     from tidelog.cleaner.record_filter import RetainedBatches
+    from tidelog.cleaner.source_log import SourceLog
     from tidelog.cleaner.throttle import CleanerIo
     from tidelog.env.clock import Clock
     from tidelog.env.scheduler import Scheduler
@@ -112,12 +113,12 @@ class Cleaner:
 
     def plan(
         self,
-        log: Log,
+        log: SourceLog,
         to_clean: OffsetsToClean,
         now_ms: int,
         on_dropped: Callable[[DroppedRecords], None] | None = None,
     ) -> CleaningResult:
-        """Do what ``clean`` does, but write nothing.
+        """Do what ``clean`` does, but write nothing; ``log`` may be a snapshot of one.
 
         ``on_dropped`` is called with the records that a cleaning would drop.
         """
@@ -127,12 +128,14 @@ class Cleaner:
         cleaning_round = self._build_map(log, to_clean, now_ms, stats)
         copier = SegmentCopier(cleaning_round._replace(on_dropped=on_dropped), stats, self._io)
         end_offset = cleaning_round.offset_map.latest_offset + 1
-        for group in _groups(log, end_offset, to_clean):
-            copier.copy(group, segments_after(log, group), log.active_producers(), _NullTarget())
+        # Without a target, and with the producers of one moment, all may be one group.
+        segments = [segment for segment in log.segments if segment.base_offset < end_offset]
+        following = [segment for segment in log.segments if segment.base_offset >= end_offset]
+        copier.copy(segments, following, log.active_producers(), _NullTarget())
         return CleaningResult(end_offset, stats)
 
     def _build_map(
-        self, log: Log, to_clean: OffsetsToClean, now_ms: int, stats: CleanerStats
+        self, log: SourceLog, to_clean: OffsetsToClean, now_ms: int, stats: CleanerStats
     ) -> CleaningRound:
         """Build the offset map; return what all groups of this cleaning share."""
         start, end = to_clean
@@ -153,7 +156,7 @@ class Cleaner:
         return CleaningRound(offset_map, start, end, now_ms, retention_ms, legacy_horizon_ms)
 
 
-def _is_worth_kernels(log: Log, end_offset: int) -> bool:
+def _is_worth_kernels(log: SourceLog, end_offset: int) -> bool:
     """Return whether there is enough to clean to load compiled code.
 
     The factor: plain code hashes only about 1 MB/s of small records.

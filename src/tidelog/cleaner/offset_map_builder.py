@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from tidelog.cleaner.cleanable_range import OffsetsToClean
     from tidelog.cleaner.decompressed_batches import DecompressedBatches
     from tidelog.cleaner.offset_map import OffsetMap
+    from tidelog.cleaner.source_log import SourceSegment
     from tidelog.cleaner.stats import CleanerStats
     from tidelog.cleaner.throttle import CleanerIo
-    from tidelog.segment.segment import LogSegment
 
 
 class OffsetMapBuilder:
@@ -41,7 +41,7 @@ class OffsetMapBuilder:
         self._transactions = CleanedTransactions()
         self._table = KeyTable(with_kernels=offset_map.with_kernels)
 
-    def build(self, segments: Sequence[LogSegment]) -> None:
+    def build(self, segments: Sequence[SourceSegment]) -> None:
         """Read the dirty ones of ``segments``; ``latest_offset`` of the map is how far that came.
 
         ``segments`` are those from the one that contains the first dirty offset to the end of the
@@ -55,9 +55,9 @@ class OffsetMapBuilder:
                 return
             self._map.latest_offset = end - 1
 
-    def _read(self, segment: LogSegment) -> bool:
+    def _read(self, segment: SourceSegment) -> bool:
         """Read one segment; return False if the map is full."""
-        start = segment.offset_index.lookup(self._start).position
+        start = segment.position_before(self._start)
         records, with_kernels = segment.file_records(start), self._map.with_kernels
         for piece in records.pieces(self._io.piece_bytes, check_crc=True):
             batches = piece.batches_in_data

@@ -81,6 +81,10 @@ class ExaminedLog(Protocol):
     def log_end_offset(self) -> int:
         """Offset of the next record."""
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of records in all segments."""
+
 
 class DirtyStart(NamedTuple):
     """The first dirty offset of a log; ``is_reset``: the checkpoint was outside of the log."""

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from tidelog.cleaner.filter_result import DroppedRecords
     from tidelog.cleaner.offset_map import OffsetMap
     from tidelog.cleaner.record_filter import RetainedBatches
+    from tidelog.cleaner.source_log import SourceSegment
     from tidelog.cleaner.stats import CleanerStats
     from tidelog.cleaner.throttle import CleanerIo
     from tidelog.log.producers.producer_entry import ProducerStateEntry
     from tidelog.records.file_records import Piece
-    from tidelog.segment.segment import LogSegment
     from tidelog.segment.txn_index import AbortedTxn
 
 
@@ -75,8 +75,8 @@ class SegmentCopier:
 
     def copy(
         self,
-        group: Sequence[LogSegment],
-        following: Sequence[LogSegment],
+        group: Sequence[SourceSegment],
+        following: Sequence[SourceSegment],
         producers: Mapping[int, ProducerStateEntry],
         target: CopyTarget,
     ) -> None:
@@ -112,7 +112,7 @@ class SegmentCopier:
 
     def _copy_segment(
         self,
-        segment: LogSegment,
+        segment: SourceSegment,
         rules: BatchRetentionRules,
         target: CopyTarget,
         *,

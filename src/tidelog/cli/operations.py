@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tidelog.cli.partition_choice import Place
+    from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.env.overlay_files import FileChange
     from tidelog.explain.plans.operations import ShrunkLog
@@ -48,6 +49,11 @@ class ClockAt(NamedTuple):
     def monotonic_ns(self) -> int:
         """Return nanoseconds since an arbitrary moment."""
         return SYSTEM_CLOCK.monotonic_ns()
+
+
+def clock_of(args: Namespace) -> Clock:
+    """Return a clock whose time of day is that of ``--now``, or of the beginning."""
+    return ClockAt(SYSTEM_CLOCK.now_ms() if args.now is None else args.now)
 
 
 class Acting(NamedTuple):

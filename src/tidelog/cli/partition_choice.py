@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from tidelog.cli.terminal import print_message
 from tidelog.config.log_config import LogConfig
@@ -16,12 +16,17 @@ from tidelog.readonly.read_only_topic import ReadOnlyTopic
 from tidelog.segment.filenames import TopicPartition, log_directory_name, parse_topic_partition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tidelog.env.files import FileSystem
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.readonly.read_only_topic import MissingPartition
+
+T = TypeVar("T")
+
+_ATTEMPTS: Final = 3
+"""How often a log is read before an error is taken for one that stays."""
 
 
 class Place(NamedTuple):
@@ -51,6 +56,26 @@ class ChosenPartitions(NamedTuple):
         """Open the log of a place, with the checkpoints that were read once for all."""
         checkpoints = self.directory.checkpoints
         return open_read_only(place.path, fs=self.directory.fs, checkpoints=checkpoints)
+
+    def look(self, command: str, question: Callable[[Place], T]) -> Iterator[tuple[Place, T]]:
+        """Yield each place with the answer to ``question``, which opens its log.
+
+        Beside a writer a partition may be deleted, or deleted and created again, before or while it
+        is read. One that is gone is named on stderr and left out.
+        """
+        for place in self.places:
+            for attempt in range(_ATTEMPTS):
+                try:
+                    answer = question(place)
+                except (UnknownTopicOrPartition, KafkaStorageError):
+                    if not self.directory.fs.exists(place.path):
+                        print_message(command, f"{place.key} was deleted while it was read")
+                        break
+                    if attempt == _ATTEMPTS - 1:
+                        raise
+                else:
+                    yield place, answer
+                    break
 
     def topic(self, place: Place) -> ReadOnlyTopic | None:
         """Return the topic of a place; None for a directory that waits for deletion."""

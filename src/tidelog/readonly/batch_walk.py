@@ -112,13 +112,13 @@ class _Walk:
                 hints = self._files.hints_of(segment) if segment.size_bytes else NO_HINTS
                 position = position_of(file, hints, self._anchor)
             for piece in walk_segment(file, position, check_crc=self._check_crc):
-                if found := _between(piece, self._start, self._end):
+                if found := batches_between(piece, self._start, self._end):
                     yield found
                 if int(piece.batches.last_offset[-1]) + 1 >= self._end:
                     return
 
 
-def _between(piece: Piece, start: int, end: int) -> Piece | None:
+def batches_between(piece: Piece, start: int, end: int) -> Piece | None:
     """Return the part of a piece whose batches hold offsets of ``[start, end)``, if any does."""
     batches = piece.batches
     first = int(np.searchsorted(batches.last_offset, start))

@@ -25,6 +25,7 @@ from tidelog.log.record_count import check_range, count_shown
 from tidelog.readonly.batch_walk import walk_range
 from tidelog.readonly.checkpoints import Checkpoints
 from tidelog.readonly.log_end import NO_LINES, Lines, find_end
+from tidelog.readonly.log_snapshot import SnapshotOutdated
 from tidelog.readonly.partition_files import PartitionFiles
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.replayed_transactions import (
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.log.offset_lookup import TimestampedOffset
     from tidelog.log.record_count import RecordCount
+    from tidelog.readonly.log_snapshot import LogSnapshot
     from tidelog.readonly.read_files import ReadFiles
     from tidelog.readonly.read_only_segment import ReadOnlySegment
     from tidelog.records.array_rows import Bools
@@ -147,6 +149,17 @@ class ReadOnlyLog:
     def fs(self) -> FileSystem:
         """The file system, to be read only."""
         return self._fs
+
+    @property
+    def snapshot(self) -> LogSnapshot:
+        """The snapshot from which the offsets come.
+
+        Raises SnapshotOutdated once a read has taken another one; callers stay in this package.
+        """
+        snapshot = self._files.snapshot
+        if snapshot.segments is not self._segments:
+            raise SnapshotOutdated(f"{self.directory} was read again")
+        return snapshot
 
     @property
     def segments(self) -> tuple[ReadOnlySegment, ...]:

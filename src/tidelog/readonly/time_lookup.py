@@ -6,6 +6,7 @@ confirms it. Kafka: ``UnifiedLog.fetchOffsetByTimestamp``.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -86,6 +87,17 @@ def largest_timestamp(snapshot: LogSnapshot, segment: ReadOnlySegment, *, is_act
     return _SegmentSearch(snapshot, segment, is_active=is_active).largest_timestamp()
 
 
+def greatest_timestamp(
+    snapshot: LogSnapshot, segment: ReadOnlySegment, *, is_active: bool, with_index: bool
+) -> int:
+    """Return a segment's greatest timestamp in ms, -1 without any; errors as above.
+
+    Without its index all its batch headers are read.
+    """
+    search = _SegmentSearch(snapshot, segment, is_active=is_active, with_index=with_index)
+    return search.greatest().timestamp
+
+
 def first_batch_timestamp(snapshot: LogSnapshot, segment: ReadOnlySegment) -> int:
     """Return the greatest timestamp of a segment's first batch in ms, -1 if there is none.
 
@@ -137,13 +149,20 @@ def _searches(snapshot: LogSnapshot) -> Iterator[_SegmentSearch]:
 class _SegmentSearch:
     """The lookups in one segment of a log."""
 
-    def __init__(self, snapshot: LogSnapshot, segment: ReadOnlySegment, *, is_active: bool) -> None:
+    def __init__(
+        self,
+        snapshot: LogSnapshot,
+        segment: ReadOnlySegment,
+        *,
+        is_active: bool,
+        with_index: bool = True,
+    ) -> None:
         self._snapshot = snapshot
         self._segment = segment
         self._is_active = is_active
         self._fs = snapshot.fs
         self._hints: Hints = segment.hints(snapshot.fs)
-        self._timestamps, self._offsets = self._time_entries()
+        self._timestamps, self._offsets = self._time_entries(with_index=with_index)
 
     def first_from(self, timestamp: int, start_offset: int) -> TimestampedOffset | None:
         """Return the first record at or above both; None if the segment has none."""
@@ -216,14 +235,13 @@ class _SegmentSearch:
             if not self._is_active:
                 raise
 
-    def _time_entries(self) -> tuple[Ints, Ints]:
+    def _time_entries(self, *, with_index: bool) -> tuple[Ints, Ints]:
         """Return timestamps and offsets of the time index, up to the first that does not rise."""
-        try:
-            segment = self._segment
+        raw, segment = b"", self._segment
+        if with_index:
             name = segment.directory, segment.base_offset, segment.suffix
-            raw = self._fs.read(time_index_file(*name))
-        except FileNotFoundError:
-            raw = b""
+            with suppress(FileNotFoundError):
+                raw = self._fs.read(time_index_file(*name))
         entries = np.frombuffer(raw, TIME_INDEX_ENTRY, count=len(raw) // TIME_INDEX_ENTRY.itemsize)
         timestamps = entries["timestamp_ms"].astype(np.int64)
         offsets = entries["relative_offset"].astype(np.int64)

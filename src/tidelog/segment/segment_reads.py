@@ -98,6 +98,10 @@ class SegmentReader(ABC):
         view = self.view()
         return FileRecords(view.file, start, view.size_bytes if end is None else end)
 
+    def position_before(self, offset: int) -> int:
+        """Return a byte where a batch starts that is at or before the one of ``offset``."""
+        return self.view().offset_index.lookup(offset).position
+
     def translate_offset(self, offset: int, start_position: int = 0) -> BatchPosition | None:
         """Return the first batch whose last offset is at least ``offset``; None if there is none.
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import errno
 import os
 from itertools import islice
+from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from tidelog.cleaner.compaction import Compaction
+from tidelog.cli.operations import ClockAt
 from tidelog.codec.checkpoint_file import write_checkpoint
 from tidelog.config.log_config import LogConfig
+from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import CorruptMessage, KafkaError, OffsetOutOfRange, UnknownTopicOrPartition
 from tidelog.explain.describe import describe_log
+from tidelog.explain.plans.compaction import CleanerLines, plan_compaction
 from tidelog.explain.plans.retention_plan import plan_retention
 from tidelog.explain.verify.findings import Severity
 from tidelog.explain.verify.verify_directory import check_directory
@@ -325,8 +330,17 @@ def gaps(fs: Any) -> Any:
 
 
 def retention(fs: Any) -> Any:
-    with open_read_only(PATH, fs=fs) as log:
-        return plan_retention(log, LogConfig(retention_bytes=500), now_ms=10**12)
+    config = LogConfig(retention_bytes=500)
+    return plan_retention(lambda: open_read_only(PATH, fs=fs), config, ClockAt(10**12))
+
+
+def compaction(fs: Any) -> Any:
+    clock = ClockAt(10**12)
+    cleaning = Compaction(clock=clock, scheduler=InlineScheduler(), rng=Random(0))
+    config, lines = LogConfig(cleanup_policy=("compact",)), CleanerLines({}, {})
+    facts = plan_compaction(lambda: open_read_only(PATH, fs=fs), config, lines, clock, cleaning)
+    assert 0 <= facts.freed_bytes <= facts.size_bytes
+    return facts
 
 
 def verify(fs: Any) -> Any:
@@ -353,6 +367,7 @@ LOOKS = {
             splits,
             gaps,
             retention,
+            compaction,
             verify,
             verify_directory,
         )

@@ -10,8 +10,9 @@ from tidelog.cli.options import add_json, add_now, add_settings, add_topics, new
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from tidelog.cleaner.compaction import CompactionFacts
     from tidelog.cli.options import Commands
-    from tidelog.explain.plans.compaction import CompactionFacts
+    from tidelog.cli.partition_choice import Place
 
 
 def add_parser(commands: Commands) -> None:
@@ -30,28 +31,25 @@ def run(args: Namespace) -> int:
 
     The logs are only read, so a writer may be at work.
     """
-    from tidelog.cleaner.cleaner_checkpoints import CleanerCheckpoints
-    from tidelog.cleaner.failed_cleanings_file import read_failures
     from tidelog.cli.commands.compact import facts_as_json
+    from tidelog.cli.operations import clock_of
     from tidelog.cli.partition_choice import choose_partitions
-    from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.explain.plans.compaction import examine_log
+    from tidelog.explain.plans.compaction import CleanerLines, plan_compaction
 
-    now_ms = SYSTEM_CLOCK.now_ms() if args.now is None else args.now
+    clock = clock_of(args)
     chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
     chosen.report_missing(args.command)
     configs = chosen.configs_in_force(dict(args.options))
-    path = chosen.directory.path
-    checkpoints = CleanerCheckpoints(SYSTEM_FILES).read(path)
-    failures = read_failures(SYSTEM_FILES, path)
+    lines = CleanerLines.read(SYSTEM_FILES, chosen.directory.path)
     has_failed = False
     compacted = [place for place in chosen.places if configs[place.topic].is_compacted]
-    for place in compacted:
-        with chosen.open(place) as log:
-            line, failure = checkpoints.get(place.key), failures.get(place.key)
-            facts = examine_log(log, configs[place.topic], line, failure, now_ms)
-        has_failed |= failure is not None
+
+    def status(place: Place) -> CompactionFacts:
+        return plan_compaction(lambda: chosen.open(place), configs[place.topic], lines, clock)
+
+    for _, facts in chosen._replace(places=compacted).look(args.command, status):
+        has_failed |= facts.failure is not None
         print(json.dumps(facts_as_json(facts)) if args.json else _line(facts))
     if not compacted and not args.json:
         print(f"no topic of {args.directory} is compacted")

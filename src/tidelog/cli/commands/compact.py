@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import add_json, add_now, add_settings, add_topics, new_parser
-from tidelog.errors import KafkaStorageError
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from tidelog.cleaner.compaction import CompactionFacts
     from tidelog.cli.options import Commands
-    from tidelog.env.files import FileSystem
+    from tidelog.cli.partition_choice import Place
     from tidelog.env.scheduler import Scheduler
-    from tidelog.explain.plans.compaction import CompactionFacts
 
-_ATTEMPTS: Final = 3
-"""Plans made in a row before a writer that changes the files is reported."""
 _NOT_COMPACTED: Final = "not compacted: its cleanup.policy lacks compact or is unknown; -o sets it"
 
 
@@ -35,13 +32,17 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Clean every chosen log that is compacted, up to its active segment."""
-    return apply_compaction(args, is_plan=False)
+    return _print_all(args, _compacted(args), "dropped")
 
 
-def apply_compaction(args: Namespace, *, is_plan: bool) -> int:
-    """Compact; for a plan, run the same code over an overlay."""
+def print_plan(args: Namespace) -> int:
+    """Print what ``run`` would do; the logs are only read, so a writer may be at work."""
+    return _print_all(args, _planned(args), "would drop")
+
+
+def _print_all(args: Namespace, found: Iterable[CompactionFacts], verb: str) -> int:
     reported: set[str] = set()
-    for facts in _planned(args) if is_plan else _compacted(args, is_plan=False):
+    for facts in found:
         if args.json:
             print(json.dumps(facts_as_json(facts)))
         elif not facts.is_compacted:
@@ -49,39 +50,53 @@ def apply_compaction(args: Namespace, *, is_plan: bool) -> int:
                 print(f"{facts.topic}: {_NOT_COMPACTED}")
             reported.add(facts.topic)
         else:
-            _print(facts, "would drop" if is_plan else "dropped")
+            _print(facts, verb)
     return 0
 
 
-def _planned(args: Namespace) -> list[CompactionFacts]:
-    """Plan for all logs, anew where a writer has changed their files meanwhile."""
-    for _ in range(_ATTEMPTS - 1):
-        with suppress(KafkaStorageError, OSError):
-            return list(_compacted(args, is_plan=True))
-    return list(_compacted(args, is_plan=True))
-
-
-def _compacted(args: Namespace, *, is_plan: bool) -> Iterator[CompactionFacts]:
-    """Yield what is done, or would be done, to each log."""
+def _planned(args: Namespace) -> Iterator[CompactionFacts]:
+    """Yield what would be done to each log."""
     import random
 
-    from tidelog.cli.operations import ClockAt, open_to_act
-    from tidelog.env.overlay_files import OverlayFiles
+    from tidelog.cleaner.compaction import Compaction
+    from tidelog.cli.operations import clock_of
+    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.config.log_config import LogConfig
+    from tidelog.env.scheduler import InlineScheduler
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.explain.plans.compaction import Compaction
+    from tidelog.explain.plans.compaction import CleanerLines, plan_compaction
 
-    fs: FileSystem = OverlayFiles(SYSTEM_FILES) if is_plan else SYSTEM_FILES
-    with _writers() as scheduler, open_to_act(args, fs, args.topics) as acting:
-        compaction = Compaction(
-            acting.manager,
-            now_ms=acting.now_ms,
-            clock=ClockAt(acting.now_ms),
-            scheduler=scheduler,
-            rng=random.SystemRandom(),
-            is_plan=is_plan,
-        )
+    overrides = dict(args.options)
+    LogConfig().with_overrides(overrides)
+    clock = clock_of(args)
+    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
+    chosen.report_missing(args.command)
+    configs = chosen.configs_in_force(overrides)
+    lines = CleanerLines.read(SYSTEM_FILES, chosen.directory.path)
+    compaction = Compaction(clock=clock, scheduler=InlineScheduler(), rng=random.SystemRandom())
+
+    def plan(place: Place) -> CompactionFacts:
+        config = configs[place.topic]
+        return plan_compaction(lambda: chosen.open(place), config, lines, clock, compaction)
+
+    for _, facts in chosen.look(args.command, plan):
+        yield facts
+
+
+def _compacted(args: Namespace) -> Iterator[CompactionFacts]:
+    """Clean each log and yield what was done."""
+    import random
+
+    from tidelog.cleaner.compaction import Compaction
+    from tidelog.cli.operations import ClockAt, open_to_act
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.plans.operations import compact_log
+
+    with _writers() as scheduler, open_to_act(args, SYSTEM_FILES, args.topics) as acting:
+        clock, rng = ClockAt(acting.now_ms), random.SystemRandom()
+        compaction = Compaction(clock=clock, scheduler=scheduler, rng=rng)
         for place in acting.places:
-            yield compaction.clean(place.topic, place.partition)
+            yield compact_log(acting.manager, place.key, compaction, acting.now_ms)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import Place
     from tidelog.explain.describe import LogFacts
 
 _COLUMNS = ("base offset", "end offset", ".log", ".index", ".timeindex", ".txnindex")
@@ -38,17 +39,22 @@ def run(args: Namespace) -> int:
     width = screen_width()
     chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
     has_loss = False
-    for number, place in enumerate(chosen.places):
+
+    def describe(place: Place) -> LogFacts:
         with chosen.open(place) as log:
-            facts = describe_log(log, chosen.topic(place))
+            return describe_log(log, chosen.topic(place))
+
+    last_topic = None
+    for number, (place, facts) in enumerate(chosen.look(args.command, describe)):
         has_loss |= facts.damage is not None
         if args.json:
             print(json.dumps(facts.as_json()))
             continue
         print("\n" if number else "", end="")
-        if not number or chosen.places[number - 1].topic != place.topic:
+        if place.topic != last_topic:
             count = sum(other.topic == place.topic for other in chosen.places)
             print(_title(facts, count), end="\n\n")
+            last_topic = place.topic
         print(draw_log(facts, width) + _table(facts), end="")
     has_loss |= chosen.report_missing(args.command)
     return int(has_loss)

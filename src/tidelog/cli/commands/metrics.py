@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import Place
+    from tidelog.explain.describe import LogFacts
     from tidelog.manager.metrics.metric import Metric
 
 
@@ -59,9 +61,12 @@ def _metrics_of_files(directory: str) -> list[Metric]:
     metrics = []
     chosen = choose_partitions(SYSTEM_FILES, directory)
     chosen.report_missing("metrics")
-    for place in chosen.places:
+
+    def describe(place: Place) -> LogFacts:
         with chosen.open(place) as log:
-            facts = describe_log(log)
+            return describe_log(log)
+
+    for place, facts in chosen.look("metrics", describe):
         tags = (("topic", place.topic), ("partition", str(place.partition)))
         for name, value in (
             ("NumLogSegments", len(facts.segments)),

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import Place
+    from tidelog.errors import CorruptMessage
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
 
@@ -72,7 +74,8 @@ def run(args: Namespace) -> int:
     chosen = choose_partitions(SYSTEM_FILES, args.directory, topics, args.partition)
     chosen.report_missing(args.command)
     has_loss = not chosen.places
-    for place in chosen.places:
+
+    def answer_of(place: Place) -> tuple[dict[str, Any], CorruptMessage | None]:
         with chosen.open(place) as log:
             answer = _all_offsets(log, args) if args.at is None else _offset_at(log, args)
             damage = log.damage
@@ -81,11 +84,14 @@ def run(args: Namespace) -> int:
                     answer["count"] = _count(log, args)
                 except CorruptMessage as error:
                     answer["count"], damage = None, error
-            print(json.dumps({"topic": place.topic, "partition": place.partition, **answer}))
-            if damage is not None:
-                has_loss = True
-                sys.stdout.flush()
-                print(f"tidelog offsets: {damage}", file=sys.stderr)
+            return answer, damage
+
+    for place, (answer, damage) in chosen.look(args.command, answer_of):
+        print(json.dumps({"topic": place.topic, "partition": place.partition, **answer}))
+        if damage is not None:
+            has_loss = True
+            sys.stdout.flush()
+            print(f"tidelog offsets: {damage}", file=sys.stderr)
     return int(has_loss)
 
 

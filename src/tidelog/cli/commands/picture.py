@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import Place
+    from tidelog.explain.describe import LogFacts
 
 
 def add_parser(commands: Commands) -> None:
@@ -39,9 +41,12 @@ def run(args: Namespace) -> int:
     width = args.width or screen_width()
     chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
     has_loss = False
-    for number, place in enumerate(chosen.places):
+
+    def describe(place: Place) -> LogFacts:
         with chosen.open(place) as log:
-            facts = describe_log(log, chosen.topic(place))
+            return describe_log(log, chosen.topic(place))
+
+    for number, (_, facts) in enumerate(chosen.look(args.command, describe)):
         if args.json:
             print(json.dumps(facts.as_json()))
         else:

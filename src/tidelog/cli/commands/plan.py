@@ -13,14 +13,13 @@ from tidelog.cli.options import (
     add_topics,
     new_parser,
 )
-from tidelog.errors import KafkaStorageError
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Mapping
 
     from tidelog.cli.options import Commands
-    from tidelog.cli.partition_choice import ChosenPartitions, Place
+    from tidelog.cli.partition_choice import Place
     from tidelog.config.log_config import LogConfig
     from tidelog.explain.plans.operations import ShrunkLog
 
@@ -45,27 +44,30 @@ def run(args: Namespace) -> int:
         args.dry_run = True
         return recover.run(args)
     if args.operation == "compaction":
-        return compact.apply_compaction(args, is_plan=True)
+        return compact.print_plan(args)
     return _plan_retention(args)
 
 
 def _plan_retention(args: Namespace) -> int:
     """Print what ``tidelog retain`` would delete; the logs are only read."""
-    from tidelog.cli.operations import print_shrunk, shrunk_as_json
+    from tidelog.cli.operations import clock_of, print_shrunk, shrunk_as_json
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.config.log_config import LogConfig
-    from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.plans.retention_plan import plan_retention
 
-    now_ms = SYSTEM_CLOCK.now_ms() if args.now is None else args.now
+    clock = clock_of(args)
     overrides = dict(args.options)
     LogConfig().with_overrides(overrides)
     chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
     chosen.report_missing(args.command)
     configs = chosen.configs_in_force(overrides)
     _apply_unknown(configs, overrides)
-    logs = [_plan(chosen, place, configs[place.topic], now_ms) for place in chosen.places]
-    for log in logs:
+
+    def plan(place: Place) -> ShrunkLog:
+        return plan_retention(lambda: chosen.open(place), configs[place.topic], clock)
+
+    for _, log in list(chosen.look(args.command, plan)):
         if args.json:
             print(json.dumps(shrunk_as_json(log)))
         else:
@@ -87,15 +89,3 @@ def _apply_unknown(configs: dict[str, LogConfig], overrides: Mapping[str, str]) 
             f" {', '.join(DELETION_SETTINGS)} with -o, or set it permanently with tidelog alter"
         )
         print_message("plan", f"{text}; until then nothing is deleted")
-
-
-def _plan(chosen: ChosenPartitions, place: Place, config: LogConfig, now_ms: int) -> ShrunkLog:
-    """Plan for one log, once more if it changed too fast."""
-    from tidelog.explain.plans.retention_plan import plan_retention
-
-    try:
-        with chosen.open(place) as log:
-            return plan_retention(log, config, now_ms)
-    except KafkaStorageError:
-        with chosen.open(place) as log:
-            return plan_retention(log, config, now_ms)

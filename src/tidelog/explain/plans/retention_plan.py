@@ -1,4 +1,4 @@
-"""What retention would delete of a log, computed from a log that is only read.
+"""What retention would delete of a log, computed from a snapshot of it.
 
 The rules are those by which the log itself deletes (``tidelog.log.retention``), in the order of
 ``tidelog.log.retention_pass``; so the plan can be made beside a writer.
@@ -6,7 +6,6 @@ The rules are those by which the log itself deletes (``tidelog.log.retention``),
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.explain.plans.operations import ShrunkLog
@@ -18,22 +17,38 @@ from tidelog.log.retention import (
     count_beyond_size,
     count_expired,
 )
+from tidelog.readonly.snapshot_log import answer_at_once
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tidelog.config.log_config import LogConfig
+    from tidelog.env.clock import Clock
     from tidelog.readonly.read_only_log import ReadOnlyLog
+    from tidelog.readonly.snapshot_log import SnapshotLog
 
 
-def plan_retention(log: ReadOnlyLog, config: LogConfig, now_ms: int) -> ShrunkLog:
-    """Return what ``tidelog retain`` would do to a log at ``now_ms`` with these settings.
+def plan_retention(
+    open_log: Callable[[], ReadOnlyLog], config: LogConfig, clock: Clock
+) -> ShrunkLog:
+    """Return what ``tidelog retain`` would do to a log with these settings.
 
     The high watermark is the log end, as it is once a process that is the only replica has opened
     the log.
 
+    Args:
+        open_log: opens the log, anew where its files have changed.
+        config: the settings in force.
+        clock: its time of day is that of the retention.
+
     Raises CorruptMessage, KafkaStorageError where timestamps cannot be read.
     """
-    end = log.log_end_offset
-    facts = segment_facts(log, now_ms)
+    return answer_at_once(open_log, config, clock, _plan)
+
+
+def _plan(log: SnapshotLog) -> ShrunkLog:
+    config, now_ms, end = log.config, log.now_ms, log.log_end_offset
+    facts = _segment_facts(log)
     start = log.log_start_offset
     deleted: list[DeletedSegment] = []
 
@@ -58,23 +73,18 @@ def plan_retention(log: ReadOnlyLog, config: LogConfig, now_ms: int) -> ShrunkLo
     return ShrunkLog(log.topic, log.partition, start, end, size_bytes, tuple(deleted), tuple(kept))
 
 
-def segment_facts(log: ReadOnlyLog, now_ms: int) -> list[SegmentFacts]:
-    """Return what retention asks about each segment, oldest first.
-
-    The last one's size is that of its whole, valid batches: opening the log cuts off the rest. A
-    log without a segment gets an empty one when it is opened, at ``now_ms``.
-    """
-    segments = log.segments
-    if not segments:
-        return [_empty_segment(log.log_end_offset, now_ms)]
-    ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset]
-    facts = []
-    for segment, end in zip(segments, ends, strict=True):
-        is_last = segment is segments[-1]
-        size_bytes = log.end_position if is_last else segment.size_bytes
-        timestamp = partial(log.largest_timestamp, segment)
-        facts.append(SegmentFacts(segment.base_offset, end, size_bytes, is_last, timestamp))
-    return facts
+def _segment_facts(log: SnapshotLog) -> list[SegmentFacts]:
+    """Return what retention asks about each segment, oldest first."""
+    return [
+        SegmentFacts(
+            segment.base_offset,
+            segment.read_next_offset(),
+            segment.size_bytes,
+            segment is log.segments.active,
+            segment.largest_timestamp,
+        )
+        for segment in log.segments
+    ]
 
 
 def _empty_segment(offset: int, now_ms: int) -> SegmentFacts:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.log.producers.producer_entry import CompletedTxn
+    from tidelog.log.producers.producer_snapshot import ProducerSnapshotEntry
     from tidelog.records.validation.append_origin import AppendOrigin
 
 GUARD_SENTINEL: Final = 0
@@ -208,10 +209,15 @@ class ProducerStateManager:
         if end_offset == self.map_end_offset:
             self.on_log_start_offset_incremented(start_offset)
             return
+        offset, kept = self.snapshots.read_latest() or (start_offset, [])
+        self.load_snapshot(offset, kept, now_ms)
+
+    def load_snapshot(
+        self, offset: int, entries: Iterable[ProducerSnapshotEntry], now_ms: int
+    ) -> None:
+        """Start anew from the entries of a snapshot at ``offset``, less those expired by now."""
         self._clear()
-        found = self.snapshots.read_latest()
-        offset, kept = found or (start_offset, [])
-        self._load(map(ProducerStateEntry.from_snapshot, kept), now_ms)
+        self._load(map(ProducerStateEntry.from_snapshot, entries), now_ms)
         self.map_end_offset = self.last_snapshot_offset = offset
 
     def truncate_fully_and_start_at(self, offset: int) -> None:

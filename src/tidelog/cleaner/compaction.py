@@ -1,0 +1,143 @@
+"""One cleaning of a log on demand, or the plan of it, as values.
+
+Such a cleaning ignores ``min.cleanable.dirty.ratio``. Kafka has none: its cleaner chooses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
+from tidelog.cleaner.pick import examine
+from tidelog.cleaner.throttle import CleanerIo
+from tidelog.config.broker_config import BrokerConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from tidelog.cleaner.cleaner import CleaningResult
+    from tidelog.cleaner.failed_cleanings import Failure
+    from tidelog.cleaner.pick import ExaminedLog, LogToClean
+    from tidelog.cleaner.source_log import SourceLog
+    from tidelog.cleaner.stats import CleanerStats
+    from tidelog.env.clock import Clock
+    from tidelog.env.scheduler import Scheduler
+    from tidelog.log.log import Log
+
+PIECE_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionFacts:
+    """One log and its cleaning: ``to_clean`` as it was before, ``end_offset`` where it ended.
+
+    ``stats`` is None where nothing was done: the log is not compacted, or nothing is dirty.
+    ``size_bytes`` is the log's size before.
+    """
+
+    topic: str
+    partition: int
+    is_compacted: bool
+    to_clean: LogToClean
+    end_offset: int
+    size_bytes: int
+    stats: CleanerStats | None
+    failure: Failure | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the cleaning reached all that may be cleaned; else another one has to follow."""
+        return self.end_offset >= self.to_clean.offsets.first_uncleanable_offset
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the log is compacted and has something dirty that may be cleaned."""
+        return self.is_compacted and not self.to_clean.offsets.is_empty
+
+    @property
+    def freed_bytes(self) -> int:
+        """Bytes that are dropped."""
+        return 0 if self.stats is None else self.stats.bytes_read - self.stats.bytes_written
+
+    @property
+    def true_dirty_ratio(self) -> float | None:
+        """Share of the bytes read that is dropped, known only once all keys were read."""
+        if self.stats is None or not self.stats.bytes_read:
+            return None
+        return self.freed_bytes / self.stats.bytes_read
+
+    def after(self, cleaned: CleaningResult) -> CompactionFacts:
+        """Return the facts with what a cleaning did."""
+        return replace(self, end_offset=cleaned.end_offset, stats=cleaned.stats)
+
+
+def examine_log(
+    key: tuple[str, int],
+    log: ExaminedLog,
+    checkpoint: int | None,
+    failure: Failure | None,
+    now_ms: int,
+) -> CompactionFacts:
+    """Return how a log stands, without reading its keys.
+
+    Args:
+        key: its topic and partition.
+        log: the log, or a snapshot of it.
+        checkpoint: its line in the cleaner's checkpoint; None without one.
+        failure: how its cleanings have failed; None if they have not.
+        now_ms: the time.
+
+    Raises CorruptMessage, KafkaStorageError.
+    """
+    found = examine(log, checkpoint, now_ms)
+    return CompactionFacts(
+        *key,
+        is_compacted=log.config.is_compacted,
+        to_clean=found,
+        end_offset=found.offsets.first_dirty_offset,
+        size_bytes=log.size_bytes,
+        stats=None,
+        failure=failure,
+    )
+
+
+class Compaction:
+    """Cleans logs on demand, one cleaning each, with a cleaner of the default settings.
+
+    Args:
+        clock: measures how long a cleaning takes.
+        scheduler: runs the background writers.
+        rng: makes the random keys of hashes.
+        check_done: raises CleaningAborted once a cleaning is to stop.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        scheduler: Scheduler,
+        rng: Random,
+        check_done: Callable[[], None] = lambda: None,
+    ) -> None:
+        config = BrokerConfig()
+        settings = CleanerSettings(
+            config.log_cleaner_dedupe_buffer_size, config.log_cleaner_io_buffer_load_factor
+        )
+        io = CleanerIo(PIECE_BYTES, check_done)
+        self._cleaner: Final = Cleaner(settings, clock=clock, scheduler=scheduler, rng=rng, io=io)
+
+    def clean(self, log: Log, facts: CompactionFacts, now_ms: int) -> CompactionFacts:
+        """Clean what is dirty by ``facts``; errors as ``Cleaner.clean``."""
+        if not facts.is_due:
+            return facts
+        return facts.after(self._cleaner.clean(log, facts.to_clean.offsets, now_ms))
+
+    def plan(self, log: SourceLog, facts: CompactionFacts, now_ms: int) -> CompactionFacts:
+        """Return what ``clean`` would do; nothing is written. Errors as ``Cleaner.clean``."""
+        if not facts.is_due:
+            return facts
+        # With a callback, the oldest tombstone that stays is found, too.
+        offsets = facts.to_clean.offsets
+        return facts.after(self._cleaner.plan(log, offsets, now_ms, lambda _: None))

@@ -1,0 +1,67 @@
+"""What a cleaning reads of a log and its segments.
+
+A log that is open for writing has it, and so has a snapshot of one that is only read, so that the
+same code plans a cleaning beside a writer. Kafka plans no cleaning.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from tidelog.cleaner.pick import ExaminedLog, ExaminedSegment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tidelog.log.producers.producer_entry import ProducerStateEntry
+    from tidelog.records.file_records import FileRecords
+    from tidelog.segment.txn_index import TxnIndexSearchResult
+
+
+class SourceSegment(ExaminedSegment, Protocol):
+    """A segment that a cleaning reads."""
+
+    @property
+    def path(self) -> str:
+        """The ``.log`` file's path."""
+
+    @property
+    def modified_ms(self) -> int:
+        """Time of modification of the .log file, in ms since the epoch."""
+
+    def position_before(self, offset: int) -> int:
+        """Return a byte where a batch starts that is at or before the one of ``offset``."""
+
+    def file_records(self, start: int = 0) -> FileRecords:
+        """Return the batches from byte ``start`` on; they are read before those of another one."""
+
+    def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> TxnIndexSearchResult:
+        """Return the transactions of its index that overlap offsets of [fetch, upper bound)."""
+
+    def read_next_offset(self) -> int:
+        """Return the offset behind its last batch."""
+
+
+class SourceSegments(Protocol):
+    """The segments of a log, in order."""
+
+    def __iter__(self) -> Iterator[SourceSegment]:
+        """Iterate over all, oldest first."""
+
+    @property
+    def active(self) -> SourceSegment:
+        """The last one."""
+
+    def overlapping(self, start_offset: int, end_offset: int) -> Sequence[SourceSegment]:
+        """Return the segments that may hold offsets of [start, end)."""
+
+
+class SourceLog(ExaminedLog, Protocol):
+    """A log that a cleaning reads."""
+
+    @property
+    def segments(self) -> SourceSegments:
+        """The segments."""
+
+    def active_producers(self) -> Mapping[int, ProducerStateEntry]:
+        """Return the producers that have not expired, by id."""
