@@ -7,9 +7,12 @@ documents another.
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from abc import ABC, abstractmethod
 from contextlib import closing
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Buffer  # type: ignore[attr-defined]  # Python 3.12 and later
@@ -17,6 +20,10 @@ if TYPE_CHECKING:
     from tidelog.env.descriptors import DescriptorBudget
 
 OpenMode = Literal["r", "r+", "w", "x"]
+
+WRONG_KIND: Final = frozenset({errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EOPNOTSUPP})
+"""Errors of an entry that is not of the kind expected: a directory, a link, or neither a file nor a
+directory. They say nothing about the disk."""
 
 
 class FileStat(NamedTuple):
@@ -115,6 +122,9 @@ class FileSystem(Protocol):
     def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
         """Open a file, with the caller as its first holder.
 
+        Only regular files are opened, and links are followed only to read: any other entry is an
+        OSError with an error number of ``WRONG_KIND``. Opening never waits.
+
         Args:
             path: the file.
             mode: "r" opens an existing file read-only; "r+" an existing file for reading and
@@ -155,7 +165,8 @@ class FileSystem(Protocol):
     def is_link(self, path: str) -> bool:
         """Return whether this path is a symbolic link; all other methods follow links.
 
-        The exceptions are ``delete`` and ``rename``, which act on the link itself.
+        The exceptions are ``delete`` and ``rename``, which act on the link itself, and ``open`` for
+        writing, which refuses it.
         """
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
@@ -175,6 +186,14 @@ class FileSystem(Protocol):
 
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and deletions in this directory durable; EIO on failure."""
+
+
+def check_regular(path: str, mode: int) -> None:
+    """Raise an OSError of ``WRONG_KIND`` unless ``mode``, as from ``stat``, is a regular file's."""
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EOPNOTSUPP, "Not a regular file", path)
 
 
 class WholeFiles(ABC):

@@ -14,6 +14,7 @@ import sys
 import threading
 from typing import Final
 
+from tidelog.env.files import check_regular
 from tidelog.errors import DirectoryLocked
 
 if sys.platform != "win32":
@@ -27,6 +28,10 @@ _FileId = tuple[int, int]
 # whence. Native alignment puts the padding where C does.
 _IS_DARWIN: Final = sys.platform == "darwin"
 _FLOCK: Final = struct.Struct("@qqihh" if _IS_DARWIN else "@hhqqi4x")
+# A link could lead out of the directory, and opening a FIFO would wait.
+_FLAGS: Final = (
+    os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+)
 _REFUSED: Final = (errno.EACCES, errno.EAGAIN)
 _ATTEMPTS: Final = 8
 
@@ -72,10 +77,12 @@ def _acquire(path: str) -> tuple[_FileId, int]:
     with _registry_lock:
         for _ in range(_ATTEMPTS):
             _refuse_own(path)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            descriptor = os.open(path, _FLAGS, 0o666)
             try:
+                found = os.fstat(descriptor)
+                check_regular(path, found.st_mode)
                 pid = _try_lock(descriptor)
-                file_id = _file_id(os.fstat(descriptor))
+                file_id = _file_id(found)
                 is_current = pid == 0 and file_id == _id_at(path)
             except BaseException:
                 os.close(descriptor)

@@ -19,7 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from tidelog.env.descriptors import PROCESS_DESCRIPTORS
-from tidelog.env.files import FileStat, NativeReads, WholeFiles
+from tidelog.env.files import FileStat, NativeReads, WholeFiles, check_regular
 from tidelog.env.locks import HAVE_LOCKS, ProcessLock, keep_if_locked
 from tidelog.errors import UnsupportedPlatform
 
@@ -35,12 +35,15 @@ if sys.platform != "win32":
 
 _HAVE_PREAD: Final = hasattr(os, "pread")
 _HAVE_PREADV: Final = hasattr(os, "preadv")
-_BINARY: Final = getattr(os, "O_BINARY", 0)
+# Without O_NONBLOCK, opening a FIFO waits for its other end.
+_ANY: Final = getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+# What is written must lie where its name says: a link could lead out of the data directory.
+_WRITE: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | _ANY
 _FLAGS: Final = {
-    "r": os.O_RDONLY | _BINARY,
-    "r+": os.O_RDWR | _BINARY,
-    "w": os.O_RDWR | os.O_CREAT | _BINARY,
-    "x": os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY,
+    "r": os.O_RDONLY | _ANY,
+    "r+": _WRITE,
+    "w": _WRITE | os.O_CREAT,
+    "x": _WRITE | os.O_CREAT | os.O_EXCL,
 }
 # Errors of F_FULLFSYNC on a disk that does not support it.
 _NO_FULL_SYNC: Final = (errno.ENOTSUP, errno.ENOTTY, errno.EINVAL)
@@ -220,13 +223,20 @@ class SystemFiles(WholeFiles):
         """Open a file, with the caller as its first holder."""
         if mode != "r":
             self._need_posix("writing a file")
-        descriptor = self.descriptors.retry(lambda: os.open(path, _FLAGS[mode], 0o666))
+        try:
+            descriptor = self.descriptors.retry(lambda: os.open(path, _FLAGS[mode], 0o666))
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # a socket cannot be opened
+                check_regular(path, os.stat(path).st_mode)
+            raise
         found = os.fstat(descriptor)
         if keep_if_locked(descriptor, found):
             raise OSError(errno.EBUSY, "closing a file that this process locked unlocks it", path)
-        if stat.S_ISDIR(found.st_mode):
+        try:
+            check_regular(path, found.st_mode)
+        except OSError:
             os.close(descriptor)
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+            raise
         return self._file(path, descriptor)
 
     def rename(self, source: str, target: str) -> None:
@@ -275,7 +285,8 @@ class SystemFiles(WholeFiles):
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
         """Set the time of modification, in milliseconds since the Unix epoch."""
         self._need_posix("changing a file")
-        os.utime(path, ns=(mtime_ms * 1_000_000, mtime_ms * 1_000_000))
+        follows = os.utime not in os.supports_follow_symlinks
+        os.utime(path, ns=(mtime_ms * 1_000_000, mtime_ms * 1_000_000), follow_symlinks=follows)
 
     def lock(self, path: str) -> FileLock:
         """Create the file if missing and lock it for this process, without waiting."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Final
 
+from tidelog.env.files import WRONG_KIND
 from tidelog.errors import KafkaStorageError
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 NO_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """Errors of the process or the system that say nothing about the disk; all may work again later."""
 
-PASSING: Final = NO_SPACE | NO_RESOURCES
-"""Errors that do not take a directory offline."""
+PASSING: Final = NO_SPACE | NO_RESOURCES | WRONG_KIND
+"""Errors that do not take a directory offline: after the last ones it is a single entry that is
+not what its name promises."""
 
 
 class DirectoryGuard:
@@ -77,14 +79,14 @@ class DirectoryGuard:
         Args:
             doing: what the body does, for error messages.
             is_sync: a full disk takes the directory offline too, as after a failed fsync nobody
-                knows what the disk holds. A lack of descriptors or memory does not: a file that
-                could not be opened was not synced, and fsync itself fails with EIO only.
+                knows what the disk holds. The others of ``PASSING`` do not: a file that could not
+                be opened was not synced, and fsync itself fails with EIO only.
             must_finish: any error takes it offline, as the body may have stopped half-way and only
                 opening the log anew makes it whole.
         """
         if must_finish:
             return _Watch(self, doing, frozenset())
-        return _Watch(self, doing, NO_RESOURCES if is_sync else PASSING)
+        return _Watch(self, doing, PASSING - NO_SPACE if is_sync else PASSING)
 
 
 class _Watch:

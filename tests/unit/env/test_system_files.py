@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import threading
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.env.system_files import SYSTEM_FILES, SystemFiles, _sync
+from tidelog.env.files import WRONG_KIND
+from tidelog.env.system_files import SYSTEM_FILES, SystemFile, SystemFiles, _sync
 from tidelog.errors import UnsupportedPlatform
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tidelog.env.files import OpenFile
+    from tidelog.env.files import OpenFile, OpenMode
 
 READER = SystemFiles(has_posix=False)
 
@@ -67,7 +69,7 @@ def test_a_new_file_follows_the_umask(tmp_path: Path) -> None:
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
 def test_a_full_disk_is_enospc() -> None:
     """A write that the disk rejects is ENOSPC, never a silent short write."""
-    with closing(SYSTEM_FILES.open("/dev/full", "w")) as file:
+    with closing(SystemFile("/dev/full", os.open("/dev/full", os.O_WRONLY))) as file:
         with pytest.raises(OSError) as caught:
             file.pwrite(b"x", 0)
 
@@ -159,3 +161,61 @@ def test_a_file_that_was_closed_meanwhile_is_not_a_failed_disk() -> None:
         _sync(descriptor)
 
     assert raised.value.errno == errno.EBADF
+
+
+needs_posix = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs and links")
+
+
+@needs_posix
+@pytest.mark.parametrize("kind", ["fifo", "device", "directory", "socket"])
+@pytest.mark.parametrize("mode", ["r", "r+", "w"])
+def test_only_regular_files_are_opened_and_opening_never_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, mode: OpenMode
+) -> None:
+    """A FIFO without another end would make every command wait for ever."""
+    monkeypatch.chdir(tmp_path)  # the path of a socket has to be short
+    path = str(tmp_path / kind)
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "device":
+        path = os.devnull
+    elif kind == "directory":
+        os.mkdir(path)
+    else:
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(kind)
+
+    with pytest.raises(OSError) as caught:
+        SYSTEM_FILES.open(path, mode)
+
+    assert caught.value.errno in WRONG_KIND
+    assert caught.value.filename == path
+
+
+@needs_posix
+@pytest.mark.parametrize("mode", ["r+", "w", "x"])
+def test_nothing_is_written_through_a_link(tmp_path: Path, mode: OpenMode) -> None:
+    """A link in a data directory may lead out of it; it is followed only to read."""
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"theirs")
+    for name, target in (("link", outside), ("dangling", tmp_path / "new")):
+        (tmp_path / name).symlink_to(target)
+
+        with pytest.raises(OSError):
+            SYSTEM_FILES.open(str(tmp_path / name), mode)
+
+    assert not (tmp_path / "new").exists()
+    assert SYSTEM_FILES.read(str(tmp_path / "link")) == b"theirs"
+
+
+@needs_posix
+def test_a_lock_is_a_regular_file_in_its_directory(tmp_path: Path) -> None:
+    """A link or a FIFO in its place is refused, at once, and nothing is created elsewhere."""
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to(tmp_path / "new")
+    for name in ("fifo", "link"):
+        with pytest.raises(OSError) as caught:
+            SYSTEM_FILES.lock(str(tmp_path / name))
+        assert caught.value.errno in WRONG_KIND
+
+    assert not (tmp_path / "new").exists()
