@@ -36,6 +36,8 @@ SENTENCES: Final = {
     "disk-full": "{directory}: the disk is full",
     "duplicates-dropped": "a list contains duplicates: {value} is read as {kept}",
     "empty-segment-replaced": "{directory}: the empty segment {base_offset:,} was recreated",
+    "foreign-directory-ignored": "{directory} is left alone: {reason}",
+    "foreign-file-ignored": "{path} is left alone: no file of a log has this name",
     "index-corrupt": "{path} is damaged and is rebuilt: {reason}",
     "last-time-entry-missing": "{path}: the last entry of the time index is missing: {reason}",
     "leader-epochs-cleared": "{directory}: a batch of an old format has no leader epoch; the known"
@@ -53,6 +55,7 @@ SENTENCES: Final = {
     " {log_start_offset:,}; it was emptied",
     "log-lost": "{directory} is missing, with records up to {high_watermark:,}; the log starts"
     " anew",
+    "log-not-loaded": "{directory} cannot be loaded: {reason}",
     "log-not-closed": "{directory} was not closed cleanly: {reason}",
     "offset-gap": "{directory}: no segment holds the offsets from {start_offset:,} to"
     " {end_offset:,}",

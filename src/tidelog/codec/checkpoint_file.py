@@ -14,7 +14,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from tidelog.errors import CorruptFile, InvalidArgument, KafkaStorageError
+from tidelog.errors import CorruptFile, InvalidArgument, InvariantError, KafkaStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -46,7 +46,13 @@ def read_checkpoint(fs: FileSystem, path: str) -> OffsetCheckpoint:
 
 
 def write_checkpoint(fs: FileSystem, path: str, entries: Mapping[tuple[str, int], int]) -> None:
-    """Replace the file durably. On OSError the old file remains."""
+    """Replace the file durably. On OSError the old file remains.
+
+    Raises InvariantError for a topic that would make the file unreadable; nothing is written then.
+    """
+    for topic, _ in entries:
+        if not topic or _SPACES.search(topic) or not topic.isprintable():
+            raise InvariantError(f"{path} cannot hold the topic name {topic!r}")
     lines = (f"{topic} {partition} {offset}" for (topic, partition), offset in entries.items())
     replace_file(fs, path, format_lines(lines).encode())
 

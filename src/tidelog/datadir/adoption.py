@@ -21,7 +21,7 @@ from tidelog.datadir.catalogue import (
     NO_SETTINGS,
     Topic,
 )
-from tidelog.datadir.partition_directories import live_partitions, random_id
+from tidelog.datadir.partition_directories import live_partitions, random_id, survey
 from tidelog.segment.filenames import log_directory_name
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def adopt(
 ) -> Catalogue:
     """Return ``catalogue`` with every live partition of the directory in it; changes no file.
 
-    The settings of a topic so found are unknown: Kafka keeps them elsewhere.
+    The settings of a topic so found are unknown: Kafka keeps them elsewhere. Directories that are
+    not partitions are named in a warning and left alone.
 
     A topic whose partitions have no id on disk gets a new one, which is the topic's from the moment
     one of its logs is loaded. A partition that has another id than its topic is adopted all the
@@ -54,7 +55,12 @@ def adopt(
     }
     found: dict[str, list[int]] = {}
     deleted = set(deleted_partitions(fs, data_dir, catalogue))
-    for key in live_partitions(fs, data_dir, without=listed):
+    surveyed = survey(fs, data_dir, without=listed)
+    for name, reason in surveyed.foreign.items():
+        _log.warning(
+            "foreign-directory-ignored directory=%s reason=%s", os.path.join(data_dir, name), reason
+        )
+    for key in surveyed.live:
         if key not in deleted and key.topic != METADATA_TOPIC:
             found.setdefault(key.topic, []).append(key.partition)
     topics = []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.codec.metadata_files import (
     PARTITION_METADATA_FILE,
@@ -15,11 +15,18 @@ from tidelog.codec.metadata_files import (
     format_uuid,
     write_partition_metadata,
 )
+from tidelog.env.files import WRONG_KIND
 from tidelog.errors import InvalidTopic
 from tidelog.segment.filenames import (
+    LOG_SUFFIX,
+    REMOTE_INDEX_CACHE,
+    TopicPartition,
     check_topic_name,
-    is_log_file,
+    is_delete_directory,
+    is_future_directory,
+    is_stray_directory,
     log_directory_name,
+    parse_segment_file,
     parse_topic_partition,
 )
 
@@ -29,7 +36,6 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.env.files import FileSystem
-    from tidelog.segment.filenames import TopicPartition
 
 
 def make_partition_directory(fs: FileSystem, path: str, topic_id: UUID) -> None:
@@ -39,8 +45,48 @@ def make_partition_directory(fs: FileSystem, path: str, topic_id: UUID) -> None:
 
 
 def is_partition_directory(names: Iterable[str]) -> bool:
-    """Say whether a directory with entries of these ``names`` is one of a partition."""
-    return any(is_log_file(name) or name == PARTITION_METADATA_FILE for name in names)
+    """Return whether a directory with entries of these ``names`` is one of a partition."""
+    for name in names:
+        found = parse_segment_file(name)
+        if name == PARTITION_METADATA_FILE or (found is not None and found.kind == LOG_SUFFIX):
+            return True
+    return False
+
+
+class Surveyed(NamedTuple):
+    """The directories in a data directory: live partitions, in order, and others by name.
+
+    ``foreign`` maps each directory that neither Kafka nor tidelog makes to what it lacks.
+    """
+
+    live: list[TopicPartition]
+    foreign: dict[str, str]
+
+
+def survey(
+    fs: FileSystem, path: str, *, listed: Container[str] = (), without: Container[str] = ()
+) -> Surveyed:
+    """Return what the directories in a data directory are.
+
+    A directory that is not ``listed`` in a catalogue is a partition only if it holds a log: any
+    other could be anybody's. Directories that wait for deletion, incomplete copies and strays are
+    neither live nor foreign; those named in ``without`` are not looked at. Raises
+    FileNotFoundError or NotADirectoryError where there is no such directory.
+    """
+    live, foreign = [], {}
+    for name in fs.list(path):
+        if name in without or is_kept_apart(name):
+            continue
+        key = partition_of(name)
+        if not is_directory(fs, os.path.join(path, name)):
+            continue
+        if key is None:
+            foreign[name] = "its name is not <topic>-<partition>"
+        elif name in listed or _holds_log(fs, os.path.join(path, name)):
+            live.append(key)
+        else:
+            foreign[name] = "it does not hold a log"
+    return Surveyed(sorted(live), dict(sorted(foreign.items())))
 
 
 def live_partitions(
@@ -48,29 +94,52 @@ def live_partitions(
 ) -> list[TopicPartition]:
     """Return the partitions whose directories lie in a data directory, in order.
 
-    Left out are those that wait for deletion, incomplete copies and strays, and directories
-    named in ``without``, which are not looked at. Raises FileNotFoundError or NotADirectoryError
-    where there is no such directory.
+    As ``survey``, but an empty directory with the name of a partition is one: it is not opened.
     """
-    names = [name for name in fs.list(path) if name not in without]
-    return sorted(key for name in names if (key := _live_partition(fs, path, name)))
+    keys = (partition_of(name) for name in fs.list(path) if name not in without)
+    return sorted(
+        key
+        for key in keys
+        if key is not None and is_directory(fs, os.path.join(path, log_directory_name(*key)))
+    )
 
 
-def _live_partition(fs: FileSystem, path: str, name: str) -> TopicPartition | None:
+def partition_of(name: str) -> TopicPartition | None:
+    """Return the partition whose directory has this name; None if no partition's has."""
     try:
         key = parse_topic_partition(name)
         check_topic_name(key.topic)
     except InvalidTopic:
         return None
-    is_live = name == log_directory_name(*key) and is_directory(fs, os.path.join(path, name))
-    return key if is_live else None
+    return key if name == log_directory_name(*key) else None
+
+
+def is_kept_apart(name: str) -> bool:
+    """Return whether a directory of this name is Kafka's or tidelog's, but no live partition."""
+    return (
+        name == REMOTE_INDEX_CACHE
+        or is_delete_directory(name)
+        or is_future_directory(name)
+        or is_stray_directory(name)
+    )
+
+
+def _holds_log(fs: FileSystem, path: str) -> bool:
+    try:
+        return is_partition_directory(fs.list(path))
+    except (FileNotFoundError, PermissionError):
+        return False
 
 
 def is_directory(fs: FileSystem, path: str) -> bool:
-    """Say whether this is a directory; an entry that is gone by now is none."""
+    """Return whether this is a directory, or a link to one; False if it is gone by now."""
     try:
         return fs.stat(path).is_directory
     except FileNotFoundError:
+        return False
+    except OSError as error:
+        if error.errno not in WRONG_KIND:  # such as a link to itself
+            raise
         return False
 
 

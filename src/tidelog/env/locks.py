@@ -29,9 +29,7 @@ _FileId = tuple[int, int]
 _IS_DARWIN: Final = sys.platform == "darwin"
 _FLOCK: Final = struct.Struct("@qqihh" if _IS_DARWIN else "@hhqqi4x")
 # A link could lead out of the directory, and opening a FIFO would wait.
-_FLAGS: Final = (
-    os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-)
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _REFUSED: Final = (errno.EACCES, errno.EAGAIN)
 _ATTEMPTS: Final = 8
 

@@ -235,7 +235,6 @@ class LogManager:
         """Load all logs and start the background tasks; on first use do neither.
 
         Raises:
-            InvalidTopic: a directory is there that is not named as a partition's.
             KafkaStorageError: a partition lies in two directories, or no directory is left.
         """
         if not self._is_service:
@@ -364,6 +363,7 @@ class LogManager:
         if partition not in self.topic(topic).partitions:
             raise UnknownTopicOrPartition(f"topic {topic} has no partition {partition}")
         if self._is_service:
+            self._registry.check_loaded(TopicPartition(topic, partition))
             raise KafkaStorageError(f"{topic}-{partition} lies in a directory that is offline")
         self._check_open()
         return self._first_use.load(topic, partition)
@@ -668,8 +668,9 @@ class LogManager:
     # Steps of starting and closing
 
     def _load(self) -> None:
+        topics, threads = self.topics().values(), self.recovery_threads
         loading = LogLoading(
-            self.machine, self._log_dirs, self._opener, threads=self.recovery_threads
+            self.machine, self._log_dirs, self._opener, self._registry, topics, threads=threads
         )
         self.progress = loading.progress
         loaded = loading.run()

@@ -9,7 +9,7 @@ import os
 from threading import Lock, RLock
 from typing import TYPE_CHECKING
 
-from tidelog.errors import KafkaStorageError
+from tidelog.errors import KafkaStorageError, TidelogError
 from tidelog.log.listeners import LogListener
 from tidelog.manager.partition import Partition
 from tidelog.segment.filenames import TopicPartition
@@ -46,6 +46,8 @@ class LogRegistry:
         """Set under ``change_lock`` when the manager closes; no log is opened from then on."""
         self.lost: set[TopicPartition] = set()
         """Partitions that had, when they were loaded, less than readers once saw."""
+        self.failed: dict[TopicPartition, TidelogError] = {}
+        """Partitions whose log could not be loaded though the disk works, and why."""
         self._counters = counters
         self._reserve = reserve
         self._lock = Lock()
@@ -56,6 +58,11 @@ class LogRegistry:
         """Raise KafkaStorageError once the manager has been closed; with ``change_lock`` held."""
         if self.is_closed:
             raise KafkaStorageError("the log manager is closed")
+
+    def check_loaded(self, key: TopicPartition) -> None:
+        """Raise KafkaStorageError if the log of a partition could not be loaded."""
+        if (error := self.failed.get(key)) is not None:
+            raise KafkaStorageError(f"{key} could not be loaded: {error}") from error
 
     def partition(self, key: TopicPartition) -> Partition | None:
         """Return a partition."""

@@ -12,7 +12,7 @@ from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE
 from tidelog.errors import KafkaStorageError
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
-from tidelog.segment.filenames import is_log_file
+from tidelog.segment.filenames import log_file, log_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,18 +97,18 @@ class LogFollower:
         None while a writer replaces or deletes the newest segment.
         """
         try:
-            names = sorted(name for name in self._fs.list(self.path) if is_log_file(name))
+            bases = sorted(log_offsets(self._fs.list(self.path)))
         except FileNotFoundError:
             if self._seen is None:
                 return None
             raise KafkaStorageError(f"{self.path} was deleted while it was followed") from None
         above = os.path.dirname(self.path)
         try:
-            size = self._fs.stat(os.path.join(self.path, names[-1])).size_bytes if names else 0
+            size = self._fs.stat(log_file(self.path, bases[-1])).size_bytes if bases else 0
         except FileNotFoundError:
             return None
         try:
             written_ms = self._fs.stat(os.path.join(above, HIGH_WATERMARK_FILE)).mtime_ms
         except FileNotFoundError:
             written_ms = 0
-        return len(names), size, written_ms
+        return len(bases), size, written_ms

@@ -9,16 +9,15 @@ Kafka has no such reader; its tools walk single files.
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from tidelog.errors import InvalidArgument, InvariantError, KafkaStorageError
+from tidelog.errors import InvariantError, KafkaStorageError
 from tidelog.readonly.read_only_segment import ReadOnlySegment
 from tidelog.segment.filenames import (
     LOG_SUFFIX,
     SWAP_SUFFIX,
-    filename_prefix_from_offset,
-    offset_from_file_name,
+    parse_segment_file,
 )
 
 if TYPE_CHECKING:
@@ -155,22 +154,12 @@ def _list(directory: str, fs: ReadFiles) -> dict[int, str]:
     """
     found: dict[int, str] = {}
     for name in fs.list(directory):
-        for suffix in ("", SWAP_SUFFIX):
-            if name.endswith(LOG_SUFFIX + suffix):
-                base_offset = _base_offset(name, suffix)
-                if base_offset is not None and found.get(base_offset, SWAP_SUFFIX) == SWAP_SUFFIX:
-                    found[base_offset] = suffix
+        parts = parse_segment_file(name)
+        if parts is None or parts.kind != LOG_SUFFIX or parts.state not in {"", SWAP_SUFFIX}:
+            continue
+        if found.get(parts.offset, SWAP_SUFFIX) == SWAP_SUFFIX:
+            found[parts.offset] = parts.state
     return found
-
-
-def _base_offset(name: str, suffix: str) -> int | None:
-    """Return the base offset of a segment's file; None for a name that Kafka would not give it."""
-    with suppress(InvalidArgument):
-        base_offset = offset_from_file_name(name)
-        is_usual = name == filename_prefix_from_offset(base_offset) + LOG_SUFFIX + suffix
-        if is_usual and base_offset >= 0:
-            return base_offset
-    return None
 
 
 def _close_all(held: dict[int, OpenFile], *, but: int = 0) -> None:

@@ -20,7 +20,7 @@ from tidelog.codec.metadata_files import (
 )
 from tidelog.datadir.catalogue import METADATA_TOPIC, Catalogue, read_catalogue
 from tidelog.datadir.offset_checkpoints import RECOVERY_POINT_FILE, read_offsets
-from tidelog.datadir.partition_directories import live_partitions
+from tidelog.datadir.partition_directories import survey
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.checkpoints import Checkpoints
 from tidelog.readonly.log_snapshot import MAX_LOOKS
@@ -58,6 +58,7 @@ class _Entries(NamedTuple):
     catalogue_error: KafkaStorageError | None
     found: list[TopicPartition]
     lost: list[TopicPartition]
+    foreign: dict[str, str]
 
 
 class ReadOnlyDirectory:
@@ -104,6 +105,11 @@ class ReadOnlyDirectory:
     def found(self) -> tuple[TopicPartition, ...]:
         """All partitions whose directories are there, ``__cluster_metadata`` included, in order."""
         return tuple(self._entries.found)
+
+    @property
+    def foreign(self) -> Mapping[str, str]:
+        """The directories that are not partitions, by name, each with what it lacks."""
+        return self._entries.foreign
 
     @cached_property
     def missing(self) -> tuple[MissingPartition, ...]:
@@ -191,13 +197,15 @@ class ReadOnlyDirectory:
         except KafkaStorageError as error:
             catalogue_error = error
         try:
-            found = live_partitions(self._fs, self.path)
+            surveyed = survey(self._fs, self.path, listed=_listed(catalogue))
         except FileNotFoundError:
             raise KafkaStorageError(f"{self.path} was deleted while it was read") from None
         deleted = catalogue.deleted
-        found = [key for key in found if not deleted or self._id_or_none(*key) not in deleted]
+        found = surveyed.live
+        if deleted:
+            found = [key for key in found if self._id_or_none(*key) not in deleted]
         lost = self._placed_here(catalogue).difference(found)
-        return _Entries(catalogue, catalogue_error, found, sorted(lost))
+        return _Entries(catalogue, catalogue_error, found, sorted(lost), surveyed.foreign)
 
     def _placed_here(self, catalogue: Catalogue) -> set[TopicPartition]:
         """Return the partitions that the catalogue places into this directory."""
@@ -231,3 +239,12 @@ class ReadOnlyDirectory:
             return self.topic_id(topic, partition)
         except KafkaStorageError:
             return None  # verify reports what is wrong with the file
+
+
+def _listed(catalogue: Catalogue) -> set[str]:
+    """Return the names of all partition directories that a catalogue knows."""
+    return {
+        log_directory_name(topic.name, number)
+        for topic in catalogue.topics.values()
+        for number in topic.partitions
+    }

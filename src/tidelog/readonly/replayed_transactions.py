@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.errors import (
     CorruptMessage,
     CorruptSnapshot,
-    InvalidArgument,
     InvalidRecord,
     KafkaStorageError,
 )
 from tidelog.log.producers.producer_snapshot import unpack_snapshot
 from tidelog.log.producers.reader_transactions import Transactions
 from tidelog.segment.filenames import (
-    SNAPSHOT_SUFFIX,
-    offset_from_file_name,
     producer_snapshot_file,
+    snapshot_offsets,
 )
 
 if TYPE_CHECKING:
@@ -66,12 +64,7 @@ def newest_snapshot(
         names = fs.list(directory)
     except FileNotFoundError:
         raise KafkaStorageError(f"{directory} was deleted while it was read") from None
-    offsets = []
-    for name in names:
-        if name.endswith(SNAPSHOT_SUFFIX):
-            with suppress(InvalidArgument):
-                offsets.append(offset_from_file_name(name))
-    for offset in sorted(offsets, reverse=True):
+    for offset in sorted(snapshot_offsets(names), reverse=True):
         if above_offset < offset <= last_offset:
             with suppress(CorruptSnapshot, FileNotFoundError):
                 return Snapshot(

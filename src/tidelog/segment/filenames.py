@@ -6,10 +6,13 @@ Kafka: ``LogFileUtils`` and the static methods of ``LocalLog``.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import InvalidArgument, InvalidTopic
 from tidelog.records.batch import INT32_MAX, INT64_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
@@ -40,12 +43,26 @@ MAX_NAME_LENGTH: Final = 255
 _OFFSET_DIGITS: Final = 20
 INT64_MIN: Final = -(2**63)
 
+_SEGMENT_FILE: Final = re.compile(
+    r"([0-9]{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.deleted|\.cleaned|\.swap)?"
+)
+_LOOKS_LIKE_A_SEGMENT_FILE: Final = re.compile(
+    r".*\.(log|index|timeindex|txnindex|snapshot|deleted|cleaned|swap)", re.DOTALL
+)
 _INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _OFFSET: Final = re.compile(r"[+-]?[0-9]+")
+_DIRECTORY_SUFFIXES: Final = (
+    DELETE_DIRECTORY_SUFFIX,
+    FUTURE_DIRECTORY_SUFFIX,
+    STRAY_DIRECTORY_SUFFIX,
+)
 _SUFFIXED: Final = {
-    suffix: re.compile(rf"(\S+)-(\S+)\.(\S+){suffix}", re.ASCII)
-    for suffix in (DELETE_DIRECTORY_SUFFIX, FUTURE_DIRECTORY_SUFFIX, STRAY_DIRECTORY_SUFFIX)
+    suffix: re.compile(rf"(\S+)-(\S+)\.(\S+){suffix}", re.ASCII) for suffix in _DIRECTORY_SUFFIXES
+}
+_MADE: Final = {
+    suffix: re.compile(rf"[a-zA-Z0-9._-]+-[0-9]+\.[0-9a-f]{{32}}{suffix}")
+    for suffix in _DIRECTORY_SUFFIXES
 }
 
 
@@ -57,6 +74,54 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+class SegmentFileName(NamedTuple):
+    """The name of a file of a segment, or of a producer snapshot, in its parts.
+
+    ``kind`` is a suffix such as ``.log``; ``state`` is ``.deleted``, ``.cleaned``, ``.swap``, or
+    empty for a file in use.
+    """
+
+    offset: int
+    kind: str
+    state: str
+
+
+def parse_segment_file(name: str) -> SegmentFileName | None:
+    """Return the parts of a name of the only form that Kafka writes; None for any other name.
+
+    ``5.log`` and ``+5.log`` are not the segment 5: they would stand for the file that is.
+    """
+    found = _SEGMENT_FILE.fullmatch(name)
+    if found is None or int(found[1]) > INT64_MAX:
+        return None
+    return SegmentFileName(int(found[1]), found[2], found[3] or "")
+
+
+def log_offsets(names: Iterable[str]) -> list[int]:
+    """Return the base offsets of the segments whose .log files are among ``names``."""
+    return _offsets(names, LOG_SUFFIX)
+
+
+def snapshot_offsets(names: Iterable[str]) -> list[int]:
+    """Return the offsets of the producer snapshots among ``names``."""
+    return [
+        found.offset
+        for name in names
+        if (found := parse_segment_file(name))
+        and (found.kind, found.state) == (SNAPSHOT_SUFFIX, "")
+    ]
+
+
+def is_foreign_segment_file(name: str) -> bool:
+    """Return whether a name ends as that of a segment's file does, but is not one.
+
+    Such a file is left alone. KRaft's own names are not meant.
+    """
+    if _LOOKS_LIKE_A_SEGMENT_FILE.fullmatch(name) is None or name.endswith(RAFT_DELETED_SUFFIX):
+        return False
+    return parse_segment_file(name) is None
 
 
 def filename_prefix_from_offset(offset: int) -> str:
@@ -157,17 +222,20 @@ def log_future_directory_name(topic: str, partition: int, unique_id: str) -> str
 
 def is_future_directory(name: str) -> bool:
     """Return whether the directory is a copy that will replace a partition."""
-    return name.endswith(FUTURE_DIRECTORY_SUFFIX)
+    return _MADE[FUTURE_DIRECTORY_SUFFIX].fullmatch(name) is not None
 
 
 def is_delete_directory(name: str) -> bool:
-    """Return whether the directory is scheduled for deletion."""
-    return name.endswith(DELETE_DIRECTORY_SUFFIX)
+    """Return whether the directory is scheduled for deletion.
+
+    Only a name that Kafka or tidelog gives to such a directory counts: ``photos-delete`` does not.
+    """
+    return _MADE[DELETE_DIRECTORY_SUFFIX].fullmatch(name) is not None
 
 
 def is_stray_directory(name: str) -> bool:
     """Return whether the directory is stray: it belongs to no known topic."""
-    return name.endswith(STRAY_DIRECTORY_SUFFIX)
+    return _MADE[STRAY_DIRECTORY_SUFFIX].fullmatch(name) is not None
 
 
 def current_directory_of_future(path: str) -> str | None:
@@ -203,6 +271,11 @@ def _without_unique_id(name: str) -> str:
 
 def _not_a_partition(name: str) -> InvalidTopic:
     return InvalidTopic(f"directory name {name!r} does not have the form topic-partition")
+
+
+def _offsets(names: Iterable[str], kind: str) -> list[int]:
+    found = filter(None, map(parse_segment_file, names))
+    return [each.offset for each in found if (each.kind, each.state) == (kind, "")]
 
 
 def _capped_name(topic: str, rest: str) -> str:

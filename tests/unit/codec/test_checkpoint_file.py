@@ -13,7 +13,7 @@ from tidelog.codec.checkpoint_file import (
     write_checkpoint,
     write_leader_epochs,
 )
-from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.errors import InvalidArgument, InvariantError, KafkaStorageError
 from tidelog.testing import CrashFileSystem, PowerCut
 
 PATH = "/data/recovery-point-offset-checkpoint"
@@ -196,3 +196,16 @@ def test_leftovers_of_a_temporary_file_are_overwritten(fs: CrashFileSystem) -> N
 def test_a_checkpoint_without_entries_has_a_count_of_zero() -> None:
     """It still has its two header lines."""
     assert format_lines([]) == "0\n0\n"
+
+
+@pytest.mark.parametrize("topic", ["my copy", "", "a\nb", "a\tb", "\udc80"])
+def test_nothing_is_written_that_its_reader_refuses(topic: str) -> None:
+    """A blank in a topic's name would make the whole file unreadable, for every other topic too."""
+    fs = CrashFileSystem()
+    fs.make_directory("/data")
+    write_checkpoint(fs, "/data/c", {("t", 0): 5})
+
+    with pytest.raises(InvariantError):
+        write_checkpoint(fs, "/data/c", {("t", 0): 6, (topic, 0): 1})
+
+    assert read_checkpoint(fs, "/data/c") == {("t", 0): 5}

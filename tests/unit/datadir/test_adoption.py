@@ -5,6 +5,8 @@ from __future__ import annotations
 from random import Random
 from uuid import UUID
 
+import pytest
+
 from tidelog.codec.metadata_files import format_uuid
 from tidelog.datadir.adoption import adopt
 from tidelog.datadir.catalogue import Catalogue, Topic
@@ -22,7 +24,7 @@ def adopted(home: DataHome, catalogue: Catalogue | None = None) -> dict[str, Top
 
 def add_partition(home: DataHome, name: str, topic_id: UUID | None = None) -> None:
     """Make a partition directory, with an id or without."""
-    home.fs.make_directory(f"{home.path}/{name}")
+    home.write(f"{name}/{0:020}.log", "")
     if topic_id is not None:
         text = f"version: 0\ntopic_id: {format_uuid(topic_id)}"
         home.write(f"{name}/partition.metadata", text)
@@ -64,6 +66,29 @@ def test_a_partition_listed_elsewhere_is_not_taken_over() -> None:
     topic = adopted(home, Catalogue({"t": listed}))["t"]
 
     assert Topic("t", ID, {0: THERE, 1: HERE}, {"retention.ms": "1"}) == topic
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("my copy-0", "its name is not <topic>-<partition>"),
+        ("photos", "its name is not <topic>-<partition>"),
+        ("dbus-1", "it does not hold a log"),
+    ],
+)
+def test_a_directory_without_a_log_or_a_legal_name_is_named_and_left_alone(
+    name: str, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A name with a blank would make every checkpoint unreadable."""
+    home = DataHome()
+    home.fs.make_directory(f"/data/{name}")
+    if reason != "it does not hold a log":
+        home.write(f"{name}/{0:020}.log", "")
+
+    assert adopted(home) == {}
+
+    [warning] = caplog.records
+    assert (warning.args, warning.levelname) == ((f"/data/{name}", reason), "WARNING")
 
 
 def test_kafkas_own_log_is_no_topic() -> None:

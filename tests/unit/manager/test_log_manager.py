@@ -13,7 +13,6 @@ from tidelog.errors import (
     InconsistentTopicId,
     InvalidArgument,
     InvalidPartitions,
-    InvalidTopic,
     KafkaStorageError,
     LogDirNotFound,
     UnknownTopicOrPartition,
@@ -137,16 +136,56 @@ def test_two_spellings_of_one_directory_are_refused() -> None:
         ManagerHome("/a", "/b/../a").make()
 
 
-def test_a_directory_of_no_partition_stops_the_start() -> None:
-    """The error names it, and nothing stays locked."""
+@pytest.mark.parametrize("name", ["photos", "my copy-0", "dbus-1", "a-0.x-delete"])
+def test_a_directory_of_no_partition_is_left_alone(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A warning names it, and the service serves its topics."""
     home = ManagerHome()
-    home.fs.make_directory("/data/photos")
+    home.fs.make_directory(f"/data/{name}")
+    home.fs.write(f"/data/{name}/notes", b"theirs")
 
-    with pytest.raises(InvalidTopic, match="photos"):
-        home.open()
-    home.fs.delete_directory("/data/photos")
     with home.open() as manager:
-        assert manager.all_logs() == []
+        manager.create_topic("t", 1)
+    with home.open() as manager:
+        assert list(manager.topics()) == ["t"]
+
+    assert home.fs.read(f"/data/{name}/notes") == b"theirs"
+    assert [record.args[0] for record in caplog.records if "foreign-dir" in record.msg] == [
+        f"/data/{name}"
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("leader-epoch-checkpoint", b"0\n1\n-3 5 7\n"),
+        ("leader-epoch-checkpoint", b"0\n1\nx 5\n"),
+        (f"{9:020}.log/", b""),
+    ],
+)
+def test_a_log_that_cannot_be_loaded_does_not_stop_the_others(file: str, content: bytes) -> None:
+    """Its error is typed and names the file; the directory is not marked clean, nothing is lost."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t", 2)
+        fill(manager, "t", 0, 3)
+    if file.endswith("/"):
+        home.fs.make_directory(f"/data/t-1/{file[:-1]}")
+    else:
+        home.fs.write(f"/data/t-1/{file}", content)
+
+    with home.open() as manager:
+        assert manager.partition("t", 0).log.log_end_offset == 3
+        with pytest.raises(KafkaStorageError, match=f"t-1 could not be loaded.*{file.strip('/')}"):
+            manager.partition("t", 1)
+        with pytest.raises(KafkaStorageError, match="t-1 could not be loaded"):
+            manager.get_or_create_log("t", 1)
+        assert [log.directory for log in manager.all_logs()] == ["/data/t-0"]
+    assert not home.is_marked("/data")
+    with home.open() as manager:
+        manager.delete_topic("t")
+        assert manager.topics() == {}
 
 
 def test_logs_are_loaded_as_they_were_left() -> None:

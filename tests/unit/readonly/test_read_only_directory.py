@@ -41,7 +41,7 @@ def home_of(*directories: str, topics: dict[str, Topic] | None = None) -> DataHo
         "meta.properties", f"version=1\ncluster.id=c\nnode.id=1\ndirectory.id={format_uuid(OURS)}\n"
     )
     for name in directories:
-        home.fs.make_directory(f"{home.path}/{name}")
+        home.write(f"{name}/{0:020}.log", "")
     if topics is not None:
         write_catalogue(home.fs, home.path, Catalogue(topics))
     return home
@@ -209,3 +209,15 @@ def test_logs_are_given_one_after_the_other() -> None:
     assert first == [("t", 0), ("t", 1)]
     assert [f"{log.topic}-{log.partition}" for log in directory.logs()] == ["t-0", "u-0", "u-1"]
     assert set(read_catalogue(home.fs, home.path).topics) == {"t", "u"}
+
+
+def test_only_a_directory_with_a_log_is_a_partition_that_nobody_has_listed() -> None:
+    """A directory such as /etc has others whose names look like partitions."""
+    listed = Topic("listed", TOPIC, {0: OURS})
+    home = home_of("t-0", topics={"listed": listed})
+    for name in ("dbus-1", "listed-0", "photos", "my copy-0", f"t-1.{'0' * 32}-delete"):
+        home.fs.make_directory(f"/data/{name}")
+    directory = opened(home)
+
+    assert directory.partitions == (("listed", 0), ("t", 0))
+    assert list(directory.foreign) == ["dbus-1", "my copy-0", "photos"]

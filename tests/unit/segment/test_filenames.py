@@ -131,11 +131,60 @@ def test_other_directories_are_rejected(name: str) -> None:
 
 def test_the_suffix_determines_the_kind_of_a_directory() -> None:
     """Only its suffix makes a log a future copy, or schedules it for deletion."""
-    names = ["a-0", "a-0.x-future", "a-0.x-delete", "a-0.x-stray"]
+    names = ["a-0", f"a-0.{ID}-future", f"a-0.{ID}-delete", f"a-0.{ID}-stray"]
 
     assert list(map(filenames.is_future_directory, names)) == [False, True, False, False]
     assert list(map(filenames.is_delete_directory, names)) == [False, False, True, False]
     assert list(map(filenames.is_stray_directory, names)) == [False, False, False, True]
+
+
+@pytest.mark.parametrize("suffix", ["delete", "future", "stray"])
+@pytest.mark.parametrize("name", ["photos", "a-0.x", "a b-0.{}", "a-0.{}x", "a.{}", "a-0"])
+def test_only_a_name_that_kafka_gives_schedules_a_directory(name: str, suffix: str) -> None:
+    """A directory of a user's own must not be deleted because its name ends in -delete."""
+    full = f"{name.format(ID)}-{suffix}"
+
+    assert not filenames.is_delete_directory(full)
+    assert not filenames.is_future_directory(full)
+    assert not filenames.is_stray_directory(full)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("foo.log", "5.log", "+5.log", "-3.log", "x.deleted", "notes.swap", f"{5:019}.log"),
+        *(f"{5:021}.log", f"{5:020}.log.bak.deleted", f"{5:020}.deleted", f"{2**63:020}.log"),
+        *(f"{5:020} .log", f"{5:020}.LOG.deleted", f"{5:020}.snapshot\n.swap"),
+    ],
+)
+def test_only_one_form_of_a_name_is_a_segments(name: str) -> None:
+    """Any other name is neither opened nor deleted as a file of the log."""
+    assert filenames.parse_segment_file(name) is None
+    assert filenames.is_foreign_segment_file(name)
+    assert (filenames.log_offsets([name]), filenames.snapshot_offsets([name])) == ([], [])
+
+
+@pytest.mark.parametrize("kind", [".log", ".index", ".timeindex", ".txnindex", ".snapshot"])
+@pytest.mark.parametrize("state", ["", ".deleted", ".cleaned", ".swap"])
+def test_the_name_of_a_segments_file_has_three_parts(kind: str, state: str) -> None:
+    """The offset, which file it is, and what becomes of it."""
+    name = f"{5:020}{kind}{state}"
+
+    assert filenames.parse_segment_file(name) == (5, kind, state)
+    assert not filenames.is_foreign_segment_file(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("leader-epoch-checkpoint", "partition.metadata", "notes.txt", "quorum-state"),
+        f"{5:020}-{1:010}.checkpoint.deleted",
+    ],
+)
+def test_other_files_are_no_concern_of_segments(name: str) -> None:
+    """Files of Kafka's metadata log and of users are not warned of at every start."""
+    assert filenames.parse_segment_file(name) is None
+    assert not filenames.is_foreign_segment_file(name)
 
 
 def test_a_future_copy_knows_which_directory_it_replaces() -> None:

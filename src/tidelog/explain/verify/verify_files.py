@@ -30,7 +30,7 @@ from tidelog.segment.filenames import (
     TMP_SUFFIX,
     is_index_file,
     is_log_file,
-    offset_from_file_name,
+    parse_segment_file,
     producer_snapshot_file,
 )
 
@@ -44,8 +44,9 @@ _LEFTOVERS: Final = {
     DELETED_SUFFIX: ("waits for deletion", "none needed: the next opening removes it"),
     CLEANED_SUFFIX: ("is a segment that was never finished", "none needed: opening removes it"),
     SWAP_SUFFIX: ("is a replacement that was interrupted", "none needed: opening finishes it"),
-    TMP_SUFFIX: ("is a file that was never finished", "delete it"),
 }
+_UNFINISHED: Final = ("is a file that was never finished", "delete it")
+_FOREIGN: Final = ("is not a file of a log", "none needed: it is left alone")
 _KNOWN_NAMES: Final = (LEADER_EPOCH_FILE, PARTITION_METADATA_FILE, "quorum-state")
 _KRAFT_SNAPSHOT_SUFFIX: Final = ".checkpoint"
 
@@ -77,8 +78,11 @@ class LogFiles(NamedTuple):
 
     def is_truncated_to(self, next_offset: int) -> bool:
         """Return whether a segment from ``next_offset`` on waits for deletion."""
-        waiting = (name for name in self.names if name.endswith(LOG_SUFFIX + DELETED_SUFFIX))
-        return any((_offset(name) or 0) >= next_offset for name in waiting)
+        found = filter(None, map(parse_segment_file, self.names))
+        return any(
+            (each.kind, each.state) == (LOG_SUFFIX, DELETED_SUFFIX) and each.offset >= next_offset
+            for each in found
+        )
 
 
 def read_promises(
@@ -108,24 +112,28 @@ def list_files(fs: FileSystem, directory: str) -> Iterator[Finding | LogFiles]:
     bases, snapshots = [], []
     for name in names:
         path = f"{directory}/{name}"
-        leftover = next((text for end, text in _LEFTOVERS.items() if name.endswith(end)), None)
-        offset = _offset(name)
-        if leftover is not None:
-            yield unusual(path, None, f"{name} {leftover[0]}", leftover[1])
-        elif offset is not None and is_log_file(name):
-            bases.append(offset)
-        elif offset is not None and name.endswith(SNAPSHOT_SUFFIX):
-            snapshots.append(offset)
-        elif not (name in _KNOWN_NAMES or is_index_file(name) or _is_kraft_snapshot(name)):
-            yield unusual(path, None, f"{name} is not a file of a log", "move it elsewhere")
+        found = parse_segment_file(name)
+        if found is None and (name in _KNOWN_NAMES or _is_kraft_snapshot(name)):
+            continue
+        if found is None:
+            is_unfinished = name.removesuffix(TMP_SUFFIX) in _KNOWN_NAMES
+            what, remedy = _UNFINISHED if is_unfinished else _FOREIGN
+            yield unusual(path, None, f"{name} {what}", remedy)
+        elif found.state:
+            what, remedy = _LEFTOVERS[found.state]
+            yield unusual(path, None, f"{name} {what}", remedy)
+        elif found.kind == LOG_SUFFIX:
+            bases.append(found.offset)
+        elif found.kind == SNAPSHOT_SUFFIX:
+            snapshots.append(found.offset)
     yield LogFiles(names, tuple(sorted(bases)), tuple(sorted(snapshots)))
 
 
 def check_names(directory: str, files: LogFiles) -> Iterator[Finding]:
     """Yield what has no segment to belong to."""
     for name in files.names:
-        offset = _offset(name)
-        if is_index_file(name) and offset is not None and offset not in files.bases:
+        found = parse_segment_file(name)
+        if found is not None and is_index_file(name) and found.offset not in files.bases:
             what = f"{name} has no .log file: its segment is gone, or was never made"
             yield unusual(f"{directory}/{name}", None, what, "none needed: opening removes it")
     for base in () if files.is_bare else files.bases[1:]:
@@ -190,10 +198,3 @@ def check_promises(
 
 def _is_kraft_snapshot(name: str) -> bool:
     return name.endswith(_KRAFT_SNAPSHOT_SUFFIX) and name != LEADER_EPOCH_FILE
-
-
-def _offset(name: str) -> int | None:
-    try:
-        return offset_from_file_name(name)
-    except InvalidArgument:
-        return None

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from tidelog.errors import (
     CorruptIndex,
     CorruptMessage,
-    InvalidArgument,
     InvariantError,
     KafkaStorageError,
     SegmentOffsetOverflow,
@@ -29,14 +28,15 @@ from tidelog.records.batch import INT64_MAX
 from tidelog.segment.filenames import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
-    RAFT_DELETED_SUFFIX,
+    LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
+    SegmentFileName,
     is_delete_directory,
+    is_foreign_segment_file,
     is_index_file,
-    is_log_file,
     log_file,
-    offset_from_file_name,
+    parse_segment_file,
     replace_suffix,
 )
 from tidelog.segment.offset_metadata import LogOffsetMetadata
@@ -44,7 +44,7 @@ from tidelog.segment.segment_tail import tail_end
 from tidelog.segment.unfinished_end import ends_here
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from tidelog.log.context import LogContext
     from tidelog.log.leader_epoch import LeaderEpochCache
@@ -57,6 +57,11 @@ T = TypeVar("T")
 _TEMPORARY: Final = (CLEANED_SUFFIX, SWAP_SUFFIX, DELETED_SUFFIX)
 
 _log = logging.getLogger(__name__)
+
+
+def _segment_files(names: Iterable[str]) -> list[tuple[str, SegmentFileName]]:
+    """Return the names of the files of segments and snapshots, with their parts."""
+    return [(name, found) for name in names if (found := parse_segment_file(name)) is not None]
 
 
 class LogCheckpoints(NamedTuple):
@@ -185,16 +190,18 @@ class LogLoader:
         """Finish or undo the replacement of segments that a crash interrupted."""
         names = self._list()
         self._found_names = frozenset(names)
+        for name in names:
+            if is_foreign_segment_file(name):
+                _log.warning("foreign-file-ignored path=%s", self._context.path(name))
         if not any(name.endswith(_TEMPORARY) for name in names):
             return
         self._names = None
         swaps = self._remove_temporary_files(names)
         with ExitStack() as held:
             opened = []
-            for name in swaps:
-                if is_log_file(name.removesuffix(SWAP_SUFFIX)):
-                    offset = offset_from_file_name(name)
-                    opened.append(self._context.open_segment(offset, suffix=SWAP_SUFFIX))
+            for found in swaps:
+                if found.kind == LOG_SUFFIX:
+                    opened.append(self._context.open_segment(found.offset, suffix=SWAP_SUFFIX))
                     held.callback(opened[-1].close_handlers)
             if opened:
                 first = min(segment.base_offset for segment in opened)
@@ -202,12 +209,11 @@ class LogLoader:
                 self._delete_replaced(first, end)
             for segment in opened:
                 segment.close()
-        for name in self._fs.list(self._context.directory):
-            if not name.endswith(SWAP_SUFFIX):
-                continue
-            path = self._context.path(name)
-            _log.info("swap-completed path=%s", path)
-            self._fs.rename(path, replace_suffix(path, SWAP_SUFFIX, ""))
+        for name, found in _segment_files(self._fs.list(self._context.directory)):
+            if found.state == SWAP_SUFFIX:
+                path = self._context.path(name)
+                _log.info("swap-completed path=%s", path)
+                self._fs.rename(path, replace_suffix(path, SWAP_SUFFIX, ""))
 
     def _list(self) -> Sequence[str]:
         """Return the names in the directory, listed again after each change."""
@@ -215,44 +221,39 @@ class LogLoader:
             self._names = self._fs.list(self._context.directory)
         return self._names
 
-    def _remove_temporary_files(self, found: Sequence[str]) -> list[str]:
-        """Delete what never became part of the log; return the names of complete new files.
+    def _remove_temporary_files(self, names: Sequence[str]) -> list[SegmentFileName]:
+        """Delete what never became part of the log; return the complete new files.
 
-        Swap files at or above the lowest ``.cleaned`` offset are not complete: the renaming to
-        segments are renamed ``.swap`` from the last to the first.
+        Swap files at or above the lowest ``.cleaned`` offset are not complete: new segments are
+        renamed ``.swap`` from the last to the first.
         """
-        names = sorted(found)
-        cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
-        swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
-        incomplete_from = min(map(offset_from_file_name, cleaned), default=None)
-        offsets = [offset_from_file_name(name) for name in swaps]
-        complete = [
-            name
-            for name, offset in zip(swaps, offsets, strict=True)
-            if incomplete_from is None or offset < incomplete_from
-        ]
-        gone = [
-            name
-            for name in names
-            if name.endswith(DELETED_SUFFIX) and not name.endswith(RAFT_DELETED_SUFFIX)
-        ]
-        for name in (*gone, *(name for name in swaps if name not in complete), *cleaned):
-            _log.info("leftover-deleted path=%s", self._context.path(name))
-            self._fs.delete(self._context.path(name))
+        found = _segment_files(sorted(names))
+        cleaned = (each.offset for _, each in found if each.state == CLEANED_SUFFIX)
+        incomplete_from = min(cleaned, default=None)
+        complete = []
+        for name, each in found:
+            if each.state == SWAP_SUFFIX and (
+                incomplete_from is None or each.offset < incomplete_from
+            ):
+                complete.append(each)
+            elif each.state:
+                self._delete("leftover-deleted path=%s", name, logging.INFO)
         return complete
 
     def _delete_replaced(self, start_offset: int, end_offset: int) -> None:
         """Delete the files of old segments in [start, end), which swap files replace."""
-        for name in self._fs.list(self._context.directory):
-            if name.endswith(SWAP_SUFFIX):
-                continue
-            try:
-                offset = offset_from_file_name(name)
-            except InvalidArgument:
-                continue
-            if start_offset <= offset < end_offset:
-                _log.info("replaced-file-deleted path=%s", self._context.path(name))
-                self._fs.delete(self._context.path(name))
+        for name, found in _segment_files(self._fs.list(self._context.directory)):
+            if found.state != SWAP_SUFFIX and start_offset <= found.offset < end_offset:
+                self._delete("replaced-file-deleted path=%s", name, logging.INFO)
+
+    def _delete(self, message: str, name: str, level: int) -> None:
+        """Delete a file; leave a directory of such a name alone."""
+        path = self._context.path(name)
+        if self._fs.stat(path).is_directory and not self._fs.is_link(path):
+            _log.warning("foreign-file-ignored path=%s", path)
+            return
+        _log.log(level, message, path)
+        self._fs.delete(path)
 
     # Segments
 
@@ -279,11 +280,11 @@ class LogLoader:
         self._segments.clear()
         self._found_bytes = 0
         names = sorted(self._list())
-        bases = {offset_from_file_name(name) for name in names if is_log_file(name)}
-        for name in names:
-            if is_index_file(name) and offset_from_file_name(name) not in bases:
-                _log.warning("orphaned-index-deleted path=%s", self._context.path(name))
-                self._fs.delete(self._context.path(name))
+        found = _segment_files(names)
+        bases = {each.offset for _, each in found if (each.kind, each.state) == (LOG_SUFFIX, "")}
+        for name, each in found:
+            if is_index_file(name) and each.offset not in bases:
+                self._delete("orphaned-index-deleted path=%s", name, logging.WARNING)
         unflushed_from = self._first_unflushed(bases)
         there = frozenset(names)
         for base_offset in sorted(bases):

@@ -150,7 +150,7 @@ class SegmentRecovery:
         """Delete the snapshots that speak of more than was found, and were not made anew."""
         directory, fs = self._context.directory, self._context.fs
         for offset in sorted(self._set_aside):
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, IsADirectoryError):
                 fs.delete(producer_snapshot_file(directory, offset))
         self._set_aside.clear()
 

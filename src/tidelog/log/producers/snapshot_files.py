@@ -9,13 +9,13 @@ import logging
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
+from tidelog.env.files import WRONG_KIND
 from tidelog.errors import CorruptSnapshot
 from tidelog.log.producers.producer_snapshot import pack_snapshot, unpack_snapshot
 from tidelog.segment.filenames import (
     DELETED_SUFFIX,
-    SNAPSHOT_SUFFIX,
-    offset_from_file_name,
     producer_snapshot_file,
+    snapshot_offsets,
 )
 
 if TYPE_CHECKING:
@@ -61,9 +61,7 @@ class SnapshotFiles:
     def scan(self, names: Collection[str] | None = None) -> None:
         """List the directory, unless ``names`` is what it holds."""
         found = self._fs.list(self.directory) if names is None else names
-        self._offsets = {
-            offset_from_file_name(name) for name in found if name.endswith(SNAPSHOT_SUFFIX)
-        }
+        self._offsets = set(snapshot_offsets(found))
 
     def write(self, offset: int, entries: Iterable[ProducerSnapshotEntry], *, sync: bool) -> None:
         """Write a snapshot at ``offset``; durable on return only with ``sync``."""
@@ -93,7 +91,10 @@ class SnapshotFiles:
 
     def sync(self, offset: int) -> None:
         """Make the snapshot at ``offset`` durable; nothing if it was deleted meanwhile."""
-        with suppress(FileNotFoundError), closing(self._fs.open(self.path(offset))) as file:
+        with (
+            suppress(FileNotFoundError, IsADirectoryError),
+            closing(self._fs.open(self.path(offset))) as file,
+        ):
             file.sync()
         self.unsynced.discard(offset)
 
@@ -112,12 +113,17 @@ class SnapshotFiles:
                 self.delete(offset)
             except FileNotFoundError:
                 self._offsets.discard(offset)
+            except OSError as error:
+                if error.errno not in WRONG_KIND:
+                    raise
+                _log.warning("foreign-file-ignored path=%s", self.path(offset))
+                self._offsets.discard(offset)
         return None
 
     def delete(self, offset: int) -> None:
         """Delete the snapshot at ``offset`` now, if it exists."""
         self._offsets.discard(offset)
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, IsADirectoryError):
             self._fs.delete(self.path(offset))
 
     def delete_outside(self, start_offset: int, end_offset: int) -> None:

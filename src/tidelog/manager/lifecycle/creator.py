@@ -116,6 +116,7 @@ class LogCreator:
             if known is not None:
                 _check_id(known, topic_id)
                 return known
+            registry.check_loaded(key)
             if not is_new:
                 self._log_dirs.check_online(str(key))
             candidates = self._candidates(key, target_directory_id, is_future=is_future)

@@ -87,6 +87,7 @@ class LogDeleter:
                     removed.setdefault(os.path.dirname(future.directory), []).append(key)
                 if self._take_out(key) is None:
                     self._rename_unopened(key, self._log_dirs.with_id(home_id))
+                    self._registry.failed.pop(key, None)
                 home = self._log_dirs.with_id(home_id)
                 if home is not None:
                     removed.setdefault(home.path, []).append(key)

@@ -12,32 +12,35 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.datadir.catalogue import METADATA_TOPIC
-from tidelog.datadir.partition_directories import is_directory
-from tidelog.errors import InvalidTopic, KafkaStorageError
+from tidelog.datadir.partition_directories import is_directory, is_kept_apart, survey
+from tidelog.env.files import WRONG_KIND
+from tidelog.errors import TidelogError
 from tidelog.log.loading.load_watch import LoadWatcher
 from tidelog.segment.filenames import (
+    REMOTE_INDEX_CACHE,
     TopicPartition,
     is_delete_directory,
     is_future_directory,
     is_log_file,
     is_stray_directory,
+    log_directory_name,
     parse_topic_partition,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from tidelog.cleaner.log_cleaner import Machine
+    from tidelog.datadir.catalogue import Topic
     from tidelog.env.clock import Clock
     from tidelog.log.log import Log
     from tidelog.manager.directories.log_dir import LogDir
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.log_opener import LogOpener
+    from tidelog.manager.log_registry import LogRegistry
 
 _log = logging.getLogger(__name__)
 
-REMOTE_INDEX_CACHE: Final = "remote-log-index-cache"
-"""A directory of Kafka's tiered storage, which is not a partition."""
 _NS_PER_MS: Final = 1_000_000
 
 _PARALLEL_LOG_BYTES: Final = 16 << 20
@@ -150,10 +153,23 @@ class LogLoading:
     """
 
     def __init__(
-        self, machine: Machine, log_dirs: LogDirs, opener: LogOpener, *, threads: int
+        self,
+        machine: Machine,
+        log_dirs: LogDirs,
+        opener: LogOpener,
+        registry: LogRegistry,
+        topics: Collection[Topic],
+        *,
+        threads: int,
     ) -> None:
         self._log_dirs = log_dirs
         self._opener = opener
+        self._registry = registry
+        self._listed = {
+            log_directory_name(topic.name, number)
+            for topic in topics
+            for number in topic.partitions
+        }
         self._fs = machine.fs
         self._clock = machine.clock
         self._scheduler = machine.scheduler
@@ -164,12 +180,10 @@ class LogLoading:
         self.progress = LoadProgress(machine.clock)
 
     def run(self) -> LoadedLogs:
-        """Load everything. A directory whose disk fails goes offline, and the others go on.
+        """Load everything.
 
-        Raises:
-            InvalidTopic: a directory is not named as a partition's; nothing of tidelog or Kafka
-                makes such a one.
-            KafkaError: a log holds what no disk failure explains.
+        A directory whose disk fails is taken offline. A log that cannot be loaded for another
+        reason is noted in the registry's ``failed``. The others are loaded all the same.
         """
         began = self._clock.monotonic_ns()
         live = list(self._log_dirs)
@@ -251,10 +265,16 @@ class LogLoading:
         key = parse_topic_partition(name)
         try:
             log = self._opener.load(one, key, path, watcher)
-        except KafkaStorageError as error:
-            cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
-            _log.error("Error while loading log dir %s: %s", one.path, error)
-            self._log_dirs.take_offline(one.path, cause)
+        except TidelogError as error:
+            cause = error.__cause__
+            if isinstance(cause, OSError) and cause.errno not in WRONG_KIND:
+                _log.error("Error while loading log dir %s: %s", one.path, error)
+                self._log_dirs.take_offline(one.path, cause)
+            else:
+                _log.error("log-not-loaded directory=%s reason=%s", path, error)
+                one.is_in_doubt = True
+                if not is_future_directory(name):
+                    self._registry.failed[key] = error
             return None
         with self._lock:
             is_future = is_future_directory(name)
@@ -263,17 +283,18 @@ class LogLoading:
         return log
 
     def _partition_directories(self, path: str) -> Iterator[str]:
-        """Yield the names of all directories but Kafka's own; raise InvalidTopic for others."""
+        """Yield the names of the directories of logs, those that wait for deletion included.
+
+        Left out are those that are not adopted, which a warning has named, and Kafka's own log.
+        """
+        live = {
+            log_directory_name(*key)
+            for key in survey(self._fs, path, listed=self._listed).live
+            if key.topic != METADATA_TOPIC
+        }
         for name in sorted(self._fs.list(path)):
-            if not is_directory(self._fs, os.path.join(path, name)):
-                continue
-            if name == REMOTE_INDEX_CACHE:
-                continue
-            try:
-                key = parse_topic_partition(name)
-            except InvalidTopic as error:
-                raise InvalidTopic(f"{error}; it lies in {path}") from None
-            if key.topic != METADATA_TOPIC:
+            is_other = is_kept_apart(name) and name != REMOTE_INDEX_CACHE
+            if name in live or (is_other and is_directory(self._fs, os.path.join(path, name))):
                 yield name
 
     def _size(self, path: str, name: str) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import pytest
 
-from tidelog.errors import InvalidArgument, InvalidTxnState, KafkaStorageError
+from tidelog.errors import InvalidTxnState, KafkaStorageError
 from tidelog.log.loading.load_watch import LoadWatcher, Loss, RecoveryProgress
 from tidelog.testing import build_batch
 from tidelog.testing.log_home import LogHome, all_values
@@ -204,15 +204,53 @@ def test_an_incomplete_swap_is_undone() -> None:
     assert home.files(".swap") + home.files(".cleaned") == []
 
 
-def test_a_swap_file_of_no_offset_is_refused() -> None:
-    """Kafka does not start on it; nothing is renamed."""
+FOREIGN = (
+    *("foo.log", "5.log", "+5.log", "x.deleted", "notes.swap", "notes.cleaned", "foo.index"),
+    *("7.index", "foo.snapshot", "3.snapshot", "1.txt", "1.log.deleted"),
+)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_files_with_other_names_are_left_alone(
+    clean: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are not segments, a warning names those that look like one, and the log opens."""
     home = home_of()
-    home.write("notes.swap", b"")
+    for name in FOREIGN:
+        home.write(name, b"theirs")
+    home.write(f"{FIRST}.log.swap", home.read(f"{FIRST}.log"))
 
-    with pytest.raises(InvalidArgument):
-        home.open()
+    log = home.open(clean=clean)
 
-    assert home.files(".swap") == ["notes.swap"]
+    assert log.segments.base_offsets == [0, 2, 4]
+    assert [value for _, value in all_values(log)] == VALUES
+    assert [name for name in FOREIGN if home.read(name) != b"theirs"] == []
+    warned = [record.args[0] for record in caplog.records if "foreign-file" in record.msg]
+    assert sorted(warned) == sorted(f"{home.directory}/{n}" for n in FOREIGN if n != "1.txt")
+
+
+@pytest.mark.parametrize("name", [f"{9:020}.log.deleted", f"{9:020}.index", f"{9:020}.snapshot"])
+def test_a_directory_with_the_name_of_a_file_is_left_alone(name: str) -> None:
+    """Opening deletes leftover files, never a directory, and the log opens."""
+    home = home_of()
+    home.fs.make_directory(f"{home.directory}/{name}")
+
+    log = home.open(clean=False)
+
+    assert [value for _, value in all_values(log)] == VALUES
+    assert home.fs.stat(f"{home.directory}/{name}").is_directory
+    assert home.failures == []
+
+
+def test_a_directory_in_the_place_of_a_segment_is_an_error_of_this_log() -> None:
+    """It says nothing about the disk: the error names the path, and no directory goes offline."""
+    home = home_of()
+    home.fs.make_directory(f"{home.directory}/{9:020}.log")
+
+    with pytest.raises(KafkaStorageError, match=f"{9:020}.log"):
+        home.open(clean=False)
+
+    assert home.failures == []
 
 
 def test_a_segment_half_renamed_to_swap_is_undone() -> None:
