@@ -225,8 +225,10 @@ def test_files_with_other_names_are_left_alone(
     assert log.segments.base_offsets == [0, 2, 4]
     assert [value for _, value in all_values(log)] == VALUES
     assert [name for name in FOREIGN if home.read(name) != b"theirs"] == []
-    warned = [record.args[0] for record in caplog.records if "foreign-file" in record.msg]
-    assert sorted(warned) == sorted(f"{home.directory}/{n}" for n in FOREIGN if n != "1.txt")
+    warned = [record.getMessage() for record in caplog.records if "foreign-file" in record.msg]
+    assert sorted(warned) == sorted(
+        f"foreign-file-ignored path={home.directory}/{name}" for name in FOREIGN if name != "1.txt"
+    )
 
 
 @pytest.mark.parametrize("name", [f"{9:020}.log.deleted", f"{9:020}.index", f"{9:020}.snapshot"])
