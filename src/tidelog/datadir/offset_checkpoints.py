@@ -16,7 +16,7 @@ from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
 from tidelog.errors import CorruptFile, InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from tidelog.codec.checkpoint_file import OffsetCheckpoint
     from tidelog.env.files import FileSystem
@@ -49,7 +49,7 @@ def read_offsets(fs: FileSystem, path: str) -> OffsetCheckpoint:
 class DirectoryCheckpoints:
     """The checkpoint files of one data directory; each write replaces a file durably.
 
-    ``lock`` guards the lines and the files. Raises KafkaStorageError if a file is unreadable.
+    ``_lock`` guards the lines and the files. Raises KafkaStorageError if a file is unreadable.
     With ``is_tolerant`` a number that is none makes all offsets of its file 0, as in Kafka: who
     loads every log may do so, since that is where each is looked at. A writer that loads a few
     would write the zeros down for all.
@@ -58,11 +58,26 @@ class DirectoryCheckpoints:
     def __init__(self, fs: FileSystem, data_dir: str, *, is_tolerant: bool = False) -> None:
         self._fs = fs
         self._data_dir = data_dir
-        self.lock = RLock()
+        self._lock = RLock()
+        self._is_closed = False
         read = _read_tolerantly if is_tolerant else read_offsets
         self._lines: dict[str, OffsetCheckpoint] = {
             name: read(fs, self._path(name)) for name in CHECKPOINT_FILES
         }
+
+    def exclusively(self, write: Callable[[], None]) -> None:
+        """Call ``write`` while nobody else changes the lines; do nothing once closed.
+
+        So a line of a log that is deleted meanwhile cannot come back.
+        """
+        with self._lock:
+            if not self._is_closed:
+                write()
+
+    def close(self) -> None:
+        """Let ``exclusively`` do nothing from now on: another process may hold the directory."""
+        with self._lock:
+            self._is_closed = True
 
     def recovery_point(self, key: tuple[str, int]) -> int:
         """Offset below which the log of ``key`` was flushed; 0 where no line says."""
@@ -111,7 +126,7 @@ class DirectoryCheckpoints:
 
         A line of a partition that is gone would cut a new one of the same name.
         """
-        with self.lock:
+        with self._lock:
             for name in files:
                 if not self._lines[name].keys().isdisjoint(keys):
                     self._merge(name, keys, {})
@@ -120,7 +135,7 @@ class DirectoryCheckpoints:
         self, name: str, replaced: Collection[tuple[str, int]], lines: OffsetCheckpoint
     ) -> None:
         """Replace the lines of ``replaced``; keep others as long as their directory exists."""
-        with self.lock:
+        with self._lock:
             kept = {
                 key: offset
                 for key, offset in self._lines[name].items()

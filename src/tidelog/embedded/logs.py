@@ -277,7 +277,8 @@ class Logs:
         Raises KafkaStorageError as ``LogManager.close``.
         """
         try:
-            self.manager.close()
-        finally:
             if self._scheduler is not None:
+                self.manager.stop_background()
                 self._scheduler.shutdown()
+        finally:
+            self.manager.close()

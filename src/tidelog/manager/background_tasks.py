@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from tidelog.env.task_gate import TaskGate
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.directories.disk_reserve import retain_by_percent
 
@@ -62,6 +63,7 @@ class BackgroundTasks:
         self._reserve = reserve
         self._move_requests = move_requests
         self._handles: list[Handle] = []
+        self._gate = TaskGate()
 
     def start(self) -> None:
         """Schedule all tasks with Kafka's names, delays and periods."""
@@ -87,15 +89,20 @@ class BackgroundTasks:
             ("highwatermark-checkpoint", high_watermarks, 0, watermark_ms),
         ):
             handle = self._machine.scheduler.schedule(
-                name, task, delay_ms=first_ms, period_ms=period_ms
+                name, self.guarded(task), delay_ms=first_ms, period_ms=period_ms
             )
             self._handles.append(handle)
 
+    def guarded(self, task: Callable[[], object]) -> Callable[[], None]:
+        """Return ``task`` as one that ``stop`` waits for and that does nothing afterwards."""
+        return self._gate.guarded(task)
+
     def stop(self) -> None:
-        """Begin no further pass."""
+        """Begin no further pass; wait until the passes that run end, each after its current log."""
         handles, self._handles = self._handles, []
         for handle in handles:
             handle.cancel()
+        self._gate.close()
 
     def cleanup_logs(self) -> int:
         """Delete the segments that have expired by now, and return their number.
@@ -110,13 +117,16 @@ class BackgroundTasks:
         total = 0
         with self._cleaning.not_compacted(logs) as chosen:
             for key, log in chosen:
+                if self._gate.is_closed:
+                    break
                 _log.debug("Garbage collecting '%s'", log.directory)
                 total += _delete_old_segments(log, now_ms)
                 if (future := futures.get(key)) is not None:
                     _log.debug("Garbage collecting future log '%s'", future.directory)
                     total += _delete_old_segments(future, now_ms)
-        total += self._retain_by_percent(now_ms)
-        self.delete_staged_files()
+        if not self._gate.is_closed:
+            total += self._retain_by_percent(now_ms)
+            self.delete_staged_files()
         seconds = (clock.monotonic_ns() - began_ns) // _NS_PER_MS / 1000
         _log.debug("Log cleanup completed. %d files deleted in %s seconds", total, seconds)
         return total
@@ -148,6 +158,8 @@ class BackgroundTasks:
         _log.debug("Checking for dirty logs to flush...")
         now_ms = self._machine.clock.now_ms()
         for log in self._registry.all_logs():
+            if self._gate.is_closed:
+                return
             if now_ms - log.last_flush_ms >= log.config.flush_ms:
                 try:
                     log.flush()

@@ -26,12 +26,12 @@ from tidelog.manager.background_tasks import BackgroundTasks
 from tidelog.manager.cleaning import Cleaning
 from tidelog.manager.directories.disk_reserve import DiskReserve
 from tidelog.manager.directories.log_dirs import LogDirs
+from tidelog.manager.lifecycle.closing import DirectoryCloser
 from tidelog.manager.lifecycle.creator import LogCreator
 from tidelog.manager.lifecycle.deleter import LogDeleter
 from tidelog.manager.lifecycle.deletion_queue import DeletionQueue
 from tidelog.manager.lifecycle.first_use import FirstUseLoader
 from tidelog.manager.lifecycle.loading import LogLoading
-from tidelog.manager.lifecycle.log_closer import log_closer
 from tidelog.manager.lifecycle.log_opener import LogOpener
 from tidelog.manager.lifecycle.move_requests import MoveRequests
 from tidelog.manager.lifecycle.mover import PartitionMover
@@ -276,14 +276,24 @@ class LogManager:
         if errors and not self._is_service:
             raise errors[0]
 
+    def stop_background(self) -> None:
+        """Stop cleaning, moves and background tasks; wait for what runs. ``shutdown`` does it too.
+
+        The owner of the scheduler calls it first, then ends the scheduler, then calls ``shutdown``:
+        no task of a log runs once its directory is unlocked. Source: Kafka BrokerServer.shutdown.
+        """
+        self._cleaning.stop()
+        self.tasks.stop()
+        self._mover.stop()
+        if self._is_service:
+            self._queue.stop()
+
     def _shut_down(self, broker_epoch: int) -> list[OSError | KafkaStorageError]:
         if self._is_closing:
             return []
         self._is_closing = True
         _log.info("Shutting down.")
-        self._cleaning.stop()
-        self.tasks.stop()
-        self._mover.stop()
+        self.stop_background()
         with self._registry.change_lock:
             self._is_closed = self._registry.is_closed = True
         if self._is_service:
@@ -663,7 +673,8 @@ class LogManager:
         _log.warning("log-dir-failed directory=%s logs=%d", failed.path, len(logs))
 
     def _schedule_failures(self) -> None:
-        self.machine.scheduler.schedule("log-dir-failure", self.handle_failures)
+        task = self.tasks.guarded(self.handle_failures)
+        self.machine.scheduler.schedule("log-dir-failure", task)
 
     # Steps of starting and closing
 
@@ -688,67 +699,41 @@ class LogManager:
     def _abandon(self) -> None:
         """Close everything without writing: the start has failed, and nothing here is in order."""
         self._is_closing = self._is_closed = self._registry.is_closed = True
-        self._cleaning.stop()
-        self.tasks.stop()
-        self._mover.stop()
+        self.stop_background()
         self._queue.stop()
         for log in self.all_logs():
             log.close_handlers()
         self._log_dirs.release_all()
 
     def _close_directories(self, broker_epoch: int) -> list[OSError | KafkaStorageError]:
-        """Close all logs and leave the directories in order; return the errors, if any.
+        """Close all logs and leave the directories in order; return the errors, if any."""
 
-        A directory where anything fails is not marked clean; the others are.
-        """
-        errors: list[OSError | KafkaStorageError] = []
-        live = list(self._log_dirs)
-        jobs = [self._directory_closer(one, broker_epoch, errors) for one in live]
-        try:
-            self.machine.scheduler.run_all("log-closing", jobs, len(jobs))
-        finally:
-            for failed in self._log_dirs.take_failed():
-                logs = self._registry.in_directory(failed.path)
-                if logs and failed not in live:
-                    errors.append(self._log_dirs.offline_error(failed.path))
-                for log in logs.values():
-                    log.close_handlers()
-                failed.release()
-        return errors
+        def checkpoint(log_dir: LogDir) -> None:
+            if self._is_service:
+                log_dir.broker_epoch = broker_epoch
+            if self._is_service or self._registry.in_directory(log_dir.path):
+                self._checkpointing.write(log_dir)
 
-    def _directory_closer(
-        self, log_dir: LogDir, broker_epoch: int, errors: list[OSError | KafkaStorageError]
-    ) -> Callable[[], None]:
-        def close() -> None:
-            try:
-                self._close_directory(log_dir, broker_epoch)
-            except (OSError, KafkaStorageError) as error:
-                path = log_dir.path
-                _log.warning("directory-not-marked-clean directory=%s reason=%s", path, error)
-                errors.append(error)
-            finally:
-                log_dir.release()
+        closer = DirectoryCloser(
+            self._log_dirs,
+            self.machine.scheduler,
+            logs_in=self._registry.in_directory,
+            checkpoint=checkpoint,
+            tidy_up=self._tidy_up,
+            threads=self.recovery_threads,
+        )
+        return closer.close()
 
-        return close
-
-    def _close_directory(self, log_dir: LogDir, broker_epoch: int) -> None:
-        logs = self._registry.in_directory(log_dir.path)
-        jobs = [log_closer(log) for log in logs.values()]
-        name = f"log-closing-{log_dir.path}"
-        failed = self.machine.scheduler.run_all(name, jobs, self.recovery_threads)
-        first = next((error for error in failed if error is not None), None)
-        if first is not None:
-            raise first
-        if logs or self._is_service:
-            self._checkpointing.write(log_dir)
-        if self._is_service:
-            log_dir.broker_epoch = broker_epoch
-        elif log_dir.is_changing:
-            self._deleter.finish_deleted_topics()
-            self._inline.close()
+    def _tidy_up(self, closed: Collection[LogDir]) -> None:
+        """Delete what waits to be deleted; a service leaves that to the next start."""
+        changed = [one for one in closed if one.is_changing]
+        if self._is_service or not changed:
+            return
+        self._deleter.finish_deleted_topics()
+        self._inline.close()
+        for log_dir in changed:
             self._deleter.delete_leftovers(log_dir)
-            self.tasks.delete_staged_files()
-        log_dir.close(clean=self._log_dirs.get(log_dir.path) is log_dir)
+        self.tasks.delete_staged_files()
 
     def _loaded_dirs(self) -> list[LogDir]:
         """Return the directories whose checkpoints concern open logs; all, for a service."""

@@ -65,10 +65,11 @@ class OffsetCheckpointing:
                 _log.error("checkpoint-failed directory=%s reason=%s", log_dir.path, error)
 
     def _write(self, log_dir: LogDir, write: Write) -> None:
+        checkpoints = log_dir.checkpoints
         try:
-            # Under the lock: a line of a log that is deleted meanwhile must not come back.
-            with log_dir.checkpoints.lock:
-                write(log_dir.checkpoints, self._registry.in_directory(log_dir.path))
+            checkpoints.exclusively(
+                lambda: write(checkpoints, self._registry.in_directory(log_dir.path))
+            )
         except OSError as error:
             if error.errno not in PASSING:
                 self._log_dirs.take_offline(log_dir.path, error)

@@ -78,7 +78,8 @@ class LogDir:
         make_directories(fs, path)
         if is_partition_directory(fs.list(path)):
             raise InvalidArgument(f"{path} is one partition; name the data directory above it")
-        self._lock: FileLock | None = fs.lock(self._file(LOCK_FILE))
+        lock = fs.lock(self._file(LOCK_FILE))
+        self._lock: FileLock | None = lock
         try:
             shutdown = read_clean_shutdown(fs, self._file(CLEAN_SHUTDOWN_FILE))
             self.was_clean = shutdown is not None or not _has_directories(fs, path)
@@ -88,7 +89,8 @@ class LogDir:
             self.meta = self._identify(rng, like)
             self.checkpoints = DirectoryCheckpoints(fs, path, is_tolerant=has_all_logs)
         except BaseException:
-            self.release()
+            with suppress(OSError):
+                self._unlock(lock)
             raise
 
     def __repr__(self) -> str:
@@ -117,21 +119,25 @@ class LogDir:
         ``clean``: every log touched is flushed and closed. The directory is then marked clean if it
         was so before, or if every log in it has been loaded.
         """
-        if self._lock is None:
-            return
         lock, self._lock = self._lock, None
+        if lock is None:
+            return
         try:
+            self.checkpoints.close()
             is_clean = clean and not self.is_in_doubt and (self.was_clean or self.has_loaded_all)
             if is_clean and not self._is_marked:
                 mark = CleanShutdown(broker_epoch=self.broker_epoch)
                 write_clean_shutdown(self._fs, self._file(CLEAN_SHUTDOWN_FILE), mark)
         finally:
-            try:
-                # While it is held, as Java does; so nobody locks a file without a name.
-                with suppress(FileNotFoundError):
-                    self._fs.delete(self._file(LOCK_FILE))
-            finally:
-                lock.release()
+            self._unlock(lock)
+
+    def _unlock(self, lock: FileLock) -> None:
+        try:
+            # While it is held, as Java does; so nobody locks a file without a name.
+            with suppress(FileNotFoundError):
+                self._fs.delete(self._file(LOCK_FILE))
+        finally:
+            lock.release()
 
     def release(self) -> None:
         """Release the lock of a directory that failed, without a clean-shutdown file."""

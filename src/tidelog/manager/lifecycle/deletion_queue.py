@@ -10,8 +10,9 @@ import os
 from collections import deque
 from contextlib import suppress
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.env.task_gate import TaskGate
 from tidelog.errors import KafkaStorageError
 from tidelog.log.directory_guard import PASSING
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from tidelog.log.log import Log
 
 _log = logging.getLogger(__name__)
+
+_AFTER_ERROR_MS: Final = 60_000
 
 
 class _LogToDelete(NamedTuple):
@@ -53,7 +56,7 @@ class DeletionQueue:
         self._lock = Lock()
         self._queue: deque[_LogToDelete] = deque()
         self._handle: Handle | None = None
-        self._is_stopped = False
+        self._gate = TaskGate()
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -87,14 +90,14 @@ class DeletionQueue:
     def start(self, delay_ms: int) -> None:
         """Run the task ``kafka-delete-logs`` after ``delay_ms``, then as needed."""
         self._handle = self._scheduler.schedule(
-            "kafka-delete-logs", self._run, delay_ms=max(delay_ms, 0)
+            "kafka-delete-logs", self._gate.guarded(self._run), delay_ms=max(delay_ms, 0)
         )
 
     def stop(self) -> None:
-        """Stop the task; the next start finds what is left."""
-        self._is_stopped = True
+        """Stop the task, after the directory that it is deleting; the next start finds the rest."""
         if self._handle is not None:
             self._handle.cancel()
+        self._gate.close()
         with self._lock:
             logs = [waiting.log for waiting in self._queue if waiting.log is not None]
         for log in logs:
@@ -108,7 +111,7 @@ class DeletionQueue:
     def delete_due(self) -> int:
         """Delete what has waited long enough; return the ms until the next is due."""
         delay_ms = self._delay_ms()
-        while (waiting := self._take(delay_ms)) is not None:
+        while not self._gate.is_closed and (waiting := self._take(delay_ms)) is not None:
             self._delete(waiting)
         with self._lock:
             if not self._queue:
@@ -126,9 +129,12 @@ class DeletionQueue:
             return self._queue.popleft()
 
     def _run(self) -> None:
-        next_ms = self.delete_due()
-        if not self._is_stopped:
-            self.start(next_ms)
+        next_ms = _AFTER_ERROR_MS
+        try:
+            next_ms = self.delete_due()
+        finally:
+            if not self._gate.is_closed:
+                self.start(next_ms)
 
     def _delete(self, waiting: _LogToDelete) -> None:
         try:

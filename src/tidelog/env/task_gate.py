@@ -1,0 +1,60 @@
+"""Ending background work in order: no further task begins, and those that run are waited for.
+
+Kafka: ``KafkaScheduler.shutdown``, which waits for all tasks at once. Here the owner of a few
+tasks ends those before it closes what they use, while other tasks go on.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_WAIT_MS: Final = 30_000
+_MS_PER_S: Final = 1000
+
+
+class TaskGate:
+    """Runs tasks until it is closed. ``_changed`` guards which threads run one.
+
+    A task of many steps asks ``is_closed`` between them, so that closing need not wait for all.
+    """
+
+    def __init__(self) -> None:
+        self.is_closed = False
+        """Whether no task begins any more, and those that run should end soon."""
+        self._changed = threading.Condition()
+        self._running: list[int] = []
+
+    def run(self, task: Callable[[], object]) -> None:
+        """Run ``task`` on this thread; do nothing once the gate is closed."""
+        thread = threading.get_ident()
+        with self._changed:
+            if self.is_closed:
+                return
+            self._running.append(thread)
+        try:
+            task()
+        finally:
+            with self._changed:
+                self._running.remove(thread)
+                self._changed.notify_all()
+
+    def guarded(self, task: Callable[[], object]) -> Callable[[], None]:
+        """Return ``task`` as a task that passes through the gate."""
+        return lambda: self.run(task)
+
+    def close(self, max_wait_ms: int = MAX_WAIT_MS) -> bool:
+        """Let no further task begin; wait until those of other threads end, and return whether.
+
+        May be called from a task, and more than once.
+        """
+        thread = threading.get_ident()
+        with self._changed:
+            self.is_closed = True
+            return self._changed.wait_for(
+                lambda: all(other == thread for other in self._running),
+                timeout=max_wait_ms / _MS_PER_S,
+            )
