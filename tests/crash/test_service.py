@@ -211,6 +211,20 @@ def test_new_settings_are_taken_while_it_runs(tmp_path: Path) -> None:
     assert "log.dirs" in line
 
 
+def test_levels_of_log_lines_change_while_it_runs(tmp_path: Path) -> None:
+    """SIGHUP reads them again with the other settings."""
+    file = tmp_path / "server.properties"
+    settings = f"log.dirs={tmp_path / 'a'}\nlog.flush.scheduler.interval.ms=50\n"
+    fast = ("-o", "log.initial.task.delay.ms=0")
+    file.write_text(settings, "utf-8")
+    with service("--config", file, *fast, "--log-level", "tidelog.cleaner=ERROR") as process:
+        file.write_text(f"{settings}tidelog.log.levels=kafka.log.LogManager=DEBUG\n", "utf-8")
+        process.send_signal(signal.SIGHUP)
+        line = read_until(process, "Checking for dirty logs to flush")
+
+    assert "level=DEBUG" in line
+
+
 def test_a_damaged_log_keeps_no_other_from_being_cleaned(tmp_path: Path) -> None:
     """The metrics count it, the status says with what error; once it is mended it is cleaned.
 

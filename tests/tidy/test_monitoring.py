@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tidelog.config.log_levels import LOGGERS
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -73,6 +75,14 @@ def test_metrics_that_the_page_names_are_in_the_code(page: str, shipped: list[So
 
     assert len(named) > 30
     assert {name for name in named if f'"{name}"' not in code} == set()
+
+
+def test_the_table_of_loggers_is_the_one_that_the_service_takes(page: str) -> None:
+    """Kafka's class and our logger."""
+    table = page.partition("| Kafka's class |")[2].partition("\n\n")[0]
+    cells = [CODE.findall(line) for line in table.splitlines()[2:]]
+
+    assert dict(cells) == LOGGERS
 
 
 PLACES = re.compile("(directory|path|topic|log|to)=%|: %s")

@@ -46,6 +46,17 @@ def key_value(text: str) -> tuple[str, str]:
     return key, value
 
 
+def log_level(text: str) -> str:
+    """Return a level, or a logger with its level, as it is if it is valid."""
+    from tidelog.config.log_levels import parse_log_levels
+
+    try:
+        parse_log_levels([text])
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text}: {error}") from None
+    return text
+
+
 def not_negative(text: str) -> int:
     """Return a whole number, at least 0."""
     return _at_least(0, text)

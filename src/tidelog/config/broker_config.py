@@ -13,6 +13,7 @@ from dataclasses import field as plain_field
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.config.log_config import DAY_MS, MINUTE_MS, SECOND_MS, LogConfig
+from tidelog.config.log_levels import LEVEL_FORM, are_log_levels
 from tidelog.config.option import (
     INT64_MAX,
     Check,
@@ -209,6 +210,12 @@ class BrokerConfig:
         STAGED_RETENTION_MS,
         at_least(MINUTE_MS),
         "Time in ms since the last write after which a staged file is removed.",
+    )
+    tidelog_log_levels: tuple[str, ...] = option(
+        "tidelog.log.levels",
+        (),
+        Check(f"a list of {LEVEL_FORM}", are_log_levels),
+        "Lowest levels that a service logs, for all loggers or for one; of no level: INFO.",
     )
     log_defaults: LogConfig = plain_field(default_factory=LogConfig)
 

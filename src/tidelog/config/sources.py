@@ -36,6 +36,7 @@ _DYNAMIC_BROKER: Final = frozenset(
         "producer.id.expiration.ms",
         "tidelog.reserve.bytes",
         "tidelog.retention.disk.percent",
+        "tidelog.log.levels",
     }
 )
 

@@ -28,6 +28,7 @@ from tidelog.log.append_info import NO_GUARD, AppendInfo
 from tidelog.log.flushing import flush, roll_locked
 from tidelog.log.producers.producer_append import UNKNOWN_TRANSACTION_VERSION
 from tidelog.log.producers.replay import complete, producer_batches
+from tidelog.log.trace import is_traced, trace_append
 from tidelog.records.batch import INT32_MAX, INT64_MAX, MAGIC_V2, NO_TIMESTAMP, UNKNOWN_OFFSET
 from tidelog.records.memory import survey
 from tidelog.records.validation.accept import Accepted, accept
@@ -128,7 +129,11 @@ def _append(state: LogState, data: Buffer, request: AppendRequest) -> AppendInfo
         state.check_open()
         if context.config is not config or context.policy is not policy:
             found = _check(context, data, request) or found
-        return _append_locked(state, data, found, request, context.clock.now_ms())
+        info = _append_locked(state, data, found, request, context.clock.now_ms())
+        state.is_traced = is_traced()
+        if state.is_traced:
+            trace_append(context, info, state.offsets.log_end_offset, len(byte_view(data)))
+        return info
 
 
 def _check(context: LogContext, data: Buffer, request: AppendRequest) -> Analyzed | Accepted | None:

@@ -15,6 +15,7 @@ from tidelog.log.offset_lookup import fetch_offset
 from tidelog.log.offsets import LogOffsetSnapshot
 from tidelog.log.retention_pass import segment_facts
 from tidelog.log.segments import segments_from
+from tidelog.log.trace import is_traced, trace_read
 from tidelog.records.isolation import Isolation
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
@@ -182,6 +183,8 @@ class ReadableLog:
                 view = LogView(view.segments, view.offsets.with_high_watermark(place))
             return view.read(start_offset, max_bytes, level, min_one_batch=min_one_batch)
 
+        if is_traced():
+            trace_read(self._state.context, start_offset, max_bytes, self.size_bytes)
         return self._state.look("reading", find)
 
     def records(

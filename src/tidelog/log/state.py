@@ -12,6 +12,7 @@ from tidelog.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
 from tidelog.log.listeners import LogListeners
 from tidelog.log.log_reads import LogView, resolve
 from tidelog.log.notifying_lock import NotifyingLock
+from tidelog.log.trace import is_traced, trace_high_watermark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +33,8 @@ class LogState:
 
     ``lock`` guards every change: of ``local`` (the segments), ``producers``, ``epochs``,
     ``last_flush_ms``, ``is_closed`` and, through ``move`` alone, of ``offsets``. ``cuts`` counts
-    truncations, ``is_being_cut`` is true during one.
+    truncations, ``is_being_cut`` is true during one. ``is_traced``: new high watermarks are logged;
+    asked anew at each append.
     Readers take ``view``, which is immutable, and never lock. The lock is reentrant, since a
     scheduler may run a task of the log on the thread that schedules it.
     """
@@ -56,6 +58,7 @@ class LogState:
         self.is_closed = False
         self.cuts = 0
         self.is_being_cut = False
+        self.is_traced = is_traced()
         self.last_flush_ms = context.clock.now_ms()
         self.topic_id = topic_id
         self._offsets = offsets
@@ -151,6 +154,8 @@ class LogState:
         old = self._offsets
         if offsets.high_watermark != old.high_watermark:
             self.producers.on_high_watermark_updated(offsets.high_watermark)
+            if self.is_traced:
+                trace_high_watermark(self.context, offsets.high_watermark_metadata)
         unstable = self.producers.first_unstable_offset
         moved = offsets
         if unstable != offsets.first_unstable:

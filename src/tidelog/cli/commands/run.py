@@ -8,6 +8,7 @@ import sys
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
+from tidelog.cli.arguments import log_level
 from tidelog.cli.options import DIRECTORY_VARIABLE, add_settings, new_service_parser
 from tidelog.errors import InvalidConfig
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
+    from tidelog.cli.log_levels import LogLevels
     from tidelog.cli.options import Commands
     from tidelog.embedded.logs import Logs
 
@@ -49,9 +51,14 @@ def add_parser(commands: Commands) -> None:
     add_settings(parser)
     parser.add_argument(
         "--log-level",
-        choices=("DEBUG", "INFO", "WARNING", "ERROR"),
-        default="INFO",
-        help="lowest level that is logged to standard error (default INFO)",
+        action="append",
+        type=log_level,
+        default=[],
+        metavar="[LOGGER=]LEVEL",
+        dest="log_levels",
+        help="lowest level that is logged to standard error, of all loggers or of one: TRACE,"
+        " DEBUG, INFO, WARNING or ERROR; repeatable; goes before tidelog.log.levels of the"
+        " settings (default INFO)",
     )
 
 
@@ -65,7 +72,8 @@ def run(args: Namespace) -> int:
 
     given = given_settings(args)
     config = broker_config(given)
-    _configure_logging(args.log_level)
+    levels = _configure_logging()
+    levels.apply(config.tidelog_log_levels, args.log_levels)
     lost: list[bool] = []
     with ExitStack() as stack:
         signals = stack.enter_context(Signals())
@@ -80,7 +88,7 @@ def run(args: Namespace) -> int:
         metrics.start()
         _log_ready(logs)
         while signals.wait():
-            given = _reload(args, logs, given)
+            given = _reload(args, logs, given, levels)
         metrics.stop()
     return LOST if lost else 0
 
@@ -109,7 +117,9 @@ def _log_ready(logs: Logs) -> None:
     )
 
 
-def _reload(args: Namespace, logs: Logs, given: dict[str, str]) -> dict[str, str]:
+def _reload(
+    args: Namespace, logs: Logs, given: dict[str, str], levels: LogLevels
+) -> dict[str, str]:
     """Apply the settings that changed, all or none; return those in effect."""
     import logging
 
@@ -125,14 +135,16 @@ def _reload(args: Namespace, logs: Logs, given: dict[str, str]) -> dict[str, str
         events.error("settings-not-taken reason=%s", error)
         return given
     logs.manager.update_config(config)
+    levels.apply(config.tidelog_log_levels, args.log_levels)
     events.info("settings-taken")
     return new
 
 
-def _configure_logging(level: str) -> None:
+def _configure_logging() -> LogLevels:
     """Send log lines to standard error; that is for programs to decide, not for the library."""
     import logging
 
+    from tidelog.cli.log_levels import LogLevels
     from tidelog.cli.notices import LINE, OneLine
 
     handler = logging.StreamHandler(sys.stderr)
@@ -140,4 +152,4 @@ def _configure_logging(level: str) -> None:
     logger = logging.getLogger("tidelog")
     logger.handlers = [handler]
     logger.propagate = False
-    logger.setLevel(level)
+    return LogLevels()

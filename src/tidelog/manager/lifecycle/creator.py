@@ -21,7 +21,7 @@ from tidelog.segment.filenames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.datadir.catalogue import Topic
@@ -149,6 +149,8 @@ class LogCreator:
                     self._registry.lost.add(key)
             names = [log_directory_name(*key) for key in keys]
             self._make(log_dir, keys, names, topic.topic_id)
+            for key in keys:
+                _log_created(key, self._path(log_dir, key), topic.config)
         return [key for keys in made.values() for key in keys]
 
     def create_missing(self, topic: Topic, numbers: Iterable[int] | None = None) -> None:
@@ -164,7 +166,6 @@ class LogCreator:
                 continue
             log = self._opener.create(key, self._path(log_dir, key), topic.topic_id)
             self._registry.serve(key, log)
-            self._log_created(key, log)
 
     def _is_there(self, log_dir: LogDir, key: TopicPartition) -> bool:
         if self._registry.partition(key) is not None:
@@ -243,18 +244,17 @@ class LogCreator:
             except KafkaStorageError as error:
                 tried.append(f"{log_dir.path}: {error}")
                 continue
-            self._log_created(key, log)
+            _log_created(key, log.directory, log.config.to_properties())
             if not is_future and topic_id is not None:
                 self._topics.place(key.topic, topic_id, key.partition, log_dir.directory_id)
             return log
         raise KafkaStorageError(f"no directory accepts {key}; {'; '.join(tried)}")
 
-    @staticmethod
-    def _log_created(key: TopicPartition, log: Log) -> None:
-        _log.info(
-            "Created log for partition %s in %s with properties %s",
-            *(key, log.directory, log.config.to_properties()),
-        )
+
+def _log_created(key: TopicPartition, directory: str, properties: Mapping[str, str]) -> None:
+    """Log a creation, with the settings that differ from their defaults."""
+    text = "Created log for partition %s in %s with properties %s"
+    _log.info(text, key, directory, dict(properties))
 
 
 def _check_id(log: Log, topic_id: UUID | None) -> None:

@@ -28,6 +28,16 @@ def test_one_partition_is_one(cli: Cli) -> None:
     assert cli.on("create", "t").out.startswith("t: 1 partition, id ")
 
 
+def test_each_log_created_is_logged_with_its_settings(cli: Cli) -> None:
+    """In Kafka's words, with ``-v``."""
+    outcome = cli.on("create", "t", "-p", 2, "-v", "-o", "retention.ms=-1")
+
+    for partition in (0, 1):
+        path = cli.data / f"t-{partition}"
+        line = f"Created log for partition t-{partition} in {path} with properties"
+        assert f"{line} {{'retention.ms': '-1'}}" in outcome.err
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
