@@ -9,7 +9,7 @@ from tidelog.cli.terminal import print_message
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.partition_directories import is_partition_directory, live_partitions
-from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
+from tidelog.errors import KafkaStorageError, OffsetOutOfRange, UnknownTopicOrPartition
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.readonly.read_only_topic import ReadOnlyTopic
@@ -67,7 +67,7 @@ class ChosenPartitions(NamedTuple):
             for attempt in range(_ATTEMPTS):
                 try:
                     answer = question(place)
-                except (UnknownTopicOrPartition, KafkaStorageError):
+                except (UnknownTopicOrPartition, KafkaStorageError, OffsetOutOfRange):
                     if not self.directory.fs.exists(place.path):
                         print_message(command, f"{place.key} was deleted while it was read")
                         break

@@ -71,6 +71,26 @@ def keep_if_locked(descriptor: int, found: os.stat_result) -> bool:
     return True
 
 
+def is_locked(path: str) -> bool:
+    """Return whether a process holds the lock on a file; does not take it, or make the file.
+
+    False on Windows, where there are no such locks.
+    """
+    if not HAVE_LOCKS:
+        return False
+    with _registry_lock:
+        if _id_at(path) in _registry:
+            return True
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            return _conflicting(descriptor)[0] != fcntl.F_UNLCK
+        finally:
+            os.close(descriptor)
+
+
 def _acquire(path: str) -> tuple[_FileId, int]:
     with _registry_lock:
         for _ in range(_ATTEMPTS):
@@ -114,11 +134,16 @@ def _try_lock(descriptor: int) -> int:
 
 def _holder(descriptor: int) -> int:
     """Return the pid of the process that holds a conflicting lock, 0 if there is none."""
+    lock_type, pid = _conflicting(descriptor)
+    return 0 if lock_type == fcntl.F_UNLCK else pid
+
+
+def _conflicting(descriptor: int) -> tuple[int, int]:
+    """Return type and pid of the lock that would refuse this process one; F_UNLCK if none."""
     order = (0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
     question = order if _IS_DARWIN else (fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     answer = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, _FLOCK.pack(*question)))
-    lock_type, pid = (answer[3], answer[2]) if _IS_DARWIN else (answer[0], answer[4])
-    return 0 if lock_type == fcntl.F_UNLCK else pid
+    return (answer[3], answer[2]) if _IS_DARWIN else (answer[0], answer[4])
 
 
 def _file_id(found: os.stat_result) -> _FileId:

@@ -19,6 +19,7 @@ from tidelog.codec.metadata_files import (
     read_partition_metadata,
 )
 from tidelog.datadir.catalogue import METADATA_TOPIC, Catalogue, read_catalogue
+from tidelog.datadir.lock_file import has_writer
 from tidelog.datadir.offset_checkpoints import RECOVERY_POINT_FILE, read_offsets
 from tidelog.datadir.partition_directories import survey
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
@@ -113,14 +114,23 @@ class ReadOnlyDirectory:
 
     @cached_property
     def missing(self) -> tuple[MissingPartition, ...]:
-        """The partitions that the catalogue places here without there being a directory."""
+        """The partitions that the catalogue places here without there being a directory.
+
+        One that no checkpoint knows is left out while a writer is at work, which is creating it: a
+        topic is in the catalogue before its directories are made.
+        """
         if not self._entries.lost:
             return ()
         watermarks = self.checkpoints.high_watermarks
         points = read_offsets(self._fs, os.path.join(self.path, RECOVERY_POINT_FILE))
-        return tuple(
+        is_being_written = has_writer(self.path)
+        found = (
             MissingPartition(*key, watermarks.get(key, points.get(key)))
             for key in self._entries.lost
+            if not self._fs.exists(self.partition_path(*key))
+        )
+        return tuple(
+            gone for gone in found if gone.high_watermark is not None or not is_being_written
         )
 
     @cached_property

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidelog
-from tidelog.env.locks import ProcessLock
+from tidelog.env.locks import ProcessLock, is_locked
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import DirectoryLocked
 
@@ -40,7 +40,7 @@ else:
 
 FORK = """
 import os, sys
-from tidelog.env.locks import ProcessLock
+from tidelog.env.locks import ProcessLock, is_locked
 from tidelog.errors import DirectoryLocked
 lock = ProcessLock(sys.argv[1])
 if os.fork() == 0:
@@ -83,6 +83,21 @@ def test_a_lock_of_another_process_is_respected(tmp_path: Path) -> None:
     ProcessLock(str(path)).release()
 
     assert (caught.value.path, caught.value.pid) == (str(path), pid)
+
+
+def test_a_lock_is_seen_without_being_taken(tmp_path: Path) -> None:
+    """Another process's and our own, which stay held; no file is made, and a free one is free."""
+    path = tmp_path / ".lock"
+    seen = [is_locked(str(path)), path.exists()]
+    with holder(path):
+        seen.append(is_locked(str(path)))
+    seen.append(is_locked(str(path)))
+    lock = ProcessLock(str(path))
+    seen.append(is_locked(str(path)))
+
+    assert seen == [False, False, True, False, True]
+    assert attempt(path) == "refused"
+    lock.release()
 
 
 def test_our_lock_keeps_another_process_out(tmp_path: Path) -> None:

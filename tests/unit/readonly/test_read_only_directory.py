@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
@@ -11,10 +12,15 @@ import pytest
 from tidelog.codec.metadata_files import format_uuid
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.catalogue import Catalogue, Topic, read_catalogue, write_catalogue
+from tidelog.embedded.doors import open_briefly
+from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.read_only_directory import ReadOnlyDirectory, open_directory_read_only
 from tidelog.testing.directory_home import DataHome, record
 from tidelog.testing.stored_log import BATCHES, home_with
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 OURS, OTHERS, TOPIC = UUID(int=101), UUID(int=102), UUID(int=103)
 
@@ -221,3 +227,23 @@ def test_only_a_directory_with_a_log_is_a_partition_that_nobody_has_listed() -> 
 
     assert directory.partitions == (("listed", 0), ("t", 0))
     assert list(directory.foreign) == ["dbus-1", "my copy-0", "photos"]
+
+
+def test_what_a_writer_has_not_made_yet_is_not_missing(tmp_path: Path) -> None:
+    """A topic is listed before its directories are made; one with records is missing all the same.
+
+    While nobody holds the lock, both are missing.
+    """
+    with open_briefly(tmp_path) as logs:
+        logs.create_topic("t", 2)
+        logs.append("t", b"a", partition=0)
+    for name in ("t-0", "t-1"):
+        shutil.rmtree(tmp_path / name)
+    free = open_directory_read_only(str(tmp_path), fs=SYSTEM_FILES).missing
+    lock = SYSTEM_FILES.lock(str(tmp_path / ".lock"))
+
+    held = open_directory_read_only(str(tmp_path), fs=SYSTEM_FILES).missing
+
+    lock.release()
+    assert free == (("t", 0, 1), ("t", 1, None))
+    assert held == (("t", 0, 1),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.cli.options import (
     add_dry_run,
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import Place
     from tidelog.env.files import FileSystem
     from tidelog.explain.plans.lost_records import LostBytes
     from tidelog.explain.plans.operations import RecoveredLog
@@ -43,32 +44,89 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Recover every chosen log; return 1 if one cannot be loaded, or a plan finds damage."""
-    from tidelog.cli.operations import open_to_act
-    from tidelog.cli.terminal import print_message
     from tidelog.env.overlay_files import OverlayFiles
     from tidelog.env.system_files import SYSTEM_FILES
+
+    if not args.dry_run:
+        return _print_all(_recovered(args, SYSTEM_FILES), SYSTEM_FILES, args)
+    from tidelog.cli.partition_choice import find_places
+    from tidelog.explain.plans.recovery_beside import WriterWatch
+
+    paths = [place.path for place in find_places(SYSTEM_FILES, args.directory, args.topics)]
+    watch = WriterWatch.begin(SYSTEM_FILES, os.path.dirname(paths[0]), paths)
+    if not watch.has_writer():
+        overlay = OverlayFiles(SYSTEM_FILES)
+        try:
+            found = _recovered(args, overlay)
+        except (TidelogError, OSError):
+            if not watch.has_writer():
+                raise
+        else:
+            if not watch.has_writer():
+                return _print_all(found, overlay, args)
+    return _print_beside(args)
+
+
+class _Found(NamedTuple):
+    """The logs that could be loaded, and what to print of the others."""
+
+    data_directory: str
+    logs: list[RecoveredLog]
+    refused: list[str]
+
+
+def _recovered(args: Namespace, fs: FileSystem) -> _Found:
+    """Load every chosen log, which recovers it."""
+    from tidelog.cli.operations import open_to_act
     from tidelog.explain.plans.operations import recover_log
 
-    fs: FileSystem = OverlayFiles(SYSTEM_FILES) if args.dry_run else SYSTEM_FILES
     logs: list[RecoveredLog] = []
-    is_refused = False
+    refused: list[str] = []
     with open_to_act(args, fs, args.topics) as acting:
-        data_directory = acting.manager.live_dirs[0]
         for place in acting.places:
             try:
                 log = recover_log(acting.manager, place.topic, place.partition, acting.notes)
             except TidelogError as error:
-                is_refused = True
-                name = f"{place.topic}-{place.partition}"
-                print_message("recover", f"{name} cannot be loaded: {error}")
+                refused.append(f"{place.topic}-{place.partition} cannot be loaded: {error}")
             else:
                 logs.append(log)
-    for log in logs:
+        return _Found(acting.manager.live_dirs[0], logs, refused)
+
+
+def _print_all(found: _Found, fs: FileSystem, args: Namespace) -> int:
+    """Print what was found; return the exit code."""
+    from tidelog.cli.terminal import print_message
+
+    for text in found.refused:
+        print_message("recover", text)
+    for log in found.logs:
         if args.json:
-            print(json.dumps(_as_json(log, fs, data_directory)))
+            print(json.dumps(_as_json(log, fs, found.data_directory)))
         else:
-            _print(log, fs, data_directory, is_plan=args.dry_run)
-    return int(is_refused or (args.dry_run and any(log.is_damaged for log in logs)))
+            _print(log, fs, found.data_directory, is_plan=args.dry_run)
+    is_damaged = any(log.is_damaged for log in found.logs)
+    return int(bool(found.refused) or (args.dry_run and is_damaged))
+
+
+def _print_beside(args: Namespace) -> int:
+    """Print what a recovery would cut off logs that another process is writing."""
+    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.terminal import print_message
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.plans.recovery_beside import check_log, recovery_points
+
+    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
+    path = chosen.directory.path
+    text = f"another process is writing {path}: only the records are checked, as they are now"
+    print_message(args.command, text)
+    points = {} if args.full else recovery_points(SYSTEM_FILES, path)
+
+    def check(place: Place) -> RecoveredLog:
+        with chosen.open(place) as log:
+            return check_log(log, points.get(place.key, 0))
+
+    logs = [log for _, log in chosen.look(args.command, check)]
+    return _print_all(_Found(path, logs, []), SYSTEM_FILES, args)
 
 
 def _as_json(log: RecoveredLog, fs: FileSystem, data_directory: str) -> dict[str, Any]:

@@ -103,6 +103,8 @@ def _verify(place: Place, *, is_compacted: bool) -> list[Finding]:
     except UnknownTopicOrPartition:
         return []  # deleted meanwhile; whether it should be there is checked elsewhere
     except (KafkaStorageError, OSError) as error:
+        if not SYSTEM_FILES.exists(place.path):
+            return []
         remedy = "make the files readable, then verify again"
         return [damage(place.path, None, str(error), remedy)]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tidelog.codec.metadata_files import (
     CLEAN_SHUTDOWN_FILE,
@@ -21,6 +21,7 @@ from tidelog.codec.metadata_files import (
     write_clean_shutdown,
     write_meta_properties,
 )
+from tidelog.datadir.lock_file import LOCK_FILE
 from tidelog.datadir.offset_checkpoints import DirectoryCheckpoints
 from tidelog.datadir.partition_directories import (
     is_directory,
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.env.files import FileLock, FileSystem
-
-LOCK_FILE: Final = ".lock"
 
 
 class LogDir:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tidelog.embedded.doors import open_briefly
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -89,3 +91,23 @@ def test_a_log_that_does_not_load_stops_no_other(topic: Cli) -> None:
     assert code == 1
     assert "t-0: [0, 0)" in out
     assert "u-0" in err
+
+
+def test_beside_a_writer_only_records_are_checked(topic: Cli) -> None:
+    """Its index files are not said to change: they are being written. Damage is still found."""
+    for value in ("a", "b", "c"):
+        topic.append(value)
+    with open_briefly(topic.data) as logs:
+        logs.partition("t", 0)
+        sound = topic.on("plan", "recovery", "--full", "--json")
+        data = bytearray(topic.log_file().read_bytes())
+        data[len(data) // 2] ^= 1
+        topic.log_file().write_bytes(data)
+        damaged = topic.on("plan", "recovery", "--full", "--json")
+
+    [row] = sound.rows
+    assert (sound.code, row["losses"], row["files"]) == (0, [], [])
+    assert (row["logEndOffset"], row["checkedBytes"]) == (3, len(data))
+    assert "another process is writing" in sound.err
+    [loss] = damaged.rows[0]["losses"]
+    assert (damaged.code, loss["byte"], loss["records"]) == (1, len(data) // 3, 1)

@@ -1,0 +1,15 @@
+"""The file by whose lock one process holds a data directory for writing. Kafka: ``.lock``."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from tidelog.env.locks import is_locked
+
+LOCK_FILE: Final = ".lock"
+
+
+def has_writer(data_dir: str) -> bool:
+    """Return whether a process, Kafka or tidelog, holds the directory now; False on Windows."""
+    return is_locked(os.path.join(data_dir, LOCK_FILE))

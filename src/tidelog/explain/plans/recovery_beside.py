@@ -1,0 +1,118 @@
+"""What a recovery would cut off a log that another process is writing.
+
+Loading the log, as a plan does otherwise, would take files that change meanwhile for files that
+need repair. So the batches are checked in what readers see, and index files are left out: their
+owner is still writing them. Kafka has no such answer.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.datadir.lock_file import has_writer
+from tidelog.datadir.offset_checkpoints import RECOVERY_POINT_FILE, read_offsets
+from tidelog.errors import CorruptMessage, KafkaStorageError
+from tidelog.explain.plans.lost_records import look_into
+from tidelog.explain.plans.operations import RecoveredLog
+from tidelog.log.loading.load_watch import Loss
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tidelog.env.files import FileStat, FileSystem
+    from tidelog.explain.plans.lost_records import LostBytes
+    from tidelog.readonly.read_only_log import ReadOnlyLog
+
+
+class WriterWatch(NamedTuple):
+    """Notices a process that writes a data directory: by its lock, or by files that change."""
+
+    fs: FileSystem
+    data_dir: str
+    partitions: tuple[str, ...]
+    before: dict[str, FileStat]
+
+    @classmethod
+    def begin(cls, fs: FileSystem, data_dir: str, partitions: Sequence[str]) -> WriterWatch:
+        """Note which files there are in the data directory and in these partition directories."""
+        before = _stats(fs, (data_dir, *partitions))
+        return cls(fs, data_dir, tuple(partitions), before)
+
+    def has_writer(self) -> bool:
+        """Whether a process holds the lock, or files are not as they were at first."""
+        if has_writer(self.data_dir):
+            return True
+        return _stats(self.fs, (self.data_dir, *self.partitions)) != self.before
+
+
+def _stats(fs: FileSystem, directories: Sequence[str]) -> dict[str, FileStat]:
+    found: dict[str, FileStat] = {}
+    for directory in directories:
+        try:
+            paths = [os.path.join(directory, name) for name in fs.list(directory)]
+        except FileNotFoundError:
+            continue
+        for path in paths:
+            try:
+                stat = fs.stat(path)
+            except FileNotFoundError:
+                continue
+            if not stat.is_directory:
+                found[path] = stat
+    return found
+
+
+def recovery_points(fs: FileSystem, data_dir: str) -> dict[tuple[str, int], int]:
+    """Return the lines of the checkpoint of recovery points."""
+    return dict(read_offsets(fs, os.path.join(data_dir, RECOVERY_POINT_FILE)))
+
+
+def check_log(log: ReadOnlyLog, recovery_point: int) -> RecoveredLog:
+    """Check the batches from ``recovery_point`` on; what is bad is a loss, with all behind it.
+
+    Raises KafkaStorageError, UnknownTopicOrPartition, OffsetOutOfRange if the files changed faster
+    than they could be read.
+    """
+    end = log.log_end_offset
+    start = min(max(recovery_point, log.log_start_offset), end)
+    checked_bytes = 0
+    losses: tuple[LostBytes, ...] = ()
+    try:
+        for piece in log.pieces(start, end):
+            checked_bytes += int(piece.batches.size.sum())
+    except CorruptMessage as bad:
+        losses = tuple(_losses(log, bad))
+        if not losses:
+            raise
+    return RecoveredLog(
+        log.topic, log.partition, log.log_start_offset, log.log_end_offset, checked_bytes, losses
+    )
+
+
+def _losses(log: ReadOnlyLog, bad: CorruptMessage) -> Iterator[LostBytes]:
+    """Yield the rest of the damaged segment, and the segments behind it."""
+    is_behind = False
+    for segment in log.segments:
+        if not is_behind and segment.path != bad.path:
+            continue
+        try:
+            file = segment.open(log.fs)
+        except FileNotFoundError:
+            raise KafkaStorageError(f"{segment.path} was deleted while it was read") from None
+        with closing(file):
+            position = 0 if is_behind else bad.position or 0
+            reason = f"after damage in {bad.path}" if is_behind else bad.reason
+            yield look_into(
+                Loss(
+                    segment.path,
+                    segment.base_offset,
+                    file,
+                    position,
+                    segment.size_bytes,
+                    reason,
+                    is_segment=is_behind,
+                )
+            )
+        is_behind = True
