@@ -1,8 +1,9 @@
 """The Spark data source ``tidelog``: batch reads, streams and writes of a data directory.
 
 ``session`` starts a Spark session with suitable settings, ``session_conf`` returns these settings
-for a session of your own, and ``find_java`` returns the Java that Spark is started with. ``gaps``
-explains why offsets of a log hold no record. Names load on first use, so the import is cheap.
+for a session of your own, and ``find_java`` returns the Java that Spark is started with.
+``use_in_thread`` lets another thread write. ``gaps`` explains why offsets hold no record. Names
+load on first use, so the import is cheap.
 """
 
 from __future__ import annotations
@@ -14,9 +15,17 @@ from tidelog.lazy import lazy_door
 if TYPE_CHECKING:
     from tidelog.spark.read.data_loss import gaps
     from tidelog.spark.sessions.java import Java, JavaNotFound, find_java
-    from tidelog.spark.sessions.spark_session import session, session_conf
+    from tidelog.spark.sessions.spark_session import session, session_conf, use_in_thread
 
-__all__ = ["Java", "JavaNotFound", "find_java", "gaps", "session", "session_conf"]
+__all__ = [
+    "Java",
+    "JavaNotFound",
+    "find_java",
+    "gaps",
+    "session",
+    "session_conf",
+    "use_in_thread",
+]
 
 __getattr__, __dir__ = lazy_door(
     __name__,
@@ -27,5 +36,6 @@ __getattr__, __dir__ = lazy_door(
         "gaps": "tidelog.spark.read.data_loss",
         "session": "tidelog.spark.sessions.spark_session",
         "session_conf": "tidelog.spark.sessions.spark_session",
+        "use_in_thread": "tidelog.spark.sessions.spark_session",
     },
 )

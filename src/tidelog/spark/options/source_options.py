@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import InvalidArgument, InvalidConfig
@@ -35,8 +35,10 @@ _log = logging.getLogger(__name__)
 
 MEGABYTE: Final = 1 << 20
 DEFAULT_SPLIT_BYTES: Final = 128 * MEGABYTE
+MIN_SPLIT_BYTES: Final = 64 << 10
 DEFAULT_BATCH_BYTES: Final = 64 << 10
 DEFAULT_TRIGGER_DELAY_MS: Final = 15 * 60_000
+DEFAULT_COMMIT_TIMEOUT_MS: Final = 60_000
 
 FROM_EARLIEST: Final = OffsetChoice(EARLIEST, option=STARTING_OPTIONS[-1])
 TO_LATEST: Final = OffsetChoice(LATEST, option=ENDING_OPTIONS[-1])
@@ -80,6 +82,7 @@ _WRITE_OPTIONS: Final = (
     "compression",
     "compressionLevel",
     "batchBytes",
+    "commitTimeoutMs",
     "includeHeaders",
 )
 _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -154,6 +157,7 @@ class ReadOptions:
     max_records_per_task: int | None = None
     verify_checksums: bool = True
     limits: TriggerLimits = NO_LIMITS
+    is_stream: bool = False
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
@@ -182,7 +186,7 @@ class ReadOptions:
             if checked.has(name):
                 raise InvalidArgument(f"option {name} is not supported for a stream: it has no end")
         _log_ignored(checked.ignored)
-        return cls._parse(checked, default_start=LATEST)
+        return replace(cls._parse(checked, default_start=LATEST), is_stream=True)
 
     @classmethod
     def _parse(cls, options: OptionMap, *, default_start: int) -> ReadOptions:
@@ -196,7 +200,9 @@ class ReadOptions:
             fail_on_data_loss=options.flag("failOnDataLoss", default=True),
             committed=options.one_of(_ISOLATION, levels) == "read_committed",
             up_to=ReadUpTo(options.one_of("readUpTo", tuple(ReadUpTo))),
-            max_split_bytes=options.number("maxSplitBytes", DEFAULT_SPLIT_BYTES, minimum=1),
+            max_split_bytes=options.number(
+                "maxSplitBytes", DEFAULT_SPLIT_BYTES, minimum=MIN_SPLIT_BYTES
+            ),
             min_partitions=options.number("minPartitions", 1, minimum=1),
             max_records_per_task=options.optional_number("maxRecordsPerPartition", minimum=1),
             verify_checksums=options.flag("verifyChecksums", default=True),
@@ -220,7 +226,8 @@ class WriteOptions:
 
     ``topic`` None: each row names its topic in the column ``topic``. ``compression`` None: not set.
     ``num_partitions`` (None: not set) and ``topic_config`` (settings by Kafka's names) apply to
-    topics that the write creates.
+    topics that the write creates. ``commit_timeout_ms``: how long the commit waits for the
+    directory's lock; None: not set.
     """
 
     path: str
@@ -230,6 +237,7 @@ class WriteOptions:
     compression: str | None = None
     compression_level: int | None = None
     batch_bytes: int = DEFAULT_BATCH_BYTES
+    commit_timeout_ms: int | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -251,6 +259,7 @@ class WriteOptions:
             compression=checked.optional_one_of("compression", _CODECS),
             compression_level=checked.optional_number("compressionLevel"),
             batch_bytes=checked.number("batchBytes", DEFAULT_BATCH_BYTES, minimum=128),
+            commit_timeout_ms=checked.optional_number("commitTimeoutMs", minimum=0),
         )
 
     def new_topic_config(self) -> LogConfig:

@@ -27,15 +27,27 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 HINT: Final = "; set failOnDataLoss=false to read the offsets that are left"
+REPLAN_HINT: Final = (
+    "; a DataFrame or view keeps the offsets that its first query planned: call load() again to "
+    "plan them anew, or set failOnDataLoss=false to read the offsets that are left"
+)
 RECREATED: Final = "the topic was deleted and recreated"
 DELETED: Final = "its directory is gone: the topic was deleted, or the partition moved"
+NOT_SELECTED: Final = (
+    "the stream read it before, and its options (subscribe, subscribePattern or assign) no longer "
+    "select it"
+)
 MISSING: Final = "tidelog.topics.json lists it, but its directory is missing"
 
 
 class DataLossPolicy(NamedTuple):
-    """Whether data loss fails the query, or is logged as a warning and skipped."""
+    """Whether data loss fails the query, or is logged as a warning and skipped.
+
+    ``hint`` is added to the error: what the user can do about it.
+    """
 
     fail_on_data_loss: bool
+    hint: str = HINT
 
     def report(
         self, topic: str, partition: int, start_offset: int, end_offset: int | None, cause: str
@@ -47,7 +59,7 @@ class DataLossPolicy(NamedTuple):
         if end_offset is not None and start_offset >= end_offset:
             return
         if self.fail_on_data_loss:
-            raise DataLoss(topic, partition, start_offset, end_offset, cause + HINT)
+            raise DataLoss(topic, partition, start_offset, end_offset, cause + self.hint)
         error = DataLoss(topic, partition, start_offset, end_offset, cause)
         _log.warning("data-loss: %s", error)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.errors import KafkaStorageError, OffsetOutOfRange, UnknownTopicOrPartition
-from tidelog.spark.read.data_loss import DELETED, RECREATED, DataLossPolicy
+from tidelog.spark.read.data_loss import DELETED, HINT, RECREATED, REPLAN_HINT, DataLossPolicy
 from tidelog.spark.read.topic_partitions import PartitionDirectories
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ class RangeReader:
     def __init__(self, fs: FileSystem, options: ReadOptions) -> None:
         self._fs = fs
         self._options = options
-        self._policy = DataLossPolicy(options.fail_on_data_loss)
+        hint = HINT if options.is_stream else REPLAN_HINT
+        self._policy = DataLossPolicy(options.fail_on_data_loss, hint)
         self._directories = PartitionDirectories(fs, options.path)
 
     def read(self, part: OffsetRange) -> Iterator[Piece]:

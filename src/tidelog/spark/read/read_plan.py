@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.errors import UnknownTopicOrPartition
+from tidelog.errors import InvalidArgument, UnknownTopicOrPartition
 from tidelog.spark.options.source_options import MEGABYTE
 from tidelog.spark.read.data_loss import DELETED, DataLossPolicy
 from tidelog.spark.read.offset_bounds import bounds, check_complete
@@ -28,6 +28,9 @@ SMALLEST_TASK_BYTES: Final = 8 * MEGABYTE
 
 _SHARES_PER_TASK: Final = 16
 """The smaller the shares that are packed, the more equal the tasks."""
+
+MAX_TASKS: Final = 100_000
+"""More tasks than that keep Spark's scheduler busy for longer than any scan takes."""
 
 _UNLIMITED: Final = 1 << 62
 
@@ -117,15 +120,27 @@ def _resolve(
 
 
 def make_tasks(ranges: Iterable[LogRange], options: ReadOptions, cores: int) -> list[Task]:
-    """Return tasks of about equal size; ``cores`` and the options determine their number."""
+    """Return tasks of about equal size; ``cores`` and the options determine their number.
+
+    Raises InvalidArgument if the options would make more than ``MAX_TASKS``.
+    """
     all_ranges = list(ranges)
     total = sum(share.size_bytes for each in all_ranges for share in _shares(each, _UNLIMITED))
     count = task_count(total, options, cores)
+    _check_count(count, "maxSplitBytes is too small, or minPartitions too large")
     share_bytes = max(total // (count * _SHARES_PER_TASK), 1)
     tasks = pack((share for each in all_ranges for share in _shares(each, share_bytes)), count)
     if options.max_records_per_task is not None:
-        tasks = limit_offsets(tasks, options.max_records_per_task)
+        limit = options.max_records_per_task
+        wanted = sum(-(-_offsets(task) // limit) for task in tasks)
+        _check_count(wanted, "maxRecordsPerPartition is too small")
+        tasks = limit_offsets(tasks, limit)
     return at_least(tasks, options.min_partitions)
+
+
+def _check_count(tasks: int, reason: str) -> None:
+    if tasks > MAX_TASKS:
+        raise InvalidArgument(f"the read would take {tasks:,} tasks, not {MAX_TASKS:,}: {reason}")
 
 
 def _shares(part: LogRange, target_bytes: int) -> list[OffsetRange]:

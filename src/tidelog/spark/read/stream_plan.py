@@ -6,27 +6,31 @@ classes, so it can be tested without a session. Spark: ``KafkaMicroBatchStream``
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
+from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.read_only_log import ReadUpTo
-from tidelog.spark.read.data_loss import DELETED, RECREATED, DataLossPolicy
+from tidelog.spark.read.data_loss import DELETED, NOT_SELECTED, RECREATED, DataLossPolicy
 from tidelog.spark.read.offset_bounds import check_complete, resolve, visible_end
 from tidelog.spark.read.read_limits import RateLimit
 from tidelog.spark.read.read_plan import LogRange, make_tasks
 from tidelog.spark.read.stream_offsets import StreamOffset
-from tidelog.spark.read.topic_partitions import PartitionDirectories
+from tidelog.spark.read.topic_partitions import PartitionDirectories, is_selected
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
+    from tidelog.errors import TidelogError
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.segment.filenames import TopicPartition
     from tidelog.spark.options.source_options import ReadOptions
     from tidelog.spark.read.read_plan import Task
     from tidelog.spark.read.stream_offsets import Json
+
+_log = logging.getLogger(__name__)
 
 TASKS_PER_CORE: Final = 2
 """A task costs some milliseconds, so small ranges share one."""
@@ -58,6 +62,8 @@ class StreamPlan:
         self._policy = DataLossPolicy(options.fail_on_data_loss)
         self._snapshots: dict[TopicPartition, _Snapshot] = {}
         self._initial: StreamOffset | None = None
+        self._initial_error: TidelogError | None = None
+        self._absent: str | None = None
         self._latest: StreamOffset | None = None
         self._target: StreamOffset | None = None
         self._is_bounded = False
@@ -66,19 +72,32 @@ class StreamPlan:
     def initial(self) -> Json:
         """Return where a new query begins; later calls return the same offset.
 
-        Raises:
-            InvalidArgument: ``startingOffsets`` lacks a partition, or no record is as late as a
-                starting timestamp.
+        Spark also asks for it when it repeats the first batch after a restart. That batch holds
+        its own start, so partitions that have appeared since must not fail it: an offset that
+        cannot be resolved is an error of the call of ``latest`` that begins at this offset.
         """
         if self._initial is None:
-            snapshots = self._refresh()
-            check_complete(self._options.starting, snapshots)
-            offsets = {
-                partition: resolve(self._options.starting, each.log, each.visible)
-                for partition, each in snapshots.items()
-            }
-            self._initial = StreamOffset(offsets, _topic_ids(snapshots))
+            try:
+                snapshots = self._refresh(is_new=True)
+                check_complete(self._options.starting, snapshots)
+            except (InvalidArgument, UnknownTopicOrPartition) as error:
+                self._initial_error = error
+                snapshots = self._snapshots
+            self._initial = StreamOffset(self._resolved(snapshots), _topic_ids(snapshots))
         return self._initial.to_json()
+
+    def _resolved(self, snapshots: Mapping[TopicPartition, _Snapshot]) -> dict[TopicPartition, int]:
+        """Return where a new query begins in each partition for which that can be determined."""
+        offsets: dict[TopicPartition, int] = {}
+        named = self._options.starting.by_partition
+        for partition, each in snapshots.items():
+            if named is not None and partition not in named:
+                continue
+            try:
+                offsets[partition] = resolve(self._options.starting, each.log, each.visible)
+            except InvalidArgument as error:
+                self._initial_error = self._initial_error or error
+        return offsets
 
     def bound(self) -> None:
         """End the query at what is available: the next call of ``latest`` fixes its end."""
@@ -90,8 +109,18 @@ class StreamPlan:
         Args:
             start: an offset that this plan, or the plan of an earlier run, returned.
             is_limited: whether to apply the limits that the options set.
+
+        Raises:
+            InvalidArgument: a new query begins here, and ``startingOffsets`` lacks a partition, or
+                no record is as late as a starting timestamp.
+            UnknownTopicOrPartition: a topic or partition that the options name does not exist; if
+                ``failOnDataLoss`` is false, only for a new query.
         """
         begin = StreamOffset.from_json(start)
+        error, self._initial_error = self._initial_error, None
+        if error is not None and not begin.first_start and begin == self._initial:
+            self._initial_error = error  # Spark may ask again
+            raise error
         end = self._latest = available = self._available(begin)
         if is_limited and not self._is_bounded and self._limit.delay_batch(begin, available):
             return start
@@ -119,6 +148,7 @@ class StreamPlan:
         """
         if start == end:
             return []
+        self._initial_error = None  # the first batch, repeated
         begin, finish = StreamOffset.from_json(start), StreamOffset.from_json(end)
         if finish.first_start:
             begin = StreamOffset(finish.first_start, finish.topic_ids)
@@ -148,13 +178,13 @@ class StreamPlan:
             self._target = available
         return available
 
-    def _refresh(self) -> dict[TopicPartition, _Snapshot]:
+    def _refresh(self, *, is_new: bool = False) -> dict[TopicPartition, _Snapshot]:
         """Return the state of all partitions chosen.
 
         A log is opened again only if its high watermark may have moved.
         """
         directories = PartitionDirectories(self._fs, self._options.path)
-        found = directories.chosen(self._options.choice)
+        found = self._chosen(directories, is_strict=is_new or self._policy.fail_on_data_loss)
         if self._initial is None:
             self._policy.report_missing(directories.missing(self._options.choice))
         ids: dict[str, str | None] = {}
@@ -167,12 +197,31 @@ class StreamPlan:
                 snapshots[partition] = self._snapshot(directories, partition, topic_id)
             except (UnknownTopicOrPartition, KafkaStorageError):
                 continue  # deleted since the listing, so the next listing will lack it
-        if not snapshots and self._options.choice.pattern is None:
+        is_strict = self._policy.fail_on_data_loss
+        if not snapshots and self._options.choice.pattern is None and is_strict:
             raise UnknownTopicOrPartition(
                 f"the topics that the stream reads were deleted from {self._options.path}"
             )
         self._snapshots = snapshots
         return snapshots
+
+    def _chosen(
+        self, directories: PartitionDirectories, *, is_strict: bool
+    ) -> list[TopicPartition]:
+        """Return the partitions chosen that exist; log once what is named and does not exist.
+
+        Raises UnknownTopicOrPartition instead if ``is_strict``.
+        """
+        choice = self._options.choice
+        try:
+            return directories.chosen(choice)
+        except UnknownTopicOrPartition as error:
+            if is_strict:
+                raise
+            if str(error) != self._absent:
+                self._absent = str(error)
+                _log.warning("data-loss: %s", error)
+            return directories.existing(choice)
 
     def _snapshot(
         self, directories: PartitionDirectories, partition: TopicPartition, topic_id: str | None
@@ -198,9 +247,11 @@ class StreamPlan:
 
     def _report_deleted(self, begin: StreamOffset, finish: StreamOffset) -> None:
         """Report the partitions that the batch's start contains and its end does not."""
+        choice = self._options.choice
         for partition, offset in begin.offsets.items():
             if partition not in finish.offsets:
-                self._policy.report(*partition, offset, None, DELETED)
+                cause = DELETED if is_selected(partition, choice) else NOT_SELECTED
+                self._policy.report(*partition, offset, None, cause)
 
     def _range(
         self,

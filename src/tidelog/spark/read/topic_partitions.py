@@ -41,12 +41,20 @@ class PartitionDirectories:
 
     def chosen(self, choice: TopicChoice) -> list[TopicPartition]:
         """Return the partitions that ``choice`` selects; errors as ``choose``."""
+        found, missing = self._listed(choice), self._directory.missing
+        return choose(found, choice, self._directory.path, missing)
+
+    def existing(self, choice: TopicChoice) -> list[TopicPartition]:
+        """Return those of the partitions that ``choice`` selects that exist, without an error."""
+        return _meant(self._listed(choice), choice)
+
+    def _listed(self, choice: TopicChoice) -> list[TopicPartition]:
         found = list(self._directory.partitions)
         for topic in _named(choice):
             if topic == METADATA_TOPIC and METADATA_TOPIC not in self._directory.topics:
                 numbers = self._directory.topic(topic).partitions
                 found += [TopicPartition(topic, number) for number in numbers]
-        return choose(sorted(found), choice, self._directory.path, self._directory.missing)
+        return sorted(found)
 
     def missing(self, choice: TopicChoice) -> list[MissingPartition]:
         """Return those of the choice that the catalogue lists and that have no directory."""
@@ -102,6 +110,11 @@ def choose(
         topic, number = min(absent)
         raise UnknownTopicOrPartition(f"topic {topic} in {path} has no partition {number}")
     return _meant(found, choice)
+
+
+def is_selected(partition: TopicPartition, choice: TopicChoice) -> bool:
+    """Return whether ``choice`` selects a partition, if it exists."""
+    return bool(_meant([partition], choice))
 
 
 def _named(choice: TopicChoice) -> tuple[str, ...]:

@@ -151,3 +151,15 @@ def _socket_settings() -> dict[str, str]:
 
 def _text(value: str | float | bool) -> str:  # noqa: FBT001 - the value of a setting
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def use_in_thread(spark: SparkSession) -> None:
+    """Let the current thread of the driver write with ``spark``; call it first in each thread.
+
+    Spark 4.3 looks up a Python data source for a write in the thread's active session only, which
+    Python's threads lack: without this call a write fails with ``DATA_SOURCE_NOT_FOUND``. Reads,
+    and threads with Spark Connect, do not need it.
+    """
+    jvm_session = getattr(spark, "_jsparkSession", None)
+    if jvm_session is not None:
+        spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(jvm_session)  # type: ignore[union-attr]  # noqa: SLF001 - PySpark has no public call for it

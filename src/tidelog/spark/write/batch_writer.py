@@ -12,7 +12,7 @@ import os
 import random
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
@@ -22,10 +22,13 @@ from tidelog.config.log_config import DELETION_SETTINGS, LogConfig
 from tidelog.datadir.catalogue import read_catalogue
 from tidelog.embedded.doors import open_briefly
 from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.locks import LOCK_FILE, is_locked
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.errors import InvalidArgument
+from tidelog.env.waiting import sleep_ms
+from tidelog.errors import DirectoryLocked, InvalidArgument
 from tidelog.records.validation.validate import LeaderPolicy
 from tidelog.segment.filenames import check_topic_name
+from tidelog.spark.options.source_options import DEFAULT_COMMIT_TIMEOUT_MS
 from tidelog.spark.read.topic_partitions import list_partitions
 from tidelog.spark.write.input_columns import row_columns, select_columns, split_by_topic
 from tidelog.spark.write.staged_rows import (
@@ -42,11 +45,14 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from tidelog.datadir.catalogue import Topic
+    from tidelog.embedded.logs import Logs
     from tidelog.spark.options.source_options import WriteOptions
     from tidelog.staging.staged_file import StagedFile
 
 
 _log = logging.getLogger(__name__)
+
+LOCK_POLL_MS: Final = 200
 
 
 @dataclass
@@ -69,6 +75,7 @@ class LogWriter(DataSourceArrowWriter):
         if options.topic is not None:
             check_topic_name(options.topic)
         _make_directory(options.path)
+        check_not_busy(options)
         self._topics = _known_topics(options)
         self._count = options.num_partitions or 1
         self._new_topic = plan_topic(options, self._count, options.new_topic_config())
@@ -99,7 +106,7 @@ class LogWriter(DataSourceArrowWriter):
         topics = {file.topic for file in staged}
         if self._options.topic is not None:
             topics.add(self._options.topic)
-        with open_briefly(self._options.path) as logs:
+        with open_when_free(self._options) as logs:
             for topic in sorted(topics - set(logs.topics())):
                 logs.create_topic(topic, self._count, self._options.topic_config)
             logs.commit_staged(staged)
@@ -111,6 +118,35 @@ class LogWriter(DataSourceArrowWriter):
     def _split(self, batch: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
         rows = select_columns(batch, self._columns)
         return split_by_topic(rows) if self._options.topic is None else {self._options.topic: rows}
+
+
+def check_not_busy(options: WriteOptions) -> None:
+    """Raise DirectoryLocked if a process writes to the directory, before tasks work in vain.
+
+    With the option ``commitTimeoutMs`` the commit waits for that process instead.
+    """
+    lock = os.path.join(options.path, LOCK_FILE)
+    if options.commit_timeout_ms is None and is_locked(lock):
+        raise DirectoryLocked(lock)
+
+
+def open_when_free(options: WriteOptions) -> Logs:
+    """Open the directory to write; wait while another process writes to it.
+
+    Raises:
+        DirectoryLocked: it is still in use after ``commitTimeoutMs``.
+    """
+    timeout_ms = options.commit_timeout_ms
+    if timeout_ms is None:
+        timeout_ms = DEFAULT_COMMIT_TIMEOUT_MS
+    until_ns = SYSTEM_CLOCK.monotonic_ns() + timeout_ms * 1_000_000
+    while True:
+        try:
+            return open_briefly(options.path)
+        except DirectoryLocked:
+            if SYSTEM_CLOCK.monotonic_ns() >= until_ns:
+                raise
+        sleep_ms(LOCK_POLL_MS)
 
 
 def _make_directory(path: str) -> None:

@@ -86,7 +86,7 @@ def test_assign_names_partitions() -> None:
             "startingOffsets must be earliest, latest or JSON",
         ),
         ({"includeHeaders": "yes"}, "includeHeaders must be true or false, not 'yes'"),
-        ({"maxSplitBytes": "0"}, "maxSplitBytes must be at least 1"),
+        ({"maxSplitBytes": "10"}, "maxSplitBytes must be at least 65536"),
         ({"maxSplitBytes": "big"}, "maxSplitBytes must be an integer, not 'big'"),
         ({"includeHeader": "true"}, "did you mean includeHeaders?"),
         ({"colour": "red"}, "unknown option colour"),

@@ -58,6 +58,17 @@ def test_segments_deleted_since_planning_are_a_data_loss() -> None:
     assert offsets(reader(home, fail_on_data_loss=False), 0, 2) == []
 
 
+def test_lost_offsets_of_an_old_plan_name_the_remedy() -> None:
+    """Spark keeps the plan of a DataFrame; a stream has no such plan, so it is not told so."""
+    home = home_with(BATCHES[:3], BATCHES[3:])
+    home.fs.delete(f"{home.path}/{name_of(0)}")
+
+    with pytest.raises(DataLoss, match=r"call load\(\) again"):
+        offsets(reader(home), 1, 6)
+    with pytest.raises(DataLoss, match="; set failOnDataLoss=false"):
+        offsets(reader(home, is_stream=True), 1, 6)
+
+
 def test_segments_deleted_while_a_task_reads_are_read_to_their_end() -> None:
     """The task has opened them: retention takes away their names only."""
     home = home_with(BATCHES[:2], BATCHES[2:4], BATCHES[4:])

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidelog.errors import InvalidArgument
 from tidelog.spark.options.source_options import MEGABYTE, ReadOptions, TopicChoice
-from tidelog.spark.read.read_plan import OffsetRange, at_least, limit_offsets, pack, task_count
+from tidelog.spark.read.read_plan import (
+    LogRange,
+    OffsetRange,
+    at_least,
+    limit_offsets,
+    make_tasks,
+    pack,
+    task_count,
+)
+from tidelog.spark.read.topic_partitions import PartitionDirectories
+from tidelog.testing.directory_home import DataHome, record
 
 
 def options(**others: Any) -> ReadOptions:
@@ -23,6 +35,29 @@ def test_cores_sizes_and_options_determine_the_number_of_tasks() -> None:
     assert task_count(1000 * MEGABYTE, options(), 4) == 8
     assert task_count(1000 * MEGABYTE, options(max_split_bytes=MEGABYTE), 4) == 1000
     assert task_count(MEGABYTE, options(min_partitions=3), 1) == 3
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"min_partitions": 100_001}, "minPartitions too large"),
+        ({"max_records_per_task": 1}, "maxRecordsPerPartition is too small"),
+    ],
+)
+def test_a_read_of_too_many_tasks_is_refused_before_any_is_made(
+    limits: dict[str, int], words: str
+) -> None:
+    """Memory and time of planning are bounded, whatever the options."""
+    home = DataHome()
+    with home.open() as directory:
+        directory.create_topic("t", 1)
+        directory.partition("t", 0).append_records([record(b"v")])
+    with PartitionDirectories(home.fs, home.path).open("t", 0) as log:
+        huge = LogRange(log, None, 0, 1)
+        if "max_records_per_task" in limits:
+            log.splits = lambda *_: [(0, 200_000, 1)]  # type: ignore[method-assign]
+        with pytest.raises(InvalidArgument, match=words):
+            make_tasks([huge], options(**limits), 2)
 
 
 SIZES = st.lists(st.lists(st.integers(0, 100), max_size=12), max_size=5)

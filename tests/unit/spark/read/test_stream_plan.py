@@ -37,10 +37,12 @@ class Topics:
         with self.home.open() as directory:
             directory.delete_topic(topic)
 
-    def append(self, topic: str, count: int, partition: int = 0) -> None:
+    def append(self, topic: str, count: int, partition: int = 0, time_ms: int = -1) -> None:
         with self.home.open() as directory:
             for _ in range(count):
-                directory.partition(topic, partition).append_records([record(b"v")])
+                _, key, value, headers = record(b"v")
+                one = (time_ms, key, value, headers)
+                directory.partition(topic, partition).append_records([one])
 
     def start_at(self, topic: str, offset: int) -> None:
         with self.home.open() as directory:
@@ -92,8 +94,10 @@ def test_a_stream_may_begin_at_explicit_offsets() -> None:
     plan = topics.plan(startingOffsets='{"a":{"0":2,"1":-2}}')
 
     assert offsets(plan.initial()) == {"a": {"0": 2, "1": 0}}
-    with pytest.raises(InvalidArgument, match="must name every partition"):
-        topics.plan(startingOffsets='{"a":{"0":2}}').initial()
+    incomplete = topics.plan(startingOffsets='{"a":{"0":2}}')
+    for _ in range(2):  # Spark may ask again
+        with pytest.raises(InvalidArgument, match="must name every partition"):
+            incomplete.latest(incomplete.initial())
 
 
 def test_a_batch_continues_where_the_previous_one_ended() -> None:
@@ -154,6 +158,34 @@ def test_a_repeated_first_batch_begins_where_it_began() -> None:
     again = topics.read(restarted, restarted.initial(), end)
 
     assert again == rows == [("a", 2), ("a", 3), ("a", 4)]
+
+
+@pytest.mark.parametrize(
+    "start",
+    [{"startingOffsets": '{"a":{"0":1}}'}, {"startingTimestamp": "0"}],
+    ids=["offsets by partition", "timestamp"],
+)
+def test_a_repeated_first_batch_does_not_depend_on_partitions_added_since(
+    start: dict[str, str],
+) -> None:
+    """It holds its own start; the new partition is read by the batch after it."""
+    topics = Topics(a=1)
+    topics.append("a", 3, time_ms=1000)
+    plan = topics.plan(**start)
+    begin = plan.initial()
+    end = plan.latest(begin)
+    rows = topics.read(plan, begin, end)
+    with topics.home.open() as directory:
+        directory.create_partitions("a", 2)
+
+    restarted = topics.plan(**start)
+    again = topics.read(restarted, restarted.initial(), end)
+    topics.append("a", 2, partition=1)
+    next_end = restarted.latest(end)
+
+    assert again == rows
+    assert offsets(next_end) == {"a": {"0": 3, "1": 2}}
+    assert topics.read(restarted, end, next_end) == [("a", 0), ("a", 1)]
 
 
 def test_new_partitions_and_topics_are_read_from_their_start() -> None:
@@ -236,6 +268,47 @@ def test_a_deleted_topic_is_a_data_loss() -> None:
     assert topics.read(plan, first, second) == [("a", 2)]
     with pytest.raises(DataLoss, match="b-0 has no offsets from 2 on: its directory is gone"):
         topics.plan().tasks(first, second)
+
+
+def test_a_topic_that_the_options_no_longer_select_is_reported_as_such() -> None:
+    """It was not deleted, so the error does not say so."""
+    topics = Topics(a=1, b=1)
+    plan = topics.plan(subscribe="a,b", **EARLIEST)
+    topics.append("b", 2)
+    first = plan.latest(plan.initial())
+    topics.append("a", 1)
+    narrowed = topics.plan(subscribe="a")
+    second = narrowed.latest(first)
+
+    with pytest.raises(DataLoss, match=r"b-0 has no offsets from 2 on: .* no longer select it"):
+        narrowed.tasks(first, second)
+    lenient = topics.plan(subscribe="a", failOnDataLoss="false")
+    assert [part.topic for task in lenient.tasks(first, second) for part in task] == ["a"]
+
+
+def test_a_stream_that_accepts_data_loss_goes_on_without_a_deleted_topic() -> None:
+    """Also after a restart, until it exists again; a new query that names it is an error."""
+    topics = Topics(a=1, b=1)
+    topics.append("a", 1)
+    accepted = {"subscribe": "a,b", "failOnDataLoss": "false"} | EARLIEST
+    plan = topics.plan(**accepted)
+    first = plan.latest(plan.initial())
+    topics.delete("b")
+    topics.append("a", 1)
+
+    for goes_on in (plan, topics.plan(**accepted)):
+        second = goes_on.latest(first)
+        assert topics.read(goes_on, first, second) == [("a", 1)]
+    topics.delete("a")
+    without_any = plan.latest(second)
+    assert offsets(without_any) == {}
+    topics.create("a")
+    topics.append("a", 2)
+    assert topics.read(plan, without_any, plan.latest(without_any)) == [("a", 0), ("a", 1)]
+
+    new = topics.plan(**accepted)
+    with pytest.raises(UnknownTopicOrPartition, match="no topic b"):
+        new.latest(new.initial())
 
 
 def test_a_stream_fails_if_all_its_topics_were_deleted() -> None:
