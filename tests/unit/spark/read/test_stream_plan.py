@@ -171,14 +171,14 @@ def test_a_repeated_first_batch_does_not_depend_on_partitions_added_since(
     """It holds its own start; the new partition is read by the batch after it."""
     topics = Topics(a=1)
     topics.append("a", 3, time_ms=1000)
-    plan = topics.plan(2, **start)
+    plan = topics.plan(cores=2, **start)
     begin = plan.initial()
     end = plan.latest(begin)
     rows = topics.read(plan, begin, end)
     with topics.home.open() as directory:
         directory.create_partitions("a", 2)
 
-    restarted = topics.plan(2, **start)
+    restarted = topics.plan(cores=2, **start)
     again = topics.read(restarted, restarted.initial(), end)
     topics.append("a", 2, partition=1)
     next_end = restarted.latest(end)
@@ -291,12 +291,12 @@ def test_a_stream_that_accepts_data_loss_goes_on_without_a_deleted_topic() -> No
     topics = Topics(a=1, b=1)
     topics.append("a", 1)
     accepted = {"subscribe": "a,b", "failOnDataLoss": "false"} | EARLIEST
-    plan = topics.plan(2, **accepted)
+    plan = topics.plan(cores=2, **accepted)
     first = plan.latest(plan.initial())
     topics.delete("b")
     topics.append("a", 1)
 
-    for goes_on in (plan, topics.plan(2, **accepted)):
+    for goes_on in (plan, topics.plan(cores=2, **accepted)):
         second = goes_on.latest(first)
         assert topics.read(goes_on, first, second) == [("a", 1)]
     topics.delete("a")
@@ -306,7 +306,7 @@ def test_a_stream_that_accepts_data_loss_goes_on_without_a_deleted_topic() -> No
     topics.append("a", 2)
     assert topics.read(plan, without_any, plan.latest(without_any)) == [("a", 0), ("a", 1)]
 
-    new = topics.plan(2, **accepted)
+    new = topics.plan(cores=2, **accepted)
     with pytest.raises(UnknownTopicOrPartition, match="no topic b"):
         new.latest(new.initial())
 
