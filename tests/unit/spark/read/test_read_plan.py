@@ -45,7 +45,7 @@ def test_cores_sizes_and_options_determine_the_number_of_tasks() -> None:
     ],
 )
 def test_a_read_of_too_many_tasks_is_refused_before_any_is_made(
-    limits: dict[str, int], words: str
+    limits: dict[str, int], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Memory and time of planning are bounded, whatever the options."""
     home = DataHome()
@@ -55,7 +55,7 @@ def test_a_read_of_too_many_tasks_is_refused_before_any_is_made(
     with PartitionDirectories(home.fs, home.path).open("t", 0) as log:
         huge = LogRange(log, None, 0, 1)
         if "max_records_per_task" in limits:
-            log.splits = lambda *_: [(0, 200_000, 1)]  # type: ignore[method-assign]
+            monkeypatch.setattr(log, "splits", lambda *_: [(0, 200_000, 1)])
         with pytest.raises(InvalidArgument, match=words):
             make_tasks([huge], options(**limits), 2)
 
