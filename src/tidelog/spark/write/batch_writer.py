@@ -39,7 +39,7 @@ from tidelog.spark.write.staged_rows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
@@ -130,8 +130,8 @@ def check_not_busy(options: WriteOptions) -> None:
         raise DirectoryLocked(lock)
 
 
-def open_when_free(options: WriteOptions) -> Logs:
-    """Open the directory to write; wait while another process writes to it.
+def open_when_free(options: WriteOptions, wait_ms: Callable[[int], None] = sleep_ms) -> Logs:
+    """Open the directory to write; wait, by ``wait_ms``, while another process writes to it.
 
     Raises:
         DirectoryLocked: it is still in use after ``commitTimeoutMs``.
@@ -146,7 +146,7 @@ def open_when_free(options: WriteOptions) -> Logs:
         except DirectoryLocked:
             if SYSTEM_CLOCK.monotonic_ns() >= until_ns:
                 raise
-        sleep_ms(LOCK_POLL_MS)
+        wait_ms(LOCK_POLL_MS)
 
 
 def _make_directory(path: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,9 +33,12 @@ def test_the_commit_waits_for_the_lock(tmp_path: Path) -> None:
     logs = tidelog.open(tmp_path)
     with pytest.raises(DirectoryLocked):
         open_when_free(options(tmp_path, commitTimeoutMs="10"))
-    timer = threading.Timer(0.5, logs.close)
-    timer.start()
+    waits: list[int] = []
 
-    with open_when_free(options(tmp_path)) as opened:
+    def close(wait_ms: int) -> None:
+        waits.append(wait_ms)
+        logs.close()
+
+    with open_when_free(options(tmp_path), close) as opened:
         assert opened.topics() == {}
-    timer.join()
+    assert len(waits) == 1
