@@ -68,7 +68,7 @@ def parse_options() -> argparse.Namespace:
 
 
 def measure_size(partitions: int, options: argparse.Namespace) -> Costs:
-    """Return all costs of a directory with so many partitions."""
+    """Return all costs of a directory with this number of partitions."""
     parent = Path(tempfile.mkdtemp(dir=options.directory))
     costs: Costs = {}
     try:
