@@ -22,9 +22,6 @@ if sys.platform != "win32":
 
 HAVE_LOCKS: Final = sys.platform != "win32"
 
-LOCK_FILE: Final = ".lock"
-"""The file in a data directory that its writer locks. Source: Kafka LogManager."""
-
 _FileId = tuple[int, int]
 
 # ``struct flock``: Linux has type, whence, start, length, pid; macOS start, length, pid, type,

@@ -28,7 +28,6 @@ from tidelog.datadir.partition_directories import (
     is_partition_directory,
     random_id,
 )
-from tidelog.env.locks import LOCK_FILE
 from tidelog.errors import CorruptFile, InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from tidelog.arrow.encode import BatchForm
 from tidelog.codec.compression import Codec
 from tidelog.config.log_config import DELETION_SETTINGS, LogConfig
 from tidelog.datadir.catalogue import read_catalogue
+from tidelog.datadir.lock_file import LOCK_FILE, has_writer
 from tidelog.embedded.doors import open_briefly
 from tidelog.env.clock import SYSTEM_CLOCK
-from tidelog.env.locks import LOCK_FILE, is_locked
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import DirectoryLocked, InvalidArgument
@@ -125,9 +125,8 @@ def check_not_busy(options: WriteOptions) -> None:
 
     With the option ``commitTimeoutMs`` the commit waits for that process instead.
     """
-    lock = os.path.join(options.path, LOCK_FILE)
-    if options.commit_timeout_ms is None and is_locked(lock):
-        raise DirectoryLocked(lock)
+    if options.commit_timeout_ms is None and has_writer(options.path):
+        raise DirectoryLocked(os.path.join(options.path, LOCK_FILE))
 
 
 def open_when_free(options: WriteOptions, wait_ms: Callable[[int], None] = sleep_ms) -> Logs:
