@@ -59,7 +59,7 @@ def test_segments_deleted_since_planning_are_a_data_loss() -> None:
 
 
 def test_lost_offsets_of_an_old_plan_name_the_remedy() -> None:
-    """Spark keeps the plan of a DataFrame; a stream has no such plan, so its error does not name one."""
+    """Spark keeps the plan of a DataFrame; a stream has none, so its error names none."""
     home = home_with(BATCHES[:3], BATCHES[3:])
     home.fs.delete(f"{home.path}/{name_of(0)}")
 
