@@ -24,6 +24,7 @@ from tidelog.log.loading.load_watch import SILENT
 from tidelog.log.producers.producer_state import ProducerStateConfig
 from tidelog.manager.background_tasks import BackgroundTasks
 from tidelog.manager.cleaning import Cleaning
+from tidelog.manager.cleaning_control import CleaningControl
 from tidelog.manager.directories.disk_reserve import DiskReserve
 from tidelog.manager.directories.log_dirs import LogDirs
 from tidelog.manager.lifecycle.closing import DirectoryCloser
@@ -75,7 +76,7 @@ class Loading(Enum):
     """Each when it is first asked for, as a process does that writes and ends."""
 
 
-class LogManager:
+class LogManager(CleaningControl):
     """The logs of one process. Any thread may call it.
 
     Opening locks the directories; ``startup`` loads the logs and starts the background tasks;
@@ -491,7 +492,7 @@ class LogManager:
             topic: the topic; an unknown one is added to the catalogue if ``topic_id`` is given.
             partition: its number.
             is_new: this partition never existed before, so it lies in no offline directory.
-            is_future: the log that the partition will move to; ``move_partition`` says where.
+            is_future: a copy to move to, where ``maybe_update_preferred_log_dir`` said.
             topic_id: given to a new log, compared with that of a known one.
             target_directory_id: where a new log is created, if that directory is online.
 
@@ -545,6 +546,14 @@ class LogManager:
             raise InvalidArgument("moving a partition needs a manager that loads all logs")
         self.partition(topic, partition)
         return self._mover.move(TopicPartition(topic, partition), path)
+
+    def maybe_update_preferred_log_dir(self, topic: str, partition: int, path: str) -> None:
+        """Create the partition's next log, current or future, in the data directory ``path``.
+
+        Without effect if one of its logs lies there. Raises LogDirNotFound.
+        Source: Kafka maybeUpdatePreferredLogDir.
+        """
+        self._creator.prefer(TopicPartition(topic, partition), path)
 
     def replace_current_with_future(self, topic: str, partition: int) -> None:
         """Make the copy of a partition its log; see ``PartitionMover``."""

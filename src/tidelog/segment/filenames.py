@@ -250,12 +250,13 @@ def parse_topic_partition(name: str) -> TopicPartition:
     The topic of a ``-delete`` or ``-stray`` directory may have been cut, see above.
 
     Raises:
-        InvalidTopic: the name is not that of a partition.
+        InvalidTopic: the name is not that of a partition; a path never is.
 
     Source: Kafka UnifiedLog.parseTopicPartitionName.
     """
     topic, _, partition = _without_unique_id(name).rpartition("-")
-    if not topic or _OFFSET.fullmatch(partition) is None or int(partition) > INT32_MAX:
+    is_name = bool(topic) and "/" not in topic and _OFFSET.fullmatch(partition) is not None
+    if not is_name or int(partition) > INT32_MAX:
         raise _not_a_partition(name)
     return TopicPartition(topic, int(partition))
 

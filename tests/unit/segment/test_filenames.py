@@ -121,6 +121,9 @@ def test_partition_directories_parse(name: str, topic: str, partition: int) -> N
         "a.b-future",
         "a 1-0.x-stray",
         "lost+found",
+        "/x/t-0",
+        "x/t-0",
+        "t-0/",
     ],
 )
 def test_other_directories_are_rejected(name: str) -> None:

@@ -60,8 +60,14 @@ class LogCreator:
     # Choosing a directory
 
     def prefer(self, key: TopicPartition, path: str) -> None:
-        """Create the partition's next log, current or future, in this directory."""
-        self._preferred[key] = path
+        """Create the partition's next log, current or future, in this directory.
+
+        Nothing changes if one of its logs lies there already. Raises LogDirNotFound.
+        """
+        self._log_dirs.is_online(path)
+        logs = self._registry.current(key), self._registry.future(key)
+        if path not in {os.path.dirname(log.directory) for log in logs if log is not None}:
+            self._preferred[key] = path
 
     def choose_directories(
         self, partitions: int, *, is_spread: bool, topic: Topic | None = None

@@ -9,7 +9,6 @@ import pytest
 
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.lifecycle.loading import LoadProgress
-from tidelog.segment.filenames import TopicPartition
 from tidelog.testing import build_batch
 from tidelog.testing.manager_home import ManagerHome, fill
 
@@ -106,7 +105,7 @@ def busy(home: ManagerHome) -> LogManager:
     manager = home.open(log_cleaner_enable=True)
     manager.create_topic("t")
     fill(manager, "t", 0, 1)
-    manager._creator.prefer(TopicPartition("t", 0), "/other")
+    manager.maybe_update_preferred_log_dir("t", 0, "/other")
     manager.get_or_create_log("t", 0, is_future=True)
     manager.progress = LoadProgress(home.clock)
     manager.progress.add("/data", 3, 100)
