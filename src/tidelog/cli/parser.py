@@ -30,6 +30,7 @@ COMMAND_MODULES: Final = {
     "append": "append",
     "cat": "cat",
     "offsets": "offsets",
+    "txns": "txns",
     "dump": "dump",
     "describe": "describe",
     "picture": "picture",

@@ -65,6 +65,13 @@ def format_time(ms: int) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
+def begun_by(producer_id: int, epoch: int, first_offset: int, first_timestamp: int) -> str:
+    """Return who began a transaction, and since when it is open; -1 is what is not known."""
+    who = f"producer {producer_id}" + (f", epoch {epoch}," if epoch >= 0 else "")
+    since = f" since {format_time(first_timestamp)}" if first_timestamp >= 0 else ""
+    return f"{who} from offset {first_offset:,}{since}"
+
+
 class Progress:
     """A progress bar on standard error; nothing is drawn unless that is a terminal."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.codec.metadata_files import format_uuid
 from tidelog.config.log_config import DELETION_SETTINGS
 from tidelog.datadir.catalogue import NO_SETTINGS
-from tidelog.errors import TidelogError
+from tidelog.errors import CorruptMessage, TidelogError
 from tidelog.segment.filenames import (
     offset_index_file,
     time_index_file,
@@ -37,6 +37,19 @@ class SegmentFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class HolderFacts:
+    """The open transaction that holds the last stable offset; epoch and time -1 if not known.
+
+    ``first_timestamp`` is that of its first record, in ms.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    first_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
 class LogFacts:
     """One partition's log as a reader without a lock sees it; ends exclusive, sizes in bytes."""
 
@@ -50,10 +63,13 @@ class LogFacts:
     """Settings about deletion that are not known: nothing is deleted by them."""
     log_start_offset: int
     high_watermark: int
+    last_stable_offset: int
     log_end_offset: int
     size_bytes: int
     segments: tuple[SegmentFacts, ...]
     damage: str | None
+    last_stable_offset_held_by: HolderFacts | None
+    """None unless an open transaction keeps the last stable offset below the high watermark."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the facts under camel-case names, as every command prints them."""
@@ -77,11 +93,25 @@ def describe_log(log: ReadOnlyLog, topic: ReadOnlyTopic | None = None) -> LogFac
         unknown_settings=unknown,
         log_start_offset=log.log_start_offset,
         high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset(),
         log_end_offset=log.log_end_offset,
         size_bytes=log.size_bytes,
         segments=tuple(_segments(log.fs, log)),
         damage=None if log.damage is None else str(log.damage),
+        last_stable_offset_held_by=_holder(log),
     )
+
+
+def _holder(log: ReadOnlyLog) -> HolderFacts | None:
+    """Return the open transaction at the last stable offset; None if none holds it there."""
+    stable = log.last_stable_offset()
+    if stable == log.high_watermark:
+        return None
+    try:
+        found = log.transactions(aborted=False).open
+    except CorruptMessage:
+        return None  # verify reports the damage
+    return next((HolderFacts(*txn) for txn in found if txn.first_offset == stable), None)
 
 
 def _topic_id(log: ReadOnlyLog) -> str | None:

@@ -29,8 +29,10 @@ from tidelog.readonly.log_snapshot import SnapshotOutdated
 from tidelog.readonly.partition_files import PartitionFiles
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.replayed_transactions import (
+    LogTransactions,
     ReplayedTransactions,
     Snapshot,
+    begun,
     newest_snapshot,
     replay_transactions,
 )
@@ -258,6 +260,24 @@ class ReadOnlyLog:
         """
         end = self.end_offset(up_to)
         return self._replayed(end, end).last_stable_offset
+
+    def transactions(
+        self, up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK, *, aborted: bool = True
+    ) -> LogTransactions:
+        """Return what is open for a reader that goes ``up_to`` there, and what was aborted.
+
+        The first open one holds the last stable offset. Without ``aborted`` only what lies behind
+        the newest producer snapshot is read, else the whole log. Raises KafkaStorageError.
+        """
+        end = self.end_offset(up_to)
+        found = self._replayed(self.log_start_offset if aborted else end, end)
+
+        def from_start(start: int, end: int) -> Iterator[Piece]:
+            return self.pieces(start, end) if start >= self.log_start_offset else iter(())
+
+        opened = begun(found.transactions.open, from_start)
+        known = tuple(found.transactions.aborted) if aborted else ()
+        return LogTransactions(opened, known, found.damage)
 
     def pieces(
         self,

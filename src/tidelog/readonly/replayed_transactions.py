@@ -15,6 +15,7 @@ from tidelog.errors import (
     InvalidRecord,
     KafkaStorageError,
 )
+from tidelog.kernels import rows
 from tidelog.log.producers.producer_snapshot import unpack_snapshot
 from tidelog.log.producers.reader_transactions import Transactions
 from tidelog.segment.filenames import (
@@ -23,10 +24,11 @@ from tidelog.segment.filenames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from tidelog.env.files import FileSystem
     from tidelog.log.producers.producer_snapshot import ProducerSnapshotEntry
+    from tidelog.log.producers.reader_transactions import DecidedTransaction
     from tidelog.records.file_records import Piece
 
 
@@ -44,6 +46,49 @@ class ReplayedTransactions(NamedTuple):
     def last_stable_offset(self) -> int:
         """End (exclusive) of what is decided."""
         return self.transactions.last_stable_offset(self.end_offset)
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction without a marker, by the batch that began it.
+
+    ``producer_epoch`` and ``first_timestamp`` (in ms) are -1 where that batch is not in the log any
+    more.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    first_timestamp: int
+
+
+class LogTransactions(NamedTuple):
+    """The transactions of a log; ``damage`` is what kept later ones from being read.
+
+    ``open`` are in order of their first offsets, ``aborted`` in that of their markers.
+    """
+
+    open: tuple[OpenTransaction, ...]
+    aborted: tuple[DecidedTransaction, ...]
+    damage: CorruptMessage | None
+
+
+def begun(
+    open_offsets: Mapping[int, int], pieces: Callable[[int, int], Iterator[Piece]]
+) -> tuple[OpenTransaction, ...]:
+    """Return the open transactions, given their first offsets by producer.
+
+    ``pieces`` gives those of a range of offsets. Raises CorruptMessage, KafkaStorageError.
+    """
+    found = []
+    for producer_id, first in sorted(open_offsets.items(), key=lambda item: item[1]):
+        epoch = timestamp = -1
+        for piece in pieces(first, first + 1):
+            row = piece.batches.row(0)
+            if row[rows.PRODUCER_ID] == producer_id and row[rows.BASE_OFFSET] == first:
+                epoch, timestamp = row[rows.PRODUCER_EPOCH], row[rows.BASE_TIMESTAMP]
+            break
+        found.append(OpenTransaction(producer_id, epoch, first, timestamp))
+    return tuple(found)
 
 
 class Snapshot(NamedTuple):

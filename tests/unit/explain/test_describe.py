@@ -69,6 +69,7 @@ def test_facts_are_printed_under_camel_case_names() -> None:
         "unknownSettings": ["cleanup.policy", "retention.bytes"],
         "logStartOffset": 0,
         "highWatermark": 1,
+        "lastStableOffset": 1,
         "logEndOffset": 1,
         "sizeBytes": 88,
         "segments": [
@@ -83,6 +84,7 @@ def test_facts_are_printed_under_camel_case_names() -> None:
             }
         ],
         "damage": None,
+        "lastStableOffsetHeldBy": None,
     }
     assert list(found)[:4] == ["topic", "partition", "directory", "config"]
     with home.open() as directory:

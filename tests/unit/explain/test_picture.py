@@ -25,6 +25,7 @@ def facts(
         unknown_settings=(),
         log_start_offset=start,
         high_watermark=end if watermark is None else watermark,
+        last_stable_offset=end if watermark is None else watermark,
         log_end_offset=end,
         size_bytes=sum(size for _, _, size in segments),
         segments=tuple(
@@ -32,6 +33,7 @@ def facts(
             for number, (base, last, size) in enumerate(segments)
         ),
         damage=damage,
+        last_stable_offset_held_by=None,
     )
 
 

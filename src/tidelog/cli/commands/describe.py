@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import astuple
 from typing import TYPE_CHECKING
 
 from tidelog.cli.options import add_json, add_topics, new_parser
+from tidelog.cli.terminal import begun_by
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -55,7 +57,7 @@ def run(args: Namespace) -> int:
             count = sum(other.topic == place.topic for other in chosen.places)
             print(_title(facts, count), end="\n\n")
             last_topic = place.topic
-        print(draw_log(facts, width) + _table(facts), end="")
+        print(draw_log(facts, width) + _stable(facts) + _table(facts), end="")
     has_loss |= chosen.report_missing(args.command)
     return int(has_loss)
 
@@ -72,6 +74,17 @@ def _title(facts: LogFacts, partitions: int) -> str:
     if not facts.unknown_settings:
         return title
     return f"{title}\n  {', '.join(facts.unknown_settings)} unknown, so nothing is deleted by them"
+
+
+def _stable(facts: LogFacts) -> str:
+    """Return a line about the last stable offset, if it lies below the high watermark."""
+    if facts.last_stable_offset == facts.high_watermark:
+        return ""
+    line = f"  last stable offset {facts.last_stable_offset:,}"
+    held_by = facts.last_stable_offset_held_by
+    if held_by is None:
+        return f"{line}\n"
+    return f"{line}, held by {begun_by(*astuple(held_by))}\n"
 
 
 def _table(facts: LogFacts) -> str:

@@ -1,0 +1,102 @@
+"""``tidelog txns``: list the open and aborted transactions of each partition, from the files."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tidelog.cli.options import add_json, add_topics, new_parser
+from tidelog.cli.terminal import begun_by, print_message
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import Place
+    from tidelog.readonly.read_only_log import Offsets
+    from tidelog.readonly.replayed_transactions import LogTransactions
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog txns`` to the command line."""
+    text = "list open and aborted transactions, and who holds the last stable offset"
+    parser = new_parser(commands, "txns", text, run)
+    add_topics(parser)
+    parser.add_argument(
+        "--open",
+        action="store_true",
+        dest="only_open",
+        help="only open ones: reads what lies behind the newest snapshot, not the whole log",
+    )
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """Print the transactions of each partition; return 1 if damage hides some of them.
+
+    The logs are only read, up to their ends, so a writer may be at work.
+    """
+    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.readonly.read_only_log import ReadUpTo
+
+    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
+    has_loss = chosen.report_missing(args.command)
+
+    def look(place: Place) -> tuple[Offsets, LogTransactions]:
+        with chosen.open(place) as log:
+            return log.offsets(), log.transactions(ReadUpTo.LOG_END, aborted=not args.only_open)
+
+    for place, (offsets, found) in chosen.look(args.command, look):
+        if args.json:
+            print(json.dumps(_as_json(place, offsets, found, only_open=args.only_open)))
+        else:
+            print("\n".join(_lines(place, offsets, found)))
+        if found.damage is not None:
+            has_loss = True
+            print_message(args.command, str(found.damage))
+    return int(has_loss)
+
+
+def _as_json(
+    place: Place, offsets: Offsets, found: LogTransactions, *, only_open: bool
+) -> dict[str, object]:
+    aborted = [
+        {
+            "producerId": txn.producer_id,
+            "firstOffset": txn.first_offset,
+            "markerOffset": txn.last_offset,
+        }
+        for txn in found.aborted
+    ]
+    opened = [
+        {
+            "producerId": txn.producer_id,
+            "producerEpoch": txn.producer_epoch,
+            "firstOffset": txn.first_offset,
+            "firstTimestamp": txn.first_timestamp,
+        }
+        for txn in found.open
+    ]
+    row = {
+        "topic": place.topic,
+        "partition": place.partition,
+        "highWatermark": offsets.high_watermark,
+        "lastStableOffset": offsets.last_stable_offset,
+        "open": opened,
+    }
+    return row if only_open else {**row, "aborted": aborted}
+
+
+def _lines(place: Place, offsets: Offsets, found: LogTransactions) -> list[str]:
+    """Return a title and a line for each transaction."""
+    stable, watermark = offsets.last_stable_offset, offsets.high_watermark
+    title = f"{place.topic}-{place.partition}: last stable offset {stable:,}"
+    title += f", high watermark {watermark:,}"
+    opened = [f"  open     {begun_by(*txn)}" for txn in found.open]
+    aborted = [
+        f"  aborted  producer {txn.producer_id} from offset {txn.first_offset:,}, marker at"
+        f" {txn.last_offset:,}"
+        for txn in found.aborted
+    ]
+    return [title, *opened, *aborted]

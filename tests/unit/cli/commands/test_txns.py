@@ -1,0 +1,76 @@
+"""``tidelog txns``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import tidelog
+from tidelog.records.builder import build_batch
+
+if TYPE_CHECKING:
+    Cli = Any
+
+RECORD = (1_700_000_000_000, b"k", b"v", ())
+
+
+def begin(cli: Cli, *producers: int) -> None:
+    """Let each producer write one record of a transaction, beside plain ones."""
+    with tidelog.open(cli.data, transaction_partition_verification_enable=False) as logs:
+        for producer_id in producers:
+            logs.append("t", b"plain")
+            batch = build_batch(
+                [RECORD],
+                transactional=True,
+                producer_id=producer_id,
+                producer_epoch=3,
+                base_sequence=0,
+            )
+            logs.partition("t", 0).append(batch)
+
+
+def test_a_partition_without_transactions_is_a_line(topic: Cli) -> None:
+    """With its offsets, and nothing below."""
+    topic.append("a")
+
+    assert topic.on("txns").out == "t-0: last stable offset 1, high watermark 1\n"
+    row = topic.on("txns", "--json").rows[0]
+    assert (row["open"], row["aborted"]) == ([], [])
+
+
+def test_open_transactions_are_listed_oldest_first(topic: Cli) -> None:
+    """The first one holds the last stable offset; also beside a writer that has them open."""
+    begin(topic, 9, 7)
+    with tidelog.open(topic.data):
+        rows = topic.on("txns", "--json").rows
+
+    assert [txn["producerId"] for txn in rows[0]["open"]] == [9, 7]
+    assert [txn["firstOffset"] for txn in rows[0]["open"]] == [1, 3]
+    assert rows[0]["open"][0]["firstTimestamp"] == 1_700_000_000_000
+    assert rows[0]["lastStableOffset"] == 1
+
+
+def test_what_began_below_the_log_start_is_named_without_its_time(topic: Cli) -> None:
+    """Its first batch may be deleted; which producer it was the snapshot knows."""
+    begin(topic, 9)
+    topic.append("later")
+    (topic.data / "log-start-offset-checkpoint").write_text("0\n1\nt 0 2\n")
+
+    found = topic.on("txns", "--open", "--json").rows[0]["open"]
+
+    unknown = {"producerEpoch": -1, "firstTimestamp": -1}
+    assert found == [{"producerId": 9, "firstOffset": 1, **unknown}]
+
+
+def test_damage_is_reported_and_ends_with_1(topic: Cli) -> None:
+    """What lies behind it is not known."""
+    begin(topic, 9)
+    log = topic.log_file()
+    data = bytearray(log.read_bytes())
+    data[-1] ^= 1
+    log.write_bytes(data)
+    for snapshot in log.parent.glob("*.snapshot"):
+        snapshot.unlink()
+
+    outcome = topic.on("txns")
+
+    assert (outcome.code, "are missing" in outcome.err) == (1, True)
