@@ -65,6 +65,13 @@ SENTENCES: Final = {
     "snapshot-dropped": "{path} cannot be read and was deleted: {reason}",
     "topic-adopted": "{topic} is not in tidelog.topics.json: its settings {unknown} are unknown,"
     " and no records are deleted by them; set them with tidelog alter",
+    "broker-setting-unusable": "the broker's setting {setting} ({source}, topic {topic}) is"
+    " unknown: {reason}",
+    "cluster-metadata-unusable": "{directory}: the settings of the broker's topics are unknown:"
+    " {reason}",
+    "metadata-snapshot-skipped": "{path} is not a complete snapshot and was passed over: {reason}",
+    "topic-settings-reconciled": "{topic}: settings that contradict each other were changed for"
+    " now, so that less is deleted: {reason}",
     "topic-settings-unknown": "{topic}: its settings {unknown} are unknown, and no records are"
     " deleted by them",
     "truncated-below-high-watermark": "{directory}: truncated to {offset:,}, below the high"

@@ -218,6 +218,10 @@ class BrokerConfig:
         "Lowest levels that a service logs, for all loggers or for one; of no level: INFO.",
     )
     log_defaults: LogConfig = plain_field(default_factory=LogConfig)
+    server_properties: dict[str, str] | None = None
+    """The ``server.properties`` of the broker that wrote the directories; None: not known.
+
+    It gives settings to topics that the broker wrote, and to no others."""
 
     def __post_init__(self) -> None:
         check_options(self, self._conflicts())
@@ -254,6 +258,10 @@ class BrokerConfig:
         """Return a copy with these settings for topics without their own."""
         return replace(self, log_defaults=defaults)
 
+    def with_server_properties(self, properties: dict[str, str] | None) -> BrokerConfig:
+        """Return a copy for directories of a broker that had this ``server.properties``."""
+        return replace(self, server_properties=properties)
+
     @property
     def data_directories(self) -> tuple[str, ...]:
         """The directories that hold logs."""
@@ -281,7 +289,7 @@ def parse_log_defaults(properties: Mapping[str, str]) -> LogConfig:
         names = [synonym for synonym in known.synonyms if synonym.name in properties]
         if names:
             try:
-                values[known.field] = _default_of(known, names[0], properties[names[0].name])
+                values[known.field] = default_of(known, names[0], properties[names[0].name])
             except ValueError as error:
                 problems.append(f"{names[0].name}: {error}")
     try:
@@ -293,7 +301,11 @@ def parse_log_defaults(properties: Mapping[str, str]) -> LogConfig:
     return defaults
 
 
-def _default_of(known: Option, synonym: Synonym, text: str) -> object:
+def default_of(known: Option, synonym: Synonym, text: str) -> object:
+    """Return the value of a topic setting from the text of a broker-level name of it.
+
+    Raises ValueError if the text or the value is not valid.
+    """
     value = read_value(known, text, synonym.factor)
     if known.name == "retention.ms":
         # At broker level, any negative value means no limit, and zero is not valid.

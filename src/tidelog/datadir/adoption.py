@@ -25,7 +25,7 @@ from tidelog.datadir.partition_directories import live_partitions, random_id, su
 from tidelog.segment.filenames import log_directory_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from random import Random
     from uuid import UUID
 
@@ -75,15 +75,17 @@ def adopt(
     return catalogue.adopting(topics)
 
 
-def tell_adopted(data_dir: str, known: Catalogue, adopted: Catalogue) -> None:
+def log_adopted(data_dir: str, topics: Iterable[Topic]) -> None:
     """Log the topics that were not known: Kafka wrote them, or the catalogue was lost."""
-    for name, topic in sorted(adopted.topics.items()):
-        if name not in known.topics:
-            _log.warning(
-                "topic-adopted directory=%s topic=%s partitions=%d topic_id=%s unknown=%s",
-                *(data_dir, name, len(topic.partitions), format_uuid(topic.topic_id)),
-                ",".join(topic.unknown_settings),
-            )
+    for topic in topics:
+        unknown = ",".join(topic.unknown_settings)
+        # That a topic is new here matters less than that settings of it are unknown.
+        _log.log(
+            logging.WARNING if unknown else logging.INFO,
+            "topic-adopted directory=%s topic=%s partitions=%d topic_id=%s unknown=%s",
+            *(data_dir, topic.name, len(topic.partitions), format_uuid(topic.topic_id)),
+            unknown or "none",
+        )
 
 
 def deleted_partitions(

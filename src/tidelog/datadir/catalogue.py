@@ -16,9 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.checkpoint_file import replace_file
 from tidelog.codec.metadata_files import format_uuid, parse_uuid
-from tidelog.config.log_config import DELETION_SETTINGS
 from tidelog.config.option import INT32_MAX
-from tidelog.errors import CorruptFile, InvalidTopic, KafkaStorageError, TopicAlreadyExists
+from tidelog.datadir.effective_config import effective_config, unknown_settings
+from tidelog.errors import (
+    CorruptFile,
+    InvalidConfig,
+    InvalidTopic,
+    KafkaStorageError,
+    TopicAlreadyExists,
+)
 from tidelog.segment.filenames import check_topic_name
 
 if TYPE_CHECKING:
@@ -26,6 +32,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.config.log_config import LogConfig
+    from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings, KnownSetting
     from tidelog.env.files import FileSystem
 
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -53,7 +60,8 @@ class Topic:
     holds the settings that differ from the defaults, under Kafka's names. ``revision`` counts the
     changes: where the catalogues of two directories differ, the higher one is the later one.
     ``is_adopted``: the topic was found in the directory, as Kafka leaves it, without its settings;
-    only those in ``config`` are known.
+    only those in ``config`` and ``inherited`` are known. ``inherited`` are those of the broker that
+    wrote it, as read when the directory was opened; they are never written into the catalogue.
     """
 
     name: str
@@ -62,13 +70,12 @@ class Topic:
     config: Mapping[str, str] = field(default_factory=dict)
     revision: int = 0
     is_adopted: bool = False
+    inherited: Mapping[str, KnownSetting] = field(default_factory=dict, compare=False)
 
     @property
     def unknown_settings(self) -> tuple[str, ...]:
         """The settings about deletion that nobody has given, by Kafka's names."""
-        if not self.is_adopted:
-            return ()
-        return tuple(name for name in DELETION_SETTINGS if name not in self.config)
+        return unknown_settings(self.config, self.inherited) if self.is_adopted else ()
 
     def config_in_force(
         self, defaults: LogConfig, overrides: Mapping[str, str] = NO_SETTINGS
@@ -76,10 +83,31 @@ class Topic:
         """Return the settings of the topic's logs.
 
         ``defaults`` stand for what the topic does not set, but never for an unknown setting about
-        deletion. ``overrides`` take precedence over the topic's own. Raises InvalidConfig.
+        deletion. ``overrides`` take precedence over the topic's own. See ``effective_config``.
         """
-        config = defaults.with_overrides(self.config).with_overrides(overrides)
-        return config.without([name for name in self.unknown_settings if name not in overrides])
+        return effective_config(
+            self.name,
+            defaults,
+            own=self.config,
+            inherited=self.inherited,
+            overrides=overrides,
+            is_adopted=self.is_adopted,
+        )
+
+    def conflicts(self, defaults: LogConfig) -> tuple[str, ...]:
+        """Return why the topic's settings and ``defaults`` do not go together; empty if they do."""
+        inherited = {name: setting.value for name, setting in self.inherited.items()}
+        try:
+            defaults.with_overrides(inherited | dict(self.config))
+        except InvalidConfig as error:
+            return tuple(f"topic {self.name}: {problem}" for problem in error.problems)
+        return ()
+
+    def inheriting(self, settings: BrokerSettings) -> Topic:
+        """Return the topic with what is known of its broker's settings, if it was adopted."""
+        if not self.is_adopted:
+            return self
+        return replace(self, inherited=settings.of_topic(self.name, self.topic_id))
 
     def as_json(self) -> dict[str, Any]:
         """Return the topic's entry in the catalogue file."""
@@ -190,6 +218,11 @@ class Catalogue:
                 continue
             topics[topic.name] = topic
         return Catalogue(topics, deleted)
+
+    def inheriting(self, settings: BrokerSettings) -> Catalogue:
+        """Return the catalogue in which adopted topics have their broker's settings."""
+        topics = {name: topic.inheriting(settings) for name, topic in self.topics.items()}
+        return replace(self, topics=topics)
 
     def adopting(self, found: Iterable[Topic]) -> Catalogue:
         """Add partitions and topics that lie in the directory but are not listed here."""

@@ -61,6 +61,8 @@ class LogFacts:
     """The topic's own settings that are known from the data directory."""
     unknown_settings: tuple[str, ...]
     """Settings about deletion that are not known: nothing is deleted by them."""
+    inherited_settings: Mapping[str, Mapping[str, str]]
+    """Settings of the broker that wrote the topic: ``value`` and ``source``, in Kafka's words."""
     log_start_offset: int
     high_watermark: int
     last_stable_offset: int
@@ -84,6 +86,7 @@ def describe_log(log: ReadOnlyLog, topic: ReadOnlyTopic | None = None) -> LogFac
     """
     config = NO_SETTINGS if topic is None else topic.config
     unknown = DELETION_SETTINGS if topic is None else topic.unknown_settings
+    inherited = {} if topic is None else topic.inherited
     return LogFacts(
         topic=log.topic,
         partition=log.partition,
@@ -91,6 +94,10 @@ def describe_log(log: ReadOnlyLog, topic: ReadOnlyTopic | None = None) -> LogFac
         topic_id=_topic_id(log),
         config=dict(config),
         unknown_settings=unknown,
+        inherited_settings={
+            name: {"value": setting.value, "source": str(setting.source)}
+            for name, setting in sorted(inherited.items())
+        },
         log_start_offset=log.log_start_offset,
         high_watermark=log.high_watermark,
         last_stable_offset=log.last_stable_offset(),

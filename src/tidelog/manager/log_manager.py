@@ -144,7 +144,7 @@ class LogManager(CleaningControl):
     def _make_storage(self, overrides: Mapping[str, str], *, distrusts_all: bool) -> None:
         """Make what knows topics, logs and settings."""
         machine, log_dirs = self.machine, self._log_dirs
-        self._topics = Topics(log_dirs, self._config.log_defaults, fs=machine.fs, rng=machine.rng)
+        self._topics = Topics(log_dirs, self._config, fs=machine.fs, rng=machine.rng)
         self._topics.overrides = dict(overrides)
         self._counters = Counters()
         self._reserve = DiskReserve(
@@ -523,12 +523,13 @@ class LogManager(CleaningControl):
     def update_config(self, config: BrokerConfig) -> None:
         """Replace the broker's settings; open logs and the cleaner follow.
 
-        Raises InvalidConfig, with nothing changed, for a number of cleaners out of reach.
+        Raises InvalidConfig, with nothing changed, for a number of cleaners out of reach, and for
+        defaults that contradict a topic's own settings.
         """
         self._cleaning.check_settings(config)
         with self._changing():
+            self._topics.reconfigure(config)
             self._config = config
-            self._topics.defaults = config.log_defaults
             self._log_dirs.cordon(config.cordoned_log_dirs)
             if config.num_recovery_threads_per_data_dir != self.recovery_threads:
                 self.resize_recovery_threads(config.num_recovery_threads_per_data_dir)

@@ -24,6 +24,7 @@ from tidelog.datadir.offset_checkpoints import RECOVERY_POINT_FILE, read_offsets
 from tidelog.datadir.partition_directories import survey
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.checkpoints import Checkpoints
+from tidelog.readonly.cluster_metadata import find_broker_settings
 from tidelog.readonly.log_snapshot import MAX_LOOKS
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_log import open_read_only
@@ -34,22 +35,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from uuid import UUID
 
+    from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
     from tidelog.env.files import FileSystem
     from tidelog.readonly.read_files import ReadFiles
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
 
-def open_directory_read_only(path: str, *, fs: FileSystem) -> ReadOnlyDirectory:
+def open_directory_read_only(
+    path: str, *, fs: FileSystem, server_properties: Mapping[str, str] | None = None
+) -> ReadOnlyDirectory:
     """Open a data directory, as ``data``, to be read only.
 
     An unreadable catalogue is not an error here: topics are then known by their directories, see
-    ``ReadOnlyDirectory.catalogue_error``.
+    ``ReadOnlyDirectory.catalogue_error``. ``server_properties`` are those of the broker that wrote
+    the directory, if they are known.
 
     Raises:
         InvalidArgument: there is no such directory.
         KafkaStorageError: the disk failed.
     """
-    return ReadOnlyDirectory(path, fs=fs)
+    return ReadOnlyDirectory(path, fs=fs, server_properties=server_properties)
 
 
 class _Entries(NamedTuple):
@@ -69,7 +74,10 @@ class ReadOnlyDirectory:
     ``open`` give it by name.
     """
 
-    def __init__(self, path: str, *, fs: FileSystem) -> None:
+    def __init__(
+        self, path: str, *, fs: FileSystem, server_properties: Mapping[str, str] | None = None
+    ) -> None:
+        self._server_properties: Final = server_properties
         self.path: Final = path.rstrip("/") or path
         self._fs: Final[ReadFiles] = reading(fs)
         try:
@@ -239,10 +247,23 @@ class ReadOnlyDirectory:
         missing = tuple(key.partition for key in self._entries.lost if key.topic == name)
         listed = self._entries.catalogue.topics.get(name)
         if listed is not None:
-            return ReadOnlyTopic.listed(listed, partitions, missing)
+            return ReadOnlyTopic.listed(listed, partitions, missing, self._broker_settings)
         ids = (self._id_or_none(name, number) for number in partitions)
         topic_id = next((found for found in ids if found is not None), None)
-        return ReadOnlyTopic.found(name, topic_id, partitions)
+        return ReadOnlyTopic.found(name, topic_id, partitions, self._broker_settings)
+
+    def _broker_settings(self) -> BrokerSettings:
+        return self._broker
+
+    @cached_property
+    def _broker(self) -> BrokerSettings:
+        """What is known of the broker's settings; read when it is first asked for."""
+        return find_broker_settings(
+            [self.path],
+            fs=self._fs,
+            topic_ids={topic.topic_id for topic in self.topics.values() if topic.topic_id},
+            server_properties=self._server_properties,
+        )
 
     def _id_or_none(self, topic: str, partition: int) -> UUID | None:
         try:

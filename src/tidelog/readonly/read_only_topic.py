@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.config.log_config import DELETION_SETTINGS
+from tidelog.codec.metadata_files import ZERO_ID
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS, NO_SETTINGS
+from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
+from tidelog.datadir.effective_config import effective_config, unknown_settings
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from uuid import UUID
 
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
+    from tidelog.datadir.cluster_metadata.broker_settings import KnownSetting
 
 
 class MissingPartition(NamedTuple):
@@ -40,15 +44,17 @@ class MissingPartition(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReadOnlyTopic:
     """One topic of one data directory.
 
     ``topic_id`` is None where neither the catalogue nor a ``partition.metadata`` names it.
     ``partitions`` are the numbers of those whose directories are there, ascending; ``missing``
     those that the catalogue places here without there being a directory. ``config`` holds the
-    topic's own settings as far as they are known, under Kafka's names. ``is_listed``: the catalogue
-    has the topic; else it was found by its directories, as Kafka leaves them.
+    topic's own settings in the catalogue, under Kafka's names. ``is_listed``: the catalogue has the
+    topic; else it was found by its directories, as Kafka leaves them. ``is_adopted``: Kafka wrote
+    it, so its settings are those of ``config`` and ``inherited`` only. ``broker_settings`` returns
+    what is known of the broker that wrote it.
     """
 
     name: str
@@ -56,12 +62,19 @@ class ReadOnlyTopic:
     partitions: tuple[int, ...]
     missing: tuple[int, ...]
     config: Mapping[str, str]
-    unknown_settings: tuple[str, ...]
     is_listed: bool
+    is_adopted: bool
+    broker_settings: Callable[[], BrokerSettings] = field(
+        default=BrokerSettings, compare=False, repr=False
+    )
 
     @classmethod
     def listed(
-        cls, topic: Topic, partitions: tuple[int, ...], missing: tuple[int, ...]
+        cls,
+        topic: Topic,
+        partitions: tuple[int, ...],
+        missing: tuple[int, ...],
+        broker_settings: Callable[[], BrokerSettings] = BrokerSettings,
     ) -> ReadOnlyTopic:
         """Return a topic of the catalogue."""
         return cls(
@@ -70,16 +83,43 @@ class ReadOnlyTopic:
             partitions,
             missing,
             topic.config,
-            topic.unknown_settings,
             is_listed=True,
+            is_adopted=topic.is_adopted,
+            broker_settings=broker_settings,
         )
 
     @classmethod
-    def found(cls, name: str, topic_id: UUID | None, partitions: tuple[int, ...]) -> ReadOnlyTopic:
-        """Return a topic that no catalogue lists; its settings are unknown."""
-        config = INTERNAL_SETTINGS.get(name, NO_SETTINGS)
-        unknown = tuple(setting for setting in DELETION_SETTINGS if setting not in config)
-        return cls(name, topic_id, partitions, (), config, unknown, is_listed=False)
+    def found(
+        cls,
+        name: str,
+        topic_id: UUID | None,
+        partitions: tuple[int, ...],
+        broker_settings: Callable[[], BrokerSettings] = BrokerSettings,
+    ) -> ReadOnlyTopic:
+        """Return a topic that no catalogue lists: Kafka wrote it."""
+        return cls(
+            name,
+            topic_id,
+            partitions,
+            (),
+            INTERNAL_SETTINGS.get(name, NO_SETTINGS),
+            is_listed=False,
+            is_adopted=True,
+            broker_settings=broker_settings,
+        )
+
+    @cached_property
+    def inherited(self) -> Mapping[str, KnownSetting]:
+        """The settings of the broker that wrote the topic, as far as they are known."""
+        if not self.is_adopted:
+            return {}
+        # Without an id the metadata cannot hold the topic; server.properties still counts.
+        return self.broker_settings().of_topic(self.name, self.topic_id or ZERO_ID)
+
+    @property
+    def unknown_settings(self) -> tuple[str, ...]:
+        """The settings about deletion that nobody has given, by Kafka's names."""
+        return unknown_settings(self.config, self.inherited) if self.is_adopted else ()
 
     def config_in_force(
         self, defaults: LogConfig, overrides: Mapping[str, str] = NO_SETTINGS
@@ -87,7 +127,13 @@ class ReadOnlyTopic:
         """Return the settings of the topic's logs.
 
         ``defaults`` stand for what the topic does not set, but never for an unknown setting about
-        deletion. ``overrides`` take precedence over the topic's own. Raises InvalidConfig.
+        deletion. ``overrides`` take precedence over the topic's own. See ``effective_config``.
         """
-        config = defaults.with_overrides(self.config).with_overrides(overrides)
-        return config.without([name for name in self.unknown_settings if name not in overrides])
+        return effective_config(
+            self.name,
+            defaults,
+            own=self.config,
+            inherited=self.inherited,
+            overrides=overrides,
+            is_adopted=self.is_adopted,
+        )

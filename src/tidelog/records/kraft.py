@@ -6,19 +6,16 @@ these records unchanged and can show them. Kafka: the messages of ``ControlRecor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar
-from uuid import UUID
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
+from tidelog.codec.flexible import FlexibleReader
 from tidelog.codec.layout import Layout, Wire
 from tidelog.codec.metadata_files import format_uuid
-from tidelog.codec.varint import read_unsigned_varint
 from tidelog.errors import InvalidRecord
 from tidelog.records.control import ControlType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-H = TypeVar("H", bound=tuple[Any, ...])
 
 
 class LeaderChangeHead(NamedTuple):
@@ -50,10 +47,6 @@ class _VoterId(NamedTuple):
     voter_id: Annotated[int, Wire("i", "Node id.")]
 
 
-class _DirectoryId(NamedTuple):
-    uuid: Annotated[bytes, Wire("16s", "Directory id.")]
-
-
 class _Port(NamedTuple):
     port: Annotated[int, Wire("H", "TCP port.")]
 
@@ -68,69 +61,35 @@ _SNAPSHOT_HEADER: Final = Layout(SnapshotHeaderValue)
 _KRAFT_VERSION: Final = Layout(KraftVersionValue)
 _VERSION: Final = Layout(_Version)
 _VOTER_ID: Final = Layout(_VoterId)
-_DIRECTORY_ID: Final = Layout(_DirectoryId)
 _PORT: Final = Layout(_Port)
 _VERSION_RANGE: Final = Layout(_VersionRange)
 
 
-class _Reader:
-    """Reads one field after another; raises InvalidRecord if the bytes end before a field does."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def fixed(self, layout: Layout[H]) -> H:
-        return layout.unpack(self._take(layout.size))
-
-    def _take(self, size: int) -> bytes:
-        taken = self._data[self._at : self._at + size]
-        if len(taken) < size:
-            raise InvalidRecord("the value of a control record is cut short")
-        self._at += size
-        return taken
-
-    def _unsigned(self) -> int:
-        value, self._at = read_unsigned_varint(self._data, self._at)
-        return value
-
-    def string(self) -> str:
-        return self._take(max(self._unsigned() - 1, 0)).decode("utf-8", "replace")
-
-    def uuid(self) -> str:
-        return format_uuid(UUID(bytes=self.fixed(_DIRECTORY_ID).uuid))
-
-    def array(self, element: Callable[[_Reader], dict[str, Any]]) -> list[dict[str, Any]]:
-        return [element(self) for _ in range(max(self._unsigned() - 1, 0))]
-
-    def skip_tags(self) -> None:
-        for _ in range(self._unsigned()):
-            self._unsigned()
-            self._take(self._unsigned())
-
-
-def _voter(reader: _Reader) -> dict[str, Any]:
+def _voter(reader: FlexibleReader) -> dict[str, Any]:
     found: dict[str, Any] = {"voterId": reader.fixed(_VOTER_ID).voter_id}
     reader.skip_tags()
     return found
 
 
-def _voter_v1(reader: _Reader) -> dict[str, Any]:
-    found = {"voterId": reader.fixed(_VOTER_ID).voter_id, "voterDirectoryId": reader.uuid()}
+def _voter_v1(reader: FlexibleReader) -> dict[str, Any]:
+    found = {
+        "voterId": reader.fixed(_VOTER_ID).voter_id,
+        "voterDirectoryId": format_uuid(reader.uuid()),
+    }
     reader.skip_tags()
     return found
 
 
-def _endpoint(reader: _Reader) -> dict[str, Any]:
+def _endpoint(reader: FlexibleReader) -> dict[str, Any]:
     found = {"name": reader.string(), "host": reader.string(), "port": reader.fixed(_PORT).port}
     reader.skip_tags()
     return found
 
 
-def _full_voter(reader: _Reader) -> dict[str, Any]:
+def _full_voter(reader: FlexibleReader) -> dict[str, Any]:
     found = {
         "voterId": reader.fixed(_VOTER_ID).voter_id,
-        "voterDirectoryId": reader.uuid(),
+        "voterDirectoryId": format_uuid(reader.uuid()),
         "endpoints": reader.array(_endpoint),
     }
     supported = reader.fixed(_VERSION_RANGE)
@@ -143,7 +102,7 @@ def _full_voter(reader: _Reader) -> dict[str, Any]:
     return found
 
 
-def _leader_change(reader: _Reader) -> dict[str, Any]:
+def _leader_change(reader: FlexibleReader) -> dict[str, Any]:
     head = reader.fixed(_LEADER_CHANGE)
     voter = _voter_v1 if head.version > 0 else _voter
     return {
@@ -154,27 +113,27 @@ def _leader_change(reader: _Reader) -> dict[str, Any]:
     }
 
 
-def _snapshot_header(reader: _Reader) -> dict[str, Any]:
+def _snapshot_header(reader: FlexibleReader) -> dict[str, Any]:
     head = reader.fixed(_SNAPSHOT_HEADER)
     timestamp = head.last_contained_log_timestamp
     return {"version": head.version, "lastContainedLogTimestamp": timestamp}
 
 
-def _snapshot_footer(reader: _Reader) -> dict[str, Any]:
+def _snapshot_footer(reader: FlexibleReader) -> dict[str, Any]:
     return {"version": reader.fixed(_VERSION).version}
 
 
-def _kraft_version(reader: _Reader) -> dict[str, Any]:
+def _kraft_version(reader: FlexibleReader) -> dict[str, Any]:
     head = reader.fixed(_KRAFT_VERSION)
     return {"version": head.version, "kRaftVersion": head.kraft_version}
 
 
-def _kraft_voters(reader: _Reader) -> dict[str, Any]:
+def _kraft_voters(reader: FlexibleReader) -> dict[str, Any]:
     version = reader.fixed(_VERSION).version
     return {"version": version, "voters": reader.array(_full_voter)}
 
 
-_READERS: Final[dict[ControlType, Callable[[_Reader], dict[str, Any]]]] = {
+_READERS: Final[dict[ControlType, Callable[[FlexibleReader], dict[str, Any]]]] = {
     ControlType.LEADER_CHANGE: _leader_change,
     ControlType.SNAPSHOT_HEADER: _snapshot_header,
     ControlType.SNAPSHOT_FOOTER: _snapshot_footer,
@@ -192,7 +151,7 @@ def parse_kraft(kind: ControlType, value: bytes | None) -> dict[str, Any]:
     read = _READERS.get(kind)
     if read is None or value is None:
         raise InvalidRecord(f"type {kind.name} is not a KRaft control record, or its value is null")
-    reader = _Reader(value)
+    reader = FlexibleReader(value, "the value of a control record")
     fields = read(reader)
     reader.skip_tags()
     return fields

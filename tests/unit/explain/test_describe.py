@@ -67,6 +67,7 @@ def test_facts_are_printed_under_camel_case_names() -> None:
         "directory": "/data/t-0",
         "config": {"retention.ms": "5"},
         "unknownSettings": ["cleanup.policy", "retention.bytes"],
+        "inheritedSettings": {},
         "logStartOffset": 0,
         "highWatermark": 1,
         "lastStableOffset": 1,

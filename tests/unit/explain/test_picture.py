@@ -23,6 +23,7 @@ def facts(
         topic_id=None,
         config={},
         unknown_settings=(),
+        inherited_settings={},
         log_start_offset=start,
         high_watermark=end if watermark is None else watermark,
         last_stable_offset=end if watermark is None else watermark,

@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from tidelog.cli.partition_choice import Place
     from tidelog.explain.describe import LogFacts
 
+_PLACES = {
+    "DYNAMIC_TOPIC_CONFIG": "topic, in __cluster_metadata",
+    "DYNAMIC_BROKER_CONFIG": "broker, in __cluster_metadata",
+    "DYNAMIC_DEFAULT_BROKER_CONFIG": "all brokers, in __cluster_metadata",
+    "STATIC_BROKER_CONFIG": "server.properties",
+    "DEFAULT_CONFIG": "default of Kafka",
+}
+"""How each source of a setting of a broker is shown."""
 _COLUMNS = ("base offset", "end offset", ".log", ".index", ".timeindex", ".txnindex")
 
 
@@ -67,13 +75,34 @@ def _title(facts: LogFacts, partitions: int) -> str:
     from tidelog.cli.terminal import counted, printable
 
     known = [printable(f"{key}={value}") for key, value in sorted(facts.config.items())]
+    inherited = _inherited_lines(facts)
+    if not known:
+        known = ["settings of its broker" if inherited else "no settings of its own"]
     title = (
         f"{printable(facts.topic)}: {counted(partitions, 'partition')},"
-        f" id {facts.topic_id or 'unknown'}; {', '.join(known) or 'no settings of its own'}"
+        f" id {facts.topic_id or 'unknown'}; {', '.join(known)}"
     )
-    if not facts.unknown_settings:
-        return title
-    return f"{title}\n  {', '.join(facts.unknown_settings)} unknown, so nothing is deleted by them"
+    lines = [title, *inherited]
+    if facts.unknown_settings:
+        unknown = ", ".join(facts.unknown_settings)
+        lines.append(f"  {unknown} unknown, so nothing is deleted by them")
+    return "\n".join(lines)
+
+
+def _inherited_lines(facts: LogFacts) -> list[str]:
+    """Return a line for each place where the broker that wrote the topic has settings for it."""
+    from tidelog.cli.terminal import printable
+
+    lines = []
+    for source, place in _PLACES.items():
+        settings = ", ".join(
+            printable(f"{name}={setting['value']}")
+            for name, setting in facts.inherited_settings.items()
+            if setting["source"] == source and name not in facts.config
+        )
+        if settings:
+            lines.append(f"  {place}: {settings}")
+    return lines
 
 
 def _stable(facts: LogFacts) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from tidelog.cli.operations import Acting
     from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import Place
 
 
 def add_parser(commands: Commands) -> None:
@@ -32,10 +33,9 @@ def run(args: Namespace) -> int:
     from tidelog.explain.plans.operations import retain_log
 
     with open_to_act(args, SYSTEM_FILES, args.topics) as acting:
-        _check_settings_known(args, acting)
         logs = [
             retain_log(acting.manager, place.topic, place.partition, acting.now_ms)
-            for place in acting.places
+            for place in _places_to_retain(args, acting)
         ]
     for log in logs:
         if args.json:
@@ -45,25 +45,31 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _check_settings_known(args: Namespace, acting: Acting) -> None:
-    """Refuse topics whose cleanup policy is unknown.
+def _places_to_retain(args: Namespace, acting: Acting) -> list[Place]:
+    """Return the partitions whose cleanup policy is known.
 
-    A limit given with ``-o`` is applied even where the policy is unknown.
+    A limit given with ``-o`` is applied even where the policy is unknown. Topics of unknown policy
+    are left out with a message; InvalidArgument if they are named, or if there are no others.
     """
+    from tidelog.cli.terminal import print_message
     from tidelog.config.log_config import DELETION_SETTINGS
 
     manager = acting.manager
     topics = {place.topic for place in acting.places}
     unknown = sorted(name for name in topics if not manager.config_of(name).is_policy_known)
     if not unknown:
-        return
+        return acting.places
     if any(key in DELETION_SETTINGS for key, _ in args.options):
         for place in acting.places:
             if place.topic in unknown:
                 log = manager.partition(place.topic, place.partition).log
                 log.update_config(log.config.deleting())
-        return
-    raise InvalidArgument(
+        return acting.places
+    reason = (
         f"cleanup.policy of {', '.join(unknown)} is unknown: give one of"
         f" {', '.join(DELETION_SETTINGS)} with -o, or set it permanently with tidelog alter"
     )
+    if args.topics or topics == set(unknown):
+        raise InvalidArgument(reason)
+    print_message(args.command, f"{reason}; until then nothing of it is deleted")
+    return [place for place in acting.places if place.topic not in unknown]

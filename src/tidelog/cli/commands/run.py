@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import log_level
 from tidelog.cli.options import DIRECTORY_VARIABLE, add_settings, new_service_parser
-from tidelog.errors import InvalidConfig
+from tidelog.errors import TidelogError
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -131,10 +131,10 @@ def _reload(
         new = given_settings(args)
         config = broker_config(new)
         check_dynamic(given, new)
-    except (InvalidConfig, OSError) as error:
+        logs.manager.update_config(config)
+    except (TidelogError, OSError) as error:
         events.error("settings-not-taken reason=%s", error)
         return given
-    logs.manager.update_config(config)
     levels.apply(config.tidelog_log_levels, args.log_levels)
     events.info("settings-taken")
     return new

@@ -65,6 +65,8 @@ def predict(
 
 
 def _holder(segment: SegmentFacts, config: LogConfig, high_watermark: int) -> str:
+    if not config.is_policy_known:
+        return "unknown cleanup.policy"
     if not config.is_deleted:
         return f"cleanup.policy={','.join(config.cleanup_policy)}"
     if segment.is_last and segment.size_bytes == 0:

@@ -6,10 +6,11 @@ Kafka keeps topics in its cluster metadata; LogManager asks its ``ConfigReposito
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING, Final
 
-from tidelog.datadir.adoption import adopt, deleted_partitions, tell_adopted
+from tidelog.datadir.adoption import adopt, deleted_partitions, log_adopted
 from tidelog.datadir.catalogue import (
     METADATA_TOPIC,
     Catalogue,
@@ -17,15 +18,18 @@ from tidelog.datadir.catalogue import (
     read_catalogue,
     write_catalogue,
 )
-from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
+from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
+from tidelog.errors import InvalidConfig, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.directory_guard import PASSING
 from tidelog.manager.topics.topic_checks import altered_config, new_topic
+from tidelog.readonly.cluster_metadata import find_broker_settings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from random import Random
     from uuid import UUID
 
+    from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
     from tidelog.env.files import FileSystem
     from tidelog.manager.directories.log_dir import LogDir
@@ -42,8 +46,17 @@ class Topics:
     taken offline, as is one where it cannot be written though the disk is not full.
     """
 
-    def __init__(self, dirs: LogDirs, defaults: LogConfig, *, fs: FileSystem, rng: Random) -> None:
-        self.defaults = defaults
+    def __init__(
+        self,
+        dirs: LogDirs,
+        config: BrokerConfig,
+        *,
+        fs: FileSystem,
+        rng: Random,
+    ) -> None:
+        self.defaults = config.log_defaults
+        self._server_properties = config.server_properties
+        self._broker_settings = BrokerSettings()
         self.overrides: Mapping[str, str] = {}
         """Settings that take precedence over a topic's own, until the process ends."""
         self._dirs: Final = dirs
@@ -84,11 +97,31 @@ class Topics:
         if known is None:
             return self.defaults.with_overrides(self.overrides)
         cached = self._configs.get(name)
-        given = (self.defaults, known, self.overrides)
+        given = (self.defaults, known, known.inherited, self.overrides)
         if cached is None or cached[0] != given:
             config = known.config_in_force(self.defaults, self.overrides)
             cached = self._configs[name] = (given, config)
         return cached[1]
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Replace the settings that stand for what topics do not set.
+
+        Raises InvalidConfig, with nothing changed, for defaults that contradict a topic's own
+        settings. (A contradiction that was there at start is not new.)
+        """
+        with self._lock:
+            settings = replace(self._broker_settings, static=config.server_properties)
+            changed = self._catalogue.inheriting(settings)
+            problems = [
+                problem
+                for name, topic in sorted(changed.topics.items())
+                if not self._catalogue.topics[name].conflicts(self.defaults)
+                for problem in topic.conflicts(config.log_defaults)
+            ]
+            if problems:
+                raise InvalidConfig(tuple(problems))
+            self._broker_settings, self._catalogue = settings, changed
+            self.defaults = config.log_defaults
 
     def create(
         self, name: str, topic_id: UUID, homes: Sequence[UUID], config: Mapping[str, str]
@@ -176,16 +209,33 @@ class Topics:
             merged = merged.merged(catalogue)
             read.append(one)
         self._recorded = merged
+        adopted: list[tuple[str, set[str]]] = []
         for one in read:
             try:
                 known = merged
                 merged = adopt(
                     self._fs, one.path, known, directory_id=one.directory_id, rng=self._rng
                 )
-                tell_adopted(one.path, known, merged)
+                adopted.append((one.path, merged.topics.keys() - known.topics.keys()))
             except (OSError, KafkaStorageError) as error:
                 self._dirs.take_offline(one.path, error)
+        merged = self._inheriting(merged)
+        for path, names in adopted:
+            log_adopted(path, [merged.topics[name] for name in sorted(names)])
         return merged
+
+    def _inheriting(self, catalogue: Catalogue) -> Catalogue:
+        """Return the catalogue with what is known of the settings of brokers."""
+        ids = {topic.topic_id for topic in catalogue.topics.values() if topic.is_adopted}
+        if not ids:
+            return catalogue
+        self._broker_settings = find_broker_settings(
+            [one.path for one in self._dirs],
+            fs=self._fs,
+            topic_ids=ids,
+            server_properties=self._server_properties,
+        )
+        return catalogue.inheriting(self._broker_settings)
 
     def _write(self, catalogue: Catalogue) -> None:
         """Write the catalogue where it differs from what stands there, then take it as ours."""

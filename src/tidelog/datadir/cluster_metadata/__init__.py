@@ -1,0 +1,1 @@
+"""What Kafka's ``__cluster_metadata`` says of topics and settings."""

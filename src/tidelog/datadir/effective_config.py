@@ -1,0 +1,77 @@
+"""The settings of a topic's logs, from the several places that may set them.
+
+Kafka: ``LogConfig.fromProps`` and ``ConfigRepository``.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from tidelog.config.log_config import DELETION_SETTINGS
+from tidelog.errors import InvalidConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Mapping
+
+    from tidelog.config.log_config import LogConfig
+    from tidelog.datadir.cluster_metadata.broker_settings import KnownSetting
+
+_log = logging.getLogger(__name__)
+
+_MIN_LAG: Final = "min.compaction.lag.ms"
+_MAX_LAG: Final = "max.compaction.lag.ms"
+_TIERED: Final = "remote.storage.enable"
+
+
+def unknown_settings(*known: Container[str]) -> tuple[str, ...]:
+    """Return the settings about deletion that none of the collections of names holds."""
+    return tuple(name for name in DELETION_SETTINGS if not any(name in one for one in known))
+
+
+def effective_config(
+    topic: str,
+    defaults: LogConfig,
+    *,
+    own: Mapping[str, str],
+    inherited: Mapping[str, KnownSetting],
+    overrides: Mapping[str, str],
+    is_adopted: bool,
+) -> LogConfig:
+    """Return the settings of a topic's logs.
+
+    Args:
+        topic: its name, for errors.
+        defaults: stand for what nobody sets, but never for a setting about deletion of an adopted
+            topic.
+        own: the topic's own settings in the catalogue; they take precedence over ``inherited``.
+        inherited: what the broker had that wrote the topic.
+        overrides: take precedence over all others.
+        is_adopted: what none of these sets about deletion is unknown.
+
+    Settings that are valid but do not go together are reconciled so that less is deleted, and
+    logged: where they come from several places, no check was possible when each was set. Raises
+    InvalidConfig, naming the topic, for other settings that are not valid.
+    """
+    given = {name: setting.value for name, setting in inherited.items()} | {**own, **overrides}
+    try:
+        config = defaults.with_overrides(given)
+    except InvalidConfig as error:
+        try:
+            config = defaults.with_overrides(given | _reconciled(defaults, given))
+        except InvalidConfig:
+            raise InvalidConfig(tuple(f"topic {topic}: {one}" for one in error.problems)) from None
+        _log.warning("topic-settings-reconciled topic=%s reason=%s", topic, error)
+    return config.without(unknown_settings(own, inherited, overrides) if is_adopted else ())
+
+
+def _reconciled(defaults: LogConfig, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings to change: compact later, and do without tiered storage."""
+    least = given.get(_MIN_LAG, str(defaults.min_compaction_lag_ms)).strip()
+    most = given.get(_MAX_LAG, str(defaults.max_compaction_lag_ms)).strip()
+    changed = {}
+    if least.isdecimal() and most.isdecimal() and int(least) > int(most):
+        changed[_MAX_LAG] = least
+    if given.get(_TIERED, str(defaults.remote_storage_enable)).strip().lower() == "true":
+        changed[_TIERED] = "false"
+    return changed

@@ -1,0 +1,186 @@
+"""The cluster's metadata in a data directory: snapshot, log, damage."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import pytest
+
+from tidelog.errors import KafkaStorageError
+from tidelog.readonly.cluster_metadata import (
+    ClusterMetadata,
+    find_broker_settings,
+    read_cluster_metadata,
+)
+from tidelog.records.control import ControlType
+from tidelog.testing import metadata_log as made
+from tidelog.testing.directory_home import DataHome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ONE, TWO = UUID(int=1), UUID(int=2)
+FIRST = [made.topic("t", ONE), made.setting("retention.ms", "1", "t")]
+SECOND = [made.setting("retention.ms", "2", "t"), made.message(20)]
+LOG = made.metadata_log([FIRST, SECOND])
+"""Offsets 0 (leader), 1 and 2, 3 and 4."""
+
+
+def home_with(log: bytes = LOG, start: int = 0, **snapshots: bytes) -> DataHome:
+    """Return a data directory with this metadata."""
+    home = DataHome()
+    made.write_metadata(home.fs, home.path, log, start=start, **snapshots)
+    home.write("__cluster_metadata-0/quorum-state", '{"currentVoters":[{"voterId":1}]}')
+    return home
+
+
+def read(home: DataHome) -> ClusterMetadata:
+    """Read the metadata, which is there."""
+    found = read_cluster_metadata(home.path, fs=home.fs)
+    assert found is not None
+    return found
+
+
+def retention(home: DataHome) -> str | None:
+    """Return what is known of the topic's ``retention.ms``."""
+    settings = find_broker_settings([home.path], fs=home.fs, topic_ids=[ONE])
+    known = settings.of_topic("t", ONE).get("retention.ms")
+    return None if known is None else known.value
+
+
+def test_a_directory_without_metadata_has_none() -> None:
+    """That is what most directories are."""
+    home = DataHome()
+    home.fs.make_directory(home.path)
+
+    assert read_cluster_metadata(home.path, fs=home.fs) is None
+
+
+def test_a_log_without_snapshot_is_read_from_its_start() -> None:
+    """All records count, in order."""
+    found = read(home_with())
+
+    assert (found.snapshot_end, found.end, found.voters) == (0, 5, 1)
+    assert retention(home_with()) == "2"
+
+
+def test_records_behind_the_newest_snapshot_count_only() -> None:
+    """What a snapshot covers is not applied again, even within one batch."""
+    snapshot = made.metadata_snapshot([made.topic("t", ONE)])
+
+    assert retention(home_with(s4=snapshot)) is None
+    assert retention(home_with(s3=snapshot)) == "2"
+
+
+def test_a_snapshot_that_is_not_complete_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    """The next older one is used, or the log; a warning names the file."""
+    old = made.metadata_snapshot([made.topic("t", ONE)])
+    torn = made.metadata_snapshot([made.setting("retention.ms", "9", "t")], is_whole=False)
+    with caplog.at_level(logging.WARNING):
+        known = [
+            retention(home_with(s3=old, s4=bad)) for bad in (torn, torn[:-7], b"", torn + b"x")
+        ]
+
+    assert known == ["2"] * 4
+    assert caplog.messages[0].startswith(
+        "metadata-snapshot-skipped path=/data/__cluster_metadata-0"
+    )
+
+
+def test_a_snapshot_newer_than_the_log_is_enough() -> None:
+    """A node that fetched a snapshot has a log that begins at its end."""
+    home = home_with(b"", 50, s50=made.metadata_snapshot(FIRST))
+
+    assert retention(home) == "1"
+
+
+def _with_a_hole() -> DataHome:
+    home = home_with(made.metadata_log([FIRST]))
+    made.write_metadata(home.fs, home.path, made.metadata_log([SECOND], start=4), start=4)
+    return home
+
+
+DAMAGED: dict[str, Callable[[], DataHome]] = {
+    "a flipped byte in the middle": lambda: home_with(LOG[:150] + b"\xff" + LOG[151:]),
+    "no snapshot for a log that begins later": lambda: home_with(
+        made.metadata_log([FIRST], start=9), 9
+    ),
+    "a hole": _with_a_hole,
+    "a malformed record": lambda: home_with(made.metadata_log([FIRST, [b"\x01\x04\x00\x02"]])),
+    "an unknown version": lambda: home_with(
+        made.metadata_log([FIRST, [made.message(2, b"x", version=7)]])
+    ),
+    "a control record cut short": lambda: home_with(
+        LOG + made.control(ControlType.LEADER_CHANGE, b"\0", 5)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_damaged_metadata_gives_an_error_and_unknown_settings(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing of it is used; a warning says why, and nothing stops."""
+    home = DAMAGED[kind]()
+
+    with pytest.raises(KafkaStorageError):
+        read_cluster_metadata(home.path, fs=home.fs)
+    with caplog.at_level(logging.WARNING):
+        assert retention(home) is None
+    assert caplog.messages[-1].startswith("cluster-metadata-unusable directory=/data")
+
+
+def test_an_unfinished_batch_at_the_end_is_left_out() -> None:
+    """A controller that was killed leaves it; it was never committed."""
+    assert retention(home_with(LOG[:-3])) == "1"
+
+
+def test_several_directories_with_metadata_leave_settings_unknown() -> None:
+    """One of them is a copy, perhaps an old one."""
+    home = home_with()
+    made.write_metadata(home.fs, "/other", LOG)
+
+    settings = find_broker_settings([home.path, "/other"], fs=home.fs, topic_ids=[ONE])
+
+    assert settings.of_topic("t", ONE) == {}
+
+
+@pytest.mark.parametrize(("voters", "known"), [(1, "2"), (3, None)])
+def test_of_a_larger_quorum_the_end_may_not_be_committed(voters: int, known: str | None) -> None:
+    """The directory of the topic proves that it was created, but no change after that."""
+    home = home_with(made.metadata_log([FIRST, SECOND], voters=voters))
+
+    assert retention(home) == known
+
+
+def test_what_a_later_topic_on_disk_proves_is_committed() -> None:
+    """Everything before the creation of a topic that has a directory is known."""
+    third = [made.topic("u", TWO)]
+    home = home_with(made.metadata_log([FIRST, SECOND, third], voters=3))
+
+    known = [
+        find_broker_settings([home.path], fs=home.fs, topic_ids=ids).of_topic("t", ONE)
+        for ids in ([ONE], [ONE, TWO])
+    ]
+
+    assert [sorted(each) for each in known] == [[], ["retention.ms"]]
+
+
+@pytest.mark.parametrize(
+    ("state", "voters"),
+    [
+        ('{"currentVoters":[{"voterId":1}],"data_version":0}', 1),
+        ('{"currentVoters":[{"voterId":1},{"voterId":2}]}', 2),
+        ('{"leaderId":1,"data_version":1}', None),
+        ("[[", None),
+        ("[1]", None),
+    ],
+)
+def test_the_quorum_state_names_voters_where_no_record_does(state: str, voters: int | None) -> None:
+    """A snapshot may cover the record with which the last leader began."""
+    home = home_with(b"", 50, s50=made.metadata_snapshot(FIRST))
+    home.write("__cluster_metadata-0/quorum-state", state)
+
+    assert read(home).voters == voters
