@@ -31,6 +31,10 @@ SENTENCES: Final = {
     "cleaner-failures-not-written": "{path} could not be written: {reason}",
     "cleaner-failures-unreadable": "{path} cannot be read and is ignored: {reason}",
     "cleaning-failed": "{topic}-{partition} was not cleaned: {error}",
+    "cut-kept": "{path}: {bytes:,} bytes that were cut off are kept in {kept_in}; tidelog salvage"
+    " shows them",
+    "cut-not-described": "{path} keeps what was cut off, without a description: {reason}",
+    "cut-not-kept": "{path}: what is cut off is not kept: {reason}",
     "directory-full": "{directory}: fewer than {reserve_bytes:,} bytes are free; appends are"
     " refused",
     "disk-full": "{directory}: the disk is full",

@@ -20,6 +20,8 @@ from tidelog.env.overlay_files import OverlayFiles
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.explain.picture import format_bytes
 from tidelog.explain.plans.operations import RecoveryNotes
+from tidelog.log.loading.cut_keeper import KeepCuts
+from tidelog.manager.lifecycle.log_opener import USUAL_RECOVERY, RecoveryRules
 from tidelog.manager.log_manager import Loading, LogManager
 
 if TYPE_CHECKING:
@@ -83,9 +85,16 @@ def open_to_act(
             loading=Loading.FIRST_USE,
             overrides=dict(args.options),
             watcher=notes,
-            distrusts_all=getattr(args, "full", False),
+            recovery=_rules(args),
         ) as manager:
             yield Acting(manager, places, notes, now_ms)
+
+
+def _rules(args: Namespace) -> RecoveryRules:
+    keeps = getattr(args, "keep", None)
+    usual = USUAL_RECOVERY.keep_cuts
+    keep = usual if keeps is None else KeepCuts.ALWAYS if keeps else KeepCuts.NEVER
+    return RecoveryRules(getattr(args, "full", False), keep)
 
 
 @contextmanager

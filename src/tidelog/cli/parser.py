@@ -36,6 +36,7 @@ COMMAND_MODULES: Final = {
     "picture": "picture",
     "verify": "verify",
     "recover": "recover",
+    "salvage": "salvage",
     "retain": "retain",
     "compact": "compact",
     "cleaner": "cleaner_status",

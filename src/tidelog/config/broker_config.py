@@ -40,6 +40,7 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 ALL_DIRS: Final = "*"
 STAGED_RETENTION_MS: Final = 7 * DAY_MS
+CUT_RETENTION_MS: Final = 7 * DAY_MS
 _MIB: Final = 2**20
 _some_directories: Final = Check("a list of one or more directories", bool)
 
@@ -216,6 +217,13 @@ class BrokerConfig:
         (),
         Check(f"a list of {LEVEL_FORM}", are_log_levels),
         "Lowest levels that a service logs, for all loggers or for one; of no level: INFO.",
+    )
+    tidelog_cut_retention_ms: int = option(
+        "tidelog.cut.retention.ms",
+        CUT_RETENTION_MS,
+        at_least(-1),
+        "Time in ms after which the files that keep what a recovery cut off a log are deleted;"
+        " -1: never.",
     )
     log_defaults: LogConfig = plain_field(default_factory=LogConfig)
     server_properties: dict[str, str] | None = None

@@ -15,6 +15,7 @@ from tidelog.log.append_info import NO_GUARD, AppendInfo
 from tidelog.log.context import LogContext, log_name_of
 from tidelog.log.directory_guard import DirectoryGuard
 from tidelog.log.leader_epoch import LeaderEpochCache
+from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.log.loading.loader import LogCheckpoints, LogLoader
 from tidelog.log.local_log import LocalLog
@@ -92,6 +93,7 @@ class Log(ReadableLog):
         on_failure: Callable[[str, OSError], None] | None = None,
         producer_config: ProducerStateConfig = DEFAULT_PRODUCER_CONFIG,
         watcher: LoadWatcher = SILENT,
+        keep_cuts: KeepCuts = KeepCuts.IF_SPACE,
         recovery_threads: int = 1,
         flush_times: FlushTimes | None = None,
     ) -> Self:
@@ -112,6 +114,7 @@ class Log(ReadableLog):
             on_failure: called with the data directory and the error when the disk fails.
             producer_config: the broker's settings about producers.
             watcher: notified of the progress of a recovery, and of what it truncates.
+            keep_cuts: whether what a recovery truncates is kept in cut files of the parent.
             recovery_threads: how many of the scheduler's threads check one segment together.
             flush_times: counts each flush of a segment.
         """
@@ -134,6 +137,7 @@ class Log(ReadableLog):
                 producers,
                 checkpoints,
                 watcher,
+                keep_cuts=keep_cuts,
                 recovery_threads=recovery_threads,
                 names=names,
             )

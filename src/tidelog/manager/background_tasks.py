@@ -126,7 +126,7 @@ class BackgroundTasks:
                     total += _delete_old_segments(future, now_ms)
         if not self._gate.is_closed:
             total += self._retain_by_percent(now_ms)
-            self.delete_staged_files()
+            self.delete_old_files()
         seconds = (clock.monotonic_ns() - began_ns) // _NS_PER_MS / 1000
         _log.debug("Log cleanup completed. %d files deleted in %s seconds", total, seconds)
         return total
@@ -148,6 +148,14 @@ class BackgroundTasks:
     def answer_move_requests(self) -> None:
         """Begin the moves that other processes requested."""
         self._move_requests.answer()
+
+    def delete_old_files(self) -> None:
+        """Delete the staged files of writers that are gone, and what recoveries cut long ago.
+
+        A process that writes and ends does not know how long the latter are to be kept.
+        """
+        self.delete_staged_files()
+        self._deleter.delete_cut_files(self._config().tidelog_cut_retention_ms)
 
     def delete_staged_files(self) -> None:
         """Delete the staged files of writers that are gone."""

@@ -33,7 +33,7 @@ from tidelog.manager.lifecycle.deleter import LogDeleter
 from tidelog.manager.lifecycle.deletion_queue import DeletionQueue
 from tidelog.manager.lifecycle.first_use import FirstUseLoader
 from tidelog.manager.lifecycle.loading import LogLoading
-from tidelog.manager.lifecycle.log_opener import LogOpener
+from tidelog.manager.lifecycle.log_opener import USUAL_RECOVERY, LogOpener, RecoveryRules
 from tidelog.manager.lifecycle.move_requests import MoveRequests
 from tidelog.manager.lifecycle.mover import PartitionMover
 from tidelog.manager.lifecycle.reconciliation import Reconciler
@@ -95,7 +95,7 @@ class LogManager(CleaningControl):
         is_stray: whether a log belongs to no topic of this process.
         on_halt: called when no directory is left.
         watcher: notified of how far recoveries are and what they cut; on first use only.
-        distrusts_all: check every log from its first segment on, whatever was flushed or closed.
+        recovery: how logs are recovered.
 
     Raises:
         DirectoryLocked, InvalidArgument, InvalidConfig, KafkaStorageError: see ``LogDirs``.
@@ -112,7 +112,7 @@ class LogManager(CleaningControl):
         is_stray: Callable[[Log], bool] | None = None,
         on_halt: Callable[[], None] | None = None,
         watcher: LoadWatcher = SILENT,
-        distrusts_all: bool = False,
+        recovery: RecoveryRules = USUAL_RECOVERY,
     ) -> None:
         config.log_defaults.with_overrides(overrides)
         self._config = config
@@ -134,14 +134,14 @@ class LogManager(CleaningControl):
             has_all_logs=self._is_service,
         )
         try:
-            self._make_storage(overrides, distrusts_all=distrusts_all)
+            self._make_storage(overrides, recovery)
             self._make_lifecycle(watcher)
             self._log_dirs.check_any()
         except BaseException:
             self._log_dirs.release_all()
             raise
 
-    def _make_storage(self, overrides: Mapping[str, str], *, distrusts_all: bool) -> None:
+    def _make_storage(self, overrides: Mapping[str, str], recovery: RecoveryRules) -> None:
         """Make what knows topics, logs and settings."""
         machine, log_dirs = self.machine, self._log_dirs
         self._topics = Topics(log_dirs, self._config, fs=machine.fs, rng=machine.rng)
@@ -158,7 +158,7 @@ class LogManager(CleaningControl):
             config_of=self._topics.config_of,
             on_failure=log_dirs.take_offline,
             producer_config=_producer_config(self._config),
-            distrusts_all=distrusts_all,
+            recovery=recovery,
         )
 
     def _make_lifecycle(self, watcher: LoadWatcher) -> None:
@@ -254,7 +254,7 @@ class LogManager(CleaningControl):
             if topic.unknown_settings:
                 unknown = ",".join(topic.unknown_settings)
                 _log.warning("topic-settings-unknown topic=%s unknown=%s", name, unknown)
-        self.tasks.delete_staged_files()
+        self.tasks.delete_old_files()
         self.tasks.start()
         self._queue.start(self._config.log_initial_task_delay_ms)
         if self._config.log_cleaner_enable:
@@ -411,6 +411,7 @@ class LogManager(CleaningControl):
                 flush_times=self._opener.flush_times,
                 cleaner=self._cleaning.cleaner,
                 progress=self.progress,
+                fs=self.machine.fs,
             )
         )
 

@@ -203,6 +203,11 @@ class ReadOnlyLog:
         return min(max(line, self.log_start_offset), self.log_end_offset)
 
     @property
+    def checkpointed_high_watermark(self) -> int | None:
+        """The checkpoint's high watermark as it stands there; None without a line."""
+        return self._lines.high_watermark
+
+    @property
     def size_bytes(self) -> int:
         """Bytes of all segments."""
         return sum(segment.size_bytes for segment in self.segments)

@@ -279,7 +279,7 @@ class LogSegment(SegmentReader):
     ) -> int:
         """Check every batch, truncate at the first bad one and rebuild the indexes.
 
-        Returns the number of bytes truncated. ``on_cut`` is called before the truncation. If the
+        Returns the number of bytes truncated. ``on_cut`` is called before that. If it or the
         observer raises, all files stay unchanged. ``helpers`` are threads that share the checks.
 
         Raises:
@@ -288,13 +288,14 @@ class LogSegment(SegmentReader):
         before = self._size_bytes
         interval_bytes = self.config.index_interval_bytes
         found = segment_recovery.check(self.view(), interval_bytes, observer, helpers)
+        if on_cut is not None and found.valid_bytes < before:
+            reason = found.reason or "the file ends inside a batch"
+            cut = self._files.log, found.valid_bytes, before, found.next_offset, reason
+            on_cut(segment_recovery.Cut(*cut))
         for index in (self.offset_index, self.time_index, self.txn_index):
             index.reset()
         self._set_largest(None)
         found.write_to(self.view(), self.txn_index)
-        if on_cut is not None and found.valid_bytes < before:
-            reason = found.reason or "the file ends inside a batch"
-            on_cut(segment_recovery.Cut(self._files.log, found.valid_bytes, before, reason))
         self._size_bytes = found.valid_bytes
         self._files.cut_log(found.valid_bytes)
         self._first_timestamp = None

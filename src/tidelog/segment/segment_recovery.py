@@ -54,14 +54,15 @@ class RecoveryObserver(Protocol):
 class Recovered(NamedTuple):
     """The valid part of a file, and what its indexes should contain.
 
-    ``state`` is that of the index rule after the last batch. ``reason`` describes the problem
-    after the valid bytes; it is empty if the file just ends.
+    ``state`` is that of the index rule after the last batch, and ``next_offset`` the offset after
+    it. ``reason`` describes the problem after the valid bytes; it is empty if the file just ends.
     """
 
     valid_bytes: int
     state: IndexState
     entries: list[PlannedEntries]
     aborted: list[AbortedTxn]
+    next_offset: int
     reason: str = ""
 
     def write_to(self, view: SegmentView, txn_index: TransactionIndex) -> None:
@@ -72,11 +73,15 @@ class Recovered(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """Bytes ``[position, end)`` of a .log file that recovery is about to truncate."""
+    """Bytes ``[position, end)`` of a .log file that recovery is about to truncate.
+
+    The log ends at ``next_offset`` then.
+    """
 
     file: OpenFile
     position: int
     end: int
+    next_offset: int
     reason: str
 
 
@@ -119,7 +124,7 @@ def check(
         cut = view.file.path, valid_bytes
         _log.warning("segment-truncated path=%s position=%d reason=%s", *cut, reason.reason)
     why = "" if reason is None else reason.reason
-    return Recovered(valid_bytes, state, entries, aborted, why)
+    return Recovered(valid_bytes, state, entries, aborted, last_offset + 1, why)
 
 
 def _possible(

@@ -85,7 +85,10 @@ def test_a_command_reports_what_it_had_to_truncate(topic: Cli) -> None:
     outcome = topic.on("append", "t", stdin="b\n")
 
     assert outcome[:2] == (0, "1 record appended to t\n")
-    assert outcome.err == (
+    kept, cut = outcome.err.splitlines(keepends=True)
+    assert kept.endswith(".1.cut; tidelog salvage shows them\n")
+    assert "4 bytes that were cut off are kept in" in kept
+    assert cut == (
         f"tidelog append: {topic.data / 't-0'}: 4 bytes of segment 0 were truncated,"
         " and 0 segments after it deleted\n"
     )

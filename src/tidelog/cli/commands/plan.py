@@ -41,7 +41,7 @@ def run(args: Namespace) -> int:
     from tidelog.cli.commands import compact, recover
 
     if args.operation == "recovery":
-        args.dry_run = True
+        args.dry_run = args.keep = True
         return recover.run(args)
     if args.operation == "compaction":
         return compact.print_plan(args)

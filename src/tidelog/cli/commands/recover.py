@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from tidelog.cli.options import Commands
-    from tidelog.cli.partition_choice import Place
+    from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.env.files import FileSystem
     from tidelog.explain.plans.lost_records import LostBytes
     from tidelog.explain.plans.operations import RecoveredLog
+    from tidelog.segment.filenames import TopicPartition
 
-_PRINTED_EVENTS: Final = frozenset({"log-cut", "segment-truncated"})
+_PRINTED_EVENTS: Final = frozenset(
+    {"cut-kept", "log-cut", "log-end-lost", "log-emptied", "segment-truncated"}
+)
 """Events that the output reports as losses."""
 
 
@@ -36,6 +39,13 @@ def add_parser(commands: Commands) -> None:
     parser = new_parser(commands, "recover", text, run, printed_events=_PRINTED_EVENTS)
     add_topics(parser)
     add_dry_run(parser, "only print what would be truncated; exit with 1 if anything would")
+    parser.add_argument(
+        "--no-keep",
+        action="store_false",
+        dest="keep",
+        help="delete what is cut off, instead of keeping it for tidelog salvage; without this, a"
+        " log is not recovered if there is no space to keep what would be cut",
+    )
     add_full(parser)
     add_now(parser)
     add_settings(parser)
@@ -43,54 +53,76 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Recover every chosen log; return 1 if one cannot be loaded, or a plan finds damage."""
-    from tidelog.env.overlay_files import OverlayFiles
+    """Recover every chosen log.
+
+    Returns 3 if one could not be recovered, for lack of space say; 1 if one cannot be loaded, a
+    partition is missing, or a plan finds damage.
+    """
+    from tidelog.cli.partition_choice import choose_partitions
     from tidelog.env.system_files import SYSTEM_FILES
 
+    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
+    code = _report_missing(chosen, args.command)
+    if not chosen.places:
+        return code
     if not args.dry_run:
-        return _print_all(_recovered(args, SYSTEM_FILES), SYSTEM_FILES, args)
-    from tidelog.cli.partition_choice import find_places
+        found = _recovered(chosen, args, SYSTEM_FILES)
+        return max(code, _print_all(found, SYSTEM_FILES, args))
+    return max(code, _print_plan(chosen, args))
+
+
+def _print_plan(chosen: ChosenPartitions, args: Namespace) -> int:
+    """Print what would be done; return the exit code."""
+    from tidelog.env.overlay_files import OverlayFiles
+    from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.plans.recovery_beside import WriterWatch
 
-    paths = [place.path for place in find_places(SYSTEM_FILES, args.directory, args.topics)]
+    paths = [place.path for place in chosen.places]
     watch = WriterWatch.begin(SYSTEM_FILES, os.path.dirname(paths[0]), paths)
     if not watch.has_writer():
         overlay = OverlayFiles(SYSTEM_FILES)
         try:
-            found = _recovered(args, overlay)
+            found = _recovered(chosen, args, overlay)
         except (TidelogError, OSError):
             if not watch.has_writer():
                 raise
         else:
             if not watch.has_writer():
                 return _print_all(found, overlay, args)
-    return _print_beside(args)
+    return _print_beside(chosen, args)
 
 
 class _Found(NamedTuple):
-    """The logs that could be loaded, and what to print of the others."""
+    """The logs that could be loaded, what to print of the others, and their exit code."""
 
     data_directory: str
     logs: list[RecoveredLog]
     refused: list[str]
+    code: int
 
 
-def _recovered(args: Namespace, fs: FileSystem) -> _Found:
+def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Found:
     """Load every chosen log, which recovers it."""
     from tidelog.cli.operations import open_to_act
     from tidelog.explain.plans.operations import recover_log
 
     logs: list[RecoveredLog] = []
     refused: list[str] = []
-    with open_to_act(args, fs, args.topics) as acting:
+    code = 0
+    there = {place.topic for place in chosen.places}
+    topics = [topic for topic in args.topics if topic in there]
+    watermarks = chosen.directory.checkpoints.high_watermarks
+    with open_to_act(args, fs, topics) as acting:
         for place in acting.places:
             try:
-                log = recover_log(acting.manager, place.topic, place.partition, acting.notes)
+                seen = watermarks.get(place.key)
+                log = recover_log(acting.manager, *place.key, acting.notes, seen)
             except TidelogError as error:
-                refused.append(f"{place.topic}-{place.partition} cannot be loaded: {error}")
+                refused.append(_refusal(place.key, error))
+                code = max(code, 3 if isinstance(error.__cause__, OSError) else 1)
             else:
                 logs.append(log)
-        return _Found(acting.manager.live_dirs[0], logs, refused)
+        return _Found(acting.manager.live_dirs[0], logs, refused, code)
 
 
 def _print_all(found: _Found, fs: FileSystem, args: Namespace) -> int:
@@ -105,17 +137,15 @@ def _print_all(found: _Found, fs: FileSystem, args: Namespace) -> int:
         else:
             _print(log, fs, found.data_directory, is_plan=args.dry_run)
     is_damaged = any(log.is_damaged for log in found.logs)
-    return int(bool(found.refused) or (args.dry_run and is_damaged))
+    return max(found.code, int(args.dry_run and is_damaged))
 
 
-def _print_beside(args: Namespace) -> int:
+def _print_beside(chosen: ChosenPartitions, args: Namespace) -> int:
     """Print what a recovery would cut off logs that another process is writing."""
-    from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.terminal import print_message
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.plans.recovery_beside import check_log, recovery_points
 
-    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
     path = chosen.directory.path
     text = f"another process is writing {path}: only the records are checked, as they are now"
     print_message(args.command, text)
@@ -126,7 +156,26 @@ def _print_beside(args: Namespace) -> int:
             return check_log(log, points.get(place.key, 0))
 
     logs = [log for _, log in chosen.look(args.command, check)]
-    return _print_all(_Found(path, logs, []), SYSTEM_FILES, args)
+    return _print_all(_Found(path, logs, [], 0), SYSTEM_FILES, args)
+
+
+def _report_missing(chosen: ChosenPartitions, command: str) -> int:
+    """Print the partitions that the catalogue lists and that are not there; return 1 if any."""
+    from tidelog.cli.terminal import print_message
+
+    for partition in chosen.missing:
+        print_message(command, f"{partition}; the next writer creates it again, empty")
+    return int(bool(chosen.missing))
+
+
+def _refusal(key: TopicPartition, error: TidelogError) -> str:
+    """Return why a log was not recovered."""
+    from tidelog.log.directory_guard import NO_SPACE
+
+    text = f"{key} cannot be loaded: {error}"
+    if isinstance(error.__cause__, OSError) and error.__cause__.errno in NO_SPACE:
+        text += "; nothing was cut: make space for what is kept, or use --no-keep"
+    return text
 
 
 def _as_json(log: RecoveredLog, fs: FileSystem, data_directory: str) -> dict[str, Any]:
@@ -138,9 +187,13 @@ def _as_json(log: RecoveredLog, fs: FileSystem, data_directory: str) -> dict[str
         "partition": log.partition,
         "logStartOffset": log.log_start_offset,
         "logEndOffset": log.log_end_offset,
+        "highWatermark": log.high_watermark,
         "checkedBytes": log.checked_bytes,
+        "uncheckedBytes": log.unchecked_bytes,
         "lostBytes": log.lost_bytes,
         "lostRecords": log.lost_records,
+        "firstLostOffset": None if log.lost_offsets is None else log.lost_offsets[0],
+        "lastLostOffset": None if log.lost_offsets is None else log.lost_offsets[1],
         "losses": [_loss_as_json(loss) for loss in log.losses],
         "files": [change_as_json(change) for change in changes_in(fs, place)],
     }
@@ -159,6 +212,7 @@ def _loss_as_json(loss: LostBytes) -> dict[str, Any]:
         "lastOffset": loss.last_offset,
         "unreadableBytes": loss.unreadable_bytes,
         "onlyZeros": loss.is_all_zeros,
+        "keptIn": loss.kept_in,
     }
 
 
@@ -167,14 +221,20 @@ def _print(log: RecoveredLog, fs: FileSystem, data_directory: str, *, is_plan: b
     from tidelog.explain.picture import format_bytes
 
     would = "would be " if is_plan else ""
-    print(
+    line = (
         f"{log.topic}-{log.partition}: [{log.log_start_offset:,}, {log.log_end_offset:,}),"
         f" {format_bytes(log.checked_bytes)} checked,"
         f" {format_bytes(log.lost_bytes)} {would}cut"
     )
+    if log.unchecked_bytes:
+        size = format_bytes(log.unchecked_bytes)
+        line += f"; {size} below the recovery point not checked (--full checks them)"
+    print(line)
+    _print_lost_offsets(log, would)
     for loss in log.losses:
         what = "segment removed" if loss.is_segment else f"cut at byte {loss.position:,}"
-        print(f"  {os.path.basename(loss.path)}: {what}, {_contents(loss)}: {loss.reason}")
+        kept = f"; {would}kept in {os.path.basename(loss.kept_in)}" if loss.kept_in else ""
+        print(f"  {os.path.basename(loss.path)}: {what}, {_contents(loss)}: {loss.reason}{kept}")
     for change in changes_in(fs, os.path.join(data_directory, f"{log.topic}-{log.partition}")):
         name = os.path.basename(change.path)
         if change.moved_from is not None:
@@ -186,6 +246,17 @@ def _print(log: RecoveredLog, fs: FileSystem, data_directory: str, *, is_plan: b
         else:
             sizes = f"{change.size_before:,} to {change.size_after:,} bytes"
             print(f"  {name}: {would}changed, {sizes}")
+
+
+def _print_lost_offsets(log: RecoveredLog, would: str) -> None:
+    if log.lost_offsets is None:
+        return
+    first, last = log.lost_offsets
+    seen = log.high_watermark
+    text = f"  offsets {first:,} to {last:,} {would}lost: {log.lost_records:,} readable records"
+    if seen is not None and seen > log.log_end_offset:
+        text += f"; readers have seen offsets up to {seen - 1:,}"
+    print(text)
 
 
 def _contents(loss: LostBytes) -> str:

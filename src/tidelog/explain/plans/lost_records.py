@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import CorruptMessage, InvalidRecord
 from tidelog.log.record_count import count_records
-from tidelog.records.batch import BATCH_PREFIX, LOG_OVERHEAD, MIN_RECORD_LENGTH
-from tidelog.records.file_records import FileRecords
+from tidelog.records.past_damage import BadBytes, walk_past_damage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Self
+
     from tidelog.env.files import OpenFile
     from tidelog.log.loading.load_watch import Loss
     from tidelog.records.file_records import Piece
-
-_PIECE_BYTES: Final = 64 << 10
-"""Small, since each bad batch begins another read."""
 
 _BLOCK_BYTES: Final = 1 << 20
 
@@ -25,8 +24,10 @@ _BLOCK_BYTES: Final = 1 << 20
 class LostBytes:
     """Bytes of a .log file that are cut off: ``size_bytes`` from byte ``position`` of ``path`` on.
 
+    ``from_offset`` is the offset of the first record that is cut off, readable or not.
     ``batches`` and ``records`` count what could still be read behind the bad bytes; offsets are
     theirs, the last one inclusive, None without any. ``unreadable_bytes`` are in no valid batch.
+    ``kept_in`` is the cut file that keeps them; None: nothing does.
     """
 
     path: str
@@ -34,24 +35,38 @@ class LostBytes:
     size_bytes: int
     reason: str
     is_segment: bool
+    from_offset: int
     batches: int
     records: int
     first_offset: int | None
     last_offset: int | None
     unreadable_bytes: int
     is_all_zeros: bool
+    kept_in: str | None
 
 
-class _Counter:
-    """Adds up the batches of one loss."""
+@dataclass(slots=True)
+class ReadableContent:
+    """What can be read in some bytes; offsets and ``unreadable_bytes`` as in ``LostBytes``."""
 
-    def __init__(self) -> None:
-        self.batches = 0
-        self.records = 0
-        self.first_offset: int | None = None
-        self.last_offset: int | None = None
+    batches: int = 0
+    records: int = 0
+    first_offset: int | None = None
+    last_offset: int | None = None
+    unreadable_bytes: int = 0
 
-    def add(self, piece: Piece) -> None:
+    @classmethod
+    def of(cls, content: Iterable[Piece | BadBytes]) -> Self:
+        """Count what a walk past damage yields."""
+        counted = cls()
+        for found in content:
+            if isinstance(found, BadBytes):
+                counted.unreadable_bytes += found.end - found.position
+            else:
+                counted._add(found)
+        return counted
+
+    def _add(self, piece: Piece) -> None:
         first, last = int(piece.batches.base_offset[0]), int(piece.batches.last_offset[-1])
         self.batches += len(piece.batches)
         self.first_offset = first if self.first_offset is None else self.first_offset
@@ -64,44 +79,23 @@ class _Counter:
 
 
 def look_into(loss: Loss) -> LostBytes:
-    """Count what lies in bytes that are about to be cut off.
-
-    Behind a bad batch the walk goes on where its header claims that it ends, if that is credible.
-    """
-    counter = _Counter()
-    position, unreadable = loss.position, 0
-    while position < loss.end:
-        records = FileRecords(loss.file, position, loss.end)
-        for piece in records.pieces(_PIECE_BYTES, check_crc=True):
-            counter.add(piece)
-        skipped = _stated_size(loss.file, records.next_position, loss.end)
-        unreadable += skipped
-        position = records.next_position + skipped
+    """Count what lies in bytes that are about to be cut off, past the bad ones too."""
+    content = ReadableContent.of(walk_past_damage(loss.file, loss.position, loss.end))
     return LostBytes(
         path=loss.path,
         position=loss.position,
         size_bytes=loss.end - loss.position,
         reason=loss.reason,
         is_segment=loss.is_segment,
-        batches=counter.batches,
-        records=counter.records,
-        first_offset=counter.first_offset,
-        last_offset=counter.last_offset,
-        unreadable_bytes=unreadable,
-        is_all_zeros=not counter.batches and only_zeros(loss.file, loss.position, loss.end),
+        from_offset=loss.from_offset,
+        batches=content.batches,
+        records=content.records,
+        first_offset=content.first_offset,
+        last_offset=content.last_offset,
+        unreadable_bytes=content.unreadable_bytes,
+        is_all_zeros=not content.batches and only_zeros(loss.file, loss.position, loss.end),
+        kept_in=loss.kept_in,
     )
-
-
-def _stated_size(file: OpenFile, position: int, end: int) -> int:
-    """Return the bytes to skip: those of the bad batch, or all if its length is not credible."""
-    left = end - position
-    prefix = file.pread(min(BATCH_PREFIX.size, left), position)
-    if len(prefix) < BATCH_PREFIX.size:
-        return left
-    header = BATCH_PREFIX.unpack(prefix)
-    size = header.length + LOG_OVERHEAD
-    is_credible = header.length >= MIN_RECORD_LENGTH and size <= left and header.magic in {0, 1, 2}
-    return size if is_credible else left
 
 
 def only_zeros(file: OpenFile, position: int, end: int) -> bool:

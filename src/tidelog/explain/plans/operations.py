@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 class RecoveredLog:
     """One log after it was loaded; offsets as then, the end exclusive.
 
-    ``checked_bytes`` were read to find out; none after a clean shutdown.
+    ``checked_bytes`` were read to find out; none after a clean shutdown. ``unchecked_bytes`` of
+    records are believed, as they were flushed before. ``high_watermark`` is the line of the
+    checkpoint, the end (exclusive) of what readers have seen; None without one.
     """
 
     topic: str
@@ -39,6 +41,8 @@ class RecoveredLog:
     log_start_offset: int
     log_end_offset: int
     checked_bytes: int
+    unchecked_bytes: int
+    high_watermark: int | None
     losses: tuple[LostBytes, ...]
 
     @property
@@ -54,7 +58,20 @@ class RecoveredLog:
     @property
     def is_damaged(self) -> bool:
         """Whether something other than zeros behind the log's end was lost."""
-        return any(not loss.is_all_zeros for loss in self.losses)
+        return self.lost_offsets is not None or any(not loss.is_all_zeros for loss in self.losses)
+
+    @property
+    def lost_offsets(self) -> tuple[int, int] | None:
+        """First and last offset (inclusive) known to be lost; None if no record is known to be.
+
+        Those that readers have seen are lost where the log ends below them, readable or not.
+        """
+        cuts = [loss for loss in self.losses if loss.last_offset is not None]
+        last = max((loss.last_offset or 0 for loss in cuts), default=-1)
+        if self.high_watermark is not None and self.high_watermark > self.log_end_offset:
+            last = max(last, self.high_watermark - 1)
+        first = min((loss.from_offset for loss in cuts), default=self.log_end_offset)
+        return (min(first, last), last) if last >= 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,20 +117,27 @@ class RecoveryNotes(LoadWatcher):
 
 
 def recover_log(
-    manager: LogManager, topic: str, partition: int, notes: RecoveryNotes
+    manager: LogManager,
+    topic: str,
+    partition: int,
+    notes: RecoveryNotes,
+    high_watermark: int | None = None,
 ) -> RecoveredLog:
     """Load one log, which recovers it; ``notes`` must be the watcher of ``manager``.
 
-    Errors as ``LogManager.partition``.
+    ``high_watermark`` is the line of the checkpoint before. Errors as ``LogManager.partition``.
     """
     notes.start()
     log = manager.partition(topic, partition).log
+    cut_bytes = sum(loss.size_bytes for loss in notes.losses)
     return RecoveredLog(
         topic,
         partition,
         log.log_start_offset,
         log.log_end_offset,
         notes.checked_bytes,
+        max(log.size_bytes + cut_bytes - notes.checked_bytes, 0),
+        high_watermark,
         tuple(notes.losses),
     )
 

@@ -77,21 +77,30 @@ def check_log(log: ReadOnlyLog, recovery_point: int) -> RecoveredLog:
     """
     end = log.log_end_offset
     start = min(max(recovery_point, log.log_start_offset), end)
-    checked_bytes = 0
+    checked_bytes, reached = 0, start
     losses: tuple[LostBytes, ...] = ()
     try:
         for piece in log.pieces(start, end):
             checked_bytes += int(piece.batches.size.sum())
+            reached = int(piece.batches.last_offset[-1]) + 1
     except CorruptMessage as bad:
-        losses = tuple(_losses(log, bad))
+        losses = tuple(_losses(log, bad, reached))
         if not losses:
             raise
+    lost_bytes = sum(loss.size_bytes for loss in losses)
     return RecoveredLog(
-        log.topic, log.partition, log.log_start_offset, log.log_end_offset, checked_bytes, losses
+        log.topic,
+        log.partition,
+        log.log_start_offset,
+        reached if losses else end,
+        checked_bytes,
+        max(log.size_bytes - checked_bytes - lost_bytes, 0),
+        log.checkpointed_high_watermark,
+        losses,
     )
 
 
-def _losses(log: ReadOnlyLog, bad: CorruptMessage) -> Iterator[LostBytes]:
+def _losses(log: ReadOnlyLog, bad: CorruptMessage, reached: int) -> Iterator[LostBytes]:
     """Yield the rest of the damaged segment, and the segments behind it."""
     is_behind = False
     for segment in log.segments:
@@ -111,6 +120,7 @@ def _losses(log: ReadOnlyLog, bad: CorruptMessage) -> Iterator[LostBytes]:
                     file,
                     position,
                     segment.size_bytes,
+                    segment.base_offset if is_behind else reached,
                     reason,
                     is_segment=is_behind,
                 )

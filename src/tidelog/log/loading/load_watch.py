@@ -24,7 +24,9 @@ class Loss(NamedTuple):
     """Bytes ``[position, end)`` of a .log file that are about to be deleted, and why.
 
     ``file`` may be read until the call that brings this returns. ``is_segment``: the whole segment
-    goes, good batches too, because the log ends before it.
+    goes, good batches too, because the log ends before it. ``from_offset`` is the offset after the
+    last record that stays in the segment. ``kept_in`` is the cut file that keeps
+    the bytes; None: nothing does.
     """
 
     path: str
@@ -32,8 +34,10 @@ class Loss(NamedTuple):
     file: OpenFile
     position: int
     end: int
+    from_offset: int
     reason: str
     is_segment: bool
+    kept_in: str | None = None
 
 
 class LoadWatcher:

@@ -18,6 +18,7 @@ from tidelog.errors import (
     SegmentOffsetOverflow,
 )
 from tidelog.log.file_deletion import delete_segment_files, delete_snapshots
+from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.log.loading.log_recovery import SegmentRecovery
 from tidelog.log.offsets import LogOffsets
@@ -90,6 +91,7 @@ class LogLoader:
         checkpoints: LogCheckpoints,
         watcher: LoadWatcher = SILENT,
         *,
+        keep_cuts: KeepCuts = KeepCuts.IF_SPACE,
         recovery_threads: int = 1,
         names: Sequence[str] | None = None,
     ) -> None:
@@ -110,6 +112,7 @@ class LogLoader:
             config=producers.config,
             log_start_offset=checkpoints.log_start_offset,
             watcher=watcher,
+            keep_cuts=keep_cuts,
             threads=recovery_threads,
         )
 
@@ -372,7 +375,7 @@ class LogLoader:
             behind = self._recovery.recover_from(
                 checkpoints.recovery_point, keeping_behind=self._without_index
             )
-            self._remove(behind, "recovery")
+            self._remove(behind, "the log was cut before it")
         end = self._checked_end()
         start = checkpoints.log_start_offset
         if end is not None and end < start:
@@ -405,10 +408,16 @@ class LogLoader:
         return active.read_next_offset()
 
     def _remove(self, segments: list[LogSegment], reason: str) -> None:
+        """Delete segments; nobody reads those that are kept, so their indexes go at once."""
         self._names = None
+        others = []
         for segment in segments:
-            self._recovery.tell_removal(segment, reason)
+            is_kept = self._recovery.keep_removed(segment, reason)
             self._segments.remove(segment.base_offset)
-        delete_segment_files(self._context, segments, reason)
+            if is_kept:
+                segment.delete()
+            else:
+                others.append(segment)
+        delete_segment_files(self._context, others, reason)
         offsets = [segment.base_offset for segment in segments]
         delete_snapshots(self._context, self._producers.snapshots, offsets)

@@ -6,9 +6,10 @@ Kafka: ``LogLoader.recoverSegment`` and ``recoverLog``.
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
+from tidelog.log.loading.cut_keeper import CutKeeper, KeepCuts
 from tidelog.log.loading.load_watch import Loss, ProgressMeter
 from tidelog.log.producers.producer_state import ProducerStateManager
 from tidelog.log.producers.rebuild import rebuild_producer_state
@@ -74,6 +75,7 @@ class SegmentRecovery:
         config: ProducerStateConfig,
         log_start_offset: int,
         watcher: LoadWatcher,
+        keep_cuts: KeepCuts = KeepCuts.IF_SPACE,
         threads: int = 1,
     ) -> None:
         self._context = context
@@ -83,6 +85,7 @@ class SegmentRecovery:
         self._log_start_offset = log_start_offset
         self._watcher = watcher
         self._meter = ProgressMeter(context.directory, watcher, context.clock)
+        self._keeper = CutKeeper(context, keep_cuts)
         self._set_aside: set[int] = set()
         self._helpers = Helpers(context.scheduler, threads)
 
@@ -115,22 +118,33 @@ class SegmentRecovery:
         observer = _Observer(self._epochs, producers, self._meter)
         size_bytes = segment.size_bytes
         cut_bytes = segment.recover(
-            observer, lambda cut: self._tell_cut(segment, cut), self._helpers
+            observer, lambda cut: self._keep_cut(segment, cut), self._helpers
         )
         observer.assign_epochs()
         self._meter.advance(size_bytes - observer.seen_bytes)
         producers.take_snapshot(sync=False)
         return cut_bytes
 
-    def tell_removal(self, segment: LogSegment, reason: str) -> None:
-        """Report to the watcher that a whole segment will be deleted."""
-        view = segment.view()
-        where = segment.path, segment.base_offset, view.file
-        self._watcher.losing(Loss(*where, 0, view.size_bytes, reason, is_segment=True))
+    def keep_removed(self, segment: LogSegment, reason: str) -> bool:
+        """Keep a segment that is about to be deleted, and report it to the watcher.
 
-    def _tell_cut(self, segment: LogSegment, cut: Cut) -> None:
-        where = segment.path, segment.base_offset, cut.file
-        self._watcher.losing(Loss(*where, cut.position, cut.end, cut.reason, is_segment=False))
+        Returns whether it is kept, so that its ``.log`` file is no longer there.
+        """
+        size_bytes = segment.size_bytes
+        with closing(self._context.fs.open(segment.path)) as file:
+            kept_in = self._keeper.keep_whole(segment)
+            where = segment.path, segment.base_offset, file, 0, size_bytes
+            what = segment.base_offset, reason
+            self._watcher.losing(Loss(*where, *what, is_segment=True, kept_in=kept_in))
+        if kept_in is not None:
+            self._keeper.describe(kept_in, segment, reason)
+        return kept_in is not None
+
+    def _keep_cut(self, segment: LogSegment, cut: Cut) -> None:
+        kept_in = self._keeper.keep_end(segment, cut)
+        where = segment.path, segment.base_offset, cut.file, cut.position, cut.end
+        what = cut.next_offset, cut.reason
+        self._watcher.losing(Loss(*where, *what, is_segment=False, kept_in=kept_in))
 
     def recover_from(
         self, recovery_point: int, *, keeping_behind: Collection[int] = ()

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.directory_guard import PASSING
+from tidelog.log.loading.cut_files import is_cut_name, is_newer
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.segment.filenames import (
     TopicPartition,
@@ -24,7 +25,7 @@ from tidelog.segment.filenames import (
 from tidelog.staging.staged_file import is_staged_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.env.files import FileSystem
@@ -172,25 +173,38 @@ class LogDeleter:
     def delete_staged_files(self, retention_ms: int) -> None:
         """Delete staged files that were not written to for ``retention_ms``: abandoned ones."""
         for log_dir in self._log_dirs:
-            try:
-                self._delete_staged_files(log_dir.path, retention_ms)
-            except OSError as error:
-                if error.errno not in PASSING:
-                    self._log_dirs.take_offline(log_dir.path, error)
+            self._delete_old(log_dir, is_staged_name, retention_ms)
 
-    def _delete_staged_files(self, data_dir: str, retention_ms: int) -> None:
+    def delete_cut_files(self, retention_ms: int) -> None:
+        """Delete what recoveries cut ``retention_ms`` ago; -1: nothing.
+
+        The files of a newer release are left alone.
+        """
+        fs = self._machine.fs
+        for log_dir in self._log_dirs if retention_ms >= 0 else ():
+            self._delete_old(log_dir, is_cut_name, retention_ms, lambda path: is_newer(fs, path))
+
+    def _delete_old(
+        self,
+        log_dir: LogDir,
+        is_meant: Callable[[str], bool],
+        retention_ms: int,
+        is_spared: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """Delete the files of some kind that were not written to for ``retention_ms``."""
         fs, now_ms = self._machine.fs, self._machine.clock.now_ms()
-        for name in fs.list(data_dir):
-            if not is_staged_name(name):
-                continue
-            path = os.path.join(data_dir, name)
-            try:
-                age_ms = now_ms - fs.stat(path).mtime_ms
-                if age_ms >= retention_ms:
-                    fs.delete(path)
-                    _log.info("staged-file-deleted path=%s age_ms=%d", path, age_ms)
-            except FileNotFoundError:
-                continue  # committed or deleted by another process meanwhile
+        try:
+            for name in filter(is_meant, fs.list(log_dir.path)):
+                path = os.path.join(log_dir.path, name)
+                # Another process may commit or delete a staged file meanwhile.
+                with suppress(FileNotFoundError):
+                    age_ms = now_ms - fs.stat(path).mtime_ms
+                    if age_ms >= retention_ms and not is_spared(path):
+                        fs.delete(path)
+                        _log.info("old-file-deleted path=%s age_ms=%d", path, age_ms)
+        except OSError as error:
+            if error.errno not in PASSING:
+                self._log_dirs.take_offline(log_dir.path, error)
 
     def _rename_unopened(self, key: TopicPartition, log_dir: LogDir | None) -> None:
         """Rename the directory of a log that is not open to ``-delete``, durably."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.log.flush_times import FlushTimes
+from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.log.log import DEFAULT_PRODUCER_CONFIG, Log
 
@@ -20,6 +21,20 @@ if TYPE_CHECKING:
     from tidelog.segment.filenames import TopicPartition
 
 
+class RecoveryRules(NamedTuple):
+    """How the logs of a process are recovered.
+
+    ``distrusts_all``: every log is checked from its first segment on, whatever was flushed or
+    closed. ``keep_cuts``: whether what is cut off a log is kept.
+    """
+
+    distrusts_all: bool = False
+    keep_cuts: KeepCuts = KeepCuts.IF_SPACE
+
+
+USUAL_RECOVERY: Final = RecoveryRules()
+
+
 class LogOpener:
     """Opens logs.
 
@@ -28,7 +43,7 @@ class LogOpener:
         config_of: returns the settings in force for a topic.
         on_failure: called with the data directory and the error when a disk fails.
         producer_config: the broker's settings about producers.
-        distrusts_all: check every log from its first segment on, whatever was flushed or closed.
+        recovery: how logs are recovered.
     """
 
     def __init__(
@@ -38,7 +53,7 @@ class LogOpener:
         config_of: Callable[[str], LogConfig],
         on_failure: Callable[[str, OSError], None],
         producer_config: ProducerStateConfig = DEFAULT_PRODUCER_CONFIG,
-        distrusts_all: bool = False,
+        recovery: RecoveryRules = USUAL_RECOVERY,
     ) -> None:
         self.flush_times = FlushTimes()
         """The flushes of all logs."""
@@ -46,13 +61,13 @@ class LogOpener:
         self._config_of = config_of
         self._on_failure = on_failure
         self._producer_config = producer_config
-        self._distrusts_all = distrusts_all
+        self._recovery = recovery
 
     def load(
         self, log_dir: LogDir, key: TopicPartition, path: str, watcher: LoadWatcher = SILENT
     ) -> Log:
         """Open a log in the state its directory was left in; errors as ``Log.open``."""
-        checkpoints, is_trusted = log_dir.checkpoints, not self._distrusts_all
+        checkpoints, is_trusted = log_dir.checkpoints, not self._recovery.distrusts_all
         return self._open(
             key,
             path,
@@ -92,5 +107,6 @@ class LogOpener:
             on_failure=self._on_failure,
             producer_config=self._producer_config,
             watcher=watcher,
+            keep_cuts=self._recovery.keep_cuts,
             flush_times=self.flush_times,
         )

@@ -6,8 +6,10 @@ the gauges of ``UnifiedLog``, ``LogManager``, ``LogCleaner`` and ``ReplicaManage
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.log.loading.cut_files import is_cut_name
 from tidelog.manager.log_registry import parent_of
 from tidelog.manager.metrics.metric import Metric, Tags
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     from tidelog.cleaner.log_cleaner import LogCleaner
     from tidelog.config.broker_config import BrokerConfig
+    from tidelog.env.files import FileSystem
     from tidelog.log.flush_times import FlushTimes
     from tidelog.log.log import Log
     from tidelog.manager.directories.disk_reserve import DiskReserve
@@ -40,6 +43,7 @@ class MetricSources(NamedTuple):
     flush_times: FlushTimes
     cleaner: LogCleaner | None
     progress: LoadProgress | None
+    fs: FileSystem
 
 
 def collect(sources: MetricSources) -> list[Metric]:
@@ -93,6 +97,8 @@ def _directory_metrics(sources: MetricSources) -> Iterator[Metric]:
         yield Metric("kafka.log", "LogManager", "LogDirectoryCordoned", tags, int(is_cordoned))
         is_full = path in reserve.full or path in reserve.out_of_space
         yield Metric("tidelog", "LogManager", "LogDirectoryFull", tags, int(is_full))
+        cut_bytes = 0 if is_offline else _cut_bytes(sources.fs, path)
+        yield Metric("tidelog", "LogManager", "CutFileBytes", tags, cut_bytes)
         if progress is not None:
             dir_tags = (("dir", path),)
             left = progress.remaining_logs(path)
@@ -101,6 +107,16 @@ def _directory_metrics(sources: MetricSources) -> Iterator[Metric]:
                 thread_tags = (*dir_tags, ("threadNum", str(thread)))
                 name = "remainingSegmentsToRecover"
                 yield Metric("kafka.log", "LogManager", name, thread_tags, count)
+
+
+def _cut_bytes(fs: FileSystem, path: str) -> int:
+    """Return the bytes of files that keep what recoveries cut; 0 if they cannot be listed."""
+    size_bytes = 0
+    with suppress(OSError):
+        for name in filter(is_cut_name, fs.list(path)):
+            with suppress(FileNotFoundError):
+                size_bytes += fs.stat(f"{path}/{name}").size_bytes
+    return size_bytes
 
 
 def _manager_metrics(sources: MetricSources) -> Iterator[Metric]:

@@ -23,13 +23,13 @@ def lost(data: bytes, position: int) -> LostBytes:
     fs.write(PATH, data)
     file = fs.open(PATH)
     try:
-        return look_into(Loss(PATH, 0, file, position, len(data), "why", is_segment=False))
+        return look_into(Loss(PATH, 0, file, position, len(data), 0, "why", is_segment=False))
     finally:
         file.close()
 
 
 def test_batches_behind_a_bad_one_still_read() -> None:
-    """The search goes on where the bad batch says it ends, and again after the next bad one."""
+    """The search goes on behind the bad batch, and again behind the next bad one."""
     bad = bytearray(batch(2))
     bad[-1] ^= 1
     good = batch(0)
@@ -44,8 +44,8 @@ def test_batches_behind_a_bad_one_still_read() -> None:
 
 
 @pytest.mark.parametrize("garbage", [b"\xff" * 300, batch(0)[:-1], b"\x01"])
-def test_bytes_that_say_no_length_are_given_up(garbage: bytes) -> None:
-    """Where the next batch cannot be found, all the rest counts as unreadable."""
+def test_bytes_without_a_batch_are_unreadable(garbage: bytes) -> None:
+    """Where no next batch can be found, all the rest counts as unreadable."""
     found = lost(garbage, 0)
 
     assert (found.batches, found.records, found.first_offset) == (0, 0, None)

@@ -108,7 +108,7 @@ def test_behind_a_bad_batch_nothing_counts() -> None:
     home.write(f"{SECOND}.log", damaged)
 
     assert values_of(home) == [b"0", b"1", b"2"]
-    assert "00000000000000000004.log.deleted" in home.files()
+    assert "00000000000000000004.log" not in home.files()
 
 
 def test_behind_a_bad_batch_of_a_segment_without_index_the_log_goes_on() -> None:

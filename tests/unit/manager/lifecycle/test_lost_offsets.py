@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.log.loading.cut_files import CUT_FILE_END, CutFileEnd
 from tidelog.testing.manager_home import ManagerHome, fill
 
 if TYPE_CHECKING:
@@ -99,3 +100,22 @@ def test_staged_files_that_nobody_writes_go_at_the_start_and_while_it_runs() -> 
         later = [one for one in home.files() if one.endswith(".staged")]
 
     assert (at_start, young, later) == ([], [name.format(2)], [])
+
+
+def test_what_recovery_cut_is_deleted_after_its_retention() -> None:
+    """-1 keeps it for ever; a file that a newer release wrote is left alone."""
+    part = f"tidelog.{'0' * 32}-0.{0:020d}"
+    newer = b"{}" + CUT_FILE_END.pack(CutFileEnd(2, 99, 0x7469_6465_2E63_7574))
+    home = left(1)
+    home.fs.write(f"/data/{part}.1.cut", b"bytes")
+    home.fs.write(f"/data/{part}.2.cut", newer)
+    home.clock.advance(8 * 86_400_000)
+    with home.open(tidelog_cut_retention_ms=-1) as manager:
+        manager.tasks.cleanup_logs()
+        kept = [one for one in home.files() if one.endswith(".cut")]
+        sizes = [one.value for one in manager.metrics() if one.name == "CutFileBytes"]
+    with home.open():
+        later = [one for one in home.files() if one.endswith(".cut")]
+
+    assert (kept, later) == ([f"{part}.1.cut", f"{part}.2.cut"], [f"{part}.2.cut"])
+    assert sizes == [5 + len(newer)]

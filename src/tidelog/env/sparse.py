@@ -1,0 +1,46 @@
+"""Where the stored bytes of a sparse file end, without reading its holes.
+
+A preallocated ``.log`` file is gigabytes of zeros that no block on the disk holds.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tidelog.env.files import OpenFile
+
+_BLOCK: Final = 1 << 20
+
+
+def end_of_data(file: OpenFile, start: int, end: int) -> int:
+    """Return the byte behind the last one of ``[start, end)`` that is not zero; ``start`` if none.
+
+    Raises OSError.
+    """
+    end = _end_of_blocks(file, start, end)
+    while start < end:
+        position = max(end - _BLOCK, start)
+        block = file.pread(end - position, position)
+        used = len(block.rstrip(b"\0"))
+        if used:
+            return position + used
+        end = position
+    return start
+
+
+def _end_of_blocks(file: OpenFile, start: int, end: int) -> int:
+    """Return where the last block that the disk holds ends, if the file system can say that."""
+    reached = start
+    try:
+        descriptor = file.fileno()
+        while reached < end:
+            data = os.lseek(descriptor, reached, os.SEEK_DATA)
+            reached = os.lseek(descriptor, data, os.SEEK_HOLE)
+    except OSError as error:
+        return reached if error.errno == errno.ENXIO else end
+    except AttributeError:  # the platform has no such call
+        return end
+    return min(reached, end)

@@ -1,0 +1,136 @@
+"""The batches of damaged bytes: what is before, between and behind the bad ones.
+
+A log has no marks between batches. Behind a bad one the walk goes on where its length says that it
+ends, if a batch starts there, or else at the next batch with a valid CRC. Kafka has no such walk:
+its recovery cuts a log at the first bad batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from tidelog.records.batch import (
+    BATCH_HEADER,
+    BATCH_PREFIX,
+    LOG_OVERHEAD,
+    MAGIC_V2,
+    MIN_RECORD_LENGTH,
+)
+from tidelog.records.file_records import FileRecords
+from tidelog.records.memory import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.env.files import OpenFile
+    from tidelog.records.file_records import Piece
+
+_PIECE_BYTES: Final = 64 << 10
+"""Small, since each bad batch begins another read."""
+
+_SEARCH_BYTES: Final = 64 << 10
+_MAGIC_AT: Final = BATCH_HEADER.offsets["magic"]
+_MOST_READS: Final = 4
+"""Bytes that a search may read in vain, as a multiple of those that it looks through: the bytes of
+a record may look like the starts of any number of large batches."""
+
+
+class BadBytes(NamedTuple):
+    """Bytes ``[position, end)`` of a file that are in no valid batch, and what is wrong."""
+
+    position: int
+    end: int
+    reason: str
+
+
+def walk_past_damage(
+    file: OpenFile, start: int, end: int, *, piece_bytes: int = _PIECE_BYTES
+) -> Iterator[Piece | BadBytes]:
+    """Yield all that bytes ``[start, end)`` hold, in order: pieces of batches, and bad bytes.
+
+    CRCs are checked, offsets are not. A piece's bytes are valid until the next one is asked for.
+    Raises OSError.
+    """
+    position = start
+    while position < end:
+        records = FileRecords(file, position, end)
+        yield from records.pieces(piece_bytes, check_crc=True)
+        position = records.next_position
+        if position >= end:
+            return
+        error = records.error
+        reason = "a batch is cut off by the end of the file" if error is None else error.reason
+        behind = next_batch(file, position, end)
+        yield BadBytes(position, behind, reason)
+        position = behind
+
+
+def next_batch(file: OpenFile, position: int, end: int) -> int:
+    """Return where the first valid batch behind the bad one at ``position`` starts; else ``end``.
+
+    The bytes of a record may contain whole batches. So one that is found inside the bad batch
+    counts only if what follows it looks like a batch too.
+    """
+    stated = position + _stated_size(file, position, end)
+    if stated == end or (stated > position and _valid_size(file, stated, end)):
+        return stated
+    return _search(file, position + 1, end)
+
+
+def _stated_size(file: OpenFile, position: int, end: int) -> int:
+    """Return the size that a batch claims; 0 if that is not credible."""
+    prefix = file.pread(min(BATCH_PREFIX.size, end - position), position)
+    if len(prefix) < BATCH_PREFIX.size:
+        return end - position
+    header = BATCH_PREFIX.unpack(prefix)
+    size = header.length + LOG_OVERHEAD
+    return size if header.length >= MIN_RECORD_LENGTH and size <= end - position else 0
+
+
+def _valid_size(file: OpenFile, position: int, end: int) -> int:
+    """Return the size of the valid batch at ``position`` that ends by ``end``; 0 if none does."""
+    size = _stated_size(file, position, end)
+    if not size:
+        return 0
+    found = walk(file.pread(size, position), check_crc=True, in_memory=False)
+    return size if len(found.batches) == 1 and found.error is None else 0
+
+
+def _search(file: OpenFile, start: int, end: int) -> int:
+    left = _MOST_READS * (end - start)
+    for position in range(start, end, _SEARCH_BYTES):
+        wanted = min(_SEARCH_BYTES + BATCH_HEADER.size, end - position)
+        for at in _candidates(file.pread(wanted, position)):
+            left -= _stated_size(file, position + at, end)
+            if left < 0:
+                return end
+            size = _valid_size(file, position + at, end)
+            if size and _is_followed(file, position + at, size, end):
+                return position + at
+    return end
+
+
+def _candidates(data: bytes) -> list[int]:
+    """Return the positions at which a batch of magic 2 may start, by magic and length."""
+    found = np.frombuffer(data, np.uint8)
+    count = len(found) - BATCH_HEADER.size + 1
+    if count <= 0:
+        return []
+    starts = np.flatnonzero(found[_MAGIC_AT : _MAGIC_AT + count] == MAGIC_V2)
+    # The high bytes of an offset and of a length, which a short look may exclude.
+    starts = starts[(found[starts] < 0x80) & (found[starts + 8] < 0x80)]
+    return [int(at) for at in starts if BATCH_HEADER.unpack(data, int(at)).last_offset_delta >= 0]
+
+
+def _is_followed(file: OpenFile, position: int, size: int, end: int) -> bool:
+    """Return whether nothing, zeros or the start of a later batch follow a batch."""
+    header = BATCH_HEADER.unpack(file.pread(BATCH_HEADER.size, position))
+    behind = position + size
+    data = file.pread(min(BATCH_PREFIX.size, end - behind), behind)
+    if len(data) < BATCH_PREFIX.size or not data.strip(b"\0"):
+        return True
+    after = BATCH_PREFIX.unpack(data)
+    is_later = after.offset > header.base_offset + header.last_offset_delta
+    return is_later and 0 <= after.magic <= MAGIC_V2 and after.length >= MIN_RECORD_LENGTH

@@ -1,0 +1,157 @@
+"""``tidelog salvage`` and what ``tidelog recover`` keeps for it."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tidelog.env.system_files import SystemFiles
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    Cli = Any
+
+
+@pytest.fixture
+def torn(topic: Cli) -> Cli:
+    """A log of three batches, each of one record, the second damaged, that was killed."""
+    for value in ("a", "b", "c"):
+        topic.append(value)
+    log = topic.log_file()
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+    (topic.data / ".kafka_cleanshutdown").unlink()
+    return topic
+
+
+def cut_files(data: Path) -> list[Path]:
+    """Return the files that keep what was cut."""
+    return list(data.glob("tidelog.*.cut"))
+
+
+def test_what_recover_cuts_can_be_listed_and_read(torn: Cli) -> None:
+    """Listed with what is in it; its records have the form of ``cat``; exit 1: bytes were bad."""
+    recovered = torn.on("recover", "--full", "--json").rows[0]
+    (file,) = cut_files(torn.data)
+    (row,) = torn.on("salvage", "--json").rows
+    code, out, err = torn.on("salvage", "t", "--records")
+
+    assert recovered["losses"][0]["keptIn"] == str(file)
+    assert (row["topic"], row["partition"], row["file"]) == ("t", 0, str(file))
+    assert (row["records"], row["firstOffset"], row["lastOffset"]) == (1, 2, 2)
+    assert (row["fromOffset"], row["sourceByte"]) == (1, recovered["losses"][0]["byte"])
+    assert code == 1
+    assert '"offset": 2, ' in out
+    assert '"value": "c"' in out
+    assert f"bytes from byte 0 of {file.name}: the CRC of a batch is wrong" in err
+
+
+def test_the_list_can_be_read(torn: Cli) -> None:
+    """One line a file, of the topics and partitions that are chosen."""
+    torn.on("recover", "--full")
+
+    line = torn.on("salvage", "-p", 0).out
+
+    assert line.startswith("t-0: cut at offset 1 on ")
+    assert "1 readable record in" in line
+    assert torn.on("salvage", "-p", 1).out == ""
+    assert torn("salvage", "-d", torn.data / "t-0").out == line
+    assert "nothing that was cut off" in torn.on("salvage", "other").err
+
+
+def test_a_plan_keeps_nothing(torn: Cli) -> None:
+    """It names the file that would be written."""
+    row = torn.on("plan", "recovery", "--full", "--json").rows[0]
+
+    assert row["losses"][0]["keptIn"].endswith(".1.cut")
+    assert not cut_files(torn.data)
+
+
+def test_nothing_is_kept_on_request(torn: Cli) -> None:
+    """``--no-keep`` deletes, as Kafka does."""
+    assert torn.on("recover", "--full", "--no-keep").code == 0
+    assert not cut_files(torn.data)
+    assert torn.values() == ["a"]
+
+
+def test_without_space_recover_ends_with_3(torn: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is cut then, and the message says how to go on."""
+    before = torn.log_file().read_bytes()
+    real = SystemFiles.open
+
+    def full(self: SystemFiles, path: str, mode: Any = "r") -> Any:
+        if path.endswith(".cut"):
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+        return real(self, path, mode)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SystemFiles, "open", full)
+        code, _, err = torn.on("recover", "--full")
+
+    assert code == 3
+    assert "--no-keep" in err
+    assert torn.log_file().read_bytes() == before
+    assert torn.on("recover", "--full").code == 0
+
+
+def test_a_file_of_a_newer_release_is_refused(torn: Cli) -> None:
+    """The others are listed; exit code 3."""
+    torn.on("recover", "--full")
+    (file,) = cut_files(torn.data)
+    data = bytearray(file.read_bytes())
+    data[-9] = 2
+    file.with_name(file.name.replace(".1.cut", ".2.cut")).write_bytes(data)
+
+    code, out, err = torn.on("salvage")
+
+    assert code == 3
+    assert out.count("\n") == 1
+    assert "has version 2; this release reads up to 1" in err
+
+
+def test_other_commands_do_not_mind_cut_files(torn: Cli) -> None:
+    """They are the directory's own."""
+    torn.on("recover", "--full")
+
+    assert torn.on("verify").code == 0
+    assert ".cut" not in torn.on("verify").out
+    assert torn.on("describe").code == 0
+
+
+def test_a_plan_names_what_is_lost(torn: Cli) -> None:
+    """Offsets first and last, what readers saw, missing partitions; exit code 1."""
+    (torn.data / "replication-offset-checkpoint").write_text("0\n1\nt 0 3\n")
+    (row,) = torn.on("plan", "recovery", "--full", "--json").rows
+    text = torn.on("plan", "recovery", "--full").out
+
+    assert (row["firstLostOffset"], row["lastLostOffset"], row["highWatermark"]) == (1, 2, 3)
+    assert "offsets 1 to 2 would be lost: 1 readable records; readers have seen" in text
+
+
+def test_a_plan_names_bytes_that_it_does_not_check(topic: Cli) -> None:
+    """What was flushed is believed, and ``--full`` looks there."""
+    topic.append("a")
+
+    assert "below the recovery point not checked (--full checks them)" in (
+        topic.on("plan", "recovery").out
+    )
+    assert "not checked" not in topic.on("plan", "recovery", "--full").out
+
+
+def test_a_missing_partition_is_a_loss(topic: Cli) -> None:
+    """The catalogue lists it; the others are recovered."""
+    assert topic.on("create", "u").code == 0
+    for path in (topic.data / "u-0").iterdir():
+        path.unlink()
+    (topic.data / "u-0").rmdir()
+
+    for words in (["plan", "recovery"], ["recover"]):
+        code, out, err = topic.on(*words)
+        assert code == 1
+        assert out.startswith("t-0: ")
+        assert "u-0 is listed in tidelog.topics.json, but its directory is missing" in err
+    assert topic.on("recover", "u").code == 1
