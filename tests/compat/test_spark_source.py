@@ -163,7 +163,10 @@ def test_a_time_that_only_removed_records_had_is_refused_by_both(
     """Kafka looks in the first segment that once reached the time, and so do we."""
     late = {"assign": '{"compacted":[0]}', "startingTimestamp": str(FIRST_MS + 300)}
 
-    for frame in both(**late):
+    frames = both(**late)
+
+    assert len(frames) == 2
+    for frame in frames:
         with pytest.raises(PySparkException, match=r"No offset matched|no record at or after"):
             frame.count()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypeAlias
@@ -15,6 +14,8 @@ from tidelog.testing.cleaning import CleanerHome, kept, last_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.conftest import Enumerated
 
     from tidelog.testing.disk import Kept
 
@@ -82,7 +83,7 @@ def seen(
 @pytest.mark.parametrize("how", ["power cut", "kill"])
 @pytest.mark.parametrize("writes", ["late", "at once"])
 def test_a_crash_after_any_operation_of_a_cleaning_loses_nothing(
-    seed: int, how: str, writes: str
+    seed: int, how: str, writes: str, enumerated: Enumerated
 ) -> None:
     """At every point the log can be opened, and the last value of each key is unchanged.
 
@@ -93,7 +94,9 @@ def test_a_crash_after_any_operation_of_a_cleaning_loses_nothing(
     """
     values, end, sequence, left, all_records = seen(filled(0))
     assert left == []
-    for operations in range(count_operations(writes)):
+    total = count_operations(writes)
+    enumerated("crashes", total, at_least=200)
+    for operations in range(total):
         home = filled(seed)
         home.fs.crash_after(operations)
         with pytest.raises(PowerCut):
@@ -110,11 +113,12 @@ def test_a_crash_after_any_operation_of_a_cleaning_loses_nothing(
         assert set(found[4]) <= set(all_records), operations
 
 
-def test_a_crash_of_the_crash_recovery_loses_nothing() -> None:
+def test_a_crash_of_the_crash_recovery_loses_nothing(enumerated: Enumerated) -> None:
     """A recovery that is interrupted at any point can be repeated."""
     values, end, sequence, _, _ = seen(filled(0))
-    total = count_operations()
-    for operations in range(0, total, 7):
+    crashes = range(0, count_operations(), 7)
+    enumerated("crashes", len(crashes), at_least=30)
+    for operations in crashes:
         home = filled(1)
         home.fs.crash_after(operations)
         with pytest.raises(PowerCut):
@@ -159,7 +163,7 @@ def crashed(seeds: int, writes: str) -> Iterator[CleanerHome]:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("writes", ["late", "at once"])
 def test_every_state_a_crash_may_leave_of_a_swap_is_recovered_from(
-    writes: str, capsys: pytest.CaptureFixture[str]
+    writes: str, enumerated: Enumerated
 ) -> None:
     """Each state that differs from the earlier ones is opened; their number is printed."""
     values, end, sequence, _, all_records = seen(filled(0))
@@ -174,6 +178,5 @@ def test_every_state_a_crash_may_leave_of_a_swap_is_recovered_from(
             assert found[:4] == (values, end, sequence, [])
             assert set(found[4]) <= set(all_records)
 
-    with capsys.disabled():
-        sys.stdout.write(f"\n{len(states)} different states of {crashes} crashes\n")
-    assert len(states) > 150
+    enumerated("crashes", crashes, at_least=len(states))
+    enumerated("different states", len(states), at_least=150)

@@ -7,7 +7,6 @@ state on the disk that differs from those before is opened and looked at.
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -28,6 +27,8 @@ from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from tests.conftest import Enumerated
 
     from tidelog.log.log import Log
     from tidelog.records.builder import BatchFields
@@ -290,25 +291,22 @@ def enumerate_states(act: Callable[[Story, Log], None], seeds: int) -> tuple[int
 
 
 @pytest.mark.parametrize("name", ACTS)
-def test_a_crash_at_any_moment_is_recovered_from(
-    name: str, record_property: Callable[[str, object], None]
-) -> None:
+def test_a_crash_at_any_moment_is_recovered_from(name: str, enumerated: Enumerated) -> None:
     """Of each operation, with a few ways in which unsynced data is kept or lost."""
     states, crashes = enumerate_states(ACTS[name], FEW)
 
-    record_property("states", states)
-    assert crashes > states > 10
+    enumerated("crashes", crashes, at_least=states + 1)
+    enumerated("different states", states, at_least=11)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", ACTS)
 def test_a_crash_at_any_moment_is_recovered_from_in_every_way(
-    name: str, capsys: pytest.CaptureFixture[str]
+    name: str, enumerated: Enumerated
 ) -> None:
     """The same with many ways; the number of states is printed."""
     states, crashes = enumerate_states(ACTS[name], MANY)
 
-    with capsys.disabled():
-        sys.stdout.write(f"\n{name}: {states} different states of {crashes} crashes\n")
-    assert states > 100
+    enumerated("crashes", crashes, at_least=states)
+    enumerated("different states", states, at_least=100)

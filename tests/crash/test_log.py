@@ -12,6 +12,8 @@ from tidelog.testing import PowerCut, build_batch, seeds
 from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
+    from tests.conftest import Enumerated
+
     from tidelog.log.log import Log
 
 NOW_MS = 1_700_000_000_000
@@ -115,9 +117,13 @@ def count_operations() -> int:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_power_cut_after_any_operation_is_recovered_from(seed: int) -> None:
+def test_a_power_cut_after_any_operation_is_recovered_from(
+    seed: int, enumerated: Enumerated
+) -> None:
     """At every point of a run, what was flushed by then survives, and the log opens by itself."""
-    for operations in range(count_operations()):
+    total = count_operations()
+    enumerated("power cuts", total, at_least=40)
+    for operations in range(total):
         home = LogHome(seed, **SETTINGS)
         done, appended = [0], list[bytes]()
         home.fs.crash_after(operations)

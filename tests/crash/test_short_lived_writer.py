@@ -17,6 +17,8 @@ from tidelog.testing.directory_home import DataHome, record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tests.conftest import Enumerated
+
 CONFIG = {"retention.ms": "-1"}
 VALUES = [b"a", b"b", b"c", b"d", b"e"]
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))]
@@ -79,9 +81,11 @@ def each_cut(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_topic_is_made_whole_or_not_at_all(seed: int) -> None:
+def test_a_topic_is_made_whole_or_not_at_all(seed: int, enumerated: Enumerated) -> None:
     """After the cut it has all partitions and settings, or can be made again."""
+    cuts = 0
     for home in each_cut(seed, new_home, create):
+        cuts += 1
         with home.open() as directory:
             if "t" not in directory.topics():
                 directory.create_topic("t", 2, CONFIG)
@@ -90,12 +94,15 @@ def test_a_topic_is_made_whole_or_not_at_all(seed: int) -> None:
 
             assert (sorted(topic.partitions), topic.config) == ([0, 1], CONFIG)
         assert home.values("t-1") == [b"x"]
+    enumerated("power cuts", cuts, at_least=10)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_appends_lose_only_an_unflushed_suffix(seed: int) -> None:
+def test_appends_lose_only_an_unflushed_suffix(seed: int, enumerated: Enumerated) -> None:
     """What was flushed is there, then a part of the others from their beginning."""
+    cuts = 0
     for home in each_cut(seed, home_with_topic, append):
+        cuts += 1
         was_flushed = is_flushed(home)
         with home.open() as directory:
             directory.partition("t", 0)
@@ -103,12 +110,17 @@ def test_appends_lose_only_an_unflushed_suffix(seed: int) -> None:
 
         assert VALUES[: len(survivors)] == survivors
         assert len(survivors) >= (FLUSHED if was_flushed else 0)
+    enumerated("power cuts", cuts, at_least=10)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_readers_that_come_before_the_recovery_get_what_was_flushed(seed: int) -> None:
+def test_readers_that_come_before_the_recovery_get_what_was_flushed(
+    seed: int, enumerated: Enumerated
+) -> None:
     """The high watermark on disk is never above what is durable, and damage lies behind it."""
+    cuts = 0
     for home in each_cut(seed, home_with_topic, append):
+        cuts += 1
         read: list[bytes | None] = []
         with home.read_only("t-0") as log, suppress(CorruptMessage):
             read.extend(record.value for record in log.records())
@@ -116,14 +128,18 @@ def test_readers_that_come_before_the_recovery_get_what_was_flushed(seed: int) -
 
         assert VALUES[: len(read)] == read
         assert len(read) >= int(promised[-1] if promised else 0)
+    enumerated("power cuts", cuts, at_least=10)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_torn_directory_never_passes_for_clean(seed: int) -> None:
+def test_a_torn_directory_never_passes_for_clean(seed: int, enumerated: Enumerated) -> None:
     """Where the mark is found, every log reads back whole without recovery."""
+    cuts = 0
     for home in each_cut(seed, home_with_topic, append):
+        cuts += 1
         if home.is_marked:
             assert home.values("t-0") in ([], VALUES)
+    enumerated("power cuts", cuts, at_least=10)
 
 
 def stage(home: DataHome, *values: bytes) -> StagedFile:
@@ -150,7 +166,7 @@ def entries() -> list[StagedFile]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_commit_can_be_repeated(seed: int) -> None:
+def test_a_commit_can_be_repeated(seed: int, enumerated: Enumerated) -> None:
     """Wherever the power fails: a repeat has each record there, perhaps twice, in order."""
 
     def commit(home: DataHome) -> None:
@@ -159,7 +175,9 @@ def test_a_commit_can_be_repeated(seed: int) -> None:
         with home.open() as directory:
             directory.commit_staged(waiting)
 
+    cuts = 0
     for home in each_cut(seed, staged_home, commit):
+        cuts += 1
         repeated = sum(entry.records for entry in entries() if entry.name in home.files())
         commit(home)
         values = home.values("t-0")
@@ -168,3 +186,4 @@ def test_a_commit_can_be_repeated(seed: int) -> None:
         assert [b"a", b"b", b"c"][: len(first_try)] == first_try
         assert [b"a", b"b", b"c"][3 - repeated :] == values[len(first_try) :]
         assert {b"a", b"b", b"c"} == set(values)
+    enumerated("power cuts", cuts, at_least=10)

@@ -193,6 +193,9 @@ def named_partition() -> Callable[[str, str], Partition]:
 partition = each_partition(lambda _: True)
 loadable = each_partition(lambda found: not found.is_refused)
 indexed = each_partition(lambda found: not found.is_log_files_only)
+with_snapshots = each_partition(
+    lambda found: not found.is_log_files_only and found.files(".snapshot")
+)
 controlled = each_partition(lambda found: found.control)
 transactional = each_partition(lambda found: found.has_committed)
 adopted = each_partition(lambda found: found.case.startswith(ADOPTED))

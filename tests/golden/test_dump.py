@@ -15,6 +15,7 @@ from tidelog.testing.kafka_dump import contents, index_lines, log_lines, snapsho
 
 if TYPE_CHECKING:
     import pytest
+    from tests.conftest import Enumerated
     from tests.golden.conftest import Partition
 
     Row = dict[str, Any]
@@ -74,33 +75,39 @@ def test_dump_finds_the_batches_that_kafka_finds(
 
 
 def test_dump_of_a_log_says_what_kafkas_says(
-    partition: Partition, capsys: pytest.CaptureFixture[str]
+    partition: Partition, capsys: pytest.CaptureFixture[str], enumerated: Enumerated
 ) -> None:
     """Batches and records are printed with all fields that Kafka's tool prints."""
-    for name in partition.files(".log"):
+    names = partition.files(".log")
+    enumerated("files", len(names), at_least=1)
+    for name in names:
         rows = dump(partition, name, capsys, "--records", "--encoding", "base64")
 
         check(partition, name, list(log_lines(rows)))
 
 
 def test_dump_of_indexes_says_what_kafkas_says(
-    indexed: Partition, capsys: pytest.CaptureFixture[str]
+    indexed: Partition, capsys: pytest.CaptureFixture[str], enumerated: Enumerated
 ) -> None:
     """The entries of all three kinds of index are printed with Kafka's names and numbers."""
-    for name in indexed.files(".index", ".timeindex", ".txnindex"):
+    names = indexed.files(".index", ".timeindex", ".txnindex")
+    enumerated("files", len(names), at_least=2)
+    for name in names:
         rows = dump(indexed, name, capsys)
 
         check(indexed, name, list(index_lines(rows)))
 
 
 def test_dump_of_a_snapshot_says_what_kafkas_says(
-    indexed: Partition, capsys: pytest.CaptureFixture[str]
+    with_snapshots: Partition, capsys: pytest.CaptureFixture[str], enumerated: Enumerated
 ) -> None:
     """The entries of a snapshot are producers, with their last batch if they have one."""
-    for name in indexed.files(".snapshot"):
-        rows = dump(indexed, name, capsys)
+    names = with_snapshots.files(".snapshot")
+    enumerated("files", len(names), at_least=1)
+    for name in names:
+        rows = dump(with_snapshots, name, capsys)
 
-        check(indexed, name, list(snapshot_lines(rows)))
+        check(with_snapshots, name, list(snapshot_lines(rows)))
 
 
 def test_control_records_say_what_kafka_reads(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 GUIDE = Path(__file__).parents[2] / "docs" / "spark.md"
+AFTERNOON_MS = 1_700_000_000_000 + 13 * 3_600_000
 CODE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -30,12 +31,13 @@ def test_the_guide_names_every_option() -> None:
 
 
 def test_the_examples_of_the_guide_run(spark: SparkSession, tmp_path: Path) -> None:
-    """They run in order, over a directory with some flights, and find all of them."""
+    """They run in order, over a directory with flights, and find all or those of a morning."""
     data = tmp_path / "data"
     with tidelog.open(data) as directory:
         directory.create_topic("flights")
         log = directory.partition("flights", 0)
         log.append_records([(1_700_000_000_000 + n, None, b"UA 1", []) for n in range(5)])
+        log.append_records([(AFTERNOON_MS, None, b"UA 2", [])])
     codes = CODE.findall(GUIDE.read_text("utf-8"))
     names: dict[str, Any] = {"spark": spark}
 
@@ -50,8 +52,8 @@ def test_the_examples_of_the_guide_run(spark: SparkSession, tmp_path: Path) -> N
         spark.catalog.dropTempView("flights")
 
     assert len(codes) >= 6
-    assert counts == [5, 5, 5]
+    assert counts == [6, 6, 6]
     assert names["morning"].count() == 5
     assert names["gaps"](data, "flights", 0) == []
     with tidelog.open_read_only(data / "copy-0") as copy:
-        assert copy.log_end_offset == 5
+        assert copy.log_end_offset == 6

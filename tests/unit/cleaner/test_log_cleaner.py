@@ -171,6 +171,25 @@ def test_an_abort_ends_a_throttled_cleaning_at_once() -> None:
     place.log.close()
 
 
+def test_a_task_that_could_not_be_cancelled_does_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that the scheduler has already taken runs after the shutdown, but grabs no log."""
+    place.fill()
+    place.cleaner.startup()
+    place.cleaner._handles.clear()  # so that the shutdown cannot cancel it
+    grabbed: list[int] = []
+    monkeypatch.setattr(place.cleaner.manager, "grab_filthiest", grabbed.append)
+
+    place.cleaner.shutdown()
+    late = place.home.scheduler.pending()
+    place.home.clock.advance(0)
+
+    assert late.count("kafka-log-cleaner-thread-0") == 1
+    assert grabbed == []
+    assert place.cleaner.dead_thread_count == 0
+
+
 def test_a_shutdown_before_a_cleaning_begins_stops_it_too() -> None:
     """A shutdown while a log is being chosen is not missed: nothing is cleaned or deleted."""
     settings = {"cleanup_policy": ("compact", "delete"), "retention_ms": 1000}

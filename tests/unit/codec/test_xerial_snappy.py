@@ -81,6 +81,7 @@ def test_less_than_a_size_at_the_end_is_ignored(rest: bytes) -> None:
 def test_a_truncated_block_is_corrupt() -> None:
     """After its size, a block must be complete."""
     area = HEADER + block(TEXT)
+    assert len(area) > len(HEADER) + 10
     for size in range(len(HEADER) + 4, len(area)):
         with pytest.raises(CorruptMessage):
             read(area[:size])

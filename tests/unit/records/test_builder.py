@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from tidelog.codec.compression import Codec
 from tidelog.errors import InvalidArgument
 from tidelog.records.batch import BATCH_HEADER, BatchFlags, TimestampType
-from tidelog.records.builder import BatchSpec, build_batch, empty_batch
+from tidelog.records.builder import BatchFields, BatchSpec, build_batch, empty_batch
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import iterate
 
@@ -165,3 +166,11 @@ def test_fields_change_a_spec() -> None:
     spec = BatchSpec(base_offset=5, leader_epoch=3)
 
     assert BATCH_HEADER.unpack(build_batch(RECORDS, spec, leader_epoch=4)).leader_epoch == 4
+
+
+def test_the_fields_that_may_be_passed_are_those_of_a_spec() -> None:
+    """``BatchFields`` names each field of ``BatchSpec``, with its type."""
+    fields = {field.name: field.type for field in dataclasses.fields(BatchSpec)}
+    kinds = BatchFields.__annotations__.items()
+
+    assert {name: kind.__forward_arg__ for name, kind in kinds} == fields

@@ -76,6 +76,7 @@ def test_every_cut_value_is_invalid(kind: ControlType, value: str, _: object) ->
     """A value that is cut anywhere is invalid."""
     whole = b64decode(value)
 
+    assert whole
     for size in range(len(whole)):
         with pytest.raises(InvalidRecord):
             parse_kraft(kind, whole[:size])
