@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from tidelog.errors import CorruptFile, InvalidArgument, InvariantError, KafkaStorageError
@@ -115,21 +116,22 @@ def format_lines(lines: Iterable[str]) -> str:
 def replace_file(fs: FileSystem, path: str, data: Buffer) -> None:
     """Replace the content of ``path`` by ``data``, durably and atomically, via ``<path>.tmp``.
 
-    An OSError leaves the old file, and possibly a temporary file that the next call overwrites.
-    The exception is an error from the last step, the sync of the directory: the new file is then
-    in place but may not be durable.
+    An OSError leaves the old file, and the temporary one is deleted. The exception is an error from
+    the last step, the sync of the directory: the new file is then in place but may not be durable.
 
     Source: Kafka CheckpointFile.write, Utils.atomicMoveWithFallback.
     """
     temporary = path + TEMPORARY_SUFFIX
-    file = fs.open(temporary, "w")
     try:
-        file.truncate(0)
-        file.pwrite(data, 0)
-        file.sync()
-    finally:
-        file.close()
-    fs.rename(temporary, path)
+        with closing(fs.open(temporary, "w")) as file:
+            file.truncate(0)
+            file.pwrite(data, 0)
+            file.sync()
+        fs.rename(temporary, path)
+    except OSError:
+        with suppress(OSError):
+            fs.delete(temporary)  # a full disk needs its space
+        raise
     fs.sync_directory(os.path.dirname(path))
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tidelog.codec.compression import Codec
 from tidelog.codec.layout import byte_view
 from tidelog.errors import (
+    CorruptMessage,
     InvalidArgument,
     InvalidProducerEpoch,
     InvalidTxnState,
@@ -27,7 +28,7 @@ from tidelog.kernels import rows
 from tidelog.log.append_info import NO_GUARD, AppendInfo
 from tidelog.log.flushing import flush, roll_locked
 from tidelog.log.producers.producer_append import UNKNOWN_TRANSACTION_VERSION
-from tidelog.log.producers.replay import complete, producer_batches
+from tidelog.log.producers.replay import producer_batches
 from tidelog.log.trace import is_traced, trace_append
 from tidelog.records.batch import INT32_MAX, INT64_MAX, MAGIC_V2, NO_TIMESTAMP, UNKNOWN_OFFSET
 from tidelog.records.memory import survey
@@ -99,6 +100,7 @@ class _ProducerUpdates:
 
     infos: dict[int, ProducerAppendInfo] = field(default_factory=dict)
     completed: list[CompletedTxn] = field(default_factory=list)
+    transactional: list[ProducerBatch] = field(default_factory=list)
     duplicate: BatchMetadata | None = None
 
 
@@ -169,9 +171,17 @@ def _append_locked(
         batches = _assigned(state, data, found, request, now_ms)
     else:
         batches = _as_given(state, data, found)
-    _assign_epochs(state, batches)
-    _make_room(state, batches, now_ms)
-    updates = _check_producers(state, batches, request)
+    epochs = state.epochs.entries
+    try:
+        _assign_epochs(state, batches)
+        _make_room(state, batches, now_ms)
+        updates = _check_producers(state, batches, request)
+        if updates.duplicate is None:
+            _write(state, batches, updates)
+    except OSError:
+        # Several epochs that are assigned again would replace those before them.
+        state.epochs.restore(epochs)
+        raise
     start = state.offsets.log_start_offset
     came_bytes, epoch = batches.came_bytes, batches.leader_epoch
     duplicate = updates.duplicate
@@ -179,10 +189,9 @@ def _append_locked(
         first, last = duplicate.first_offset, duplicate.last_offset
         when = duplicate.timestamp
         return AppendInfo(first, last, when, when, start, came_bytes, epoch, is_duplicate=True)
-    _write(state, batches, updates)
     unflushed = state.offsets.log_end_offset - state.offsets.recovery_point
     if unflushed >= state.context.config.flush_messages:
-        flush(state)
+        _flush_or_offline(state)
     return AppendInfo(
         batches.first_offset,
         batches.last_offset,
@@ -332,7 +341,11 @@ def _make_room(state: LogState, batches: _Batches, now_ms: int) -> None:
             "an append", size_bytes, config.segment_size_bytes, "segment.bytes"
         )
     incoming = RollParams(size_bytes, batches.last_offset, batches.max_timestamp, now_ms)
-    if state.local.segments.active.should_roll(incoming, config):
+    try:
+        is_due = state.local.segments.active.should_roll(incoming, config)
+    except CorruptMessage as error:  # it is the log that is damaged, not what is appended
+        raise state.context.guard.error(str(error)) from error
+    if is_due:
         first = batches.first_offset
         # Of old batches only the last offset is known: the segment may begin as low as this.
         expected = first if first != UNKNOWN_OFFSET else batches.last_offset - INT32_MAX
@@ -366,7 +379,7 @@ def _check_producers(
         if completed is not None:
             updates.completed.append(completed)
         if batch.is_transactional:
-            _end_verification(state, batch)
+            updates.transactional.append(batch)
     return updates
 
 
@@ -410,31 +423,34 @@ def _end_verification(state: LogState, batch: ProducerBatch) -> None:
 
 
 def _write(state: LogState, batches: _Batches, updates: _ProducerUpdates) -> None:
-    """Write the batches, move the log's end past them and do what follows, or go offline.
+    """Write the batches with all index entries, then let memory follow, which cannot fail.
 
-    Only a failure of the first step leaves the log as it was. After any later one the bytes are in
-    the log, but not what they mean: opening it anew finds that out.
+    On an error of the disk nothing has changed.
     """
     segment = state.local.segments.active
-    segment.append(batches.last_offset, batches.data, batches.columns)
-    end, position = batches.last_offset + 1, segment.size_bytes
-    try:
-        log_end = LogOffsetMetadata(end, segment.base_offset, position)
-        state.move(state.offsets.with_log_end(log_end))
-        _update_producers(state, batches, updates)
-    except OSError as error:
-        state.context.guard.take_offline(error)
-        raise
+    aborted = state.producers.aborted_by(updates.infos.values(), updates.completed)
+    segment.append(batches.last_offset, batches.data, batches.columns, aborted)
+    _update_producers(state, batches, updates)
+    log_end = LogOffsetMetadata(batches.last_offset + 1, segment.base_offset, segment.size_bytes)
+    state.move(state.offsets.with_log_end(log_end))
 
 
 def _update_producers(state: LogState, batches: _Batches, updates: _ProducerUpdates) -> None:
-    """Make visible what the batches did to producers, and index aborted transactions."""
+    """Make visible what the batches did to producers."""
     producers = state.producers
     for info in updates.infos.values():
         producers.update(info)
-    active = state.local.segments.active
     for txn in updates.completed:
-        complete(producers, txn, lambda aborted: active.update_txn_index([aborted]))
+        producers.complete_txn(txn)
     producers.map_end_offset = batches.last_offset + 1
-    if updates.infos:
-        state.refresh()
+    for batch in updates.transactional:
+        _end_verification(state, batch)
+
+
+def _flush_or_offline(state: LogState) -> None:
+    """Flush what was appended (``flush.messages``); any failure takes the log offline.
+
+    The batches are in the log: a producer that gets an error must not append them again.
+    """
+    with state.context.guard.watch("flushing", must_finish=True):
+        flush(state)

@@ -18,15 +18,17 @@ def close_locked(state: LogState) -> None:
     """Write a producer snapshot at the log end, make all durable, close the files.
 
     On a failed disk it only closes the files, and raises KafkaStorageError: nothing was made
-    durable.
+    durable. A full disk leaves the log open if the snapshot or the epochs cannot be written.
     """
     if state.context.guard.is_offline:
         close_handlers_locked(state)
     state.context.guard.check_online()
     state.topic_id.flush()
-    with state.context.guard.watch("closing", must_finish=True):
+    state.epochs.flush_if_dirty()
+    with state.context.guard.watch("closing"):
         state.producers.take_snapshot()
         state.producers.snapshots.sync_all()
+    with state.context.guard.watch("closing", must_finish=True):
         state.local.close()
     state.is_closed = True
 
@@ -57,12 +59,12 @@ def rename_directory_locked(state: LogState, name: str, *, goes_on: bool) -> Non
         raise InvariantError(f"{name!r} is not a directory name")
     context = state.context
     state.topic_id.flush()
-    with context.guard.watch("renaming the log", must_finish=True):
-        target = f"{context.parent}/{name}"
-        if target == context.directory:
-            return
+    target = f"{context.parent}/{name}"
+    if target == context.directory:
+        return
+    with context.guard.watch("renaming the log"):
         context.fs.rename(context.directory, target)
-        context.fs.sync_directory(context.parent)
+    with context.guard.watch("renaming the log", must_finish=True):
         context.directory = target
         for segment in (*state.local.segments, *tuple(context.leaving)):
             segment.moved_to(target)
@@ -70,3 +72,4 @@ def rename_directory_locked(state: LogState, name: str, *, goes_on: bool) -> Non
         state.epochs = state.epochs.moved_to(target)
         if not goes_on:
             state.epochs.clear()
+        context.fs.sync_directory(context.parent)

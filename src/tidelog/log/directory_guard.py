@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.env.files import WRONG_KIND
 from tidelog.errors import KafkaStorageError
+from tidelog.segment.undo import UndoFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +33,8 @@ class DirectoryGuard:
 
     ``on_failure`` is called with the data directory (not the log's own) and the error, each time
     it is the disk that fails, for another reason than being full; from then on the log is offline.
-    ``log`` is the log's topic-partition, which errors name.
+    The log alone is offline, and ``on_failure`` not called, after an error of ``PASSING`` that
+    stopped a change half-way. ``log`` is the log's topic-partition, which errors name.
     """
 
     def __init__(
@@ -49,13 +51,17 @@ class DirectoryGuard:
 
     @property
     def is_offline(self) -> bool:
-        """Whether the directory has failed; it stays so until the log is opened anew."""
+        """Whether the directory or the log has failed; it stays so until it is opened anew."""
         return self._failure is not None
 
     def check_online(self) -> None:
-        """Raise KafkaStorageError if the directory has failed before."""
-        if self._failure is not None:
-            raise self.error(f"{self.data_directory} is offline: {self._failure}")
+        """Raise KafkaStorageError if the directory or the log has failed before."""
+        failure = self._failure
+        if failure is None:
+            return
+        if failure.errno in PASSING:
+            raise self.error(f"a change was not completed: {failure}; the log must be reopened")
+        raise self.error(f"{self.data_directory} is offline: {failure}")
 
     def error(self, reason: str) -> KafkaStorageError:
         """Return an error that names the log."""
@@ -63,30 +69,26 @@ class DirectoryGuard:
         return error if self._log is None else error.of_log(self._log)
 
     def take_offline(self, error: OSError) -> None:
-        """Let every later use fail, and notify the owner of the directory."""
-        self._failure = self._failure or error
-        if self._on_failure is not None:
+        """Let every later use of the log fail; notify the directory's owner if its disk failed."""
+        if self._failure is None or self._failure.errno in PASSING:
+            self._failure = error
+        if self._on_failure is not None and error.errno not in PASSING:
             self._on_failure(self.data_directory, error)
 
-    def watch(
-        self, doing: str, *, is_sync: bool = False, must_finish: bool = False
-    ) -> AbstractContextManager[None]:
+    def watch(self, doing: str, *, must_finish: bool = False) -> AbstractContextManager[None]:
         """Run the body; an OSError in it is raised as KafkaStorageError, named by ``doing``.
 
-        The errors of ``PASSING`` leave the directory online: the body has put the log back as it
-        was, or what it left behind does no harm. Any other error takes it offline.
+        The errors of ``PASSING`` leave the log online: the body has put it back as it was, or what
+        it left behind does no harm. A sync is never the source of one: whatever makes it fail is
+        raised as EIO. Any other error takes the directory offline.
 
         Args:
             doing: what the body does, for error messages.
-            is_sync: a full disk takes the directory offline too, as after a failed fsync nobody
-                knows what the disk holds. The others of ``PASSING`` do not: a file that could not
-                be opened was not synced, and fsync itself fails with EIO only.
-            must_finish: any error takes it offline, as the body may have stopped half-way and only
-                opening the log anew makes it whole.
+            must_finish: the errors of ``PASSING`` take the log offline, as the body may have
+                stopped half-way and only opening the log anew makes it whole. UndoFailed always
+                does.
         """
-        if must_finish:
-            return _Watch(self, doing, frozenset())
-        return _Watch(self, doing, PASSING - NO_SPACE if is_sync else PASSING)
+        return _Watch(self, doing, frozenset() if must_finish else PASSING)
 
 
 class _Watch:
@@ -107,7 +109,7 @@ class _Watch:
     ) -> None:
         if isinstance(error, OSError):
             guard = self._guard
-            if error.errno not in self._passing:
+            if error.errno not in self._passing or isinstance(error, UndoFailed):
                 guard.take_offline(error)
             reason = f"{self._doing} failed in {guard.data_directory}: {error}"
             raise guard.error(reason) from error

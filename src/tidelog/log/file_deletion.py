@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from tidelog.errors import KafkaStorageError
+from tidelog.log.directory_guard import PASSING
 from tidelog.segment.filenames import DELETED_SUFFIX
 
 if TYPE_CHECKING:
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from tidelog.log.context import LogContext
     from tidelog.log.producers.snapshot_files import SnapshotFiles
     from tidelog.segment.segment import LogSegment
+
+_ATTEMPTS: Final = 10
+"""How often the deletion of renamed files is repeated; the next start deletes what is left."""
 
 _log = logging.getLogger(__name__)
 
@@ -34,26 +39,53 @@ def delete_segment_files(
     doomed = list(segments)
     context.leaving.update(doomed)
     for segment in doomed:
-        _log.info(
-            "segment-deleted directory=%s base_offset=%d size_bytes=%d reason=%s",
-            *(context.directory, segment.base_offset, segment.size_bytes, reason),
-        )
-        if not segment.has_suffix(DELETED_SUFFIX):
-            segment.change_suffix("", DELETED_SUFFIX)
+        rename_to_deleted(context, segment, reason)
+    delete_renamed(context, doomed, immediately=immediately)
+
+
+def rename_to_deleted(context: LogContext, segment: LogSegment, reason: str) -> None:
+    """Rename the files of a segment to ``.deleted``, unless they are; all or, on OSError, none."""
+    if not segment.has_suffix(DELETED_SUFFIX):
+        segment.change_suffix("", DELETED_SUFFIX)
+    _log.info(
+        "segment-deleted directory=%s base_offset=%d size_bytes=%d reason=%s",
+        *(context.directory, segment.base_offset, segment.size_bytes, reason),
+    )
+
+
+def delete_renamed(
+    context: LogContext,
+    segments: Iterable[LogSegment],
+    *,
+    immediately: bool = False,
+    attempts: int = _ATTEMPTS,
+) -> None:
+    """Delete the files of segments that are renamed, after the topic's delay; see above."""
+    left = list(segments)
+    context.leaving.update(left)
 
     def delete() -> None:
         with context.guard.watch("deleting segments"):
-            for segment in doomed:
-                segment.delete()
-                context.leaving.discard(segment)
+            while left:
+                left[0].delete()
+                context.leaving.discard(left.pop(0))
 
-    if not doomed:
+    def delete_or_retry() -> None:
+        try:
+            delete()
+        except KafkaStorageError as error:
+            if attempts == 0 or context.guard.is_offline:
+                raise
+            _log.warning("deletion-put-off directory=%s reason=%s", context.directory, error)
+            delete_renamed(context, left, attempts=attempts - 1)
+
+    if not left:
         return
     if immediately:
         delete()
     else:
         delay_ms = context.config.file_delete_delay_ms
-        context.scheduler.schedule("delete-file", delete, delay_ms=delay_ms)
+        context.scheduler.schedule("delete-file", delete_or_retry, delay_ms=delay_ms)
 
 
 def delete_snapshots(
@@ -63,19 +95,34 @@ def delete_snapshots(
     *,
     immediately: bool = False,
 ) -> None:
-    """Rename the snapshots at ``offsets`` to ``.deleted`` and delete them after the delay."""
+    """Rename the snapshots at ``offsets`` to ``.deleted`` and delete them after the delay.
+
+    One that cannot be renamed now is renamed with the next ones: it does no harm until then.
+    """
     if immediately:
         for offset in offsets:
             snapshots.delete(offset)
         return
-    doomed = [path for offset in offsets if (path := snapshots.mark_deleted(offset))]
+    renamed = []
+    for offset in sorted({*offsets, *snapshots.undeleted}):
+        try:
+            path = snapshots.mark_deleted(offset)
+        except OSError as error:
+            if error.errno not in PASSING:
+                raise
+            _log.warning("snapshot-not-deleted path=%s reason=%s", snapshots.path(offset), error)
+            snapshots.undeleted.add(offset)
+            continue
+        snapshots.undeleted.discard(offset)
+        if path is not None:
+            renamed.append(path)
 
     def delete() -> None:
         with context.guard.watch("deleting producer snapshots"):
-            for path in doomed:
+            for path in renamed:
                 with suppress(FileNotFoundError):
                     context.fs.delete(path)
 
-    if doomed:
+    if renamed:
         delay_ms = context.config.file_delete_delay_ms
         context.scheduler.schedule("delete-producer-snapshot", delete, delay_ms=delay_ms)

@@ -38,7 +38,7 @@ def _flush_up_to(state: LogState, end_offset: int, recovery_point: int) -> None:
     is_done = False
     state.check_open()
     while not is_done and end_offset > state.offsets.recovery_point:
-        with state.context.guard.watch("flushing", is_sync=True):
+        with state.context.guard.watch("flushing"):
             state.check_open()
             cuts, before = state.cuts, state.offsets
             if _log.isEnabledFor(logging.DEBUG):
@@ -50,6 +50,7 @@ def _flush_up_to(state: LogState, end_offset: int, recovery_point: int) -> None:
                 if is_done and flushed_to > state.offsets.recovery_point:
                     state.move(state.offsets.with_recovery_point(flushed_to))
                     state.last_flush_ms = state.context.clock.now_ms()
+    state.epochs.flush_if_dirty()
 
 
 def _log_flush(state: LogState, end_offset: int, recovery_point: int) -> None:
@@ -83,26 +84,27 @@ def roll_locked(state: LogState, expected_next_offset: int | None = None) -> Log
     """Start a new active segment at the log's end or, if that is higher, where records will begin.
 
     Producer state is kept beside it, unsynced; a task syncs that and flushes what came before, in
-    this order, so that the recovery point never passes a snapshot that may be lost.
+    this order, so that the recovery point never passes a snapshot that may be lost. A full disk
+    may leave the snapshot out.
     """
     offsets = state.offsets
     new_base = max(expected_next_offset or 0, offsets.log_end_offset)
     segment = state.local.roll(new_base)
     log_end = LogOffsetMetadata(offsets.log_end_offset, segment.base_offset, segment.size_bytes)
     state.producers.map_end_offset = new_base
-    snapshot = state.producers.take_snapshot(sync=False)
+    snapshot = state.producers.take_snapshot_if_room(sync=False)
     state.move(offsets.with_log_end(log_end))
     _log.info("log-rolled directory=%s base_offset=%d", state.context.directory, new_base)
 
     def sync_and_flush() -> None:
         if snapshot is not None:
-            with state.context.guard.watch("flushing a producer snapshot", is_sync=True):
+            with state.context.guard.watch("flushing a producer snapshot"):
                 state.producers.snapshots.sync(snapshot)
         is_flushed = state.offsets.recovery_point >= new_base
         flush_up_to(state, new_base)
         if is_flushed and new_base:
             # The records are durable, but not that the indexes were cut to their entries.
-            with state.context.guard.watch("flushing", is_sync=True):
+            with state.context.guard.watch("flushing"):
                 _flush_files(state, new_base - 1, new_base)
 
     def sync_and_flush_while_open() -> None:

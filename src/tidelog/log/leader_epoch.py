@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import read_leader_epochs, write_leader_epochs
 from tidelog.errors import InvalidArgument
+from tidelog.log.directory_guard import PASSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,6 +66,9 @@ class LeaderEpochCache:
 
     Changes are made under the log's lock. Readers need none: the entries are an immutable tuple,
     replaced as a whole. ``_file_lock`` guards the file, which a background task also writes.
+    Epochs that begin, and the loss of all, are in the file before they are in memory. Truncations
+    may be ahead of it: then it is dirty, until a flush of the cache, of the log or its closing
+    writes it. After a crash, loading truncates both ends again.
     Source: Kafka LeaderEpochFileCache.
     """
 
@@ -82,6 +86,7 @@ class LeaderEpochCache:
         self._scheduler = scheduler
         self._guard = guard
         self._entries = tuple(entries)
+        self._written = self._entries
         self._file_lock = Lock()
 
     @classmethod
@@ -148,8 +153,7 @@ class LeaderEpochCache:
                 "leader-epochs-replaced directory=%s epoch=%d start_offset=%d removed=%s",
                 *(self.directory, epoch, start_offset, removed),
             )
-        self._entries = entries
-        self.flush()
+        self._replace(entries)
         return True
 
     def truncate_from_end(self, end_offset: int) -> bool:
@@ -157,8 +161,7 @@ class LeaderEpochCache:
         keep = bisect_left(self._entries, end_offset, key=_start)
         if end_offset < 0 or keep == len(self._entries):
             return False
-        self._entries = self._entries[:keep]
-        self._flush_later()
+        self._truncate(self._entries[:keep])
         return True
 
     def truncate_from_start(self, start_offset: int) -> bool:
@@ -172,40 +175,73 @@ class LeaderEpochCache:
         cut = EpochEntry(self._entries[covered - 1].epoch, start_offset)
         if covered == 1 and self._entries[0] == cut:
             return False
-        self._entries = (cut, *self._entries[covered:])
-        self._flush_later()
+        self._truncate((cut, *self._entries[covered:]))
         return True
 
     def clear(self) -> None:
         """Forget all entries in memory; the file stays."""
-        self._entries = ()
+        self._entries = self._written = ()
 
     def clear_and_flush(self) -> None:
-        """Forget all entries, durably."""
+        """Forget all entries, durably; on an error all are kept."""
+        self._replace(())
+
+    def restore(self, entries: tuple[EpochEntry, ...]) -> None:
+        """Return to earlier ``entries``; the file follows in background."""
+        if entries is not self._entries:
+            self._truncate(entries)
+
+    def truncate_all(self) -> None:
+        """Forget all entries; the file follows at once or, if the disk is full, later."""
         self._entries = ()
-        self.flush()
+        try:
+            self.flush()
+        except OSError as error:
+            if error.errno not in PASSING:
+                raise
+            _log.warning("leader-epochs-not-flushed directory=%s", self.directory)
 
     def moved_to(self, directory: str) -> LeaderEpochCache:
         """Return a cache of the same entries for the log's new directory."""
-        return LeaderEpochCache(
+        moved = LeaderEpochCache(
             directory,
             fs=self._fs,
             scheduler=self._scheduler,
             guard=self._guard,
             entries=self._entries,
         )
+        moved._written = self._written
+        return moved
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether the file is behind."""
+        return self._written is not self._entries
 
     def flush(self) -> None:
         """Write the entries as they are now; durable on return."""
         with self._file_lock:
-            path = f"{self.directory}/{LEADER_EPOCH_FILE}"
-            write_leader_epochs(self._fs, path, self._entries)
+            self._write(self._entries)
 
-    def _flush_later(self) -> None:
+    def _replace(self, entries: tuple[EpochEntry, ...]) -> None:
+        """Write ``entries`` durably, then let memory follow; on an error nothing has changed."""
+        with self._file_lock:
+            self._write(entries)
+            self._entries = entries
+
+    def _write(self, entries: tuple[EpochEntry, ...]) -> None:
+        write_leader_epochs(self._fs, f"{self.directory}/{LEADER_EPOCH_FILE}", entries)
+        self._written = entries
+
+    def _truncate(self, entries: tuple[EpochEntry, ...]) -> None:
+        self._entries = entries
         name = self.directory.rpartition("/")[2]
-        self._scheduler.schedule(f"leader-epoch-cache-flush-{name}", self._flush_unless_gone)
+        self._scheduler.schedule(f"leader-epoch-cache-flush-{name}", self.flush_if_dirty)
 
-    def _flush_unless_gone(self) -> None:
+    def flush_if_dirty(self) -> None:
+        """Write the entries if the file is behind; nothing if the directory is gone."""
+        if not self.is_dirty:
+            return
         with self._guard.watch("writing the leader epochs"):
             try:
                 self.flush()

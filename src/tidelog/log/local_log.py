@@ -10,7 +10,11 @@ import logging
 from typing import TYPE_CHECKING
 
 from tidelog.errors import InvariantError
-from tidelog.log.file_deletion import delete_segment_files
+from tidelog.log.file_deletion import (
+    delete_renamed,
+    delete_segment_files,
+    rename_to_deleted,
+)
 from tidelog.segment.filenames import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -20,9 +24,11 @@ from tidelog.segment.filenames import (
     time_index_file,
     transaction_index_file,
 )
+from tidelog.segment.undo import undone_on_error
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+    from contextlib import ExitStack
 
     from tidelog.log.context import LogContext
     from tidelog.log.segments import LogSegments
@@ -64,23 +70,22 @@ class LocalLog:
         return segment
 
     def _replace_by_new(self, old: LogSegment, base_offset: int, reason: str) -> LogSegment:
-        """Replace ``old`` by a new, empty segment; readers always find one of the two.
+        """Replace ``old``, whose base is ``base_offset`` too, by a new, empty segment.
 
         If it cannot be made, ``old`` stays, under its own name: what is appended to a file named
         ``.deleted`` would be deleted by the next start.
         """
-        if old.base_offset == base_offset:
-            old.change_suffix("", DELETED_SUFFIX)
-            try:
-                new = self._add_new(base_offset)
-            except OSError:
-                old.change_suffix(DELETED_SUFFIX, "")
-                raise
-        else:
+        with undone_on_error(old.path) as undo:
+            self._rename([old], reason, undo)
             new = self._add_new(base_offset)
-            self.segments.remove(old.base_offset)
-        delete_segment_files(self.context, [old], reason)
+        delete_renamed(self.context, [old])
         return new
+
+    def _rename(self, segments: Iterable[LogSegment], reason: str, undo: ExitStack) -> None:
+        """Rename the files of segments to ``.deleted``."""
+        for segment in segments:
+            rename_to_deleted(self.context, segment, reason)
+            undo.callback(segment.change_suffix, DELETED_SUFFIX, "")
 
     def _delete_leftovers(self, base_offset: int) -> None:
         for path_of in (log_file, offset_index_file, time_index_file, transaction_index_file):
@@ -89,12 +94,6 @@ class LocalLog:
                 _log.warning("leftover-deleted path=%s", path)
                 self.context.fs.delete(path)
 
-    def remove(self, segments: Sequence[LogSegment], reason: str) -> None:
-        """Take ``segments`` out of the log and delete their files after the delay."""
-        for segment in segments:
-            self.segments.remove(segment.base_offset)
-        delete_segment_files(self.context, segments, reason)
-
     def truncate_to(self, offset: int) -> list[LogSegment]:
         """Drop all from ``offset`` on; return the segments removed whole.
 
@@ -102,25 +101,51 @@ class LocalLog:
         too. The last segment is removed first, and all is durable on return: a crash leaves a
         prefix of the log, never one with a hole where new records were to be. CorruptMessage if the
         place of ``offset`` cannot be found; nothing was changed then.
+
+        Until the records are cut an error is undone. After that it takes the log offline, as
+        indexes and offsets have to follow.
         """
-        if (kept := self.segments.floor(offset)) is not None:
-            kept.translate_offset(offset)
+        kept = self.segments.from_floor(offset)[0]
+        kept.translate_offset(offset)
         removed = [segment for segment in self.segments if segment.base_offset > offset]
-        self.remove(removed[::-1], f"truncation to offset {offset}")
-        self._sync_directory()
-        self.segments.active.truncate_to(offset)
-        self.segments.active.flush()
+        path = self.context.directory
+        with self.context.guard.watch("truncating"), undone_on_error(path) as undo:
+            self._rename(removed[::-1], f"truncation to offset {offset}", undo)
+            self._sync_directory()
+            kept.cut_records(offset)
+        self._take_out(removed)
+        kept.truncate_indexes(offset)
+        kept.flush()
         return removed
 
     def truncate_fully_and_start_at(self, offset: int) -> list[LogSegment]:
-        """Drop everything and continue with one empty segment at ``offset``; return the removed."""
+        """Drop everything and continue with one empty segment at ``offset``; return the removed.
+
+        An error is undone. Readers always find a segment.
+        """
         removed = list(self.segments)
         reason = f"full truncation to offset {offset}"
         last = removed[-1]
-        self.remove(removed[-2::-1], reason)
-        self._replace_by_new(last, offset, reason)
-        self._sync_directory()
+        path = self.context.directory
+        with self.context.guard.watch("truncating"), undone_on_error(path) as undo:
+            self._rename(removed[-2::-1], reason, undo)
+            if last.base_offset == offset:
+                self._rename([last], reason, undo)
+            new = self.context.open_segment(offset, preallocate=True)
+            undo.callback(new.delete)
+            if last.base_offset != offset:
+                self._rename([last], reason, undo)
+            self._sync_directory()
+        self.segments.add(new)
+        self._take_out(removed)
         return removed
+
+    def _take_out(self, segments: Sequence[LogSegment]) -> None:
+        """Take renamed segments out of the log; their files are deleted after the delay."""
+        for segment in segments:
+            if self.segments.get(segment.base_offset) is segment:
+                self.segments.remove(segment.base_offset)
+        delete_renamed(self.context, segments)
 
     def replace_segments(
         self, new: Sequence[LogSegment], old: Sequence[LogSegment]

@@ -68,6 +68,11 @@ class ReadableLog:
         return self._state.context.directory
 
     @property
+    def is_offline(self) -> bool:
+        """Whether the log must be opened anew: its disk failed, or a change was not completed."""
+        return self._state.context.guard.is_offline
+
+    @property
     def config(self) -> LogConfig:
         """The current settings."""
         return self._state.context.config

@@ -5,9 +5,11 @@ The caller holds the log's lock. Kafka: ``UnifiedLog.deleteOldSegments``.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
-from tidelog.log.file_deletion import delete_snapshots
+from tidelog.log.directory_guard import PASSING
+from tidelog.log.file_deletion import delete_renamed, delete_snapshots, rename_to_deleted
 from tidelog.log.flushing import roll_locked
 from tidelog.log.retention import (
     DeletedSegment,
@@ -16,11 +18,15 @@ from tidelog.log.retention import (
     count_beyond_size,
     count_expired,
 )
+from tidelog.segment.undo import UndoFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tidelog.log.state import LogState
+    from tidelog.segment.segment import LogSegment
+
+_log = logging.getLogger(__name__)
 
 
 def delete_old_segments_locked(state: LogState, now_ms: int) -> list[DeletedSegment]:
@@ -77,27 +83,58 @@ def _delete_expired(state: LogState, now_ms: int) -> list[DeletedSegment]:
 
 
 def _delete(state: LogState, count: int, reason: str) -> list[DeletedSegment]:
-    """Delete the ``count`` oldest segments; the log start moves before they leave the set."""
+    """Delete the ``count`` oldest segments; the log start moves before they leave the set.
+
+    An OSError stops at the segment whose files cannot be renamed: it stays in the log, with all
+    behind it, for the next pass.
+    """
     segments = state.local.segments.all
-    doomed = list(segments[:count])
-    if not doomed:
+    expired = list(segments[:count])
+    if count == len(segments) and not _is_active_replaced(state):
+        expired.pop()
+    if not expired:
         return []
-    if count == len(segments):
-        # There is always an active segment; when the last one is empty, rolling replaces it.
-        roll_locked(state)
-        if state.local.segments.active.base_offset == doomed[-1].base_offset:
-            doomed.pop()
-    if not doomed:
-        return []
-    facts = list(segment_facts(state))[: len(doomed)]
+    facts = list(segment_facts(state))[: len(expired)]
     deleted = [DeletedSegment(*fact[:3], reason) for fact in facts]
-    following = state.local.segments.higher(doomed[-1].base_offset)
+    renamed: list[LogSegment] = []
+    try:
+        for segment in expired:
+            rename_to_deleted(state.context, segment, reason)
+            renamed.append(segment)
+    finally:
+        _take_out(state, renamed)
+        delete_renamed(state.context, renamed)
+    return deleted
+
+
+def _is_active_replaced(state: LogState) -> bool:
+    """Roll, since there is always an active segment; return whether the old one can be deleted.
+
+    An empty one stays, and so does any that cannot be replaced because the disk is full: deleting
+    the others makes room.
+    """
+    old = state.local.segments.active
+    try:
+        new = roll_locked(state)
+    except OSError as error:
+        if error.errno not in PASSING or isinstance(error, UndoFailed):
+            raise
+        _log.warning("roll-put-off directory=%s reason=%s", state.context.directory, error)
+        return False
+    return new.base_offset != old.base_offset
+
+
+def _take_out(state: LogState, segments: Sequence[LogSegment]) -> None:
+    """Raise the log start above ``segments``, the oldest, and take them out of the set."""
+    if not segments:
+        return
+    following = state.local.segments.higher(segments[-1].base_offset)
     if following is not None:
         increment_log_start_locked(state, following.base_offset)
-    state.local.remove(doomed, reason)
-    offsets = [segment.base_offset for segment in doomed]
+    offsets = [segment.base_offset for segment in segments]
+    for offset in offsets:
+        state.local.segments.remove(offset)
     delete_snapshots(state.context, state.producers.snapshots, offsets)
-    return deleted
 
 
 def increment_log_start_locked(state: LogState, offset: int) -> bool:

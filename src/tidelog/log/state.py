@@ -5,7 +5,7 @@ Kafka: the fields of ``UnifiedLog``.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
@@ -161,8 +161,10 @@ class LogState:
         if unstable != offsets.first_unstable:
             moved = offsets.with_first_unstable(unstable)
         if moved.first_unstable is not None and moved.first_unstable.is_offset_only:
-            place = resolve(LogView(self.local.segments.all, moved), moved.first_unstable)
-            moved = moved.with_first_unstable(place)
+            # Readers look the place up themselves if it is unknown, and get the error.
+            with suppress(OSError, CorruptMessage):
+                place = resolve(LogView(self.local.segments.all, moved), moved.first_unstable)
+                moved = moved.with_first_unstable(place)
         self._offsets = moved
         self.listeners.report_changes(old, moved)
 

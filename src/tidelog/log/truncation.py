@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.errors import InvalidArgument
 from tidelog.log.file_deletion import delete_snapshots
-from tidelog.log.producers.rebuild import rebuild_producer_state
+from tidelog.log.producers.rebuild import producer_pieces, rebuild_producer_state
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def truncate_to_locked(state: LogState, offset: int) -> bool:
     if state.local.segments.first_base_offset > offset:
         truncate_fully_locked(state, offset, offset)
         return True
+    _check_replayable(state, offset)
     with _all_or_offline(state):
         removed = state.local.truncate_to(offset)
         removed_bases = [segment.base_offset for segment in removed]
@@ -55,9 +56,19 @@ def truncate_fully_locked(state: LogState, offset: int, log_start_offset: int) -
         raise InvalidArgument(f"log start offset {log_start_offset} is not in [0, {offset}]")
     with _all_or_offline(state):
         state.local.truncate_fully_and_start_at(offset)
-        state.epochs.clear_and_flush()
+        state.epochs.truncate_all()
         state.producers.truncate_fully_and_start_at(offset)
         _settle(state, offset, log_start_offset, high_watermark=offset)
+
+
+def _check_replayable(state: LogState, offset: int) -> None:
+    """Raise CorruptMessage, with nothing changed, if producers cannot be rebuilt at ``offset``."""
+    snapshots = state.producers.snapshots.offsets
+    start = state.offsets.log_start_offset
+    start = max((at for at in snapshots if start < at <= offset), default=start)
+    for segment in state.local.segments.overlapping(start, offset):
+        for _ in producer_pieces(segment, max(segment.base_offset, start), offset):
+            pass
 
 
 @contextmanager
@@ -65,7 +76,7 @@ def _all_or_offline(state: LogState) -> Iterator[None]:
     """Take the log offline on any error, a full disk too; reopening it repairs it.
 
     A truncation that stopped half-way leaves the log end above the records, where the next append
-    would leave a gap.
+    would leave a gap. ``LocalLog`` raises KafkaStorageError for what it has undone.
     """
     with state.context.guard.watch("truncating", must_finish=True), state.cutting():
         yield

@@ -141,6 +141,19 @@ class FileRecords:
                 if not wanted < needed <= self.end - position:
                     return
 
+    def whole_pieces(self, piece_bytes: int = PIECE_BYTES) -> Iterator[Piece]:
+        """Yield the batches as ``pieces``; then raise CorruptMessage unless they reach the end."""
+        yield from self.pieces(piece_bytes)
+        self.check_complete()
+
+    def check_complete(self) -> None:
+        """Raise CorruptMessage if ``pieces``, exhausted, stopped before the end of the bytes."""
+        if self.error is not None:
+            raise self.error
+        if self.trailing_bytes:
+            reason = f"{self.trailing_bytes} bytes are not a whole batch"
+            raise CorruptMessage(reason, self.next_position, self._file.path)
+
     def _located(self, error: CorruptMessage | None) -> CorruptMessage | None:
         if error is None:
             return None

@@ -250,8 +250,11 @@ class AbstractIndex(IndexFile):
             self._rebuilt += data
         else:
             self._is_unsynced = True
-            file.pwrite(data, start * size)
-            self._file_bytes = max(self._file_bytes, end * size)
+            try:
+                file.pwrite(data, start * size)
+            finally:
+                # Part of a failed write may be in the file; closing truncates it then.
+                self._file_bytes = max(self._file_bytes, end * size)
         return published if end <= len(published.keys) else self._grown(published, end)
 
     def keep(self, count: int) -> None:

@@ -23,6 +23,7 @@ from tidelog.segment.segment_reads import (
     largest_timestamp_after,
 )
 from tidelog.segment.time_index import TimestampOffset
+from tidelog.segment.undo import UndoFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -228,7 +229,13 @@ class LogSegment(SegmentReader):
 
     # Writing
 
-    def append(self, largest_offset: int, data: Buffer, batches: BatchColumns) -> None:
+    def append(
+        self,
+        largest_offset: int,
+        data: Buffer,
+        batches: BatchColumns,
+        aborted: Sequence[AbortedTxn] = (),
+    ) -> None:
         """Write batches at the end, and index entries where they are due.
 
         On failure nothing changes: what was written is truncated again.
@@ -237,12 +244,14 @@ class LogSegment(SegmentReader):
             largest_offset: last offset of the last batch.
             data: contiguous batches and nothing else.
             batches: their headers.
+            aborted: the transactions whose abort markers are among the batches.
 
         Raises:
             SegmentOffsetOverflow: ``largest_offset`` does not fit the segment; roll first.
             InvalidArgument: the file would exceed 2 GiB, ``batches`` do not cover ``data``, or no
                 offset would be left for the next record.
-            OSError: from the disk; ENOSPC leaves the segment unchanged.
+            OSError: from the disk; the segment is unchanged.
+            UndoFailed: from the disk, and what was written could not be truncated.
         """
         if not len(batches):
             return
@@ -259,7 +268,7 @@ class LogSegment(SegmentReader):
             plan = plan_entries(state, batches, position, interval_bytes)
             after = plan.after
         with self._files_lock:
-            self._write(data, plan)
+            self._write(data, plan, aborted)
         if position == 0:
             self._first_timestamp = first[rows.MAX_TIMESTAMP]
         self._bytes_since_last_entry = after.bytes_since_last_entry
@@ -310,22 +319,34 @@ class LogSegment(SegmentReader):
 
         A batch that straddles ``offset`` is removed whole. The indexes regain their full size.
         """
+        bytes_cut = self.cut_records(offset)
+        self.truncate_indexes(offset)
+        return bytes_cut
+
+    def cut_records(self, offset: int) -> int:
+        """Do the first half of ``truncate_to``, which on an OSError has changed nothing.
+
+        The indexes still point behind the end: ``truncate_indexes`` follows.
+        """
         found = self.translate_offset(offset)
+        if found is None:
+            return 0
+        self._files.cut_log(found.position)
+        bytes_cut = self._size_bytes - found.position
+        self._size_bytes = found.position
+        return bytes_cut
+
+    def truncate_indexes(self, offset: int) -> None:
+        """Do the second half of ``truncate_to``; after an OSError the segment must be recovered."""
         with self._files_lock:
             for index in (self.offset_index, self.time_index, self.txn_index):
                 index.truncate_to(offset)
             self.resize_indexes()
-        bytes_cut = 0
-        if found is not None:
-            bytes_cut = self._size_bytes - found.position
-            self._size_bytes = found.position
-            self._files.cut_log(found.position)
         if self._size_bytes == 0:
             self.created_ms = self._clock.now_ms()
             self._first_timestamp = None
         self._bytes_since_last_entry = 0
         self._reload_largest()
-        return bytes_cut
 
     def resize_indexes(self) -> None:
         """Extend the indexes to their full size, as the active segment needs."""
@@ -427,22 +448,34 @@ class LogSegment(SegmentReader):
 
     # Inside
 
-    def _write(self, data: Buffer, plan: PlannedEntries | PlannedEntry | None) -> None:
+    def _write(
+        self,
+        data: Buffer,
+        plan: PlannedEntries | PlannedEntry | None,
+        aborted: Sequence[AbortedTxn],
+    ) -> None:
         """Write batches and entries, or on failure neither."""
         offset_index, time_index = self.offset_index, self.time_index
         log = self._files.writable_log()
         offset_index.create()
         time_index.create()
         counts = offset_index.entry_count, time_index.entry_count
+        held = log.hold()  # so that truncating does not need another descriptor
         try:
             log.pwrite(data, self._size_bytes)
             if plan is not None:
                 plan.append_to(offset_index, time_index)
-        except BaseException:
+            self.txn_index.append_all(aborted)
+        except BaseException as error:
             offset_index.keep(counts[0])
             time_index.keep(counts[1])
-            log.truncate(self._size_bytes)
+            try:
+                log.truncate(self._size_bytes)
+            except OSError as undoing:
+                raise UndoFailed(undoing, self.path) from error
             raise
+        finally:
+            held.close()
 
     def _check_append(self, largest_offset: int, size: int, count: int, total: int) -> None:
         if not self._fits(largest_offset):

@@ -23,6 +23,7 @@ from tidelog.segment.filenames import (
 from tidelog.segment.offset_index import OffsetIndex
 from tidelog.segment.time_index import TimeIndex
 from tidelog.segment.txn_index import TransactionIndex
+from tidelog.segment.undo import undone_on_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -212,21 +213,18 @@ class SegmentFiles:
     def change_suffix(self, old: str, new: str) -> None:
         """Rename all files so that they end in ``new`` instead of ``old``.
 
-        If one cannot be renamed, the others are renamed back and the error is raised. Raises
-        InvalidArgument, before any rename, if they do not end in ``old``.
+        If one cannot be renamed, the others are renamed back and the error is raised, UndoFailed if
+        that fails too. Raises InvalidArgument, before any rename, if they do not end in ``old``.
         """
         files: tuple[tuple[Callable[[str], None], str], ...] = (
             (self.log.rename, self.log_path),
             *((index.rename, index.path) for index in self._indexes),
         )
         renames = [(rename, path, replace_suffix(path, old, new)) for rename, path in files]
-        for number, (rename, _, target) in enumerate(renames):
-            try:
+        with undone_on_error(self.log_path) as undo:
+            for rename, path, target in renames:
                 rename(target)
-            except OSError:
-                for undo, path, _ in renames[:number][::-1]:
-                    undo(path)
-                raise
+                undo.callback(rename, path)
 
     def moved_to(self, directory: str) -> None:
         """Record that the directory of the files was renamed."""

@@ -225,8 +225,11 @@ def _translate(view: SegmentView, offset: int, start_position: int = 0) -> Batch
 
 
 def first_batch_timestamp(view: SegmentView) -> int:
-    """Return the maximum timestamp of the first batch in ms, -1 if there is none."""
-    for piece in FileRecords(view.file, 0, view.size_bytes).pieces(_NEAR_BYTES):
+    """Return the maximum timestamp of the first batch in ms, -1 if there is none.
+
+    CorruptMessage if the first batch is invalid.
+    """
+    for piece in FileRecords(view.file, 0, view.size_bytes).whole_pieces(_NEAR_BYTES):
         return int(piece.batches.max_timestamp[0])
     return NO_TIMESTAMP
 
@@ -234,10 +237,11 @@ def first_batch_timestamp(view: SegmentView) -> int:
 def largest_timestamp_after(view: SegmentView, position: int) -> TimestampOffset:
     """Return the maximum timestamp of the batches from ``position``, with its last offset.
 
-    The first of equal timestamps counts; (-1, -1) if there is none. Source: Kafka FileRecords.
+    The first of equal timestamps counts; (-1, -1) if there is none. CorruptMessage if a batch is
+    invalid: one behind it could be later. Source: Kafka FileRecords.
     """
     largest = TimestampOffset(NO_TIMESTAMP, NO_TIMESTAMP)
-    for piece in FileRecords(view.file, position, view.size_bytes).pieces():
+    for piece in FileRecords(view.file, position, view.size_bytes).whole_pieces():
         at = int(piece.batches.max_timestamp.argmax())
         timestamp = int(piece.batches.max_timestamp[at])
         if timestamp > largest.timestamp:

@@ -5,6 +5,7 @@ Kafka: ``TransactionIndex``, ``AbortedTxn``.
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
@@ -14,6 +15,7 @@ from tidelog.codec.layout import Layout, Wire
 from tidelog.env.pooled_file import PooledFile
 from tidelog.errors import CorruptIndex, InvalidArgument
 from tidelog.segment.index_file import IndexFile
+from tidelog.segment.undo import undone_on_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +106,11 @@ class TransactionIndex(IndexFile):
             return
         published = self._load()
         data = b"".join(map(ABORTED_TXN.pack, aborted))
-        self._writable().pwrite(data, published.count * ABORTED_TXN.size)
+        size_bytes = published.count * ABORTED_TXN.size
+        file = self._writable()
+        with closing(file.hold()), undone_on_error(self.path) as undo:
+            undo.callback(file.truncate, size_bytes)
+            file.pwrite(data, size_bytes)
         self._published = published.with_added(np.frombuffer(data, _ENTRY))
         self._last_offset = last
 

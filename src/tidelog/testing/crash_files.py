@@ -94,6 +94,22 @@ class CrashFileSystem:
         with self._lock:
             self._faults.fail(operation, path_suffix, error, count, skipped)
 
+    def trace(self) -> list[Operation]:
+        """Return a list to which all operations are added from now on, reads included."""
+        with self._lock:
+            traced: list[Operation] = []
+            self._faults.traced = traced
+            return traced
+
+    def fail_at(self, number: int, error: OSError, *, is_short: bool = False) -> None:
+        """Make the ``number``-th operation from now on raise ``error``; 0 is the next one.
+
+        All are counted, reads included, as in ``trace``. With ``is_short`` the operation is a write
+        of which half reaches the file.
+        """
+        with self._lock:
+            self._faults.fail_at(number, error, is_short=is_short)
+
     def crash_after(self, operations: int) -> None:
         """Let ``operations`` more operations succeed; the next one raises ``PowerCut``.
 
@@ -291,9 +307,13 @@ class CrashFileSystem:
         """Write to a file as far as there is space, then raise ENOSPC."""
         growth = max(position + len(data) - len(node.content), 0)
         missing = max(growth - self._free_bytes(), 0)
-        if fitting := data[: max(len(data) - missing, 0)]:
+        short = self._faults.take_short()
+        fitting = data[: len(data) // 2 if short else max(len(data) - missing, 0)]
+        if fitting:
             node.write(fitting, position)
             node.mtime_ms = self._clock.now_ms()
+        if short is not None:
+            raise short
         if missing:
             raise os_error(errno.ENOSPC, path)
 

@@ -37,11 +37,24 @@ class _Failure:
         return self.operation == name and any(p.endswith(self.path_suffix) for p in paths)
 
 
+class _FaultAt(NamedTuple):
+    call: int
+    error: OSError
+    is_short: bool
+
+
 class Faults:
-    """Counts every operation before it runs, and raises the planned fault."""
+    """Counts every operation before it runs, and raises the planned fault.
+
+    ``calls`` counts all operations, ``traced`` lists them from ``trace`` on.
+    """
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []
+        self.calls = 0
+        self.traced: list[Operation] | None = None
+        self._at: _FaultAt | None = None
+        self._is_short = False
         self._failures: list[_Failure] = []
         self._left: int | None = None
         self._is_off = False
@@ -52,6 +65,20 @@ class Faults:
         """Make ``count`` operations with this name, on such a path, raise ``error``."""
         self._failures.append(_Failure(operation, path_suffix, error, count, skipped))
 
+    def fail_at(self, number: int, error: OSError, *, is_short: bool) -> None:
+        """Make the ``number``-th operation from now on (0 is the next) raise ``error``.
+
+        With ``is_short`` it is a write, and half of it reaches the file before.
+        """
+        self._at = _FaultAt(self.calls + number, error, is_short)
+
+    def take_short(self) -> OSError | None:
+        """Return the error of a write that is to stop half-way; once."""
+        if self._at is None or not self._is_short:
+            return None
+        self._is_short = False
+        return self._at.error
+
     def crash_after(self, operations: int) -> None:
         """Let ``operations`` more changing operations succeed; the power fails in the next one."""
         self._left = operations
@@ -59,6 +86,7 @@ class Faults:
     def reset(self) -> None:
         """Turn the power on again and drop all planned faults."""
         self._failures.clear()
+        self._at = None
         self._left = None
         self._is_off = False
 
@@ -66,6 +94,13 @@ class Faults:
         """Raise any fault planned for an operation that changes nothing."""
         if self._is_off:
             raise PowerCut("the power is off")
+        if self.traced is not None:
+            self.traced.append(Operation(name, paths[0]))
+        self.calls += 1
+        if self._at is not None and self._at.call == self.calls - 1:
+            if not self._at.is_short:
+                raise self._at.error
+            self._is_short = True
         for failure in self._failures:
             if failure.count > 0 and failure.hits(name, paths):
                 if failure.skipped:

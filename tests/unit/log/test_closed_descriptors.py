@@ -68,8 +68,15 @@ def test_a_lack_of_descriptors_refuses_an_act_and_changes_nothing(name: str, cod
     assert [value for _, value in all_values(home.open())][-1] == b"4"
 
 
-def test_an_append_that_fails_after_its_bytes_are_written_takes_the_log_offline() -> None:
-    """A marker without its entry among the aborted transactions would show what was aborted."""
+@pytest.mark.parametrize("operation", ["open", "pwrite"])
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOSPC])
+def test_an_abort_marker_is_not_in_the_log_without_its_index_entry(
+    operation: str, code: int
+) -> None:
+    """A marker without its entry among the aborted transactions would show what was aborted.
+
+    So the append is refused as a whole, and succeeds when it is repeated.
+    """
     home = LogHome()
     log = home.open()
     records = [(NOW_MS, b"key", b"value", ())]
@@ -80,12 +87,20 @@ def test_an_append_that_fails_after_its_bytes_are_written_takes_the_log_offline(
     marker = build_marker(
         producer_id=7, producer_epoch=0, coordinator_epoch=0, is_commit=False, timestamp=NOW_MS
     )
-    home.fs.fail("open", ".txnindex", OSError(errno.EMFILE, "too many"))
+    home.fs.fail(operation, ".txnindex", OSError(code, "no"))
 
     with pytest.raises(KafkaStorageError):
         log.append_as_leader(marker, origin=AppendOrigin.COORDINATOR, transaction_version=0)
 
-    assert [error.errno for error in home.failures] == [errno.EMFILE]
+    assert home.failures == []
+    assert log.log_end_offset == 1
+    log.append_as_leader(marker, origin=AppendOrigin.COORDINATOR, transaction_version=0)
+    log.update_high_watermark(2)
+    assert log.last_stable_offset == 2
+    log.close()
+    reopened = home.open()
+    assert reopened.log_end_offset == 2
+    assert [txn.first_offset for txn in reopened.collect_aborted_transactions(0, 2)] == [0]
 
 
 def test_a_slice_is_read_after_its_segment_was_renamed_and_deleted() -> None:

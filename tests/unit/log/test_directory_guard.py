@@ -8,6 +8,7 @@ import pytest
 
 from tidelog.errors import KafkaStorageError
 from tidelog.log.directory_guard import DirectoryGuard
+from tidelog.segment.undo import UndoFailed
 
 LACKS = [errno.EMFILE, errno.ENFILE, errno.ENOMEM]
 FULL = [errno.ENOSPC, errno.EDQUOT]
@@ -35,13 +36,30 @@ def test_any_other_error_takes_the_directory_offline() -> None:
     assert not online_after(errno.EIO)
 
 
-def test_a_file_that_could_not_be_opened_was_not_synced() -> None:
-    """So nothing is lost; but an error of a sync itself leaves unknown what the disk holds."""
-    assert [online_after(code, is_sync=True) for code in LACKS] == [True] * 3
-    assert [online_after(code, is_sync=True) for code in (*FULL, errno.EIO)] == [False] * 3
+def failed(error: OSError, **how: bool) -> tuple[bool, int]:
+    """Say whether a log is offline after an error, and how often its directory was reported."""
+    reported: list[OSError] = []
+    guard = DirectoryGuard("/data", lambda _directory, error: reported.append(error))
+    with pytest.raises(KafkaStorageError), guard.watch("working", **how):
+        raise error
+    return guard.is_offline, len(reported)
 
 
-@pytest.mark.parametrize("code", [*LACKS, *FULL, errno.EIO])
-def test_what_must_be_finished_takes_the_directory_offline_if_it_is_not(code: int) -> None:
-    """Whatever the error, only opening the log anew makes it whole."""
-    assert not online_after(code, must_finish=True)
+@pytest.mark.parametrize("code", [*LACKS, *FULL])
+def test_a_change_that_stops_half_way_takes_the_log_offline(code: int) -> None:
+    """Only opening it anew makes it whole; nothing speaks against the disk."""
+    assert failed(OSError(code, "no"), must_finish=True) == (True, 0)
+    assert failed(UndoFailed(OSError(code, "no"), "/data/t-0/1.log")) == (True, 0)
+    assert failed(OSError(code, "no")) == (False, 0)
+
+
+def test_a_failed_disk_takes_the_directory_offline_even_after_the_log() -> None:
+    """The directory is reported, whatever took the log offline before."""
+    reported: list[OSError] = []
+    guard = DirectoryGuard("/data", lambda _directory, error: reported.append(error))
+    guard.take_offline(OSError(errno.ENOSPC, "full"))
+    guard.take_offline(OSError(errno.EIO, "bad"))
+
+    assert [error.errno for error in reported] == [errno.EIO]
+    with pytest.raises(KafkaStorageError, match=r"/data is offline: .*bad"):
+        guard.check_online()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
-from tidelog.errors import InvalidArgument
+from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.log.directory_guard import DirectoryGuard
 from tidelog.log.leader_epoch import EpochEntry, LeaderEpochCache
 from tidelog.testing import CrashFileSystem, ManualClock, ManualScheduler, build_batch
@@ -294,3 +296,49 @@ def test_a_log_answers_with_the_epoch_and_its_end(
 def test_a_log_without_epochs_knows_no_end_of_one() -> None:
     """As a log of old batches, or a new one."""
     assert LogHome().open().end_offset_for_epoch(0) is None
+
+
+FULL = OSError(errno.ENOSPC, "full")
+
+
+def test_an_epoch_that_cannot_be_written_is_not_known() -> None:
+    """Else it would never reach the file: assigning it again would change nothing."""
+    place = Place((1, 0))
+    place.fs.fail("pwrite", "leader-epoch-checkpoint.tmp", FULL)
+    with pytest.raises(OSError, match="full"):
+        place.cache.assign(2, 3)
+    refused = place.cache.entries
+
+    place.cache.assign(2, 3)
+
+    assert refused == (EpochEntry(1, 0),)
+    assert place.open().entries == place.cache.entries == (EpochEntry(1, 0), EpochEntry(2, 3))
+
+
+def test_epochs_that_cannot_be_cleared_on_disk_are_kept() -> None:
+    """Memory and file stay the same."""
+    place = Place((1, 0))
+    place.fs.fail("open", "leader-epoch-checkpoint.tmp", FULL)
+    with pytest.raises(OSError, match="full"):
+        place.cache.clear_and_flush()
+
+    assert place.open().entries == place.cache.entries == (EpochEntry(1, 0),)
+
+
+@pytest.mark.parametrize("how", ["flush", "close"])
+def test_a_truncation_that_missed_the_file_is_written_later(how: str) -> None:
+    """If the background task finds the disk full, the next flush or the closing writes."""
+    home = LogHome()
+    log = home.open()
+    for epoch in (1, 2):
+        log.append_as_leader(build_batch([(0, b"k", b"v", ())]), epoch)
+    log.truncate_to(1)
+    home.fs.fail("pwrite", "leader-epoch-checkpoint.tmp", FULL)
+    with pytest.raises(KafkaStorageError):
+        home.clock.advance(0)
+    before = home.read("leader-epoch-checkpoint")
+
+    getattr(log, how)()
+
+    assert (before, home.read("leader-epoch-checkpoint")) == (b"0\n2\n1 0\n2 1\n", b"0\n1\n1 0\n")
+    assert home.failures == []

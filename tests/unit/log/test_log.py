@@ -360,3 +360,35 @@ def test_closing_on_a_failed_disk_lets_go_and_says_so() -> None:
     log.close()
 
     assert len(home.fs.operations) == before
+
+
+def test_segments_that_cannot_be_renamed_stay_and_are_deleted_by_the_next_pass() -> None:
+    """On a full disk retention deletes what it can, and forgets nothing of the rest."""
+    home, log = filled(batches=4)
+    log.update_high_watermark(log.log_end_offset)
+    log.maybe_increment_log_start_offset(15)
+    home.fs.fail("rename", "05.timeindex", OSError(errno.ENOSPC, "full"))
+    with pytest.raises(KafkaStorageError):
+        log.delete_old_segments()
+    left = log.segments.base_offsets
+
+    deleted = log.delete_old_segments()
+
+    assert (left, deleted, log.segments.base_offsets) == ([5, 10, 15], 2, [15])
+    home.clock.advance(60_000)
+    assert home.files(".deleted") == []
+    assert home.files(".log") == [f"{15:020}.log"]
+
+
+def test_retention_does_not_need_room_for_a_new_segment() -> None:
+    """Where the disk is full the active segment stays, and the others are deleted."""
+    home, log = filled(batches=3, retention_ms=1000)
+    log.update_high_watermark(log.log_end_offset)
+    home.clock.advance(100_000)
+    home.fs.set_free_bytes(0)
+    home.fs.fail("open", "15.log", OSError(errno.ENOSPC, "full"))
+
+    deleted = log.delete_old_segments(NOW_MS + 100_000)
+
+    assert (deleted, log.segments.base_offsets) == (2, [10])
+    assert log.delete_old_segments(NOW_MS + 100_000) == 1

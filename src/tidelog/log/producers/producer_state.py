@@ -5,11 +5,13 @@ Kafka: ``ProducerStateManager``.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import InvalidArgument, InvalidProducerEpoch
+from tidelog.log.directory_guard import PASSING
 from tidelog.log.producers.producer_append import ProducerAppendInfo
 from tidelog.log.producers.producer_entry import (
     ProducerStateEntry,
@@ -19,9 +21,10 @@ from tidelog.log.producers.producer_entry import (
 from tidelog.log.producers.snapshot_files import SnapshotFiles
 from tidelog.log.producers.txn_order import TxnOrder
 from tidelog.segment.offset_metadata import LogOffsetMetadata
+from tidelog.segment.txn_index import AbortedTxn
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
@@ -35,6 +38,8 @@ GUARD_SENTINEL: Final = 0
 LATE_TRANSACTION_BUFFER_MS: Final = 5 * 60 * 1000
 
 _guards = count(1)
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +148,30 @@ class ProducerStateManager:
                 return txn.first_offset.offset
         return completed.last_offset + 1
 
+    def aborted_by(
+        self, infos: Iterable[ProducerAppendInfo], completed: Sequence[CompletedTxn]
+    ) -> list[AbortedTxn]:
+        """Return the index entries of the transactions that an append will abort.
+
+        Nothing changes: the entries are written before what ``infos`` hold becomes visible.
+        """
+        if not any(txn.is_aborted for txn in completed):
+            return []
+        open_txns = {txn.first_offset.offset: txn.producer_id for txn in self._ongoing}
+        for info in infos:
+            open_txns.update(
+                (txn.first_offset.offset, txn.producer_id) for txn in info.started_txns
+            )
+        aborted = []
+        for done in completed:
+            if done.is_aborted:
+                others = (at for at, owner in open_txns.items() if owner != done.producer_id)
+                stable = min(others, default=done.last_offset + 1)
+                offsets = done.first_offset, done.last_offset, stable
+                aborted.append(AbortedTxn(0, done.producer_id, *offsets))
+            open_txns.pop(done.first_offset, None)
+        return aborted
+
     # Appends
 
     def prepare_update(self, producer_id: int, origin: AppendOrigin) -> ProducerAppendInfo:
@@ -198,6 +227,20 @@ class ProducerStateManager:
         self.snapshots.write(self.map_end_offset, entries, sync=sync)
         self.last_snapshot_offset = self.map_end_offset
         return self.map_end_offset
+
+    def take_snapshot_if_room(self, *, sync: bool = True) -> int | None:
+        """Do as ``take_snapshot``, but go on without one where the disk is full.
+
+        It can be made anew from the records. The snapshot of a clean shutdown cannot be left out.
+        """
+        try:
+            return self.take_snapshot(sync=sync)
+        except OSError as error:
+            if error.errno not in PASSING:
+                raise
+            path = self.snapshots.path(self.map_end_offset)
+            _log.warning("snapshot-not-written path=%s reason=%s", path, error)
+            return None
 
     def truncate_and_reload(self, start_offset: int, end_offset: int, now_ms: int) -> None:
         """Return to the newest snapshot in (start, end]; later batches must be replayed.

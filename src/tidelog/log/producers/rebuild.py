@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 from tidelog.log.producers.replay import replay_producers
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tidelog.log.producers.producer_state import ProducerStateManager
     from tidelog.log.segments import LogSegments
+    from tidelog.records.file_records import Piece
     from tidelog.segment.segment import LogSegment
 
 _log = logging.getLogger(__name__)
@@ -34,12 +37,14 @@ def rebuild_producer_state(
     left at the bases of the last two segments and at ``last_offset``. After a clean shutdown a log
     without any snapshot had no producers, so nothing is read. Without ``sync`` the snapshots become
     durable when the log is closed: one that a power cut takes is made anew by the next start.
+
+    CorruptMessage if a batch behind the snapshot is invalid: what producers it had is unknown.
     """
     wanted = sorted({*segments.base_offsets[-2:], last_offset})
     if after_clean_shutdown and producers.snapshots.latest is None:
         for offset in wanted:
             producers.map_end_offset = offset
-            producers.take_snapshot(sync=sync)
+            producers.take_snapshot_if_room(sync=sync)
         return
     was_empty = producers.is_empty and producers.map_end_offset >= last_offset
     producers.truncate_and_reload(log_start_offset, last_offset, now_ms)
@@ -52,20 +57,28 @@ def rebuild_producer_state(
             start = max(segment.base_offset, producers.map_end_offset, log_start_offset)
             producers.map_end_offset = start
             if segment.base_offset in wanted:
-                producers.take_snapshot(sync=sync)
+                producers.take_snapshot_if_room(sync=sync)
             _replay_segment(producers, segment, start, last_offset)
     producers.map_end_offset = last_offset
-    producers.take_snapshot(sync=sync)
+    producers.take_snapshot_if_room(sync=sync)
 
 
 def _replay_segment(
     producers: ProducerStateManager, segment: LogSegment, start_offset: int, end_offset: int
 ) -> None:
     """Replay the batches of one segment that hold offsets of [start, end)."""
+    for piece in producer_pieces(segment, start_offset, end_offset):
+        replay_producers(producers, piece.batches_in_data, piece.data)
+
+
+def producer_pieces(segment: LogSegment, start_offset: int, end_offset: int) -> Iterator[Piece]:
+    """Yield the batches of one segment that hold offsets of [start, end).
+
+    CorruptMessage if one of them is invalid: nobody knows which producer wrote it.
+    """
     first = segment.translate_offset(start_offset)
     if first is None:
         return
     last = segment.translate_offset(end_offset)
     end = segment.size_bytes if last is None else last.position
-    for piece in segment.file_records(first.position, end).pieces():
-        replay_producers(producers, piece.batches_in_data, piece.data)
+    yield from segment.file_records(first.position, end).whole_pieces()

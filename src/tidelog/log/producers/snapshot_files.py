@@ -42,6 +42,8 @@ class SnapshotFiles:
         self._offsets: set[int] = set()
         self.unsynced: set[int] = set()
         self._set_aside: set[int] | None = None
+        self.undeleted: set[int] = set()
+        """Snapshots whose deletion failed; the next deletion includes them."""
         self.scan(names)
 
     @property
@@ -64,11 +66,19 @@ class SnapshotFiles:
         self._offsets = set(snapshot_offsets(found))
 
     def write(self, offset: int, entries: Iterable[ProducerSnapshotEntry], *, sync: bool) -> None:
-        """Write a snapshot at ``offset``; durable on return only with ``sync``."""
+        """Write a snapshot at ``offset``; durable on return only with ``sync``.
+
+        An OSError leaves none there.
+        """
         data = pack_snapshot(entries)
         aside = self._set_aside or set()
         if offset not in aside or not self._holds(offset, data):
-            self._fs.write(self.path(offset), data)
+            try:
+                self._fs.write(self.path(offset), data)
+            except OSError:
+                with suppress(OSError):
+                    self.delete(offset)
+                raise
         aside.discard(offset)
         self._offsets.add(offset)
         self.unsynced.add(offset)
@@ -146,16 +156,19 @@ class SnapshotFiles:
             self.delete(offset)
 
     def mark_deleted(self, offset: int) -> str | None:
-        """Forget the snapshot and rename it ``.deleted``; return its new path, if it existed."""
+        """Rename the snapshot to ``.deleted`` and forget it; return its new path, if it existed.
+
+        On an OSError it is still known.
+        """
         if offset not in self._offsets:
             return None
-        self._offsets.discard(offset)
-        doomed = self.path(offset) + DELETED_SUFFIX
+        renamed: str | None = self.path(offset) + DELETED_SUFFIX
         try:
-            self._fs.rename(self.path(offset), doomed)
+            self._fs.rename(self.path(offset), self.path(offset) + DELETED_SUFFIX)
         except FileNotFoundError:
-            return None
-        return doomed
+            renamed = None
+        self._offsets.discard(offset)
+        return renamed
 
     def delete_strays(
         self, segment_bases: Collection[int], names: Collection[str] | None = None

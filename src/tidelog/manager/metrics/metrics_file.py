@@ -51,6 +51,8 @@ class MetricsFiles:
                 fs.rename(temporary, os.path.join(path, METRICS_FILE))
             except OSError as error:
                 _log.warning("metrics-not-written directory=%s reason=%s", path, error)
+                with suppress(OSError):
+                    fs.delete(temporary)
 
     def stop(self) -> None:
         """Write no more, and remove the files: they would be out of date."""
