@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from errno import ENOSPC
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -182,3 +184,18 @@ def test_a_disk_that_did_not_take_an_append_is_full_until_it_has_space() -> None
 
         assert (before, during, value_of(manager, name)) == (0, 1, 0)
         assert manager.live_dirs == ["/data"]
+
+
+def test_the_page_of_names_lists_every_metric() -> None:
+    """JMX's name and Prometheus', without tags, and no others."""
+    page = (Path(__file__).parents[4] / "docs" / "kafka-names.md").read_text("utf-8")
+    table = page.partition("## Metrics\n")[2].partition("## ")[0]
+    listed = set(re.findall(r"\| `(.+?)` \| `(.+?)` \|", table))
+
+    with busy(ManagerHome("/data", "/other")) as manager:
+        found = {
+            (f"{one.group}:type={one.type},name={one.name}", one.family)
+            for one in manager.metrics()
+        }
+
+    assert listed == found
