@@ -380,6 +380,10 @@ class SegmentOffsetOverflow(RebuildableError):
         return f"offset {self.offset} does not fit the segment that starts at {self.base_offset}"
 
 
+class StartAborted(TidelogError):
+    """A start was asked to stop while it loaded logs; those that were recovered stay recovered."""
+
+
 class CleaningAborted(TidelogError):
     """A cleaning was aborted, or found a segment that must be split first; no data is lost."""
 

@@ -77,10 +77,12 @@ def start_logs(
     *,
     overrides: Mapping[str, str] = NO_SETTINGS,
     on_halt: Callable[[], None] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> Logs:
     """Open the directories of ``log.dirs`` on this machine; as ``open_logs``.
 
-    ``on_halt`` is called, on some thread, when no directory is left.
+    ``on_halt`` is called, on some thread, when no directory is left. Raises StartAborted, too, soon
+    after ``should_stop``, which is called on any thread, has returned True.
     """
     raise_descriptor_limit()
     scheduler = ThreadScheduler(config.background_threads)
@@ -88,7 +90,7 @@ def start_logs(
     manager = LogManager(config, machine, overrides=overrides, on_halt=on_halt)
     scheduler.start()
     try:
-        manager.startup()
+        manager.startup(should_stop)
     except BaseException:
         scheduler.shutdown()
         raise

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import select
 import signal
+import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -19,13 +21,15 @@ class Signals:
     """Catches stop and reload signals and returns them from ``wait``; a context manager.
 
     It is created and used on the main thread, as Python's signal handlers require. A signal that
-    arrives before ``wait`` is not lost.
+    arrives before ``wait`` is not lost. ``_lock`` guards those that were read and not yet returned.
     """
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
+        self._lock = threading.Lock()
+        self._pending: list[int] = []
         self._handlers: dict[signal.Signals, Any] = {}
         self._wakeup = -1
 
@@ -45,12 +49,26 @@ class Signals:
     def wait(self) -> bool:
         """Wait for a signal; return True for a reload of the settings, False for a stop."""
         while True:
+            self._read()
+            with self._lock:
+                while self._pending:
+                    number = self._pending.pop(0)
+                    if number in STOP:
+                        return False
+                    if number in RELOAD:
+                        return True
             select.select([self._reader], [], [])
-            for number in os.read(self._reader, 64):
-                if number in STOP:
-                    return False
-                if number in RELOAD:
-                    return True
+
+    def is_stop_requested(self) -> bool:
+        """Whether a stop signal has arrived; ``wait`` still returns it. Callable on any thread."""
+        self._read()
+        with self._lock:
+            return any(number in STOP for number in self._pending)
+
+    def _read(self) -> None:
+        """Take the signals out of the pipe, without waiting for any."""
+        with self._lock, suppress(BlockingIOError):
+            self._pending += os.read(self._reader, 64)
 
     def stop(self) -> None:
         """Make ``wait`` return as for a stop signal; callable from any thread."""

@@ -28,6 +28,12 @@ PASSING: Final = NO_SPACE | NO_RESOURCES | WRONG_KIND
 not what its name promises."""
 
 
+def lacks_resources(error: BaseException) -> bool:
+    """Whether an error, or the one that caused it, is one of ``NO_RESOURCES``."""
+    cause = error if isinstance(error, OSError) else error.__cause__
+    return isinstance(cause, OSError) and cause.errno in NO_RESOURCES
+
+
 class DirectoryGuard:
     """Turns ``OSError`` into ``KafkaStorageError`` for all that one log does on its disk.
 

@@ -232,16 +232,19 @@ class LogManager(CleaningControl):
 
     # Life
 
-    def startup(self) -> None:
+    def startup(self, should_stop: Callable[[], bool] = lambda: False) -> None:
         """Load all logs and start the background tasks; on first use do neither.
 
+        ``should_stop`` is called, on any thread, between logs and between pieces of a log.
+
         Raises:
+            StartAborted: ``should_stop`` returned True; what was recovered until then stays so.
             KafkaStorageError: a partition lies in two directories, or no directory is left.
         """
         if not self._is_service:
             return
         try:
-            self._load()
+            self._load(should_stop)
             self.handle_failures()
             self._log_dirs.check_any()
             self._start_background()
@@ -689,10 +692,15 @@ class LogManager(CleaningControl):
 
     # Steps of starting and closing
 
-    def _load(self) -> None:
-        topics, threads = self.topics().values(), self.recovery_threads
+    def _load(self, should_stop: Callable[[], bool]) -> None:
         loading = LogLoading(
-            self.machine, self._log_dirs, self._opener, self._registry, topics, threads=threads
+            self.machine,
+            self._log_dirs,
+            self._opener,
+            self._registry,
+            self.topics().values(),
+            threads=self.recovery_threads,
+            should_stop=should_stop,
         )
         self.progress = loading.progress
         loaded = loading.run()
@@ -705,7 +713,11 @@ class LogManager(CleaningControl):
             deleter=self._deleter,
             queue=self._queue,
         )
-        reconciler.reconcile(loaded, self._is_stray)
+        try:
+            reconciler.reconcile(loaded, self._is_stray)
+        except BaseException:
+            loading.close_all()  # also what is not registered yet
+            raise
 
     def _abandon(self) -> None:
         """Close everything without writing: the start has failed, and nothing here is in order."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import log_level
 from tidelog.cli.options import DIRECTORY_VARIABLE, add_settings, new_service_parser
-from tidelog.errors import TidelogError
+from tidelog.errors import StartAborted, TidelogError
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -63,7 +63,10 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Keep the logs open until SIGTERM or SIGINT, then close them; SIGHUP reloads the settings."""
+    """Keep the logs open until SIGTERM or SIGINT, then close them; SIGHUP reloads the settings.
+
+    A signal while logs are loaded ends that, with what was recovered kept.
+    """
     from tidelog.cli.service_settings import given_settings
     from tidelog.config.sources import broker_config
     from tidelog.embedded.doors import start_logs
@@ -82,8 +85,11 @@ def run(args: Namespace) -> int:
             lost.append(True)
             signals.stop()
 
+        stack.enter_context(suppress(StartAborted))
         with _without_garbage_collection():
-            logs = stack.enter_context(start_logs(config, on_halt=halt))
+            logs = stack.enter_context(
+                start_logs(config, on_halt=halt, should_stop=signals.is_stop_requested)
+            )
         metrics = MetricsFiles(logs.manager)
         metrics.start()
         _log_ready(logs)

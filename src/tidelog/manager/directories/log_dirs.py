@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.config.broker_config import ALL_DIRS
 from tidelog.errors import DirectoryLocked, InvalidArgument, KafkaStorageError, LogDirNotFound
+from tidelog.log.directory_guard import lacks_resources
 from tidelog.manager.directories.log_dir import LogDir
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class LogDirs:
         DirectoryLocked: another process writes to one of them. None stays locked then.
         InvalidArgument: two are the same directory, have the same id, or belong to different
             clusters or nodes; or one is that of a partition.
-        KafkaStorageError: none of them is usable.
+        KafkaStorageError: none of them is usable; or file descriptors or memory ran out.
     """
 
     def __init__(
@@ -179,6 +180,8 @@ class LogDirs:
         except (DirectoryLocked, InvalidArgument):
             raise
         except (OSError, KafkaStorageError) as error:
+            if lacks_resources(error):
+                raise KafkaStorageError(f"opening {path}: {error}") from error
             self._fail(path, error)
 
     def _check_unseen(self, path: str) -> None:

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.partition_directories import is_directory, is_kept_apart, survey
 from tidelog.env.files import WRONG_KIND
-from tidelog.errors import TidelogError
+from tidelog.errors import KafkaStorageError, StartAborted, TidelogError
+from tidelog.log.directory_guard import lacks_resources
 from tidelog.log.loading.load_watch import LoadWatcher
+from tidelog.manager.lifecycle.closing import DirectoryCloser
 from tidelog.segment.filenames import (
     REMOTE_INDEX_CACHE,
     TopicPartition,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.clock import Clock
+    from tidelog.log.loading.load_watch import RecoveryProgress
     from tidelog.log.log import Log
     from tidelog.manager.directories.log_dir import LogDir
     from tidelog.manager.directories.log_dirs import LogDirs
@@ -132,16 +135,29 @@ class LoadProgress:
 
 
 class _Watcher(LoadWatcher):
-    """Reports to the progress how many segments one thread has still to check."""
+    """Reports to the progress how many segments one thread has still to check.
 
-    def __init__(self, progress: LoadProgress, directory: str, thread: int) -> None:
+    ``check`` is called between segments and between the pieces of a segment. What it raises ends
+    the recovery of the log, which is left as after a crash.
+    """
+
+    def __init__(
+        self, progress: LoadProgress, directory: str, thread: int, check: Callable[[], None]
+    ) -> None:
         self._progress = progress
         self._directory = directory
         self._thread = thread
+        self._check = check
+
+    def progressed(self, progress: RecoveryProgress) -> None:
+        """Check whether to go on."""
+        del progress
+        self._check()
 
     def recovering(self, directory: str, segments_left: int) -> None:
         """Take note of how many are left of the log that this thread is at."""
         del directory
+        self._check()
         self._progress.segments_left(self._directory, self._thread, segments_left)
 
 
@@ -161,6 +177,7 @@ class LogLoading:
         topics: Collection[Topic],
         *,
         threads: int,
+        should_stop: Callable[[], bool],
     ) -> None:
         self._log_dirs = log_dirs
         self._opener = opener
@@ -174,6 +191,7 @@ class LogLoading:
         self._clock = machine.clock
         self._scheduler = machine.scheduler
         self._threads = threads
+        self._should_stop = should_stop
         self._lock = Lock()
         self._loaded = LoadedLogs()
         self._unclean: list[str] = []
@@ -184,6 +202,11 @@ class LogLoading:
 
         A directory whose disk fails is taken offline. A log that cannot be loaded for another
         reason is noted in the registry's ``failed``. The others are loaded all the same.
+
+        Raises:
+            KafkaStorageError: file descriptors or memory ran out; that says nothing about a disk.
+            StartAborted: ``should_stop`` returned True. What was loaded is closed then as at the
+                end of a process, so that the next start need not recover it again.
         """
         began = self._clock.monotonic_ns()
         live = list(self._log_dirs)
@@ -191,8 +214,11 @@ class LogLoading:
         jobs = [self._job(one) for one in live]
         try:
             self._scheduler.run_all("log-loading", jobs, len(jobs))
+        except StartAborted:
+            self._close_in_order()
+            raise
         except BaseException:
-            self._close_all()
+            self.close_all()
             raise
         spent_ms = (self._clock.monotonic_ns() - began) // _NS_PER_MS
         count = len(self._loaded.current) + len(self._loaded.future)
@@ -208,8 +234,11 @@ class LogLoading:
             is_clean = one.was_clean
             one.begin_change()
             names = list(self._partition_directories(one.path))
+            self._check()
             sizes = {} if is_clean else {name: self._size(one.path, name) for name in names}
         except OSError as error:
+            if lacks_resources(error):
+                raise KafkaStorageError(f"loading {one.path}: {error}") from error
             _log.error("Error while loading log dir %s: %s", one.path, error)
             self._log_dirs.take_offline(one.path, error)
             return
@@ -242,8 +271,10 @@ class LogLoading:
             thread, log = free.pop(), None
             began = self._clock.monotonic_ns()
             try:
+                self._check()
                 if self._log_dirs.get(one.path) is one:
-                    log = self._load(one, name, _Watcher(self.progress, one.path, thread))
+                    watcher = _Watcher(self.progress, one.path, thread, self._check)
+                    log = self._load(one, name, watcher)
                 done = self.progress.done(one.path, size_bytes)
                 if log is not None:
                     spent_ms = (self._clock.monotonic_ns() - began) // _NS_PER_MS
@@ -267,6 +298,9 @@ class LogLoading:
             log = self._opener.load(one, key, path, watcher)
         except TidelogError as error:
             cause = error.__cause__
+            if isinstance(error, StartAborted) or lacks_resources(error):
+                one.is_in_doubt = True  # its files may be half recovered, and nobody closes them
+                raise
             if isinstance(cause, OSError) and cause.errno not in WRONG_KIND:
                 _log.error("Error while loading log dir %s: %s", one.path, error)
                 self._log_dirs.take_offline(one.path, cause)
@@ -276,6 +310,9 @@ class LogLoading:
                 if not is_future_directory(name):
                     self._registry.failed[key] = error
             return None
+        except BaseException:
+            one.is_in_doubt = True  # its files may be half recovered, and nobody closes them
+            raise
         with self._lock:
             is_future = is_future_directory(name)
             found = self._loaded.future if is_future else self._loaded.current
@@ -298,6 +335,7 @@ class LogLoading:
                 yield name
 
     def _size(self, path: str, name: str) -> int:
+        self._check()
         directory = os.path.join(path, name)
         return sum(
             self._fs.stat(os.path.join(directory, file)).size_bytes
@@ -305,7 +343,35 @@ class LogLoading:
             if is_log_file(file)
         )
 
-    def _close_all(self) -> None:
+    def _check(self) -> None:
+        if self._should_stop():
+            raise StartAborted("asked to stop while logs were loaded")
+
+    def _close_in_order(self) -> None:
+        """Flush and close what was loaded, write how far that is, and unlock the directories."""
+        found = [*self._loaded.current, *self._loaded.future]
+
+        def logs_in(path: str) -> dict[tuple[str, int], Log]:
+            return {one.key: one.log for one in found if one.log_dir.path == path}
+
+        def checkpoint(log_dir: LogDir) -> None:
+            # Not the high watermarks: nobody has raised those of the logs since they were loaded.
+            logs = logs_in(log_dir.path)
+            _log.info("log-loading-stopped directory=%s logs=%d", log_dir.path, len(logs))
+            log_dir.checkpoints.write_recovery_points(logs)
+            log_dir.checkpoints.write_log_starts(logs)
+
+        closer = DirectoryCloser(
+            self._log_dirs,
+            self._scheduler,
+            logs_in=logs_in,
+            checkpoint=checkpoint,
+            tidy_up=lambda _: None,
+            threads=self._threads,
+        )
+        closer.close()
+
+    def close_all(self) -> None:
         """Close what was opened: the start has failed."""
         for found in (*self._loaded.current, *self._loaded.future):
             found.log.close_handlers()

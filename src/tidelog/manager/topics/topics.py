@@ -20,7 +20,7 @@ from tidelog.datadir.catalogue import (
 )
 from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
 from tidelog.errors import InvalidConfig, KafkaStorageError, UnknownTopicOrPartition
-from tidelog.log.directory_guard import PASSING
+from tidelog.log.directory_guard import PASSING, lacks_resources
 from tidelog.manager.topics.topic_checks import altered_config, new_topic
 from tidelog.readonly.cluster_metadata import find_broker_settings
 
@@ -203,7 +203,7 @@ class Topics:
             try:
                 catalogue = read_catalogue(self._fs, one.path)
             except (OSError, KafkaStorageError) as error:
-                self._dirs.take_offline(one.path, error)
+                self._not_read(one, error)
                 continue
             self._written[one.path] = catalogue
             merged = merged.merged(catalogue)
@@ -218,7 +218,7 @@ class Topics:
                 )
                 adopted.append((one.path, merged.topics.keys() - known.topics.keys()))
             except (OSError, KafkaStorageError) as error:
-                self._dirs.take_offline(one.path, error)
+                self._not_read(one, error)
         merged = self._inheriting(merged)
         for path, names in adopted:
             log_adopted(path, [merged.topics[name] for name in sorted(names)])
@@ -236,6 +236,12 @@ class Topics:
             server_properties=self._server_properties,
         )
         return catalogue.inheriting(self._broker_settings)
+
+    def _not_read(self, one: LogDir, error: OSError | KafkaStorageError) -> None:
+        """Take a directory offline whose topics cannot be read; raise if that is not its fault."""
+        if lacks_resources(error):
+            raise KafkaStorageError(f"reading the topics of {one.path}: {error}") from error
+        self._dirs.take_offline(one.path, error)
 
     def _write(self, catalogue: Catalogue) -> None:
         """Write the catalogue where it differs from what stands there, then take it as ours."""

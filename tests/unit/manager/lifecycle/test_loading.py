@@ -1,19 +1,24 @@
-"""On how many threads the logs of a directory are loaded."""
+"""How logs are loaded at start: on how many threads, and what a start leaves that fails."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from errno import EMFILE, ENFILE, ENOMEM
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pytest
 
-from tidelog.testing.manager_home import ManagerHome
+from tidelog.errors import KafkaStorageError, StartAborted
+from tidelog.manager.log_manager import Loading
+from tidelog.testing.manager_home import ManagerHome, fill, values
 from tidelog.testing.manual_time import ManualScheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tidelog.log.log import Log
     from tidelog.testing.manual_time import ManualClock
 
+RECOVERY: Final = "recovery-point-offset-checkpoint"
 
 T = TypeVar("T")
 
@@ -46,3 +51,159 @@ def test_threads_share_the_logs_of_a_directory_where_there_is_much_to_check(
         assert len(manager.all_logs()) == 2
 
     assert told.threads["log-recovery-/data"] == threads
+
+
+# Starts that are stopped, or fail
+
+
+def home_after_a_kill(partitions: int = 4) -> ManagerHome:
+    """Return a home that has to recover, on one disk, logs of three segments with 30 records."""
+    home = ManagerHome()
+    manager = home.open()
+    manager.create_topic("t", partitions)
+    for number in range(partitions):
+        fill(manager, "t", number, 30)
+    home.restart()
+    return home
+
+
+class StopAfter:
+    """Asks to stop at the call after the first ``calls``."""
+
+    def __init__(self, calls: int) -> None:
+        self.calls = calls
+
+    def __call__(self) -> bool:
+        """Count a call; return whether to stop."""
+        self.calls -= 1
+        return self.calls < 0
+
+
+def test_a_stop_while_logs_are_loaded_keeps_what_was_recovered() -> None:
+    """At any moment: no directory fails, all is unlocked, every log is recovered once.
+
+    What was recovered has its recovery point; the next start does not check it again.
+    """
+    counts = set()
+    calls = 0
+    while True:
+        home = home_after_a_kill()
+        manager = home.make()
+        try:
+            manager.startup(StopAfter(calls))
+        except StartAborted:
+            pass
+        else:
+            manager.close()
+            break
+        lines = home.lines(RECOVERY)
+        counts.add(len(lines))
+        calls += 1
+
+        assert home.fs.exists("/data/.lock") is False
+        assert {line.split()[2] for line in lines} <= {"30"}
+        assert not home.is_marked()
+        with home.open() as again:
+            assert again.live_dirs == ["/data"]
+            assert [len(values(again, "t", number)) for number in range(4)] == [30] * 4
+        assert home.is_marked()
+
+    assert counts == {0, 1, 2, 3}
+    assert calls > 12
+
+
+def test_a_stop_while_logs_of_a_clean_directory_are_loaded_leaves_it_clean() -> None:
+    """Nothing was changed, and the next start need not recover anything."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t", 4)
+        fill(manager, "t", 0, 30)
+    stopped = home.make()
+    with pytest.raises(StartAborted):
+        stopped.startup(StopAfter(3))
+
+    assert home.is_marked()
+    with home.open() as manager:
+        assert len(values(manager, "t", 0)) == 30
+
+
+def test_a_stop_while_logs_are_loaded_leaves_what_readers_see() -> None:
+    """The high watermarks stand as they were before the start."""
+    home = home_after_a_kill()
+    with home.open():
+        home.clock.advance(5_000)
+    seen = home.lines("replication-offset-checkpoint")
+    home.fs.delete("/data/.kafka_cleanshutdown")
+    with pytest.raises(StartAborted):
+        home.make().startup(StopAfter(9))
+
+    assert (len(seen), home.lines("replication-offset-checkpoint")) == (4, seen)
+
+
+@pytest.mark.parametrize("errno", [EMFILE, ENFILE, ENOMEM])
+@pytest.mark.parametrize(
+    ("operation", "path"),
+    [
+        ("open", f"/a/t-0/{0:020}.log"),
+        ("read", "/a/t-0/leader-epoch-checkpoint"),
+        ("list", "/a/t-0"),
+        ("list", "/a"),
+        ("read", "/a/tidelog.topics.json"),
+        ("read", "/a/meta.properties"),
+    ],
+)
+def test_a_lack_of_descriptors_or_memory_fails_the_start_and_no_directory(
+    caplog: pytest.LogCaptureFixture, errno: int, operation: str, path: str
+) -> None:
+    """The error is typed, everything is unlocked, and the next start has all logs."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", 2, is_spread=True)
+        fill(manager, "t", 0, 3)
+    home.fs.delete("/a/.kafka_cleanshutdown")
+    home.fs.fail(operation, path, OSError(errno, "not now"))
+
+    with pytest.raises(KafkaStorageError, match="not now"):
+        home.open()
+
+    assert "log-dir-offline" not in caplog.text
+    with home.open() as manager:
+        assert len(values(manager, "t", 0)) == 3
+
+
+def test_a_lack_of_descriptors_on_first_use_is_an_error_of_that_use() -> None:
+    """The directory stays online, and the next use works."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 3)
+    with home.open(how={"loading": Loading.FIRST_USE}) as manager:
+        home.fs.fail("open", f"/data/t-0/{0:020}.log", OSError(EMFILE, "not now"))
+        with pytest.raises(KafkaStorageError, match="not now"):
+            manager.partition("t", 0)
+
+        assert manager.live_dirs == ["/data"]
+        assert len(values(manager, "t", 0)) == 3
+
+
+def test_logs_are_closed_when_they_cannot_be_reconciled() -> None:
+    """Also those that were loaded and are not in service yet."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", 2, is_spread=True)
+    home.fs.rename("/b/t-1", "/b/t-0")
+    for path in home.paths:
+        home.fs.delete(f"{path}/tidelog.topics.json")
+    loaded: list[Log] = []
+
+    def is_stray(log: Log) -> bool:
+        loaded.append(log)
+        return False
+
+    with pytest.raises(KafkaStorageError, match="both in"):
+        home.open(how={"is_stray": is_stray})
+
+    assert len(loaded) == 2
+    for log in loaded:
+        with pytest.raises(KafkaStorageError, match="closed"):
+            log.flush()
