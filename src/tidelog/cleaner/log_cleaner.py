@@ -1,7 +1,8 @@
 """The background cleaners of a broker: each repeatedly cleans the dirtiest log.
 
-A cleaner is not a thread but a chain of scheduler tasks, so that an error ends one task and
-never a cleaner. Kafka: ``LogCleaner`` and its ``CleanerThread``.
+A cleaner is a chain of scheduler tasks, so that an error ends one task and never a cleaner. The
+tasks run on threads of the cleaners' own: a throttled cleaning may last for hours, and checkpoints,
+retention and all else must not wait for it. Kafka: ``LogCleaner`` and its ``CleanerThread``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
-    from tidelog.env.scheduler import Handle, Scheduler
+    from tidelog.env.scheduler import Handle, OwnThreads, Scheduler
     from tidelog.log.log import Log
 
 MIN_PIECE_BYTES: Final = 1 << 16
@@ -37,13 +38,18 @@ _logger = logging.getLogger(__name__)
 
 
 class Machine(NamedTuple):
-    """Disk, time, threads and random numbers; ``sleep_ms`` sleeps for a number of milliseconds."""
+    """Disk, time, threads and random numbers; ``sleep_ms`` sleeps for a number of milliseconds.
+
+    ``start_threads`` starts a number of further threads under a name, with a scheduler of their
+    own; None if there is only ``scheduler``.
+    """
 
     fs: FileSystem
     clock: Clock
     scheduler: Scheduler
     rng: Random
     sleep_ms: Callable[[int], None]
+    start_threads: Callable[[int, str], OwnThreads] | None = None
 
 
 class CleanerMetrics(NamedTuple):
@@ -84,6 +90,7 @@ class LogCleaner:
         self._handles: dict[int, Handle] = {}
         self._last_stats: dict[int, CleanerStats] = {}
         self._generation = 0
+        self._threads: OwnThreads | None = None
         self._running = 0
         self.dead_thread_count = 0
         rate = config.log_cleaner_io_max_bytes_per_second
@@ -102,8 +109,11 @@ class LogCleaner:
         with self._lock:
             self._generation += 1
             generation = self._generation
-        if self._config.log_cleaner_threads < 1:
-            _logger.warning("cleaner-not-started threads=%d", self._config.log_cleaner_threads)
+        threads, start_threads = self._config.log_cleaner_threads, self._machine.start_threads
+        if threads < 1:
+            _logger.warning("cleaner-not-started threads=%d", threads)
+        elif start_threads is not None:
+            self._threads = start_threads(threads, "kafka-log-cleaner-thread")
         for number in range(self._config.log_cleaner_threads):
             self._schedule(number, 0, generation)
 
@@ -119,6 +129,9 @@ class LogCleaner:
         until_ns = clock.monotonic_ns() + MAX_STOP_MS * 1_000_000
         while self._running and clock.monotonic_ns() < until_ns:
             self._machine.sleep_ms(POLL_MS)
+        threads, self._threads = self._threads, None
+        if threads is not None and not self._running:
+            threads.shutdown()
 
     def check_settings(self, config: BrokerConfig) -> None:
         """Raise InvalidConfig if a running cleaner cannot change to these settings.
@@ -146,12 +159,15 @@ class LogCleaner:
 
     def _max_writers(self) -> int:
         """Return how many threads may write for all cleaners: half of those not cleaning."""
-        return max(self._background_threads - self._config.log_cleaner_threads, 0) // 2
+        has_own_threads = self._machine.start_threads is not None
+        cleaning = 0 if has_own_threads else self._config.log_cleaner_threads
+        return max(self._background_threads - cleaning, 0) // 2
 
     def _schedule(self, number: int, delay_ms: int, generation: int) -> None:
         with self._lock:
             if generation == self._generation:
-                self._handles[number] = self._machine.scheduler.schedule(
+                scheduler = self._threads or self._machine.scheduler
+                self._handles[number] = scheduler.schedule(
                     f"kafka-log-cleaner-thread-{number}",
                     lambda: self._run(number, generation),
                     delay_ms=delay_ms,

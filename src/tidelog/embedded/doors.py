@@ -17,7 +17,7 @@ from tidelog.datadir.catalogue import NO_SETTINGS
 from tidelog.embedded.logs import Logs
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.descriptors import raise_descriptor_limit
-from tidelog.env.scheduler import InlineScheduler, ThreadScheduler
+from tidelog.env.scheduler import InlineScheduler, ThreadScheduler, start_threads
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import InvalidArgument
@@ -86,7 +86,9 @@ def start_logs(
     """
     raise_descriptor_limit()
     scheduler = ThreadScheduler(config.background_threads)
-    machine = Machine(SYSTEM_FILES, SYSTEM_CLOCK, scheduler, random.SystemRandom(), sleep_ms)
+    machine = Machine(
+        *(SYSTEM_FILES, SYSTEM_CLOCK, scheduler, random.SystemRandom(), sleep_ms, start_threads)
+    )
     manager = LogManager(config, machine, overrides=overrides, on_halt=on_halt)
     scheduler.start()
     try:

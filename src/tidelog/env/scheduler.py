@@ -72,6 +72,20 @@ class Scheduler(Protocol):
         """
 
 
+class OwnThreads(Scheduler, Protocol):
+    """A scheduler whose threads run nobody else's tasks, and end with ``shutdown``."""
+
+    def shutdown(self) -> None:
+        """Drop delayed and periodic tasks, and wait for those that run."""
+
+
+def start_threads(threads: int, name: str) -> OwnThreads:
+    """Start threads for some tasks alone, which wait for no other tasks, nor these for them."""
+    scheduler = ThreadScheduler(threads, name)
+    scheduler.start()
+    return scheduler
+
+
 @dataclass(order=True, slots=True)
 class _Task:
     """A queue entry, ordered by time and then by order of scheduling."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.errors import InvalidConfig
 from tidelog.log.log import Log
 from tidelog.testing.cleaning import CleanerHome, kept
+from tidelog.testing.manual_time import ManualScheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -379,3 +381,52 @@ def test_other_settings_change_the_number_of_background_writers() -> None:
     place.cleaner.reconfigure(BrokerConfig(log_cleaner_threads=4, background_threads=100))
 
     assert place.cleaner.writer_slots.limit == 3
+
+
+class ThreadsOfItsOwn(ManualScheduler):
+    """Counts the threads that were started for the cleaners and not ended yet."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place.home.clock)
+        self.started: list[tuple[int, str]] = []
+
+    def start(self, threads: int, name: str) -> ThreadsOfItsOwn:
+        self.started.append((threads, name))
+        return self
+
+    def shutdown(self) -> None:
+        self.started.pop()
+        self.forget()
+
+
+def test_cleaners_have_threads_of_their_own() -> None:
+    """A throttled cleaning occupies no thread that checkpoints, retention or moves need."""
+    place = Place(log_cleaner_threads=2, background_threads=1)
+    own = ThreadsOfItsOwn(place)
+    machine = place.cleaner._machine._replace(start_threads=own.start)
+    cleaner = LogCleaner(place.cleaner._config, dict, machine)
+
+    cleaner.startup()
+    names = [f"kafka-log-cleaner-thread-{number}" for number in (0, 1)]
+    assert (own.started, own.pending()) == ([(2, "kafka-log-cleaner-thread")], names)
+    assert not set(names) & set(place.home.scheduler.pending())
+
+    cleaner.reconfigure(replace(place.cleaner._config, log_cleaner_threads=4))
+    assert own.started == [(4, "kafka-log-cleaner-thread")]
+    assert len(own.pending()) == 4
+
+    cleaner.shutdown()
+    assert (own.started, own.pending()) == ([], [])
+
+
+@pytest.mark.parametrize(("background", "limit"), [(10, 5), (1, 0)])
+def test_cleaners_with_their_own_threads_leave_half_of_the_others(
+    background: int, limit: int
+) -> None:
+    """Their background writers use at most that many; without any they write by themselves."""
+    place = Place(log_cleaner_threads=4, background_threads=background)
+    machine = place.cleaner._machine._replace(start_threads=ThreadsOfItsOwn(place).start)
+
+    cleaner = LogCleaner(place.cleaner._config, dict, machine)
+
+    assert cleaner.writer_slots.limit == limit
