@@ -21,7 +21,6 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.log.loading.load_watch import SILENT
-from tidelog.log.producers.producer_state import ProducerStateConfig
 from tidelog.manager.background_tasks import BackgroundTasks
 from tidelog.manager.cleaning import Cleaning
 from tidelog.manager.cleaning_control import CleaningControl
@@ -33,7 +32,12 @@ from tidelog.manager.lifecycle.deleter import LogDeleter
 from tidelog.manager.lifecycle.deletion_queue import DeletionQueue
 from tidelog.manager.lifecycle.first_use import FirstUseLoader
 from tidelog.manager.lifecycle.loading import LogLoading
-from tidelog.manager.lifecycle.log_opener import USUAL_RECOVERY, LogOpener, RecoveryRules
+from tidelog.manager.lifecycle.log_opener import (
+    USUAL_RECOVERY,
+    LogOpener,
+    RecoveryRules,
+    producer_config_of,
+)
 from tidelog.manager.lifecycle.move_requests import MoveRequests
 from tidelog.manager.lifecycle.mover import PartitionMover
 from tidelog.manager.lifecycle.reconciliation import Reconciler
@@ -157,7 +161,7 @@ class LogManager(CleaningControl):
             machine,
             config_of=self._topics.config_of,
             on_failure=log_dirs.take_offline,
-            producer_config=_producer_config(self._config),
+            producer_config=producer_config_of(self._config),
             recovery=recovery,
         )
 
@@ -794,12 +798,3 @@ class LogManager(CleaningControl):
 
     def _current_logs(self) -> dict[tuple[str, int], Log]:
         return {key: part.log for key, part in self._registry.partitions().items()}
-
-
-def _producer_config(config: BrokerConfig) -> ProducerStateConfig:
-    return ProducerStateConfig(
-        config.producer_id_expiration_ms,
-        config.producer_id_expiration_check_interval_ms,
-        config.transaction_max_timeout_ms,
-        config.transaction_partition_verification_enable,
-    )

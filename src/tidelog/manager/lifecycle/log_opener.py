@@ -8,15 +8,16 @@ from tidelog.log.flush_times import FlushTimes
 from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.log.log import DEFAULT_PRODUCER_CONFIG, Log
+from tidelog.log.producers.producer_state import ProducerStateConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from uuid import UUID
 
     from tidelog.cleaner.log_cleaner import Machine
+    from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
     from tidelog.log.loading.load_watch import LoadWatcher
-    from tidelog.log.producers.producer_state import ProducerStateConfig
     from tidelog.manager.directories.log_dir import LogDir
     from tidelog.segment.filenames import TopicPartition
 
@@ -110,3 +111,13 @@ class LogOpener:
             keep_cuts=self._recovery.keep_cuts,
             flush_times=self.flush_times,
         )
+
+
+def producer_config_of(config: BrokerConfig) -> ProducerStateConfig:
+    """Return the settings of a broker that are about producers."""
+    return ProducerStateConfig(
+        config.producer_id_expiration_ms,
+        config.producer_id_expiration_check_interval_ms,
+        config.transaction_max_timeout_ms,
+        config.transaction_partition_verification_enable,
+    )
