@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
+    from tidelog.datadir.log_dir_description import LogDirDescription, ReplicaInfo
     from tidelog.embedded.doors import open_log_read_only as open_read_only
     from tidelog.embedded.doors import open_logs as open  # noqa: A004 - tidelog.open, as gzip.open
     from tidelog.embedded.logs import Appended, Logs
@@ -37,12 +38,14 @@ __all__ = [
     "KafkaError",
     "Log",
     "LogConfig",
+    "LogDirDescription",
     "Logs",
     "NewRecord",
     "Partition",
     "ReadOnlyLog",
     "ReadUpTo",
     "Record",
+    "ReplicaInfo",
     "TidelogError",
     "Topic",
     "TopicWriter",
@@ -62,12 +65,14 @@ __getattr__, __dir__ = lazy_door(
         "KafkaError": "tidelog.errors",
         "Log": "tidelog.log.log",
         "LogConfig": "tidelog.config.log_config",
+        "LogDirDescription": "tidelog.datadir.log_dir_description",
         "Logs": "tidelog.embedded.logs",
         "NewRecord": "tidelog.records.new_record",
         "Partition": "tidelog.manager.partition",
         "ReadOnlyLog": "tidelog.readonly.read_only_log",
         "ReadUpTo": "tidelog.readonly.read_only_log",
         "Record": "tidelog.records.record",
+        "ReplicaInfo": "tidelog.datadir.log_dir_description",
         "TidelogError": "tidelog.errors",
         "Topic": "tidelog.datadir.catalogue",
         "TopicWriter": "tidelog.embedded.topic_writer",

@@ -31,6 +31,8 @@ Logs: TypeAlias = Mapping[Key, "Log"]
 """The current logs, as of one call."""
 
 POLL_MS: Final = 10
+MAX_WAIT_MS: Final = 30_000
+"""How long ``begin`` waits for a partition."""
 
 _logger = logging.getLogger(__name__)
 
@@ -197,6 +199,25 @@ class LogCleanerManager:
             self._apply(key, Event.BEGIN)
             return True
 
+    def begin(self, key: Key) -> None:
+        """Put a partition in progress as soon as it is free; ``done`` ends that.
+
+        Raises CleaningAborted if it is not free within ``MAX_WAIT_MS``, as while it is moved.
+        """
+        until_ns = self._clock.monotonic_ns() + MAX_WAIT_MS * 1_000_000
+        while not self._begin(key):
+            if self._clock.monotonic_ns() >= until_ns:
+                state = self.state(key).phase.value
+                raise CleaningAborted(f"{key[0]}-{key[1]} is busy: its cleaning is {state}")
+            self._sleep_ms(POLL_MS)
+
+    def note_cleaned(self, key: Key, log: Log, end_offset: int) -> None:
+        """Write the checkpoint of a partition in progress, unless it was aborted meanwhile."""
+        with self._lock:
+            if self.state(key).phase is Phase.IN_PROGRESS:
+                self._write(key, log, end_offset)
+                self._clear_failure(key)
+
     def grab_deletable(self) -> list[tuple[Key, Log]]:
         """Put all free compacted logs in progress, for their retention pass, and return them.
 
@@ -231,9 +252,7 @@ class LogCleanerManager:
         """End a cleaning and write its checkpoint, unless it was aborted meanwhile."""
         with self._lock:
             try:
-                if self.state(key).phase is Phase.IN_PROGRESS:
-                    self._write(key, log, end_offset)
-                    self._clear_failure(key)
+                self.note_cleaned(key, log, end_offset)
             finally:
                 self._apply(key, Event.END)
 

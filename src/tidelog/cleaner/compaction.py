@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
 from tidelog.cleaner.pick import examine
 from tidelog.cleaner.throttle import CleanerIo
-from tidelog.config.broker_config import BrokerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from tidelog.cleaner.pick import ExaminedLog, LogToClean
     from tidelog.cleaner.source_log import SourceLog
     from tidelog.cleaner.stats import CleanerStats
+    from tidelog.config.broker_config import BrokerConfig
     from tidelog.env.clock import Clock
     from tidelog.env.scheduler import Scheduler
     from tidelog.log.log import Log
@@ -104,9 +104,10 @@ def examine_log(
 
 
 class Compaction:
-    """Cleans logs on demand, one cleaning each, with a cleaner of the default settings.
+    """Cleans logs on demand, one cleaning each.
 
     Args:
+        config: the broker's settings; the cleaner's buffers are used whole.
         clock: measures how long a cleaning takes.
         scheduler: runs the background writers.
         rng: makes the random keys of hashes.
@@ -115,13 +116,13 @@ class Compaction:
 
     def __init__(
         self,
+        config: BrokerConfig,
         *,
         clock: Clock,
         scheduler: Scheduler,
         rng: Random,
         check_done: Callable[[], None] = lambda: None,
     ) -> None:
-        config = BrokerConfig()
         settings = CleanerSettings(
             config.log_cleaner_dedupe_buffer_size, config.log_cleaner_io_buffer_load_factor
         )

@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Self
 
+    from tidelog.cleaner.compaction import CompactionFacts
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
+    from tidelog.datadir.log_dir_description import LogDirDescription
     from tidelog.env.scheduler import ThreadScheduler
     from tidelog.log.record_count import RecordCount
+    from tidelog.log.retention import DeletedSegment
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.metrics.metric import Metric
     from tidelog.manager.partition import Partition
@@ -197,6 +200,26 @@ class Logs:
         if len(chosen) != 1:
             raise InvalidArgument("staged files lie in one directory: give its path")
         return self.manager.commit_staged(chosen[0], files)
+
+    def describe_log_dirs(self) -> dict[str, LogDirDescription]:
+        """Return, by path, each directory's logs and disk space, or why it is offline."""
+        return self.manager.describe_log_dirs()
+
+    def retain(self, *chosen: str | tuple[str, int]) -> dict[tuple[str, int], list[DeletedSegment]]:
+        """Delete the segments that have expired by now; return those deleted of each log.
+
+        ``chosen`` are names of topics, or (topic, partition); none stands for all. A service does
+        this by itself each ``log.retention.check.interval.ms``. Errors as ``LogManager.retain``.
+        """
+        return self.manager.retain(*chosen)
+
+    def compact(self, *chosen: str | tuple[str, int]) -> dict[tuple[str, int], CompactionFacts]:
+        """Clean compacted logs now, however dirty they are; return what was done to each log.
+
+        ``chosen`` as for ``retain``. A service cleans by itself what is dirty enough. Errors as
+        ``LogManager.compact``.
+        """
+        return self.manager.compact(*chosen)
 
     def metrics(self) -> list[Metric]:
         """Return all metrics as of now, under Kafka's names."""

@@ -184,6 +184,9 @@ class FileSystem(Protocol):
     def free_bytes(self, path: str) -> int:
         """Return the free bytes available to this user on the disk of ``path``."""
 
+    def total_bytes(self, path: str) -> int:
+        """Return the bytes that the disk of ``path`` can hold, used or free."""
+
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and deletions in this directory durable; EIO on failure."""
 

@@ -320,11 +320,19 @@ class OverlayFiles(WholeFiles):
 
     def free_bytes(self, path: str) -> int:
         """Return the free bytes available to this user on the disk of ``path``."""
+        return self._below.free_bytes(self._nearest_below(path))
+
+    def total_bytes(self, path: str) -> int:
+        """Return the bytes that the disk of ``path`` can hold, used or free."""
+        return self._below.total_bytes(self._nearest_below(path))
+
+    def _nearest_below(self, path: str) -> str:
+        """Return the path, or the nearest directory above it, that exists below."""
         with self._lock:
             self._existing(path)
         while not self._below.exists(path):
             path = os.path.dirname(path)
-        return self._below.free_bytes(path)
+        return path
 
     def sync_directory(self, path: str) -> None:
         """Do nothing: changes in memory cannot be made durable."""

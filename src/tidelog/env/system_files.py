@@ -297,6 +297,10 @@ class SystemFiles(WholeFiles):
         """Return the free bytes available to this user on the disk of ``path``."""
         return shutil.disk_usage(path).free
 
+    def total_bytes(self, path: str) -> int:
+        """Return the bytes that the disk of ``path`` can hold, used or free."""
+        return shutil.disk_usage(path).total
+
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and deletions in this directory durable."""
         self._need_posix("syncing a directory")

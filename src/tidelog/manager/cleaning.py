@@ -8,10 +8,12 @@ be null.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from tidelog.cleaner.cleaner_manager import LogCleanerManager
 from tidelog.cleaner.log_cleaner import LogCleaner
 from tidelog.datadir.offset_checkpoints import LOG_FILES
+from tidelog.errors import KafkaStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,8 +31,18 @@ if TYPE_CHECKING:
 class Cleaning:
     """A log cleaner, or none."""
 
-    def __init__(self) -> None:
+    def __init__(self, machine: Machine) -> None:
         self.cleaner: LogCleaner | None = None
+        self._is_stopped = False
+        self._in_use: set[TopicPartition] = set()
+        # Without a cleaner, only what is done on demand has states.
+        self._states: Final = LogCleanerManager(
+            dict, fs=machine.fs, clock=machine.clock, sleep_ms=machine.sleep_ms
+        )
+
+    @property
+    def _manager(self) -> LogCleanerManager:
+        return self._states if self.cleaner is None else self.cleaner.manager
 
     def start(
         self, config: BrokerConfig, logs: Callable[[], Mapping[Key, Log]], machine: Machine
@@ -41,8 +53,36 @@ class Cleaning:
 
     def stop(self) -> None:
         """Stop the cleaner and wait for the cleanings that run."""
+        self._is_stopped = True
         if self.cleaner is not None:
             self.cleaner.shutdown()
+        for key in list(self._in_use):
+            self._manager.abort(key)
+
+    @contextmanager
+    def exclusive(self, key: TopicPartition) -> Iterator[Callable[[], None]]:
+        """Keep the cleaner and others that ask away from a partition in the body.
+
+        Yields what raises CleaningAborted once the body has to stop. Raises CleaningAborted, too,
+        if the partition does not get free, and KafkaStorageError once this was stopped.
+        """
+        manager = self._manager
+        manager.begin(key)
+        self._in_use.add(key)
+        try:
+            if self._is_stopped:
+                raise KafkaStorageError("the log manager was shut down")
+            yield lambda: manager.check(key)
+        finally:
+            self._in_use.discard(key)
+            manager.done(key)
+
+    def note_cleaned(self, key: TopicPartition, log: Log, end_offset: int) -> bool:
+        """Let the cleaner note how far a log in exclusive use is clean; False if there is none."""
+        if self.cleaner is None:
+            return False
+        self.cleaner.manager.note_cleaned(key, log, end_offset)
+        return True
 
     def check_settings(self, config: BrokerConfig) -> None:
         """Raise InvalidConfig if the running cleaner cannot take these settings."""
@@ -64,32 +104,30 @@ class Cleaning:
 
     def abort(self, key: TopicPartition) -> None:
         """Stop the cleaning of a partition and wait until it has stopped."""
-        if self.cleaner is not None:
-            self.cleaner.manager.abort(key)
+        self._manager.abort(key)
 
     def pause(self, key: TopicPartition) -> None:
         """Stop the cleaning of a partition and allow none until ``resume``."""
-        if self.cleaner is not None:
-            self.cleaner.manager.abort_and_pause(key)
+        self._manager.abort_and_pause(key)
 
     def resume(self, key: TopicPartition) -> None:
         """Undo one ``pause``."""
-        if self.cleaner is not None:
-            self.cleaner.manager.resume([key])
+        self._manager.resume([key])
 
     @contextmanager
     def paused_for_truncation(
         self, key: TopicPartition, log: Log, *, is_needed: bool = True
     ) -> Iterator[None]:
         """Pause cleaning while a log is truncated; lower its checkpoint to the log's end after."""
-        if self.cleaner is None or not is_needed:
+        if not is_needed:
             yield
             return
         self.pause(key)
         try:
             yield
-            base = log.segments.active.base_offset
-            self.cleaner.manager.maybe_truncate_checkpoint(key, log, base)
+            if self.cleaner is not None:
+                base = log.segments.active.base_offset
+                self.cleaner.manager.maybe_truncate_checkpoint(key, log, base)
         finally:
             self.resume(key)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class CleaningControl:
     """The part of a log manager that stops and resumes the cleaning of a partition.
 
-    Without a cleaner, as on first use, its methods do nothing.
+    Without a cleaner, as on first use, only what is done on demand is stopped.
     """
 
     _cleaning: Cleaning

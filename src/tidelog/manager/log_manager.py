@@ -24,6 +24,7 @@ from tidelog.log.loading.load_watch import SILENT
 from tidelog.manager.background_tasks import BackgroundTasks
 from tidelog.manager.cleaning import Cleaning
 from tidelog.manager.cleaning_control import CleaningControl
+from tidelog.manager.directories.describe_log_dirs import describe_log_dirs
 from tidelog.manager.directories.disk_reserve import DiskReserve
 from tidelog.manager.directories.log_dirs import LogDirs
 from tidelog.manager.lifecycle.closing import DirectoryCloser
@@ -42,9 +43,11 @@ from tidelog.manager.lifecycle.move_requests import MoveRequests
 from tidelog.manager.lifecycle.mover import PartitionMover
 from tidelog.manager.lifecycle.reconciliation import Reconciler
 from tidelog.manager.log_registry import LogRegistry
+from tidelog.manager.log_truncation import LogTruncation
 from tidelog.manager.metrics.collect import MetricSources, collect
 from tidelog.manager.metrics.counters import Counters
 from tidelog.manager.offset_checkpointing import OffsetCheckpointing
+from tidelog.manager.on_demand import OnDemand, OnDemandCalls
 from tidelog.manager.topics.topic_checks import check_topic
 from tidelog.manager.topics.topics import Topics
 from tidelog.segment.filenames import TopicPartition
@@ -59,6 +62,7 @@ if TYPE_CHECKING:
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
+    from tidelog.datadir.log_dir_description import LogDirDescription
     from tidelog.env.waiting import Bell
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.log import Log
@@ -80,7 +84,7 @@ class Loading(Enum):
     """Each when it is first asked for, as a process does that writes and ends."""
 
 
-class LogManager(CleaningControl):
+class LogManager(CleaningControl, OnDemandCalls):
     """The logs of one process. Any thread may call it.
 
     Opening locks the directories; ``startup`` loads the logs and starts the background tasks;
@@ -156,7 +160,7 @@ class LogManager(CleaningControl):
         )
         registry = LogRegistry(self._counters, self._reserve, ThreadBell())
         self._registry = registry
-        self._cleaning = Cleaning()
+        self._cleaning = Cleaning(machine)
         self._opener = LogOpener(
             machine,
             config_of=self._topics.config_of,
@@ -209,15 +213,27 @@ class LogManager(CleaningControl):
             cleaning=self._cleaning,
             checkpointing=self._checkpointing,
         )
-        self.tasks = self._make_tasks()
+        self._make_upkeep()
         log_dirs.cordon(self._config.cordoned_log_dirs)
         if self._is_service:
             log_dirs.on_offline = self._schedule_failures
 
-    def _make_tasks(self) -> BackgroundTasks:
-        fs, log_dirs, registry = self.machine.fs, self._log_dirs, self._registry
-        return BackgroundTasks(
-            self.machine,
+    def _make_upkeep(self) -> None:
+        """Make what keeps logs in order, by itself or when it is asked to."""
+        machine, log_dirs, registry = self.machine, self._log_dirs, self._registry
+        self._truncation = LogTruncation(
+            log_dirs, registry, cleaning=self._cleaning, checkpointing=self._checkpointing
+        )
+        self._on_demand = OnDemand(
+            machine,
+            lambda: self._config,
+            cleaning=self._cleaning,
+            topics=self.topics,
+            partition_of=self.partition,
+            check_open=self._check_open,
+        )
+        self.tasks = BackgroundTasks(
+            machine,
             lambda: self._config,
             log_dirs,
             registry,
@@ -225,7 +241,7 @@ class LogManager(CleaningControl):
             checkpointing=self._checkpointing,
             deleter=self._deleter,
             reserve=self._reserve,
-            move_requests=MoveRequests(fs, log_dirs, registry, self._mover),
+            move_requests=MoveRequests(machine.fs, log_dirs, registry, self._mover),
         )
 
     def __enter__(self) -> Self:
@@ -345,6 +361,10 @@ class LogManager(CleaningControl):
     def is_dir_online(self, path: str) -> bool:
         """Whether a directory is in use; raise LogDirNotFound if it is not configured."""
         return self._log_dirs.is_online(path)
+
+    def describe_log_dirs(self) -> dict[str, LogDirDescription]:
+        """Return, by path, each directory's open logs, disk space, or why it is offline."""
+        return describe_log_dirs(self.machine.fs, self._log_dirs, self._registry)
 
     def directory_id(self, path: str) -> UUID:
         """Return the ``directory.id`` of a directory in use; raise LogDirNotFound, as above."""
@@ -598,36 +618,14 @@ class LogManager(CleaningControl):
         self, offsets: Mapping[tuple[str, int], int], *, is_future: bool = False
     ) -> None:
         """Truncate logs so that each ends at its offset; cleaning of them waits meanwhile."""
-        changed: dict[str, LogDir] = {}
-        for (topic, number), offset in offsets.items():
-            key = TopicPartition(topic, number)
-            log = self.get_log(topic, number, is_future=is_future)
-            if log is None:
-                continue
-            is_pause_needed = not is_future and offset < log.segments.active.base_offset
-            with self._cleaning.paused_for_truncation(key, log, is_needed=is_pause_needed):
-                if log.truncate_to(offset):
-                    log_dir = self._log_dirs.of(log)
-                    changed[log_dir.path] = log_dir
-        self._write_after_truncation(changed.values())
+        self._truncation.truncate_to(offsets, is_future=is_future)
 
     def truncate_fully_and_start_at(
         self, topic: str, partition: int, offset: int, *, is_future: bool = False
     ) -> None:
         """Empty a log and continue at ``offset``; nothing if there is none."""
-        log = self.get_log(topic, partition, is_future=is_future)
-        if log is None:
-            return
         key = TopicPartition(topic, partition)
-        with self._cleaning.paused_for_truncation(key, log, is_needed=not is_future):
-            log.truncate_fully_and_start_at(offset)
-        self._write_after_truncation([self._log_dirs.of(log)])
-
-    def _write_after_truncation(self, log_dirs: Collection[LogDir]) -> None:
-        for log_dir in log_dirs:
-            self._checkpointing.write(log_dir)
-        if log_dirs:
-            self._registry.bell.ring()
+        self._truncation.truncate_fully_and_start_at(key, offset, is_future=is_future)
 
     def flush(self) -> None:
         """Make all that was appended durable and visible to readers of other processes."""

@@ -94,6 +94,11 @@ class ReadFiles:
         with storage_errors(path):
             return self._below.free_bytes(path)
 
+    def total_bytes(self, path: str) -> int:
+        """Return the bytes that the disk of ``path`` can hold, used or free."""
+        with storage_errors(path):
+            return self._below.total_bytes(path)
+
     def write(self, path: str, data: Buffer) -> None:
         """Refuse."""
         self._refuse(path, data)

@@ -275,6 +275,13 @@ class CrashFileSystem:
             self._existing(path)
             return self._free_bytes()
 
+    def total_bytes(self, path: str) -> int:
+        """Return the number of bytes that the disk can hold."""
+        with self._lock:
+            self._faults.check("total_bytes", path)
+            self._existing(path)
+            return self._disk.used_bytes() + self._free_bytes()
+
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and deletions in this directory durable."""
         try:

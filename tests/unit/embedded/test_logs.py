@@ -133,3 +133,21 @@ def test_a_program_counts_records_and_reads_metrics_without_the_manager(tmp_path
         sizes = {one.kafka_name: one.value for one in logs.metrics() if one.name == "LogEndOffset"}
         assert logs.count_records("t", 0, 1, 3) == logs.count_records("t", 0, 1) == (2, 0, 0, 0)
         assert sizes == {"kafka.log:type=Log,name=LogEndOffset,topic=t,partition=0": 3}
+
+
+def test_a_program_retains_compacts_and_describes(tmp_path: Path) -> None:
+    """On demand, some topics or all; values name what was done, by topic and partition."""
+    small = {"internal.segment.bytes": "80", "file.delete.delay.ms": "0"}
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t", 1, {**small, "retention.bytes": "0"})
+        logs.create_topic("c", 1, {**small, "cleanup.policy": "compact"})
+        for number in range(4):
+            for topic in ("t", "c"):
+                logs.append(topic, b"%d" % number, key=b"k")
+
+        deleted, cleaned = logs.retain("t"), logs.compact(("c", 0))
+        described = logs.describe_log_dirs()
+
+    assert [segment.base_offset for segment in deleted["t", 0]] == [0, 1, 2, 3]
+    assert cleaned["c", 0].end_offset == 3
+    assert [replica.topic for replica in described[str(tmp_path)].replicas] == ["c", "t"]

@@ -13,6 +13,7 @@ import pytest
 from tidelog.cleaner.compaction import Compaction
 from tidelog.cli.operations import ClockAt
 from tidelog.codec.checkpoint_file import write_checkpoint
+from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import CorruptMessage, KafkaError, OffsetOutOfRange, UnknownTopicOrPartition
@@ -336,7 +337,7 @@ def retention(fs: Any) -> Any:
 
 def compaction(fs: Any) -> Any:
     clock = ClockAt(10**12)
-    cleaning = Compaction(clock=clock, scheduler=InlineScheduler(), rng=Random(0))
+    cleaning = Compaction(BrokerConfig(), clock=clock, scheduler=InlineScheduler(), rng=Random(0))
     config, lines = LogConfig(cleanup_policy=("compact",)), CleanerLines({}, {})
     facts = plan_compaction(lambda: open_read_only(PATH, fs=fs), config, lines, clock, cleaning)
     assert 0 <= facts.freed_bytes <= facts.size_bytes

@@ -61,6 +61,7 @@ def _planned(args: Namespace) -> Iterator[CompactionFacts]:
     from tidelog.cleaner.compaction import Compaction
     from tidelog.cli.operations import clock_of
     from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
     from tidelog.env.scheduler import InlineScheduler
     from tidelog.env.system_files import SYSTEM_FILES
@@ -73,7 +74,9 @@ def _planned(args: Namespace) -> Iterator[CompactionFacts]:
     chosen.report_missing(args.command)
     configs = chosen.configs_in_force(overrides)
     lines = CleanerLines.read(SYSTEM_FILES, chosen.directory.path)
-    compaction = Compaction(clock=clock, scheduler=InlineScheduler(), rng=random.SystemRandom())
+    compaction = Compaction(
+        BrokerConfig(), clock=clock, scheduler=InlineScheduler(), rng=random.SystemRandom()
+    )
 
     def plan(place: Place) -> CompactionFacts:
         config = configs[place.topic]
@@ -85,18 +88,13 @@ def _planned(args: Namespace) -> Iterator[CompactionFacts]:
 
 def _compacted(args: Namespace) -> Iterator[CompactionFacts]:
     """Clean each log and yield what was done."""
-    import random
-
-    from tidelog.cleaner.compaction import Compaction
-    from tidelog.cli.operations import ClockAt, open_to_act
+    from tidelog.cli.operations import open_to_act
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.explain.plans.operations import compact_log
 
     with _writers() as scheduler, open_to_act(args, SYSTEM_FILES, args.topics) as acting:
-        clock, rng = ClockAt(acting.now_ms), random.SystemRandom()
-        compaction = Compaction(clock=clock, scheduler=scheduler, rng=rng)
         for place in acting.places:
-            yield compact_log(acting.manager, place.key, compaction, acting.now_ms)
+            done = acting.manager.compact(place.key, scheduler=scheduler, leaves_unknown=True)
+            yield done[place.key]
 
 
 @contextmanager

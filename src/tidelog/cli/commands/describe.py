@@ -32,6 +32,11 @@ def add_parser(commands: Commands) -> None:
     text = "show topics: segments, sizes, offsets, a picture"
     parser = new_parser(commands, "describe", text, run)
     add_topics(parser)
+    parser.add_argument(
+        "--log-dirs",
+        action="store_true",
+        help="show the data directory instead: the size of each log, and the room on its disk",
+    )
     add_json(parser)
 
 
@@ -40,6 +45,8 @@ def run(args: Namespace) -> int:
 
     Returns 1 on damage, or if a partition of the catalogue is missing.
     """
+    if args.log_dirs:
+        return _print_directory(args)
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.terminal import screen_width
     from tidelog.env.system_files import SYSTEM_FILES
@@ -68,6 +75,34 @@ def run(args: Namespace) -> int:
         print(draw_log(facts, width) + _stable(facts) + _table(facts), end="")
     has_loss |= chosen.report_missing(args.command)
     return int(has_loss)
+
+
+def _print_directory(args: Namespace) -> int:
+    """Print the data directory and its logs; return 1 if it cannot be read."""
+    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.terminal import counted, print_message, printable
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.describe_directory import describe_directory
+    from tidelog.explain.picture import format_bytes
+
+    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
+    found = describe_directory(chosen.directory, args.topics)
+    if args.json:
+        print(json.dumps(found.as_json()))
+        return int(found.error is not None)
+    if found.error is not None:
+        print_message(args.command, found.error)
+        return 1
+    usable, total = format_bytes(found.usable_bytes or 0), format_bytes(found.total_bytes or 0)
+    logs = counted(len(found.replicas), "log")
+    size = format_bytes(found.size_bytes)
+    print(f"{printable(found.path)}: {logs}, {size}; {usable} of {total} usable")
+    for replica in found.replicas:
+        lag = "of unknown lag" if replica.offset_lag is None else f"{replica.offset_lag:,} behind"
+        future = f", future log, {lag}" if replica.is_future else ""
+        name = f"{replica.topic}-{replica.partition}"
+        print(f"  {printable(name)}: {format_bytes(replica.size_bytes)}{future}")
+    return 0
 
 
 def _title(facts: LogFacts, partitions: int) -> str:

@@ -34,7 +34,7 @@ def run(args: Namespace) -> int:
 
     with open_to_act(args, SYSTEM_FILES, args.topics) as acting:
         logs = [
-            retain_log(acting.manager, place.topic, place.partition, acting.now_ms)
+            retain_log(acting.manager, place.topic, place.partition)
             for place in _places_to_retain(args, acting)
         ]
     for log in logs:

@@ -8,18 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tidelog.cleaner.cleaner_checkpoints import CleanerCheckpoints
-from tidelog.cleaner.compaction import examine_log
-from tidelog.cleaner.failed_cleanings_file import read_failures, write_failures
 from tidelog.explain.plans.lost_records import LostBytes, look_into
 from tidelog.explain.plans.retention_outlook import outlook_of
 from tidelog.log.loading.load_watch import LoadWatcher
-from tidelog.manager.log_registry import parent_of
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tidelog.cleaner.compaction import Compaction, CompactionFacts
     from tidelog.explain.plans.retention_outlook import SegmentOutlook
     from tidelog.log.loading.load_watch import Loss, RecoveryProgress
     from tidelog.log.log import Log
@@ -142,30 +138,12 @@ def recover_log(
     )
 
 
-def retain_log(manager: LogManager, topic: str, partition: int, now_ms: int) -> ShrunkLog:
-    """Delete the segments of one log that retention allows to be deleted at ``now_ms``."""
+def retain_log(manager: LogManager, topic: str, partition: int) -> ShrunkLog:
+    """Delete the segments of one log that retention allows to be deleted now."""
+    key = TopicPartition(topic, partition)
+    deleted = manager.retain(key)[key]
     log = manager.partition(topic, partition).log
-    shrunk = _shrunk(topic, partition, log, log.retain(now_ms))
-    return replace(shrunk, kept=tuple(outlook_of(log)))
-
-
-def compact_log(
-    manager: LogManager, key: tuple[str, int], compaction: Compaction, now_ms: int
-) -> CompactionFacts:
-    """Clean one log of a manager without a cleaner; note how far, and that it has not failed.
-
-    Errors as ``Cleaner.clean``.
-    """
-    log, fs = manager.partition(*key).log, manager.machine.fs
-    path, checkpoints = parent_of(log), CleanerCheckpoints(fs)
-    failures = read_failures(fs, path)
-    facts = examine_log(key, log, checkpoints.read(path).get(key), failures.get(key), now_ms)
-    cleaned = compaction.clean(log, facts, now_ms)
-    if cleaned.stats is not None:
-        checkpoints.change(path, lambda lines: lines.update({key: cleaned.end_offset}))
-        if failures.pop(key, None) is not None:
-            write_failures(fs, path, failures)
-    return cleaned
+    return replace(_shrunk(topic, partition, log, deleted), kept=tuple(outlook_of(log)))
 
 
 def delete_records(

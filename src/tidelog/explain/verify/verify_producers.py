@@ -6,10 +6,12 @@ so only what both know is compared.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tidelog.datadir.lock_file import has_writer
 from tidelog.env.overlay_files import OverlayFiles
 from tidelog.errors import CorruptIndex, CorruptSnapshot, TidelogError
 from tidelog.explain.verify.findings import REBUILD, REBUILT, Finding, damage, unusual
@@ -97,7 +99,10 @@ class ProducerChecks:
     def _compare(self, offset: int) -> Iterator[Finding]:
         path = producer_snapshot_file(self._directory, offset)
         try:
-            entries = unpack_snapshot(self._fs.read(path))
+            raw = self._fs.read(path)
+            if not raw and has_writer(os.path.dirname(self._directory)):
+                return  # just created; what it will hold comes with the next write
+            entries = unpack_snapshot(raw)
         except FileNotFoundError:
             return
         except CorruptSnapshot as error:

@@ -138,3 +138,24 @@ def test_an_empty_directory_is_wrong_usage(cli: Cli) -> None:
 
     assert outcome[:2] == (2, "")
     assert "named <topic>-<partition>" in outcome.err
+
+
+def test_the_directory_shows_sizes_and_room(topic: Cli) -> None:
+    """``--log-dirs``: each log with its size, copies of a move too, and the bytes of the disk."""
+    topic.append("a", "b")
+    size = topic.log_file().stat().st_size
+    copy = topic.data / f"t-0.{'0' * 32}-future"
+    copy.mkdir()
+    (copy / topic.log_file().name).write_bytes(b"")
+
+    [row] = topic.on("describe", "--log-dirs", "--json").rows
+    lines = topic.on("describe", "--log-dirs").out.splitlines()
+
+    logs = [
+        {"topic": "t", "partition": 0, "sizeBytes": size, "offsetLag": 0, "isFuture": False},
+        {"topic": "t", "partition": 0, "sizeBytes": 0, "offsetLag": 2, "isFuture": True},
+    ]
+    assert (row["directory"], row["error"], row["replicas"]) == (str(topic.data), None, logs)
+    assert 0 < row["usableBytes"] < row["totalBytes"]
+    assert lines[0].startswith(f"{topic.data}: 2 logs, {size} bytes; ")
+    assert lines[1:] == [f"  t-0: {size} bytes", "  t-0: 0 bytes, future log, 2 behind"]

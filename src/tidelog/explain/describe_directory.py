@@ -1,0 +1,55 @@
+"""The description of a data directory from its files, beside a writer or without one.
+
+Kafka: ``kafka-log-dirs.sh``, which asks a broker.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from tidelog.datadir.log_dir_description import LogDirDescription, ReplicaInfo
+from tidelog.errors import InvalidTopic, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.readonly.read_only_log import open_read_only
+from tidelog.segment.filenames import is_future_directory, parse_topic_partition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+
+
+def describe_directory(
+    directory: ReadOnlyDirectory, topics: Collection[str] = ()
+) -> LogDirDescription:
+    """Return sizes, lags and disk space; ``topics``: only their logs, of all topics by default.
+
+    What cannot be read makes it offline, as it would a manager.
+    """
+    fs, path = directory.fs, directory.path
+    try:
+        replicas = [
+            replica for replica in _replicas(directory) if not topics or replica.topic in topics
+        ]
+        return LogDirDescription.of(path, replicas, (fs.total_bytes(path), fs.free_bytes(path)))
+    except (KafkaStorageError, OSError) as error:
+        return LogDirDescription.offline(path, str(error))
+
+
+def _replicas(directory: ReadOnlyDirectory) -> Iterator[ReplicaInfo]:
+    ends: dict[tuple[str, int], int] = {}
+    for log in directory.logs():
+        ends[log.topic, log.partition] = log.log_end_offset
+        yield ReplicaInfo(log.topic, log.partition, log.size_bytes, 0, is_future=False)
+    for name in directory.fs.list(directory.path):
+        if not is_future_directory(name):
+            continue
+        try:
+            key = parse_topic_partition(name)
+            path = os.path.join(directory.path, name)
+            with open_read_only(path, fs=directory.fs) as log:
+                known = ends.get(key)
+                lag = None if known is None else max(known - log.log_end_offset, 0)
+                yield ReplicaInfo(*key, log.size_bytes, lag, is_future=True)
+        except (InvalidTopic, UnknownTopicOrPartition):
+            continue  # not a copy, or one that has taken the place of its log meanwhile

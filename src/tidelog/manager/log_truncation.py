@@ -1,0 +1,69 @@
+"""Truncation of logs that follow a leader, with the checkpoints that depend on it.
+
+Kafka: ``LogManager.truncateTo`` and ``truncateFullyAndStartAt``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidelog.segment.filenames import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from tidelog.manager.cleaning import Cleaning
+    from tidelog.manager.directories.log_dir import LogDir
+    from tidelog.manager.directories.log_dirs import LogDirs
+    from tidelog.manager.log_registry import LogRegistry
+    from tidelog.manager.offset_checkpointing import OffsetCheckpointing
+
+
+class LogTruncation:
+    """Truncates open logs; cleaning of them waits meanwhile."""
+
+    def __init__(
+        self,
+        log_dirs: LogDirs,
+        registry: LogRegistry,
+        *,
+        cleaning: Cleaning,
+        checkpointing: OffsetCheckpointing,
+    ) -> None:
+        self._log_dirs: Final = log_dirs
+        self._registry: Final = registry
+        self._cleaning: Final = cleaning
+        self._checkpointing: Final = checkpointing
+
+    def truncate_to(self, offsets: Mapping[tuple[str, int], int], *, is_future: bool) -> None:
+        """Truncate logs so that each ends at its offset; one that is not open is left out."""
+        find = self._registry.future if is_future else self._registry.current
+        changed: dict[str, LogDir] = {}
+        for (topic, number), offset in offsets.items():
+            key = TopicPartition(topic, number)
+            log = find(key)
+            if log is None:
+                continue
+            is_pause_needed = not is_future and offset < log.segments.active.base_offset
+            with self._cleaning.paused_for_truncation(key, log, is_needed=is_pause_needed):
+                if log.truncate_to(offset):
+                    log_dir = self._log_dirs.of(log)
+                    changed[log_dir.path] = log_dir
+        self._write_checkpoints(changed.values())
+
+    def truncate_fully_and_start_at(
+        self, key: TopicPartition, offset: int, *, is_future: bool
+    ) -> None:
+        """Empty a log and continue at ``offset``; nothing if it is not open."""
+        log = self._registry.future(key) if is_future else self._registry.current(key)
+        if log is None:
+            return
+        with self._cleaning.paused_for_truncation(key, log, is_needed=not is_future):
+            log.truncate_fully_and_start_at(offset)
+        self._write_checkpoints([self._log_dirs.of(log)])
+
+    def _write_checkpoints(self, log_dirs: Collection[LogDir]) -> None:
+        for log_dir in log_dirs:
+            self._checkpointing.write(log_dir)
+        if log_dirs:
+            self._registry.bell.ring()

@@ -1,0 +1,131 @@
+"""Retention and compaction that somebody asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.errors import CleaningAborted, InvalidArgument, UnknownTopicOrPartition
+from tidelog.manager.log_manager import Loading
+from tidelog.testing.manager_home import MAX_AGE_MS, ManagerHome, fill, values
+
+if TYPE_CHECKING:
+    from tidelog.manager.log_manager import LogManager
+
+HOWS = pytest.mark.parametrize(
+    ("loading", "cleaner"), [(Loading.ALL, False), (Loading.ALL, True), (Loading.FIRST_USE, False)]
+)
+COMPACT = {"cleanup.policy": "compact", "internal.segment.bytes": "200"}
+
+
+def opened(
+    home: ManagerHome, loading: Loading = Loading.ALL, *, cleaner: bool = False
+) -> LogManager:
+    return home.open(how={"loading": loading}, log_cleaner_enable=cleaner)
+
+
+@HOWS
+def test_retention_deletes_what_has_expired_and_returns_it(loading: Loading, cleaner: bool) -> None:
+    """Of all topics, of one, or of one partition; what was deleted is known by log."""
+    home = ManagerHome(file_delete_delay_ms=0)
+    with opened(home, loading, cleaner=cleaner) as manager:
+        for name in ("t", "u"):
+            manager.create_topic(name, 2, {"internal.segment.bytes": "100"})
+            for number in (0, 1):
+                fill(manager, name, number, 3)
+        assert manager.retain() == {(name, n): [] for name in ("t", "u") for n in (0, 1)}
+        expire(manager)
+
+        one = manager.retain(("t", 1))
+        topic = manager.retain("t")
+        rest = manager.retain()
+
+    assert list(one) == [("t", 1)]
+    assert len(one["t", 1]) == 3
+    assert [len(found) for found in topic.values()] == [3, 0]
+    assert {key: len(found) for key, found in rest.items() if found} == {("u", 0): 3, ("u", 1): 3}
+
+
+def expire(manager: LogManager) -> None:
+    """Let all records be too old, without time passing."""
+    for name in manager.topics():
+        manager.alter_topic(name, {"retention.bytes": "0"})
+
+
+@HOWS
+def test_compaction_cleans_and_returns_what_it_did(loading: Loading, cleaner: bool) -> None:
+    """However little is dirty; the checkpoint is written, other topics are left alone."""
+    home = ManagerHome(file_delete_delay_ms=0)
+    with opened(home, loading, cleaner=cleaner) as manager:
+        manager.create_topic("t", 1, {**COMPACT, "min.cleanable.dirty.ratio": "1"})
+        manager.create_topic("plain")
+        fill(manager, "t", 0, 6)
+        end = manager.partition("t", 0).log.segments.active.base_offset
+
+        done = manager.compact()
+
+        assert (done["t", 0].end_offset, done["t", 0].is_whole) == (end, True)
+        assert done["t", 0].freed_bytes > 0
+        assert (done["plain", 0].is_compacted, done["plain", 0].stats) == (False, None)
+        assert len(values(manager, "t", 0)) < 6
+        assert manager.compact("t")["t", 0].stats is None
+        assert home.lines("cleaner-offset-checkpoint") == [f"t 0 {end}"]
+
+
+def test_a_command_keeps_the_lines_of_other_logs() -> None:
+    """The cleaner's checkpoint has lines of logs that this process has not loaded."""
+    home = ManagerHome(file_delete_delay_ms=0)
+    with opened(home) as manager:
+        for name in ("t", "u"):
+            manager.create_topic(name, 1, COMPACT)
+            fill(manager, name, 0, 6)
+        manager.compact("u")
+    with opened(home, Loading.FIRST_USE) as manager:
+        manager.compact("t")
+
+    assert [line.split()[0] for line in home.lines("cleaner-offset-checkpoint")] == ["t", "u"]
+
+
+def test_unknown_settings_are_refused() -> None:
+    """A named topic with an unknown policy is an error; among all it is left alone."""
+    home = ManagerHome()
+    with opened(home) as manager:
+        manager.create_topic("t", 1, {"internal.segment.bytes": "100"})
+        fill(manager, "t", 0, 3)
+    home.fs.delete("/data/tidelog.topics.json")
+    with opened(home) as manager:
+        home.clock.advance(10 * MAX_AGE_MS)
+        for act in (manager.retain, manager.compact):
+            with pytest.raises(InvalidArgument, match=r"cleanup\.policy of t is unknown"):
+                act("t")
+
+        assert manager.retain() == {("t", 0): []}
+        assert not manager.compact()["t", 0].is_compacted
+        assert len(values(manager, "t", 0)) == 3
+
+
+def test_what_is_not_there_is_refused() -> None:
+    """Before anything is done."""
+    home = ManagerHome()
+    with opened(home) as manager:
+        manager.create_topic("t")
+        for chosen in ("none", ("t", 1), ("none", 0)):
+            with pytest.raises(UnknownTopicOrPartition):
+                manager.retain("t", chosen)
+
+
+def test_a_partition_whose_cleaning_is_paused_is_busy() -> None:
+    """As while it is moved or truncated; the error comes after a while."""
+    home = ManagerHome()
+    with opened(home, cleaner=True) as manager:
+        manager.create_topic("t", 1, COMPACT)
+        cleaner = manager._cleaning.cleaner
+        assert cleaner is not None
+        cleaner.manager.abort_and_pause(("t", 0))
+
+        with pytest.raises(CleaningAborted, match="t-0 is busy: its cleaning is paused"):
+            manager.compact("t")
+
+        cleaner.manager.resume([("t", 0)])
+        assert manager.compact("t")["t", 0].is_compacted
