@@ -131,7 +131,7 @@ class OnDemand:
             try:
                 yield key, self._partition_of(*key).log
             except (UnknownTopicOrPartition, KafkaStorageError) as error:
-                _log.warning("log-left-out partition=%s reason=%s", key, error)
+                _log.warning("log-left-out topic=%s partition=%d reason=%s", *key, error)
 
     def _keys(self, chosen: Iterable[Chosen]) -> Iterator[TopicPartition]:
         topics = self._topics()

@@ -1,4 +1,4 @@
-"""What a manager tells of its data directories."""
+"""The description of a manager's data directories."""
 
 from __future__ import annotations
 
