@@ -36,16 +36,6 @@ class RecoveryRules(NamedTuple):
 USUAL_RECOVERY: Final = RecoveryRules()
 
 
-def producer_config_of(config: BrokerConfig) -> ProducerStateConfig:
-    """Return the broker's settings about producers."""
-    return ProducerStateConfig(
-        config.producer_id_expiration_ms,
-        config.producer_id_expiration_check_interval_ms,
-        config.transaction_max_timeout_ms,
-        config.transaction_partition_verification_enable,
-    )
-
-
 class LogOpener:
     """Opens logs.
 
