@@ -15,7 +15,7 @@ WORKERS ?= 2
 FAST := not slow and not compat
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all lint format bench peer docs lock clean
+.PHONY: help install demo test test-all lint format bench peer docs lock dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,10 @@ docs: $(STAMP) ## write the generated pages of docs anew: formats, settings, sta
 lock: ## resolve the dependencies anew into requirements.lock (asks the package index)
 	@$(BIN)/uv pip compile -q --upgrade --universal --generate-hashes --all-extras \
 		--custom-compile-command "make lock" pyproject.toml -o requirements.lock
+
+dist: $(STAMP) ## the wheel and the source archive, in dist
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation -o dist .
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) .venvs .demo .peer build dist .mypy_cache .ruff_cache .pytest_cache \

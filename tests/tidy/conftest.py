@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CODE_FOLDERS = ("src", "tests", "benchmarks", "examples", "tools")
-TEXT_FOLDERS = (*CODE_FOLDERS, "docs", "peer", ".ci")
+TEXT_FOLDERS = (*CODE_FOLDERS, "docs", "peer", ".ci", ".github")
 TEXT_SUFFIXES = {".cfg", ".md", ".py", ".sh", ".toml", ".txt", ".xml", ".yaml", ".yml", ""}
 
 
