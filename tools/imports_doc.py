@@ -48,7 +48,8 @@ def table() -> str:
         allowed = " ".join(f"`{name}`" for name in below) or "nothing of tidelog"
         lines += [f"| `{name}` | {allowed} |" for name in sorted(row)]
     lines += ["", "Further contracts:", ""]
-    lines += [f"* {one['name']}." for one in contracts() if one["type"] != "layers"]
+    rooms = next(one for one in contracts() if one["type"] == "layers")
+    lines += [f"* {one['name']}." for one in contracts() if one != rooms]
     return "\n".join(lines) + "\n"
 
 

@@ -5,12 +5,12 @@ Kafka: ``LogManager.currentLogs`` and ``futureLogs``.
 
 from __future__ import annotations
 
-import os
 from threading import Lock, RLock
 from typing import TYPE_CHECKING
 
 from tidelog.errors import KafkaStorageError, TidelogError
 from tidelog.log.listeners import LogListener
+from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.partition import Partition
 from tidelog.segment.filenames import TopicPartition
 
@@ -158,8 +158,3 @@ class LogRegistry:
             parent = parent_of(log)
             counts[parent] = counts.get(parent, 0) + 1
         return counts
-
-
-def parent_of(log: Log) -> str:
-    """Return the data directory that a log lies in."""
-    return os.path.dirname(log.directory)

@@ -17,9 +17,9 @@ from tidelog.errors import (
     LogDirNotFound,
     UnknownTopicOrPartition,
 )
+from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.lifecycle.loading import LoadProgress
 from tidelog.manager.log_manager import Loading
-from tidelog.manager.log_registry import parent_of
 from tidelog.testing import ManualClock
 from tidelog.testing.manager_home import ManagerHome, fill, values
 

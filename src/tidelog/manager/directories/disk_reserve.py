@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import DirectoryFull, KafkaStorageError
-from tidelog.manager.log_registry import parent_of
+from tidelog.manager.directories.log_dirs import parent_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -97,7 +97,7 @@ class LogDirs:
 
     def of(self, log: Log) -> LogDir:
         """Return the directory that holds a log; raise KafkaStorageError if that has failed."""
-        path = os.path.dirname(log.directory)
+        path = parent_of(log)
         found = self.get(path)
         if found is None:
             raise self.offline_error(path)
@@ -204,3 +204,8 @@ class LogDirs:
         }
         if len(set(owners.values())) > 1:
             raise InvalidArgument(f"directories of different clusters or nodes: {owners}")
+
+
+def parent_of(log: Log) -> str:
+    """Return the data directory that a log lies in."""
+    return os.path.dirname(log.directory)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.log.loading.cut_files import is_cut_name
-from tidelog.manager.log_registry import parent_of
+from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.metrics.metric import Metric, Tags
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.manager.log_registry import parent_of
+from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.testing.manager_home import ManagerHome, fill
 
 if TYPE_CHECKING:
