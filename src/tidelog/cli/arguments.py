@@ -7,6 +7,9 @@ the name of the option.
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
+from typing import Final
+
+_MAX_PORT: Final = 65535
 
 
 def offset_target(text: str) -> str | int:
@@ -65,6 +68,14 @@ def not_negative(text: str) -> int:
 def offset_or_high_watermark(text: str) -> int:
     """Return an offset, or -1 for the high watermark."""
     return _at_least(-1, text)
+
+
+def port_number(text: str) -> int:
+    """Return a TCP port; 0 stands for any that is free."""
+    port = _at_least(0, text)
+    if port > _MAX_PORT:
+        raise ArgumentTypeError(f"{text}: must be at most {_MAX_PORT}")
+    return port
 
 
 def positive(text: str) -> int:

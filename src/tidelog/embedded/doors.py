@@ -78,11 +78,13 @@ def start_logs(
     overrides: Mapping[str, str] = NO_SETTINGS,
     on_halt: Callable[[], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
+    on_locked: Callable[[LogManager], None] | None = None,
 ) -> Logs:
     """Open the directories of ``log.dirs`` on this machine; as ``open_logs``.
 
-    ``on_halt`` is called, on some thread, when no directory is left. Raises StartAborted, too, soon
-    after ``should_stop``, which is called on any thread, has returned True.
+    ``on_halt`` is called, on some thread, when no directory is left. ``on_locked`` is called once
+    the directories are locked, before their logs are loaded. Raises StartAborted, too, soon after
+    ``should_stop``, which is called on any thread, has returned True.
     """
     raise_descriptor_limit()
     scheduler = ThreadScheduler(config.background_threads)
@@ -92,6 +94,8 @@ def start_logs(
     manager = LogManager(config, machine, overrides=overrides, on_halt=on_halt)
     scheduler.start()
     try:
+        if on_locked is not None:
+            on_locked(manager)
         manager.startup(should_stop)
     except BaseException:
         scheduler.shutdown()

@@ -8,7 +8,7 @@ import sys
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.arguments import log_level
+from tidelog.cli.arguments import log_level, port_number
 from tidelog.cli.options import DIRECTORY_VARIABLE, add_settings, new_service_parser
 from tidelog.errors import StartAborted, TidelogError
 
@@ -50,6 +50,13 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument("--config", metavar="FILE", help="a properties file, as Kafka's")
     add_settings(parser)
     parser.add_argument(
+        "--http",
+        type=port_number,
+        metavar="PORT",
+        dest="http_port",
+        help="serve /metrics and /health on this port of 127.0.0.1; 0: on a free one",
+    )
+    parser.add_argument(
         "--log-level",
         action="append",
         type=log_level,
@@ -68,10 +75,10 @@ def run(args: Namespace) -> int:
     A signal while logs are loaded ends that, with what was recovered kept.
     """
     from tidelog.cli.service_settings import given_settings
+    from tidelog.cli.service_status import ServiceStatus
     from tidelog.config.sources import broker_config
     from tidelog.embedded.doors import start_logs
     from tidelog.env.signals import Signals
-    from tidelog.manager.metrics.metrics_file import MetricsFiles
 
     given = given_settings(args)
     config = broker_config(given)
@@ -86,16 +93,23 @@ def run(args: Namespace) -> int:
             signals.stop()
 
         stack.enter_context(suppress(StartAborted))
+        status = ServiceStatus(args.http_port)
+        stack.callback(status.close)
+
+        def should_stop() -> bool:
+            is_requested = signals.is_stop_requested()
+            if is_requested:
+                status.stopping()
+            return is_requested
+
         with _without_garbage_collection():
-            logs = stack.enter_context(
-                start_logs(config, on_halt=halt, should_stop=signals.is_stop_requested)
-            )
-        metrics = MetricsFiles(logs.manager)
-        metrics.start()
+            logs = start_logs(config, on_halt=halt, on_locked=status.begin, should_stop=should_stop)
+            stack.enter_context(logs)
+        status.ready()
         _log_ready(logs)
         while signals.wait():
             given = _reload(args, logs, given, levels)
-        metrics.stop()
+        status.stopping()
     return LOST if lost else 0
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tidelog.errors import KafkaStorageError, StartAborted
 from tidelog.manager.log_manager import Loading
+from tidelog.manager.metrics.metrics_file import MetricsFiles
 from tidelog.testing.manager_home import ManagerHome, fill, values
 from tidelog.testing.manual_time import ManualScheduler
 
@@ -207,3 +208,39 @@ def test_logs_are_closed_when_they_cannot_be_reconciled() -> None:
     for log in loaded:
         with pytest.raises(KafkaStorageError, match="closed"):
             log.flush()
+
+
+def test_what_remains_to_be_loaded_is_in_the_metrics_while_it_is_loaded() -> None:
+    """A start of an hour is watched: the file is written before, and again during the loading."""
+    home = ManagerHome()
+    seen: list[str] = []
+
+    class Watching(ManualScheduler):
+        """Looks at the file between the loading of two logs."""
+
+        def run_all(self, name: str, tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
+            if not name.startswith("log-recovery"):
+                return super().run_all(name, tasks, threads)
+            done: list[T] = []
+            for task in tasks:
+                files.write()
+                seen.append(home.fs.read("/data/tidelog.metrics.prom").decode())
+                done += super().run_all(name, [task], threads)
+            return done
+
+    home.scheduler = Watching(home.clock)
+    for partition in range(2):
+        home.fs.make_directory(f"/data/t-{partition}")
+        home.fs.write(f"/data/t-{partition}/{0:020}.log", b"")
+    with home.make() as manager:
+        files = MetricsFiles(manager)
+        files.start()
+        before = home.fs.read("/data/tidelog.metrics.prom").decode()
+        manager.startup()
+        files.stop()
+
+    name = 'kafka_log_log_manager_remaining_logs_to_recover{dir="/data"}'
+    assert name not in before
+    assert [f"{name} {count}" in text for count, text in zip((2, 1), seen, strict=True)] == [
+        True
+    ] * 2

@@ -1,0 +1,80 @@
+"""What a service shows of itself, by HTTP and to its service manager, as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+from http.client import HTTPConnection
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.crash.test_service import COMMAND, read_until
+
+import tidelog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.slow
+
+
+def get(port: int, path: str, method: str = "GET") -> tuple[int, str, str]:
+    """Return status, content type and body of an answer."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request(method, path)
+    answer = connection.getresponse()
+    found = answer.status, answer.headers["Content-Type"], answer.read().decode()
+    connection.close()
+    return found
+
+
+def test_metrics_and_health_are_served_until_the_service_ends(tmp_path: Path) -> None:
+    """On the loopback alone; the service manager hears of the start and of the end."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t")
+        logs.append("t", b"a")
+    with (
+        tempfile.TemporaryDirectory(dir="/tmp") as short,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager,
+    ):
+        manager.bind(f"{short}/notify")
+        manager.settimeout(20)
+        environment = {**os.environ, "NOTIFY_SOCKET": f"{short}/notify"}
+        words = [*COMMAND, "run", "-d", str(tmp_path), "--http", "0"]
+        with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment) as process:
+            line = read_until(process, "http-listening")
+            port = int(line.rpartition(":")[2])
+            read_until(process, "ready ")
+            heard = [manager.recv(100)]
+            health, metrics = get(port, "/health?verbose=1"), get(port, "/metrics")
+            others = [get(port, "/")[0], get(port, "/metrics", "POST")[0]]
+            head = get(port, "/health", "HEAD")
+            process.send_signal(signal.SIGTERM)
+            heard.append(manager.recv(100))
+            code = process.wait(20)
+
+    assert (health[0], json.loads(health[2])) == (200, {"status": "ready", "reasons": []})
+    assert re.search(r"kafka_log_log_log_end_offset\{.*\} 1\n", metrics[2])
+    assert metrics[1].startswith("text/plain; version=0.0.4")
+    assert (others, head[2]) == ([404, 501], "")
+    assert (heard, code) == ([b"READY=1", b"STOPPING=1"], 0)
+    with pytest.raises(ConnectionRefusedError):
+        get(port, "/health")
+
+
+def test_a_port_in_use_ends_the_start_before_anything_is_opened(tmp_path: Path) -> None:
+    """As an operation that failed: the directories are not even created."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        words = [*COMMAND, "run", "-d", str(tmp_path / "data"), "--http", port]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, (tmp_path / "data").exists()) == (3, False)
+    assert "in use" in done.stderr
