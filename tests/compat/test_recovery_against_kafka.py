@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.compat.conftest import Java
+    from tests.conftest import Enumerated
 
     from tidelog.log.offset_lookup import TimestampedOffset
     from tidelog.records.record import Record
@@ -408,11 +409,13 @@ def run(case: RecoveryCase, opener: Opener, folder: Path) -> Outcome:
 
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_a_damaged_log_ends_as_kafkas_own_recovery_leaves_it(
-    block: int, opener: Opener, tmp_path: Path
+    block: int, opener: Opener, tmp_path: Path, enumerated: Enumerated
 ) -> None:
     """Records, offsets, lookups, epochs, producers and files are equal, or the reason is known."""
     unexpected = []
-    for seed in range(FIRST_SEED + block, FIRST_SEED + CASES, BLOCKS):
+    seeds = range(FIRST_SEED + block, FIRST_SEED + CASES, BLOCKS)
+    enumerated("damaged logs", len(seeds), at_least=1)
+    for seed in seeds:
         case = make_case(seed, stored_logs())
         outcome = run(case, opener, tmp_path / str(seed))
         if outcome.differences and not any(rule(outcome) for rule in WANTED.values()):
@@ -441,13 +444,14 @@ def read_without_opening(directory: Path) -> tuple[list[list[int]], Exception | 
 
 
 def test_whoever_only_reads_a_damaged_log_sees_what_recovery_will_keep(
-    opener: Opener, tmp_path: Path
+    opener: Opener, tmp_path: Path, enumerated: Enumerated
 ) -> None:
     """All records before the damage, as Kafka's recovery of the same directory leaves them.
 
     Only where it goes on behind a gap it made (a bad batch in a segment without an index) there
     are fewer, and an error.
     """
+    compared = 0
     for seed in range(FIRST_SEED, FIRST_SEED + CASES):
         case = as_after_a_crash(make_case(seed, stored_logs()))
         is_left_half = any(what.startswith(("leave", "odd", "metadata")) for what in case.done)
@@ -463,3 +467,5 @@ def test_whoever_only_reads_a_damaged_log_sees_what_recovery_will_keep(
         kept = kafka["uncommitted"]["records"]
         goes_on = error is not None and ".index" in str(case)
         assert records == (kept[: len(records)] if goes_on else kept), f"{case}: {error}"
+        compared += 1
+    enumerated("damaged logs", compared, at_least=max(CASES // 4, 1))

@@ -17,6 +17,8 @@ import tidelog
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.conftest import Enumerated
+
 PARTITIONS = 20
 KILLS = 200
 WRITER = """
@@ -60,7 +62,7 @@ def run_and_kill(directory: Path, rng: Random) -> dict[int, int]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_what_was_acknowledged_survives_every_kill(tmp_path: Path) -> None:
+def test_what_was_acknowledged_survives_every_kill(tmp_path: Path, enumerated: Enumerated) -> None:
     """Flushed or not; offsets have no holes, and the next process opens the logs by itself."""
     seed = Random().getrandbits(32)
     rng = Random(seed)
@@ -81,3 +83,4 @@ def test_what_was_acknowledged_survives_every_kill(tmp_path: Path) -> None:
     holes = [n for n, offsets in found.items() if offsets != list(range(len(offsets)))]
     lost = [n for n, offsets in found.items() if len(offsets) < ends[n]]
     assert (holes, lost) == ([], []), f"seed {seed}"
+    enumerated("acknowledged records", sum(ends.values()), at_least=KILLS)

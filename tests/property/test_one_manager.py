@@ -19,6 +19,8 @@ from tidelog.testing import CrashFileSystem, ManualClock, ManualScheduler
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.conftest import Enumerated
+
     Operation = Callable[[LogManager], None]
     Session = list[Operation]
 
@@ -188,7 +190,9 @@ def history(seed: int) -> list[Session]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_service_and_short_lived_writers_leave_the_same_files(seed: int) -> None:
+def test_a_service_and_short_lived_writers_leave_the_same_files(
+    seed: int, enumerated: Enumerated
+) -> None:
     """Byte for byte, after every session; only random ids differ.
 
     Loading a log drops superfluous producer snapshots, and leader epochs that begin at its end; a
@@ -205,7 +209,7 @@ def test_a_service_and_short_lived_writers_leave_the_same_files(seed: int) -> No
         compared += len(expected)
 
     assert brief.files() == service.files()
-    assert compared >= 5 * len(sessions)
+    enumerated("files of generated histories", compared, at_least=5 * len(sessions))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
