@@ -26,6 +26,8 @@ from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import log_directory_name, log_future_directory_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.log.log import Log
     from tidelog.manager.cleaning import Cleaning
@@ -195,7 +197,8 @@ class PartitionMover:
                 self._attempts.pop(key, None)
                 self._schedule(key)
                 return
-            self._catch_up_and_exchange(key)
+            if not self._exchange_once(key, _copy_rest):  # no append comes in between
+                self._abandon(key)
         except Exception as error:  # noqa: BLE001 - no error may leave the partition paused
             self._failed(key, error)
 
@@ -231,38 +234,31 @@ class PartitionMover:
     def _is_online(self, log: Log) -> bool:
         return self._log_dirs.get(os.path.dirname(log.directory)) is not None
 
-    def _catch_up_and_exchange(self, key: TopicPartition) -> None:
-        """Copy the rest and exchange the logs under one hold of the locks: no append in between."""
-        with self._registry.change_lock:
-            partition, copy = self._registry.partition(key), self._registry.future(key)
-            if partition is None or copy is None:
-                self._abandon(key)
-                return
-            with partition.lock:
-                current = partition.log
-                source_path = os.path.dirname(current.directory)
-                while copy.log_end_offset < current.log_end_offset:
-                    _copy_piece(current, copy)
-                self._exchange(key, partition, copy)
-        self._after_exchange(key, source_path, copy)
-
     def replace_current_with_future(self, key: TopicPartition) -> None:
         """Make the copy the partition's log; the old log is deleted later, not closed now.
 
         Raises KafkaStorageError if one of the two is missing or the disk fails, InvalidArgument if
         the copy is shorter.
         """
+        if not self._exchange_once(key, _check_length):
+            raise KafkaStorageError(f"{key} has no log, or no copy of it")
+
+    def _exchange_once(self, key: TopicPartition, prepare: Callable[[Log, Log], None]) -> bool:
+        """Exchange the logs under one hold of the locks; False if one of them is missing.
+
+        ``prepare`` is called before, with the log and its copy, under the same locks.
+        """
         with self._registry.change_lock:
             partition, copy = self._registry.partition(key), self._registry.future(key)
             if partition is None or copy is None:
-                raise KafkaStorageError(f"{key} has no log, or no copy of it")
+                return False
             with partition.lock:
                 current = partition.log
                 source_path = os.path.dirname(current.directory)
-                if copy.log_end_offset < current.log_end_offset:
-                    raise InvalidArgument(f"{copy.directory} is shorter than {current.directory}")
+                prepare(current, copy)
                 self._exchange(key, partition, copy)
         self._after_exchange(key, source_path, copy)
+        return True
 
     def _exchange(self, key: TopicPartition, partition: Partition, copy: Log) -> None:
         """Make the copy durable, commit, rename; with both locks held."""
@@ -339,6 +335,18 @@ def _left_bytes(current: Log, copy: Log) -> int:
     floor = current.segments.floor(end)
     partly = floor.size_bytes if floor is not None and floor not in behind else 0
     return sum(part.size_bytes for part in behind) + partly
+
+
+def _copy_rest(current: Log, copy: Log) -> None:
+    """Copy what the copy lacks, while nothing is appended."""
+    while copy.log_end_offset < current.log_end_offset:
+        _copy_piece(current, copy)
+
+
+def _check_length(current: Log, copy: Log) -> None:
+    """Raise InvalidArgument unless the copy has all that the log has."""
+    if copy.log_end_offset < current.log_end_offset:
+        raise InvalidArgument(f"{copy.directory} is shorter than {current.directory}")
 
 
 def _copy_piece(current: Log, copy: Log) -> None:
