@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tidelog.env.files import FileSystem
+    from tidelog.readonly.damaged_range import OnDamage
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.readonly.read_only_topic import MissingPartition
@@ -52,10 +53,10 @@ class ChosenPartitions(NamedTuple):
     places: list[Place]
     missing: list[MissingPartition]
 
-    def open(self, place: Place) -> ReadOnlyLog:
+    def open(self, place: Place, on_damage: OnDamage | None = None) -> ReadOnlyLog:
         """Open the log of a place, with the checkpoints that were read once for all."""
-        checkpoints = self.directory.checkpoints
-        return open_read_only(place.path, fs=self.directory.fs, checkpoints=checkpoints)
+        checkpoints, fs = self.directory.checkpoints, self.directory.fs
+        return open_read_only(place.path, fs=fs, checkpoints=checkpoints, on_damage=on_damage)
 
     def look(self, command: str, question: Callable[[Place], T]) -> Iterator[tuple[Place, T]]:
         """Yield each place with the answer to ``question``, which opens its log.

@@ -6,32 +6,43 @@ Kafka has no such reader.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from tidelog.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
+from tidelog.readonly.damaged_range import DamagedRange
 from tidelog.readonly.log_end import end_of
 from tidelog.readonly.log_snapshot import MAX_LOOKS, SnapshotOutdated, changing
 from tidelog.readonly.partition_files import overlapping
 from tidelog.readonly.read_only_segment import NO_HINTS, position_of, walk_segment
+from tidelog.records.batch import INT64_MAX
+from tidelog.records.past_damage import next_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tidelog.readonly.damaged_range import OnDamage
     from tidelog.readonly.partition_files import PartitionFiles
     from tidelog.readonly.read_only_segment import ReadOnlySegment
     from tidelog.records.file_records import Piece
 
 
 def walk_range(
-    files: PartitionFiles, start: int, end: int, *, log_end_offset: int, check_crc: bool
+    files: PartitionFiles,
+    start: int,
+    end: int,
+    *,
+    log_end_offset: int,
+    check_crc: bool,
+    on_damage: OnDamage | None = None,
 ) -> Iterator[tuple[str, Piece]]:
     """Yield pieces of batches that hold offsets of ``[start, end)``, each with its file's path.
 
     The first batch is found by headers, so bad ones before it do not matter. Where files have
     changed, or a batch is bad, the walk goes on in a new snapshot. Bad bytes at or behind
     ``log_end_offset`` end the last piece: what they are was determined when the end was found.
+    With ``on_damage``, damage is reported to it and skipped.
 
     Raises:
         OffsetOutOfRange: retention was faster than the reader.
@@ -39,14 +50,29 @@ def walk_range(
             row show it.
         KafkaStorageError: the log was truncated or deleted meanwhile, or changes too fast.
     """
-    yield from _Walk(files, start, end, log_end_offset, check_crc=check_crc).pieces()
+    walk = _Walk(files, start, end, log_end_offset, check_crc=check_crc, on_damage=on_damage)
+    yield from walk.pieces()
+
+
+class _Resumed(NamedTuple):
+    """Where a walk goes on in a damaged segment, and the last offset before that byte."""
+
+    position: int
+    before: int
 
 
 class _Walk:
     """One walk; ``start`` is the next offset to be found."""
 
     def __init__(
-        self, files: PartitionFiles, start: int, end: int, log_end_offset: int, *, check_crc: bool
+        self,
+        files: PartitionFiles,
+        start: int,
+        end: int,
+        log_end_offset: int,
+        *,
+        check_crc: bool,
+        on_damage: OnDamage | None,
     ) -> None:
         self._files = files
         self._start = start
@@ -57,6 +83,9 @@ class _Walk:
         self._renewals = 0
         self._damage: CorruptMessage | None = None
         self._first = start
+        self._on_damage = on_damage
+        self._skipped: DamagedRange | None = None
+        self._resumed: dict[str, _Resumed] = {}
 
     def pieces(self) -> Iterator[tuple[str, Piece]]:
         """Yield the pieces, each with its file's path."""
@@ -65,23 +94,49 @@ class _Walk:
             segment = waiting.pop(0)
             try:
                 for piece in self._pieces_of(segment):
+                    self._report_skipped(int(piece.batches.base_offset[0]))
                     yield segment.path, piece
                     self._start = max(self._start, int(piece.batches.last_offset[-1]) + 1)
                     self._renewals, self._damage = 0, None
             except SnapshotOutdated as outdated:
+                self._resumed.clear()
                 waiting = self._renew(str(outdated))
             except CorruptMessage as bad:
                 if self._start >= self._log_end_offset:
                     return
-                if self._damage is not None and self._damage.args == bad.args:
+                if self._damage is None or self._damage.args != bad.args:
+                    waiting = self._renew(str(bad))
+                    self._damage = bad
+                elif self._on_damage is None:
                     raise
-                waiting = self._renew(str(bad))
-                self._damage = bad
+                else:
+                    self._skip(segment, bad)
+                    waiting.insert(0, segment)
+        self._report_skipped(self._end)
         if self._truncated_to is not None:
             raise KafkaStorageError(
                 f"{self._files.directory} was truncated to offset {self._truncated_to} while it"
                 " was read"
             )
+
+    def _skip(self, segment: ReadOnlySegment, bad: CorruptMessage) -> None:
+        """Let the walk go on at the next valid batch."""
+        position = bad.position or 0
+        with self._files.snapshot.opened(segment) as file:
+            end = next_batch(file, position, segment.size_bytes)
+        before = self._skipped
+        if before is None or (before.path, before.end) != (segment.path, position):
+            self._report_skipped(self._start)
+            before = DamagedRange(segment.path, position, end, self._start, 0, bad.reason)
+        self._skipped = before._replace(end=end)
+        self._resumed[segment.path] = _Resumed(end, self._start - 1)
+        self._renewals, self._damage = 0, None
+
+    def _report_skipped(self, next_offset: int) -> None:
+        """Report the damage before ``next_offset``, if there was any."""
+        skipped, self._skipped = self._skipped, None
+        if skipped is not None and self._on_damage is not None:
+            self._on_damage(skipped._replace(end_offset=max(next_offset, skipped.start_offset)))
 
     def _renew(self, reason: str) -> list[ReadOnlySegment]:
         """Take a new snapshot; return the segments in which the walk goes on."""
@@ -94,7 +149,8 @@ class _Walk:
             first = segments[0].base_offset if segments else self._end
             error = OffsetOutOfRange(self._start, first, self._log_end_offset)
             raise error.of_log(os.path.basename(self._files.directory))
-        now = self._files.ask(end_of)
+        past_damage = self._on_damage is not None
+        now = self._files.ask(lambda snapshot: end_of(snapshot, past_damage=past_damage))
         if now.damage is None and now.offset < min(self._end, self._log_end_offset):
             self._end = self._truncated_to = now.offset
         return overlapping(self._files.segments, self._anchor, self._end)
@@ -107,11 +163,16 @@ class _Walk:
     def _pieces_of(self, segment: ReadOnlySegment) -> Iterator[Piece]:
         """Yield the segment's pieces that hold offsets of the rest of the range."""
         with self._files.snapshot.opened(segment) as file:
-            position = 0
-            if self._anchor > segment.base_offset:
+            position, before = 0, -1
+            if segment.path in self._resumed:
+                position, before = self._resumed[segment.path]
+            elif self._anchor > segment.base_offset:
                 hints = self._files.hints_of(segment) if segment.size_bytes else NO_HINTS
                 position = position_of(file, hints, self._anchor)
-            for piece in walk_segment(file, position, check_crc=self._check_crc):
+            limit = INT64_MAX if self._on_damage is None else self._files.base_behind(segment)
+            for piece in walk_segment(
+                file, position, check_crc=self._check_crc, before=before, limit=limit
+            ):
                 if found := batches_between(piece, self._start, self._end):
                     yield found
                 if int(piece.batches.last_offset[-1]) + 1 >= self._end:

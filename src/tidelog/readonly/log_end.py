@@ -8,6 +8,7 @@ from tidelog.errors import CorruptMessage
 from tidelog.readonly.log_snapshot import MAX_LOOKS, LogSnapshot, SnapshotOutdated, changing
 from tidelog.readonly.read_only_segment import position_for, walk_segment
 from tidelog.records.batch import INT64_MAX
+from tidelog.records.past_damage import next_batch
 from tidelog.segment.unfinished_end import ends_here
 
 if TYPE_CHECKING:
@@ -43,7 +44,11 @@ class LogEnd(NamedTuple):
 
 
 def find_end(
-    files: PartitionFiles, lines: Lines, read_lines: Callable[[], Lines]
+    files: PartitionFiles,
+    lines: Lines,
+    read_lines: Callable[[], Lines],
+    *,
+    past_damage: bool = False,
 ) -> tuple[Lines, LogEnd]:
     """Find the log's end; return it with the checkpoint lines that belong to it.
 
@@ -55,6 +60,7 @@ def find_end(
         files: the segments.
         lines: as they were read before the present snapshot was taken.
         read_lines: reads them anew.
+        past_damage: whether the end is sought behind damage too.
 
     Raises:
         KafkaStorageError: each of ``MAX_LOOKS`` looks shows something else.
@@ -66,7 +72,7 @@ def find_end(
             lines = read_lines()
             files.renew()
         try:
-            found = end_of(files.snapshot, lines)
+            found = end_of(files.snapshot, lines, past_damage=past_damage)
         except SnapshotOutdated as outdated:
             before, reason = None, str(outdated)
             continue
@@ -79,11 +85,12 @@ def find_end(
     raise changing(files.directory, reason)
 
 
-def end_of(snapshot: LogSnapshot, lines: Lines = NO_LINES) -> LogEnd:
+def end_of(snapshot: LogSnapshot, lines: Lines = NO_LINES, *, past_damage: bool = False) -> LogEnd:
     """Walk from the last index entry to the log end and say what is there.
 
     An offset below the high watermark that is missing is damage. A log does not end below its
-    start. Raises SnapshotOutdated.
+    start. With ``past_damage`` the walk goes on behind bad bytes, which are then no damage. Raises
+    SnapshotOutdated.
     """
     offset, position, damage = lines.log_start_offset, 0, None
     path, at = snapshot.directory, None
@@ -92,12 +99,19 @@ def end_of(snapshot: LogSnapshot, lines: Lines = NO_LINES) -> LogEnd:
         path, offset = segment.path, segment.base_offset
         with snapshot.opened(segment) as file:
             position = position_for(file, segment.hints(snapshot.fs), INT64_MAX)
-            try:
-                for piece in walk_segment(file, position):
-                    offset = int(piece.batches.last_offset[-1]) + 1
-                    position = int(piece.batches.end[-1])
-            except CorruptMessage as bad:
-                damage = None if ends_here(file, bad.position or position) else bad
+            start, before = position, -1
+            while start < segment.size_bytes:
+                try:
+                    for piece in walk_segment(file, start, before=before):
+                        offset = int(piece.batches.last_offset[-1]) + 1
+                        position = int(piece.batches.end[-1])
+                except CorruptMessage as bad:
+                    bad_at = bad.position or position
+                    if past_damage:
+                        before, start = offset - 1, next_batch(file, bad_at, segment.size_bytes)
+                        continue
+                    damage = None if ends_here(file, bad_at) else bad
+                break
         at = position
     is_below_start = offset < lines.log_start_offset
     offset = max(offset, lines.log_start_offset)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
     from tidelog.env.files import FileSystem
+    from tidelog.readonly.damaged_range import OnDamage
     from tidelog.readonly.read_files import ReadFiles
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
@@ -155,13 +156,16 @@ class ReadOnlyDirectory:
         there = ", ".join(self.topics) or "none"
         raise UnknownTopicOrPartition(f"no topic {name} in {self.path}; topics there: {there}")
 
-    def open(self, topic: str, partition: int = 0) -> ReadOnlyLog:
-        """Open a partition's log to be read only; errors as ``open_read_only``.
+    def open(
+        self, topic: str, partition: int = 0, *, on_damage: OnDamage | None = None
+    ) -> ReadOnlyLog:
+        """Open a partition's log to be read only; ``on_damage`` and errors as ``open_read_only``.
 
         Its high watermark and log start are those of ``checkpoints``.
         """
         path = self.partition_path(topic, partition)
-        return open_read_only(path, fs=self._fs, checkpoints=self.checkpoints)
+        checkpoints = self.checkpoints
+        return open_read_only(path, fs=self._fs, checkpoints=checkpoints, on_damage=on_damage)
 
     def logs(self, topic: str | None = None) -> Iterator[ReadOnlyLog]:
         """Yield the log of each partition of a topic, or of all, closed when the next is asked for.

@@ -24,6 +24,7 @@ from tidelog.log.decoded import decoded
 from tidelog.log.record_count import check_range, count_shown
 from tidelog.readonly.batch_walk import walk_range
 from tidelog.readonly.checkpoints import Checkpoints
+from tidelog.readonly.damaged_range import DamagedRange, ignore_damage
 from tidelog.readonly.log_end import NO_LINES, Lines, find_end
 from tidelog.readonly.log_snapshot import SnapshotOutdated
 from tidelog.readonly.partition_files import PartitionFiles
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.log.offset_lookup import TimestampedOffset
     from tidelog.log.record_count import RecordCount
+    from tidelog.readonly.damaged_range import OnDamage
     from tidelog.readonly.log_snapshot import LogSnapshot
     from tidelog.readonly.read_files import ReadFiles
     from tidelog.readonly.read_only_segment import ReadOnlySegment
@@ -78,13 +80,18 @@ class Offsets(NamedTuple):
 
 
 def open_read_only(
-    directory: str, *, fs: FileSystem, checkpoints: Checkpoints | None = None
+    directory: str,
+    *,
+    fs: FileSystem,
+    checkpoints: Checkpoints | None = None,
+    on_damage: OnDamage | None = None,
 ) -> ReadOnlyLog:
     """Open one partition directory, as ``data/flights-0``, to be read only.
 
     Takes no lock and changes nothing. Reads the data directory's checkpoints first, then lists the
     segments, so that what the checkpoints promise is in the listing. Who opens many logs gives
-    ``checkpoints`` that were read just before.
+    ``checkpoints`` that were read just before. With ``on_damage``, reads go on behind damage, and
+    report to it what they skip.
 
     Raises:
         InvalidTopic: the directory's name is not one of a partition.
@@ -103,7 +110,7 @@ def open_read_only(
         return Checkpoints.read(data_dir, fs=files).lines_of(key) if is_live else NO_LINES
 
     known = checkpoints.lines_of(key) if checkpoints is not None and is_live else read_lines()
-    return ReadOnlyLog(directory, fs=files, lines=known, read_lines=read_lines)
+    return ReadOnlyLog(directory, fs=files, lines=known, read_lines=read_lines, on_damage=on_damage)
 
 
 class ReadOnlyLog:
@@ -121,6 +128,7 @@ class ReadOnlyLog:
         fs: ReadFiles,
         lines: Lines,
         read_lines: Callable[[], Lines],
+        on_damage: OnDamage | None = None,
     ) -> None:
         self.directory = directory
         self.topic, self.partition = parse_topic_partition(os.path.basename(directory))
@@ -133,7 +141,10 @@ class ReadOnlyLog:
             raise UnknownTopicOrPartition(
                 f"no partition {os.path.basename(directory)} in {above}"
             ) from None
-        self._lines, self._end = find_end(self._files, lines, read_lines)
+        self._on_damage = on_damage
+        self._lines, self._end = find_end(
+            self._files, lines, read_lines, past_damage=on_damage is not None
+        )
         self._segments = self._files.segments
 
     def __enter__(self) -> Self:
@@ -358,7 +369,26 @@ class ReadOnlyLog:
         start, end = self._range(start_offset, end_offset, committed=committed)
         since = -INT64_MAX if since_ms is None else since_ms
         for path, piece in self._located_pieces(start, end, committed=committed):
-            yield from decoded(path, piece, start, end, since)
+            yield from self._decoded(path, piece, start, end, since)
+
+    def _decoded(
+        self, path: str, piece: Piece, start: int, end: int, since_ms: int
+    ) -> Iterator[RecordColumns]:
+        """Yield the records of a piece; where damage is skipped, past what does not decode."""
+        while len(piece.batches):
+            try:
+                yield from decoded(path, piece, start, end, since_ms)
+            except CorruptMessage as bad:
+                if self._on_damage is None:
+                    raise
+                at = piece.batches.position.tolist().index(bad.position)
+                first, last = piece.batches.base_offset.item(at), piece.batches.last_offset.item(at)
+                where = path, bad.position or 0, int(piece.batches.end[at])
+                self._on_damage(DamagedRange(*where, first, last + 1, bad.reason))
+                behind = piece.batches.slice(at + 1, len(piece.batches))
+                piece = piece._replace(batches=behind)
+            else:
+                return
 
     def count_records(
         self, start_offset: int | None = None, end_offset: int | None = None
@@ -423,8 +453,15 @@ class ReadOnlyLog:
         return error.of_log(f"{self.topic}-{self.partition}")
 
     def _check_undamaged(self, end: int) -> None:
-        if self.damage is not None and end >= self.log_end_offset:
-            raise self.damage
+        bad = self.damage
+        if bad is None or end < self.log_end_offset:
+            return
+        if self._on_damage is None:
+            raise bad
+        # Without bytes to skip: offsets below the high watermark are missing.
+        at, promised = bad.position or 0, self._lines.high_watermark or 0
+        path = bad.path or self.directory
+        self._on_damage(DamagedRange(path, at, at, self.log_end_offset, promised, bad.reason))
 
     def _replayed(
         self, known_offset: int, end: int, *, until_decided: int | None = None
@@ -437,9 +474,17 @@ class ReadOnlyLog:
         if asked not in self._replays:
             known = newest_snapshot(self._fs, self.directory, start, known_offset)
             self._replays[asked] = replay_transactions(
-                known or Snapshot(start, []), end, self.pieces, until_decided=until_decided
+                known or Snapshot(start, []), end, self._unreported, until_decided=until_decided
             )
         return self._replays[asked]
+
+    def _unreported(self, start: int, end: int) -> Iterator[Piece]:
+        """Yield pieces as ``pieces``; skipped damage is reported by the read itself."""
+        reported, self._on_damage = self._on_damage, self._on_damage and ignore_damage
+        try:
+            yield from self.pieces(start, end)
+        finally:
+            self._on_damage = reported
 
     def _located_pieces(
         self, start: int, end: int, *, committed: bool = False, check_crc: bool = True
@@ -475,7 +520,12 @@ class ReadOnlyLog:
     ) -> Iterator[tuple[str, Piece]]:
         """Yield each piece with the path of its file."""
         yield from walk_range(
-            self._files, start, end, log_end_offset=self.log_end_offset, check_crc=check_crc
+            self._files,
+            start,
+            end,
+            log_end_offset=self.log_end_offset,
+            check_crc=check_crc,
+            on_damage=self._on_damage,
         )
         self._check_undamaged(end)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from tidelog.errors import CorruptMessage
-from tidelog.records.batch import BATCH_PREFIX, LOG_OVERHEAD, MAGIC_V2
+from tidelog.records.batch import BATCH_PREFIX, INT64_MAX, LOG_OVERHEAD, MAGIC_V2
 from tidelog.records.file_records import FileRecords
 from tidelog.records.memory import walk
 from tidelog.segment.filenames import DELETED_SUFFIX, log_file, offset_index_file
@@ -155,12 +155,18 @@ def _is_batch(file: OpenFile, position: int, offset: int) -> bool:
 
 
 def walk_segment(
-    file: OpenFile, position: int, *, check_crc: bool = True, before: int = -1
+    file: OpenFile,
+    position: int,
+    *,
+    check_crc: bool = True,
+    before: int = -1,
+    limit: int = INT64_MAX,
 ) -> Iterator[Piece]:
     """Yield pieces of whole, checked batches from byte ``position`` of an open file on.
 
     Without ``check_crc`` only their lengths, formats and offsets are checked. ``before`` is the
-    last offset before that position, -1 if it is not known.
+    last offset before that position, -1 if it is not known. Offsets at or above ``limit`` are
+    impossible too.
 
     Raises:
         CorruptMessage: after the pieces before it, bytes that are not a valid batch; ``position``
@@ -173,6 +179,9 @@ def walk_segment(
         bad = None
         if not are_usual(batches, batches.last_offset.item(0), before):
             bad = first_impossible(batches, 0, before)
+        if batches.last_offset.item(-1) >= limit or (bad and batches.last_offset[bad - 1] >= limit):
+            beyond = int((batches.last_offset >= limit).argmax())
+            bad = beyond if bad is None else min(bad, beyond)
         if bad is not None:
             if bad:
                 yield piece._replace(batches=batches.slice(0, bad))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import Place
+    from tidelog.readonly.damaged_range import DamagedRange, OnDamage
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.records.record_columns import RecordColumns
 
@@ -60,6 +61,12 @@ def add_parser(commands: Commands) -> None:
         action="store_true",
         help="keep printing records as they are appended, until Ctrl-C",
     )
+    parser.add_argument(
+        "--skip-damage",
+        action="store_true",
+        help="read on behind damage, and print on standard error what is skipped; exit with 1 if"
+        " anything is",
+    )
     add_encoding(parser)
 
 
@@ -67,7 +74,7 @@ def run(args: Namespace) -> int:
     """Print the records in offset order, one partition after the other.
 
     Partitions that the catalogue lists and whose directories are missing are named on stderr;
-    returns 1 if there is no other.
+    returns 1 if there is no other, or if ``--skip-damage`` has skipped something.
     """
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.env.system_files import SYSTEM_FILES
@@ -77,6 +84,8 @@ def run(args: Namespace) -> int:
     places = chosen.places
     if args.follow and args.limit is not None:
         raise InvalidArgument("--follow has no end, and --limit sets one")
+    if args.follow and args.skip_damage:
+        raise InvalidArgument("--follow does not skip damage: leave out --skip-damage")
     if args.topic is None and len({place.topic for place in places}) > 1:
         raise InvalidArgument(f"{args.directory} holds several topics; name one")
     chosen.report_missing(args.command)
@@ -85,10 +94,23 @@ def run(args: Namespace) -> int:
 
         for _ in follow(places, lambda place, log, start: _print(place, log, args, start)):
             sys.stdout.flush()
+    skipped: list[DamagedRange] = []
     for place in places:
-        with chosen.open(place) as log:
+        with chosen.open(place, _reporting(skipped) if args.skip_damage else None) as log:
             _print(place, log, args)
-    return int(not places)
+    return int(not places or bool(skipped))
+
+
+def _reporting(skipped: list[DamagedRange]) -> OnDamage:
+    """Return what prints each damaged range on stderr, and adds it to ``skipped``."""
+    from tidelog.cli.terminal import print_message
+
+    def report(found: DamagedRange) -> None:
+        skipped.append(found)
+        sys.stdout.buffer.flush()
+        print_message("cat", f"skipped {found}")
+
+    return report
 
 
 def _print(place: Place, log: ReadOnlyLog, args: Namespace, next_offset: int | None = None) -> int:

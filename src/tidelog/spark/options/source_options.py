@@ -51,6 +51,7 @@ _STREAM_OPTIONS: Final = (
     "maxTriggerDelay",
     "maxBytesPerTrigger",
 )
+_SKIP_DAMAGE: Final = "skipDamage"
 _READ_OPTIONS: Final = (
     *_STRATEGIES,
     *reversed(STARTING_OPTIONS),
@@ -64,6 +65,7 @@ _READ_OPTIONS: Final = (
     "readUpTo",
     "maxSplitBytes",
     "verifyChecksums",
+    _SKIP_DAMAGE,
     *_STREAM_OPTIONS,
 )
 _REFUSED: Final = {
@@ -156,6 +158,7 @@ class ReadOptions:
     min_partitions: int = 1
     max_records_per_task: int | None = None
     verify_checksums: bool = True
+    skip_damage: bool = False
     limits: TriggerLimits = NO_LIMITS
     is_stream: bool = False
 
@@ -185,6 +188,8 @@ class ReadOptions:
         for name in ENDING_OPTIONS:
             if checked.has(name):
                 raise InvalidArgument(f"option {name} is not supported for a stream: it has no end")
+        if checked.flag(_SKIP_DAMAGE):
+            raise InvalidArgument(f"option {_SKIP_DAMAGE} is not supported for a stream")
         _log_ignored(checked.ignored)
         return replace(cls._parse(checked, default_start=LATEST), is_stream=True)
 
@@ -206,6 +211,7 @@ class ReadOptions:
             min_partitions=options.number("minPartitions", 1, minimum=1),
             max_records_per_task=options.optional_number("maxRecordsPerPartition", minimum=1),
             verify_checksums=options.flag("verifyChecksums", default=True),
+            skip_damage=options.flag(_SKIP_DAMAGE),
             limits=TriggerLimits.parse(options),
         )
 

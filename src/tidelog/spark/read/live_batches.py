@@ -6,6 +6,7 @@ silently: they fail the task, or are logged if ``failOnDataLoss`` is false.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from tidelog.errors import KafkaStorageError, OffsetOutOfRange, UnknownTopicOrPartition
@@ -16,9 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tidelog.env.files import FileSystem
+    from tidelog.readonly.damaged_range import DamagedRange
     from tidelog.records.file_records import Piece
     from tidelog.spark.options.source_options import ReadOptions
     from tidelog.spark.read.read_plan import OffsetRange
+
+
+_log = logging.getLogger(__name__)
+
+
+def _log_damage(skipped: DamagedRange) -> None:
+    _log.warning("damage-skipped %s", skipped)
 
 
 class RangeReader:
@@ -29,7 +38,8 @@ class RangeReader:
         self._options = options
         hint = HINT if options.is_stream else REPLAN_HINT
         self._policy = DataLossPolicy(options.fail_on_data_loss, hint)
-        self._directories = PartitionDirectories(fs, options.path)
+        self._on_damage = _log_damage if options.skip_damage else None
+        self._directories = PartitionDirectories(fs, options.path, self._on_damage)
 
     def read(self, part: OffsetRange) -> Iterator[Piece]:
         """Yield the batches that hold offsets of ``part``.
@@ -55,7 +65,9 @@ class RangeReader:
                 if failed_at == start:
                     raise
                 failed_at = start
-                self._directories = PartitionDirectories(self._fs, self._options.path)
+                self._directories = PartitionDirectories(
+                    self._fs, self._options.path, self._on_damage
+                )
             else:
                 return
 

@@ -10,6 +10,7 @@ import heapq
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import InvalidArgument, UnknownTopicOrPartition
+from tidelog.readonly.damaged_range import ignore_damage
 from tidelog.spark.options.source_options import MEGABYTE
 from tidelog.spark.read.data_loss import DELETED, DataLossPolicy
 from tidelog.spark.read.offset_bounds import bounds, check_complete
@@ -81,7 +82,7 @@ def plan(fs: FileSystem, options: ReadOptions, cores: int) -> list[Task]:
         DataLoss: a log lacks offsets that the options name, and ``failOnDataLoss`` is true.
         InvalidArgument: options name offsets of some partitions only, or an end before the start.
     """
-    directories = PartitionDirectories(fs, options.path)
+    directories = _open(fs, options)
     found = directories.chosen(options.choice)
     DataLossPolicy(options.fail_on_data_loss).report_missing(directories.missing(options.choice))
     for choice in (options.starting, options.ending):
@@ -92,6 +93,12 @@ def plan(fs: FileSystem, options: ReadOptions, cores: int) -> list[Task]:
         if resolved is not None:
             ranges.append(resolved)
     return make_tasks(ranges, options, cores)
+
+
+def _open(fs: FileSystem, options: ReadOptions) -> PartitionDirectories:
+    """Open the data directory; what is skipped of its logs is reported by the tasks."""
+    on_damage = ignore_damage if options.skip_damage else None
+    return PartitionDirectories(fs, options.path, on_damage)
 
 
 def _resolve(
@@ -109,7 +116,7 @@ def _resolve(
     for is_again in (False, True):  # a topic that was deleted may have been created again
         try:
             if is_again:
-                directories = PartitionDirectories(fs, options.path)
+                directories = _open(fs, options)
             with directories.open(*partition) as log:
                 start, end = bounds(log, options, policy)
                 return LogRange(log, directories.topic_id(*partition), start, end)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileSystem
     from tidelog.readonly.checkpoints import Checkpoints
+    from tidelog.readonly.damaged_range import OnDamage
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.readonly.read_only_topic import MissingPartition
     from tidelog.spark.options.source_options import TopicChoice
@@ -30,9 +31,13 @@ INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"}
 class PartitionDirectories:
     """A data directory as one plan, or one task, sees it: each of its files is read once."""
 
-    def __init__(self, fs: FileSystem, path: str) -> None:
-        """Open the directory; InvalidArgument where there is none."""
+    def __init__(self, fs: FileSystem, path: str, on_damage: OnDamage | None = None) -> None:
+        """Open the directory; InvalidArgument where there is none.
+
+        With ``on_damage``, reads of logs skip damage and report it there.
+        """
         self._directory = open_directory_read_only(path, fs=fs)
+        self._on_damage = on_damage
 
     @property
     def checkpoints(self) -> Checkpoints:
@@ -64,7 +69,7 @@ class PartitionDirectories:
 
     def open(self, topic: str, partition: int) -> ReadOnlyLog:
         """Open a log read-only; UnknownTopicOrPartition if its directory does not exist."""
-        return self._directory.open(topic, partition)
+        return self._directory.open(topic, partition, on_damage=self._on_damage)
 
     def topic_id(self, topic: str, partition: int) -> str | None:
         """Return the topic's id in Kafka's base64 form; None if the directory has no metadata."""

@@ -155,3 +155,14 @@ def test_a_missing_partition_is_a_loss(topic: Cli) -> None:
         assert out.startswith("t-0: ")
         assert "u-0 is listed in tidelog.topics.json, but its directory is missing" in err
     assert topic.on("recover", "u").code == 1
+
+
+def test_cat_skips_damage_on_request(torn: Cli) -> None:
+    """One line on stderr names what is skipped; exit code 1."""
+    (torn.data / "replication-offset-checkpoint").unlink()
+    code, _, err = torn.on("cat", "t", "--skip-damage")
+
+    assert code == 1
+    assert torn.values("--skip-damage") == ["a", "c"]
+    assert "offsets 1 to 1: the CRC of a batch is wrong" in err
+    assert torn.on("cat", "t", "--skip-damage", "--follow").code == 2

@@ -1,0 +1,37 @@
+"""What a reader skips that was asked to read past damage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class DamagedRange(NamedTuple):
+    """Bytes ``[position, end)`` of a file that hold no valid batch, and the offsets lost with them.
+
+    Offsets are ``[start_offset, end_offset)``: between the batches before and behind the bytes.
+    """
+
+    path: str
+    position: int
+    end: int
+    start_offset: int
+    end_offset: int
+    reason: str
+
+    def __str__(self) -> str:
+        offsets = "no offsets"
+        if self.start_offset < self.end_offset:
+            offsets = f"offsets {self.start_offset:,} to {self.end_offset - 1:,}"
+        size = self.end - self.position
+        return (
+            f"{size:,} bytes from byte {self.position:,} of {self.path}, {offsets}: {self.reason}"
+        )
+
+
+OnDamage = Callable[[DamagedRange], None]
+"""Called with each damaged range that a read skips, before the records behind it."""
+
+
+def ignore_damage(_: DamagedRange) -> None:
+    """Do nothing, as where the range is reported by another read."""
