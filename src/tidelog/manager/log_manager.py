@@ -502,7 +502,7 @@ class LogManager(CleaningControl, OnDemandCalls):
         if self._is_service:
             self._creator.create_missing(topic, numbers)
         else:
-            self._creator.make_directories(topic, sorted(numbers))
+            self._creator.make_directories(topic, sorted(numbers), is_new=True)
 
     def get_or_create_log(
         self,

@@ -150,11 +150,3 @@ class LogRegistry:
         """Take a future log away."""
         with self._lock:
             return self._future.pop(key, None)
-
-    def count_by_directory(self) -> dict[str, int]:
-        """Return how many logs, current and future, lie in each directory."""
-        counts: dict[str, int] = {}
-        for log in self.all_logs():
-            parent = parent_of(log)
-            counts[parent] = counts.get(parent, 0) + 1
-        return counts

@@ -101,7 +101,7 @@ def test_new_logs_go_where_the_fewest_are() -> None:
     with home.open() as manager:
         for number in range(10):
             manager.get_or_create_log("t", number, is_new=True, topic_id=None)
-            counts = manager._registry.count_by_directory()
+            counts = manager._creator._count_by_directory()
 
             assert max(counts.values()) - min(counts.get(path, 0) for path in home.paths) <= 1
 
@@ -114,7 +114,7 @@ def test_a_cordoned_directory_gets_no_new_logs() -> None:
         manager.update_config(home.config(cordoned_log_dirs=("*",)))
         manager.create_topic("u", 2)
 
-        assert manager._registry.count_by_directory() == {"/b": 2, "/a": 2}
+        assert manager._creator._count_by_directory() == {"/b": 2, "/a": 2}
 
 
 def test_a_directory_is_locked_until_the_manager_is_closed() -> None:

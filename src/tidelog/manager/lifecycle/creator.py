@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -81,13 +82,26 @@ class LogCreator:
             home = self._log_dirs.with_id(topic.partitions[max(topic.partitions)])
             if home is not None and not self._log_dirs.is_cordoned(home.path):
                 return [home] * partitions
-        counts = self._registry.count_by_directory()
+        counts = self._count_by_directory()
         chosen = []
         for _ in range(partitions):
             log_dir = self._next_directories(counts)[0]
             counts[log_dir.path] = counts.get(log_dir.path, 0) + 1
             chosen.append(log_dir)
         return chosen if is_spread else chosen[:1] * partitions
+
+    def _count_by_directory(self) -> dict[str, int]:
+        """Return how many logs each directory has: open ones, and those that the catalogue lists.
+
+        On first use few of them are open.
+        """
+        logs = {os.path.split(log.directory) for log in self._registry.all_logs()}
+        paths = {one.directory_id: one.path for one in self._log_dirs}
+        for topic in self._topics.all().values():
+            for number, home in topic.partitions.items():
+                if home in paths:
+                    logs.add((paths[home], log_directory_name(topic.name, number)))
+        return Counter(path for path, _ in logs)
 
     def _next_directories(self, counts: dict[str, int] | None = None) -> list[LogDir]:
         """Return the directories that a new log may be created in, the one with fewest logs first.
@@ -100,7 +114,7 @@ class LogCreator:
         uncordoned = [one for one in live if not self._log_dirs.is_cordoned(one.path)]
         if not uncordoned:
             return live[:1]
-        known = self._registry.count_by_directory() if counts is None else counts
+        known = self._count_by_directory() if counts is None else counts
         return sorted(uncordoned, key=lambda one: known.get(one.path, 0))
 
     # Creating
@@ -134,11 +148,13 @@ class LogCreator:
             self._preferred.pop(key, None)
             return log
 
-    def make_directories(self, topic: Topic, numbers: Iterable[int]) -> list[TopicPartition]:
+    def make_directories(
+        self, topic: Topic, numbers: Iterable[int], *, is_new: bool = False
+    ) -> list[TopicPartition]:
         """Create the missing directories of partitions, durably; return the partitions created.
 
         One whose data directory is offline is not created a second time. Records that readers saw
-        and that are gone with a directory are logged and counted.
+        and that are gone with a directory are logged and counted, unless the partitions are new.
         """
         made: dict[str, list[TopicPartition]] = {}
         for number in numbers:
@@ -151,7 +167,8 @@ class LogCreator:
             if log_dir is None:
                 continue
             for key in keys:
-                if warn_of_lost_log(log_dir.checkpoints, key, path):
+                # Lines of a new partition are those of an earlier one of its name.
+                if not is_new and warn_of_lost_log(log_dir.checkpoints, key, path):
                     self._registry.lost.add(key)
             names = [log_directory_name(*key) for key in keys]
             self._make(log_dir, keys, names, topic.topic_id)
@@ -159,14 +176,14 @@ class LogCreator:
                 _log_created(key, self._path(log_dir, key), topic.config)
         return [key for keys in made.values() for key in keys]
 
-    def create_missing(self, topic: Topic, numbers: Iterable[int] | None = None) -> None:
+    def create_missing(self, topic: Topic, new: Iterable[int] | None = None) -> None:
         """Create, open and serve the logs that a topic should have and has not.
 
-        ``numbers`` are the partitions in question; None: all. One whose data directory is offline
-        is left out.
+        ``new`` are partitions that never existed before; None: all, of which none is new. One whose
+        data directory is offline is left out.
         """
-        wanted = sorted(topic.partitions if numbers is None else numbers)
-        for key in self.make_directories(topic, wanted):
+        wanted = sorted(topic.partitions if new is None else new)
+        for key in self.make_directories(topic, wanted, is_new=new is not None):
             log_dir = self._log_dirs.with_id(topic.partitions[key.partition])
             if log_dir is None:
                 continue

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from tidelog.codec.metadata_files import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.directory_guard import PASSING
 from tidelog.log.loading.cut_files import is_cut_name, is_newer
@@ -18,14 +19,16 @@ from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.segment.filenames import (
     TopicPartition,
     is_delete_directory,
+    is_future_directory,
     log_delete_directory_name,
     log_directory_name,
     log_stray_directory_name,
+    parse_topic_partition,
 )
 from tidelog.staging.staged_file import is_staged_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Sequence
 
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.env.files import FileSystem
@@ -92,6 +95,9 @@ class LogDeleter:
                 home = self._log_dirs.with_id(home_id)
                 if home is not None:
                     removed.setdefault(home.path, []).append(key)
+            for log_dir in self._log_dirs:
+                with self._failing(log_dir, "deleting a topic"):
+                    self._rename_unopened_copies(log_dir, {topic.topic_id})
             for path, keys in removed.items():
                 self._forget(self._log_dirs.get(path), keys)
             self._topics.forget_deleted(topic.topic_id)
@@ -157,6 +163,7 @@ class LogDeleter:
                     self._forget(log_dir, keys)
                     for key in keys:
                         self._rename_unopened(key, log_dir)
+                    self._rename_unopened_copies(log_dir, self._topics.deleted)
             self._topics.forget_deleted()
 
     def delete_leftovers(self, log_dir: LogDir) -> None:
@@ -205,6 +212,23 @@ class LogDeleter:
         except OSError as error:
             if error.errno not in PASSING:
                 self._log_dirs.take_offline(log_dir.path, error)
+
+    def _rename_unopened_copies(self, log_dir: LogDir, topic_ids: Container[UUID]) -> None:
+        """Rename the ``-future`` directories of topics, none of them open, to ``-delete``."""
+        fs = self._machine.fs
+        for name in fs.list(log_dir.path):
+            source = os.path.join(log_dir.path, name)
+            if not is_future_directory(name):
+                continue
+            topic_id = read_partition_metadata(fs, os.path.join(source, PARTITION_METADATA_FILE))
+            if topic_id not in topic_ids:
+                continue
+            log_dir.begin_change()
+            unique = log_delete_directory_name(*parse_topic_partition(name), self._unique())
+            target = os.path.join(log_dir.path, unique)
+            fs.rename(source, target)
+            fs.sync_directory(log_dir.path)
+            self._queue.add(target)
 
     def _rename_unopened(self, key: TopicPartition, log_dir: LogDir | None) -> None:
         """Rename the directory of a log that is not open to ``-delete``, durably."""

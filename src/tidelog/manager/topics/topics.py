@@ -82,6 +82,11 @@ class Topics:
         except KeyError:
             raise UnknownTopicOrPartition(f"there is no topic {name}") from None
 
+    @property
+    def deleted(self) -> Collection[UUID]:
+        """The ids of topics whose deletion may not be complete."""
+        return self._catalogue.deleted
+
     def is_deleted(self, topic_id: UUID | None) -> bool:
         """Say whether this was the id of a topic that was deleted."""
         return topic_id in self._catalogue.deleted

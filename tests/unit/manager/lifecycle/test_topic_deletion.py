@@ -8,6 +8,7 @@ from errno import EIO
 import pytest
 
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
+from tidelog.manager.log_manager import Loading
 from tidelog.testing import PowerCut
 from tidelog.testing.manager_home import ManagerHome, fill, values
 
@@ -154,3 +155,43 @@ def test_a_deletion_is_finished_after_a_crash_or_never_began(operations: int) ->
 
     assert sizes == ([1, 1] if found else [])
     assert len(live) == (2 if found else 0)
+
+
+def home_with_a_move_under_way() -> ManagerHome:
+    """Return a home with the incomplete copies of two topics."""
+    home = ManagerHome("/a", "/b")
+    manager = home.open()
+    for name in ("t", "u"):
+        manager.create_topic(name)
+        fill(manager, name, 0, 3)
+        manager.move_partition(
+            name, 0, "/a" if "/b" in manager.logs_of(name)[0].directory else "/b"
+        )
+    home.restart()
+    return home
+
+
+def copies(home: ManagerHome) -> list[str]:
+    """Return the names of all copies and of what was deleted, without the random part."""
+    names = [name for path in home.paths for name in home.files(path)]
+    return sorted(f"{n.split('.')[0]}{n[-7:]}" for n in names if n.endswith(("-future", "-delete")))
+
+
+def test_a_topic_deleted_by_a_short_lived_writer_takes_its_copy_along() -> None:
+    """Nothing had opened the copy; those of other topics stay."""
+    home = home_with_a_move_under_way()
+    with home.open(how={"loading": Loading.FIRST_USE}) as manager:
+        manager.delete_topic("t")
+
+        assert copies(home) == ["t-0-delete", "t-0-delete", "u-0-future"]
+    assert copies(home) == ["u-0-future"]
+
+
+def test_what_is_left_of_a_deleted_topic_includes_its_copy() -> None:
+    """A process that ended between the catalogue and the renaming left it."""
+    home = home_with_a_move_under_way()
+    with home.open(how={"loading": Loading.FIRST_USE}) as manager:
+        manager._topics.delete("t")
+        fill(manager, "u", 0, 1)
+
+    assert copies(home) == ["u-0-future"]

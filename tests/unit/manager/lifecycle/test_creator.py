@@ -1,0 +1,40 @@
+"""In which directory new logs are created, and what is said of it."""
+
+from __future__ import annotations
+
+from tidelog.manager.log_manager import Loading
+from tidelog.testing.manager_home import ManagerHome, fill, values
+
+FIRST_USE = {"loading": Loading.FIRST_USE}
+WATERMARKS = "replication-offset-checkpoint"
+
+
+def test_a_short_lived_writer_creates_topics_in_the_emptiest_directory() -> None:
+    """The logs that it has not loaded count, too."""
+    home = ManagerHome("/a", "/b", "/c")
+    with home.open() as manager:
+        for number in range(3):
+            manager.create_topic(f"t{number}")
+        manager.create_topic("u")
+    with home.open(how=FIRST_USE) as manager:
+        manager.create_topic("v", 2)
+        manager.create_topic("w")
+        found = {path: [n for n in home.files(path) if n[-2:-1] == "-"] for path in home.paths}
+
+    assert found == {"/a": ["t0-0", "u-0"], "/b": ["t1-0", "v-0", "v-1"], "/c": ["t2-0", "w-0"]}
+
+
+def test_a_new_topic_over_stale_checkpoint_lines_has_lost_nothing() -> None:
+    """The lines are those of an earlier topic of the name, as another program left them."""
+    for how in ({}, FIRST_USE):
+        home = ManagerHome()
+        with home.open() as manager:
+            manager.create_topic("other")
+            fill(manager, "other", 0, 1)
+        lines = b"0\n2\nother 0 1\nt 0 7\n"
+        home.fs.write(f"/data/{WATERMARKS}", lines)
+        with home.open(how=how) as manager:
+            manager.create_topic("t")
+
+            assert manager._registry.lost == set()
+            assert values(manager, "t", 0) == []
