@@ -77,3 +77,16 @@ class Signals:
 
 def _ignore(number: int, frame: FrameType | None) -> None:
     """Do nothing: the interpreter has already written the signal number to the pipe."""
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this number exists; True if that cannot be determined."""
+    if pid <= 0:
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # another user's
+    return True

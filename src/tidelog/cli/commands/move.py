@@ -52,9 +52,9 @@ def run(args: Namespace) -> int:
     places = find_places(SYSTEM_FILES, source, [args.topic], args.partition)
     try:
         _move_here(places, source, target)
-    except DirectoryLocked:
+    except DirectoryLocked as error:
         for place in places:
-            _ask_service(place, source, target)
+            _ask_service(place, source, target, error.pid)
     for place in places:
         print(f"{place.topic}-{place.partition}: moved to {target}")
     return 0
@@ -75,16 +75,19 @@ def _move_here(places: list[Place], source: str, target: str) -> None:
         logs.manager.delete_renamed_logs()
 
 
-def _ask_service(place: Place, source: str, target: str) -> None:
-    """Ask the process that holds the directory, and wait until it has moved the partition."""
+def _ask_service(place: Place, source: str, target: str, pid: int) -> None:
+    """Ask the process ``pid``, which holds the directory, and wait until it has moved it.
+
+    Raises KafkaStorageError if it refuses or gives up, does not answer, or ends.
+    """
     import random
 
     from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.env.signals import is_alive
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.env.waiting import sleep_ms
     from tidelog.manager.lifecycle import move_requests
     from tidelog.manager.lifecycle.move_requests import MoveRequest
-    from tidelog.segment.filenames import log_directory_name
 
     fs = SYSTEM_FILES
     request = MoveRequest(place.topic, place.partition, target)
@@ -92,17 +95,35 @@ def _ask_service(place: Place, source: str, target: str) -> None:
     asked_ns = SYSTEM_CLOCK.monotonic_ns()
     while move_requests.is_waiting(fs, path):
         is_late = SYSTEM_CLOCK.monotonic_ns() - asked_ns > _TIMEOUT_MS * 1_000_000
-        if is_late and move_requests.withdraw(fs, path):
+        has_ended = not is_alive(pid)
+        if (is_late or has_ended) and move_requests.withdraw(fs, path):
             raise KafkaStorageError(f"the process that holds {source} does not answer")
+        if has_ended:
+            break
         sleep_ms(_POLL_MS)
     if reason := move_requests.take_refusal(fs, path):
         raise KafkaStorageError(reason)
+    _wait_for_move(place, target, pid)
+
+
+def _wait_for_move(place: Place, target: str, pid: int) -> None:
+    """Wait until process ``pid``, which has begun to move the partition, is done with that."""
+    from tidelog.env.signals import is_alive
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.env.waiting import sleep_ms
+    from tidelog.segment.filenames import log_directory_name
+
+    fs = SYSTEM_FILES
     name = log_directory_name(place.topic, place.partition)
     while not fs.exists(os.path.join(target, name)):
         if not any(_is_copy_of(other, name) for other in fs.list(target)):
             if fs.exists(os.path.join(target, name)):
                 return
             raise KafkaStorageError(f"{name} was not moved; see the log of the service")
+        if not is_alive(pid) and not fs.exists(os.path.join(target, name)):
+            raise KafkaStorageError(
+                f"process {pid} ended before {name} was moved; the next start continues that"
+            )
         sleep_ms(_POLL_MS)
 
 

@@ -10,7 +10,7 @@ import logging
 import os
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import replace_file
 from tidelog.errors import KafkaError, UnknownTopicOrPartition
@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _SUFFIX: Final = ".move"
+_CLAIMED_SUFFIX: Final = ".move-claimed"
+"""Of a request that the service has accepted and not yet answered; it cannot be withdrawn."""
 _REFUSED_SUFFIX: Final = ".move-refused"
 _VERSION: Final = 1
 """Of a request's form. A request without one, as the first release wrote it, has this one."""
-_NAME: Final = re.compile(r"tidelog\.[0-9a-f]{32}\.move")
+_NAME: Final = re.compile(r"tidelog\.[0-9a-f]{32}\.move(-claimed)?")
 
 
 class MoveRequest(NamedTuple):
@@ -50,13 +52,13 @@ def ask(fs: FileSystem, rng: Random, data_dir: str, request: MoveRequest) -> str
 
 
 def is_waiting(fs: FileSystem, path: str) -> bool:
-    """Say whether the service has not yet taken the request."""
-    return fs.exists(path)
+    """Say whether the service has not yet answered the request."""
+    return fs.exists(path) or fs.exists(_sibling(path, _CLAIMED_SUFFIX))
 
 
 def take_refusal(fs: FileSystem, path: str) -> str:
     """Return why the service refused a request, once; empty if it did not."""
-    refused = path.removesuffix(_SUFFIX) + _REFUSED_SUFFIX
+    refused = _sibling(path, _REFUSED_SUFFIX)
     try:
         reason = fs.read(refused).decode()
     except FileNotFoundError:
@@ -72,6 +74,20 @@ def withdraw(fs: FileSystem, path: str) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def _sibling(path: str, suffix: str) -> str:
+    """Return the file of another state of a request."""
+    return path.removesuffix(_CLAIMED_SUFFIX).removesuffix(_SUFFIX) + suffix
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    """Return the members of a request; of what is not one, none, which no request can have."""
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def _key_of(request: MoveRequest) -> TopicPartition:
@@ -122,26 +138,34 @@ class MoveRequests:
             self._ignored.add(path)
 
     def _answer_one(self, path: str) -> None:
-        """Begin one move, or write a file with the reason for refusing; then delete the request."""
+        """Begin one move, or write a file with the reason for refusing; then delete the request.
+
+        It is renamed first: from then on nobody can withdraw it. One that an earlier process has
+        renamed is answered as well.
+        """
+        claimed = _sibling(path, _CLAIMED_SUFFIX)
         try:
-            content = json.loads(self._fs.read(path))
-            version = content.pop("version", _VERSION)
+            content = _parsed(self._fs.read(path))
+            version = content.get("version", _VERSION)
             if version != _VERSION:
                 _log.warning("move-request-ignored path=%s reason=version %s", path, version)
                 self._ignored.add(path)
                 return
+            if path != claimed:
+                self._fs.rename(path, claimed)
+        except FileNotFoundError:
+            return  # withdrawn meanwhile
+        try:
+            content.pop("version", None)
             request = MoveRequest(**content)
             key = _key_of(request)
             if self._registry.current(key) is None:
                 raise UnknownTopicOrPartition(f"{key} is not served here")
             self._mover.move(key, request.target)
-        except FileNotFoundError:
-            return  # withdrawn meanwhile
-        except (KafkaError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        except (KafkaError, TypeError) as error:
             _log.warning("move-refused path=%s reason=%s", path, error)
-            refused = path.removesuffix(_SUFFIX) + _REFUSED_SUFFIX
-            replace_file(self._fs, refused, str(error).encode())
+            replace_file(self._fs, _sibling(path, _REFUSED_SUFFIX), str(error).encode())
         else:
             _log.info("move-begun topic=%s partition=%d to=%s", *request)
         with suppress(FileNotFoundError):
-            self._fs.delete(path)
+            self._fs.delete(claimed)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from errno import EACCES
+from errno import EACCES, ENOENT
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tidelog.manager.directories.log_dirs import parent_of
+from tidelog.manager.lifecycle.move_requests import is_waiting, withdraw
 from tidelog.testing.manager_home import ManagerHome, fill
 
 if TYPE_CHECKING:
     from tidelog.manager.log_manager import LogManager
+    from tidelog.segment.filenames import TopicPartition
 
 PATH = f"/a/tidelog.{'1' * 32}.move"
 REQUEST = {"topic": "t", "partition": 0, "target": "/b"}
@@ -89,3 +91,48 @@ def test_a_request_that_cannot_be_read_takes_nothing_offline() -> None:
         answer(home, manager)
 
         assert (home.fs.exists(PATH), manager.live_dirs) == (True, ["/a", "/b"])
+
+
+def test_a_request_that_is_being_answered_cannot_be_withdrawn() -> None:
+    """Its author waits for the answer instead of reporting that nobody answers."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t")
+        home.fs.write(PATH, json.dumps(REQUEST).encode())
+        seen: list[tuple[bool, bool]] = []
+        move = manager._mover.move
+
+        def watched(key: TopicPartition, path: str) -> bool:
+            seen.append((is_waiting(home.fs, PATH), withdraw(home.fs, PATH)))
+            return move(key, path)
+
+        manager._mover.move = watched  # type: ignore[method-assign]  # to look in the middle
+        answer(home, manager)
+
+        assert (seen, is_waiting(home.fs, PATH)) == ([(True, False)], False)
+        assert parent_of(manager.partition("t", 0).log) == "/b"
+
+
+def test_a_request_withdrawn_while_it_is_read_is_not_answered() -> None:
+    """A missing file says nothing about the disk."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t")
+        home.fs.write(PATH, json.dumps(REQUEST).encode())
+        home.fs.fail("rename", PATH, FileNotFoundError(ENOENT, "withdrawn"))
+        manager.tasks.answer_move_requests()
+
+        assert manager.get_log("t", 0, is_future=True) is None
+        assert manager.live_dirs == ["/a", "/b"]
+
+
+def test_a_request_that_an_earlier_process_claimed_is_answered() -> None:
+    """That process may have ended before it began the move."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t")
+        home.fs.write(f"{PATH}-claimed", json.dumps(REQUEST).encode())
+        answer(home, manager)
+
+        assert parent_of(manager.partition("t", 0).log) == "/b"
+        assert [name for name in home.files("/a") if ".move" in name] == []
