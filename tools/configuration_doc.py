@@ -34,7 +34,31 @@ An environment variable has the setting's name in capitals, with underscores for
 `TIDELOG_LOG_RETENTION_MS`. A program passes settings to `tidelog.open` as a mapping or as keyword
 arguments: `retention_ms=3_600_000`. One error lists all invalid settings. On SIGHUP a service
 reads its settings again: dynamic ones take effect, unless a setting that is not dynamic has
-changed; then none does.
+changed, or one that cannot be taken; then none does, and a log line has the reason.
+
+`--config` takes Kafka's own `server.properties`: what does not concern storage is passed over,
+with one log line.
+
+## Settings of topics that Kafka wrote
+
+A directory of a broker has no `tidelog.topics.json`. Of its topics only this is known, in this
+order of precedence:
+
+1. what `tidelog alter` has set here;
+2. what a `__cluster_metadata-0` in one of the directories names for the topic (found by its
+   id), then for the broker, then for all brokers. It is read when the directory is opened, and
+   never changed or copied;
+3. what the broker's `server.properties` names, if `--server-properties FILE` (`run`, `retain`,
+   `compact`, `plan`, `describe`, `cleaner status`, `recover`) gives it. For a topic that the
+   metadata holds, a setting that the file does not name has Kafka's default; of another topic
+   it is not known which settings it has of its own.
+
+`cleanup.policy`, `retention.ms` and `retention.bytes` that none of these gives are **unknown**:
+nothing is deleted by them, and with an unknown policy nothing is compacted and records without
+a key are refused. Settings are unknown, too, where the metadata is damaged or incomplete, where
+it is that of several controllers and the change may not have been committed, and, for the
+policy, if the topic has tiered storage. `__consumer_offsets` and `__transaction_state` are
+compacted. `tidelog describe` shows each setting and where it comes from.
 
 """
 

@@ -211,6 +211,25 @@ def test_new_settings_are_taken_while_it_runs(tmp_path: Path) -> None:
     assert "log.dirs" in line
 
 
+@pytest.mark.parametrize("bad", ["log.cleaner.threads=1000", "x=\\u12", "log.retention.ms=0"])
+def test_settings_that_cannot_be_taken_leave_the_service_running(tmp_path: Path, bad: str) -> None:
+    """A line says why; the service goes on with those before, and takes better ones later."""
+    file = tmp_path / "server.properties"
+    good = f"log.dirs={tmp_path / 'a'}\n"
+    file.write_text(good, "utf-8")
+    with service("--config", file) as process:
+        file.write_text(good + bad, "utf-8")
+        process.send_signal(signal.SIGHUP)
+        read_until(process, "settings-not-taken")
+        file.write_text(good + "log.retention.ms=6\n", "utf-8")
+        process.send_signal(signal.SIGHUP)
+        read_until(process, "settings-taken")
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(20)
+
+    assert code == 0
+
+
 def test_levels_of_log_lines_change_while_it_runs(tmp_path: Path) -> None:
     """SIGHUP reads them again with the other settings."""
     file = tmp_path / "server.properties"

@@ -206,6 +206,35 @@ def test_describe_shows_settings_and_where_they_come_from(
     }
 
 
+def test_server_properties_give_what_the_metadata_leaves_open(
+    directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Policy and limits of topics come from the file, or are Kafka's defaults, and are followed."""
+    file = tmp_path / "server.properties"
+    file.write_text("log.retention.bytes=1\nlisteners=PLAINTEXT://:9092\n", "utf-8")
+    here = ["-d", str(directory), "--server-properties", str(file)]
+    kept_before = [
+        records_of(directory, topic) for topic in ("whole-compact", "__consumer_offsets")
+    ]
+    planned = []
+    for words in (("plan", "retention"), ("retain",)):
+        assert main([*words, "--json", *here]) == 0
+        rows = list(map(json.loads, capsys.readouterr().out.splitlines()))
+        planned.append([(row["topic"], row["freedBytes"]) for row in rows])
+    assert main(["describe", "whole-trimmed", *here]) == 0
+    text = capsys.readouterr().out
+
+    assert planned[0] == planned[1]
+    freed = {name for name, size in planned[0] if size}
+    assert freed == {"epoch-steps", "whole-part", "whole-trimmed"}
+    assert kept_before == [
+        records_of(directory, topic) for topic in ("whole-compact", "__consumer_offsets")
+    ]
+    assert "server.properties: retention.bytes=1" in text
+    assert "default of Kafka: cleanup.policy=delete" in text
+    assert "unknown" not in text
+
+
 COMMANDS = (
     ("describe",),
     ("offsets",),

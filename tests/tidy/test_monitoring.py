@@ -93,6 +93,7 @@ PLACELESS = {
     "duplicates-dropped": "in a setting",
     "descriptor-limit-not-raised": "of the process",
     "settings-not-taken": "of the service",
+    "settings-without-effect": "of the service",
     "task-failed": "of the scheduler",
     "task-ignored": "of the scheduler",
 }

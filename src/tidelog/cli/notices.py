@@ -67,6 +67,9 @@ SENTENCES: Final = {
     "segment-truncated": "{path}: truncated at byte {position:,}: {reason}",
     "segment-split": "{path} held offsets too far apart and was split: {reason}",
     "snapshot-dropped": "{path} cannot be read and was deleted: {reason}",
+    "setting-removed": "{path}: {setting} was removed from Kafka: {reason}",
+    "settings-not-of-storage": "{path}: passed over, since they do not concern storage: {settings}",
+    "settings-without-effect": "accepted without effect: {settings}",
     "topic-adopted": "{topic} is not in tidelog.topics.json: its settings {unknown} are unknown,"
     " and no records are deleted by them; set them with tidelog alter",
     "broker-setting-unusable": "the broker's setting {setting} ({source}, topic {topic}) is"

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cli.partition_choice import find_places
+from tidelog.cli.server_properties import broker_properties
 from tidelog.cli.terminal import Progress, counted, format_time
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.embedded.doors import brief_machine
@@ -77,10 +78,14 @@ def open_to_act(
     """
     places = find_places(SYSTEM_FILES, args.directory, topics, partition)
     now_ms = SYSTEM_CLOCK.now_ms() if args.now is None else args.now
+    server_properties = broker_properties(args) if "server_properties" in args else None
     with RecoveryBar() as bar, _quiet(isinstance(fs, OverlayFiles)):
         notes = RecoveryNotes(bar.show)
         with LogManager(
-            BrokerConfig(log_dirs=(os.path.dirname(places[0].path),)),
+            BrokerConfig(
+                log_dirs=(os.path.dirname(places[0].path),),
+                server_properties=server_properties,
+            ),
             brief_machine(fs, ClockAt(now_ms)),
             loading=Loading.FIRST_USE,
             overrides=dict(args.options),

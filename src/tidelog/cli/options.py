@@ -178,6 +178,16 @@ def add_settings(parser: CommandParser) -> None:
     )
 
 
+def add_server_properties(parser: CommandParser) -> None:
+    """Add ``--server-properties``, for commands that depend on the settings of topics."""
+    parser.add_argument(
+        "--server-properties",
+        metavar="FILE",
+        help="the server.properties of the broker that wrote DIR: settings for topics that it"
+        " wrote, where neither they nor the cluster's metadata in DIR have others",
+    )
+
+
 def add_json(parser: CommandParser, text: str = "print JSON instead of text") -> None:
     """Add ``--json``."""
     parser.add_argument("--json", action="store_true", help=text)

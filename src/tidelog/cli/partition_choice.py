@@ -110,9 +110,16 @@ class ChosenPartitions(NamedTuple):
 
 
 def choose_partitions(
-    fs: FileSystem, directory: str, topics: Sequence[str] = (), partition: int | None = None
+    fs: FileSystem,
+    directory: str,
+    topics: Sequence[str] = (),
+    partition: int | None = None,
+    *,
+    server_properties: Mapping[str, str] | None = None,
 ) -> ChosenPartitions:
     """Return the partitions of ``topics`` (all, if none is named) under ``directory``, sorted.
+
+    ``server_properties`` are those of the broker that wrote the directory, if they are known.
 
     Raises:
         UnknownTopicOrPartition: there are no partitions, or none of a topic that is named.
@@ -122,10 +129,11 @@ def choose_partitions(
     """
     path = os.path.abspath(directory)
     if _is_partition(fs, path):
-        opened = open_directory_read_only(os.path.dirname(path), fs=fs)
+        above = os.path.dirname(path)
+        opened = open_directory_read_only(above, fs=fs, server_properties=server_properties)
         places = [Place(*parse_topic_partition(os.path.basename(path)), path)]
         return ChosenPartitions(opened, _chosen(path, places, (), topics, partition), [])
-    opened = open_directory_read_only(path, fs=fs)
+    opened = open_directory_read_only(path, fs=fs, server_properties=server_properties)
     keys = [*opened.partitions]
     if METADATA_TOPIC in topics:
         numbers = opened.topic(METADATA_TOPIC).partitions

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import TYPE_CHECKING
 
 from tidelog.cli.options import DIRECTORY_VARIABLE
 from tidelog.codec.java_properties import parse_properties
+from tidelog.config.kafka_names import foreign_names
 from tidelog.config.sources import from_environment
 from tidelog.env.system_files import SYSTEM_FILES
 
 if TYPE_CHECKING:
     from argparse import Namespace
+
+_log = logging.getLogger(__name__)
 
 
 def given_settings(args: Namespace) -> dict[str, str]:
@@ -22,7 +26,7 @@ def given_settings(args: Namespace) -> dict[str, str]:
     """
     from_file = {}
     if args.config is not None:
-        from_file = parse_properties(SYSTEM_FILES.read(args.config))
+        from_file = _of_storage(args.config, parse_properties(SYSTEM_FILES.read(args.config)))
     environment = dict(os.environ)
     default_directory = environment.pop(DIRECTORY_VARIABLE, "")
     given = {**from_file, **from_environment(environment), **dict(args.options)}
@@ -37,3 +41,15 @@ def given_settings(args: Namespace) -> dict[str, str]:
             paths = [path.strip() for path in given[name].split(",")]
             given[name] = ",".join(os.path.abspath(path) if path else "" for path in paths)
     return given
+
+
+def _of_storage(path: str, properties: dict[str, str]) -> dict[str, str]:
+    """Return the settings without those of a broker's network, quorum or groups, which are logged.
+
+    A ``server.properties`` of Kafka's has many of them; a name that Kafka does not know is not
+    among them, so a misspelt setting is still an error.
+    """
+    foreign = foreign_names(properties)
+    if foreign:
+        _log.warning("settings-not-of-storage path=%s settings=%s", path, ",".join(foreign))
+    return {name: text for name, text in properties.items() if name not in foreign}

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from dataclasses import field as plain_field
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.config.kafka_names import WITHOUT_EFFECT
 from tidelog.config.log_config import DAY_MS, MINUTE_MS, SECOND_MS, LogConfig
 from tidelog.config.log_levels import LEVEL_FORM, are_log_levels
 from tidelog.config.option import (
@@ -110,7 +111,8 @@ class BrokerConfig:
         "log.dir.failure.timeout.ms",
         30 * SECOND_MS,
         at_least(1),
-        "Time in ms allowed for reporting a failed directory before the broker stops.",
+        "Time in ms allowed for reporting a failed directory before the broker stops; accepted"
+        " without effect.",
     )
     log_cleaner_enable: bool = option(
         "log.cleaner.enable", True, any_value, "Whether logs are compacted."
@@ -176,7 +178,7 @@ class BrokerConfig:
         "transactional.id.expiration.ms",
         7 * DAY_MS,
         at_least(1),
-        "Time in ms without use after which a transactional id expires.",
+        "Time in ms without use after which a transactional id expires; accepted without effect.",
     )
     replica_high_watermark_checkpoint_interval_ms: int = option(
         "replica.high.watermark.checkpoint.interval.ms",
@@ -254,6 +256,9 @@ class BrokerConfig:
             raise InvalidConfig((*problems, *error.problems)) from None
         if problems:
             raise InvalidConfig(problems)
+        idle = [name for name in WITHOUT_EFFECT if name in properties]
+        if idle:
+            _LOGGER.warning("settings-without-effect settings=%s", ",".join(idle))
         if not config.log_cleaner_enable or config.log_cleaner_threads < 1:
             _LOGGER.warning("cleaner-off threads=%d", config.log_cleaner_threads)
         return config

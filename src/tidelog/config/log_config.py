@@ -258,7 +258,10 @@ class LogConfig:
         "Replicas throttled on the follower's side; not used by storage.",
     )
     remote_storage_enable: bool = option(
-        "remote.storage.enable", False, any_value, "Whether segments are copied to tiered storage."
+        "remote.storage.enable",
+        False,
+        any_value,
+        "Whether segments are copied to tiered storage; accepted without effect.",
     )
     local_retention_ms: int = option(
         "local.retention.ms",

@@ -22,6 +22,7 @@ from typing import (
     get_type_hints,
 )
 
+from tidelog.config.kafka_names import REMOVED, RENAMED
 from tidelog.errors import InvalidConfig, InvariantError
 
 if TYPE_CHECKING:
@@ -248,7 +249,9 @@ def check_value(known: Option, value: object) -> None:
     """Raise ValueError if the value is not valid for the setting."""
     if not known.check.holds(value):
         shown = "" if value is None else known.kind.format(value)
-        raise ValueError(f"{shown or 'nothing'} must be {known.check.valid}")
+        renamed = [RENAMED[part] for part in shown.split(",") if part in RENAMED]
+        hint = f" ({'; '.join(renamed)})" if renamed else ""
+        raise ValueError(f"{shown or 'nothing'} must be {known.check.valid}{hint}")
 
 
 def check_options(config: object, conflicts: Iterable[str] = ()) -> None:
@@ -281,5 +284,7 @@ def _kind_of(hint: object) -> Kind:
 
 
 def _unknown(name: str, options: Mapping[str, Option]) -> str:
+    if name in REMOVED:
+        return f"{name}: unknown, removed from Kafka: {REMOVED[name]}"
     near = difflib.get_close_matches(name, options, n=1)
     return f"{name}: unknown" + (f", did you mean {near[0]}?" if near else "")

@@ -5,7 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tidelog.cli.options import add_json, add_now, add_settings, add_topics, new_parser
+from tidelog.cli.options import (
+    add_json,
+    add_now,
+    add_server_properties,
+    add_settings,
+    add_topics,
+    new_parser,
+)
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -23,6 +30,7 @@ def add_parser(commands: Commands) -> None:
     add_topics(parser)
     add_now(parser)
     add_settings(parser)
+    add_server_properties(parser)
     add_json(parser)
 
 
@@ -34,11 +42,14 @@ def run(args: Namespace) -> int:
     from tidelog.cli.commands.compact import facts_as_json
     from tidelog.cli.operations import clock_of
     from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.server_properties import broker_properties
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.plans.compaction import CleanerLines, plan_compaction
 
     clock = clock_of(args)
-    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
+    chosen = choose_partitions(
+        SYSTEM_FILES, args.directory, args.topics, server_properties=broker_properties(args)
+    )
     chosen.report_missing(args.command)
     configs = chosen.configs_in_force(dict(args.options))
     lines = CleanerLines.read(SYSTEM_FILES, chosen.directory.path)

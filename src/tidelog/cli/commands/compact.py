@@ -6,7 +6,14 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cli.options import add_json, add_now, add_settings, add_topics, new_parser
+from tidelog.cli.options import (
+    add_json,
+    add_now,
+    add_server_properties,
+    add_settings,
+    add_topics,
+    new_parser,
+)
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -27,6 +34,7 @@ def add_parser(commands: Commands) -> None:
     add_topics(parser)
     add_now(parser)
     add_settings(parser)
+    add_server_properties(parser)
     add_json(parser)
 
 
@@ -61,6 +69,7 @@ def _planned(args: Namespace) -> Iterator[CompactionFacts]:
     from tidelog.cleaner.compaction import Compaction
     from tidelog.cli.operations import clock_of
     from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.server_properties import broker_properties
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
     from tidelog.env.scheduler import InlineScheduler
@@ -70,7 +79,9 @@ def _planned(args: Namespace) -> Iterator[CompactionFacts]:
     overrides = dict(args.options)
     LogConfig().with_overrides(overrides)
     clock = clock_of(args)
-    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
+    chosen = choose_partitions(
+        SYSTEM_FILES, args.directory, args.topics, server_properties=broker_properties(args)
+    )
     chosen.report_missing(args.command)
     configs = chosen.configs_in_force(overrides)
     lines = CleanerLines.read(SYSTEM_FILES, chosen.directory.path)

@@ -6,7 +6,7 @@ import json
 from dataclasses import astuple
 from typing import TYPE_CHECKING
 
-from tidelog.cli.options import add_json, add_topics, new_parser
+from tidelog.cli.options import add_json, add_server_properties, add_topics, new_parser
 from tidelog.cli.terminal import begun_by
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def add_parser(commands: Commands) -> None:
         action="store_true",
         help="show the data directory instead: the size of each log, and the room on its disk",
     )
+    add_server_properties(parser)
     add_json(parser)
 
 
@@ -48,13 +49,16 @@ def run(args: Namespace) -> int:
     if args.log_dirs:
         return _print_directory(args)
     from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.terminal import screen_width
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.describe import describe_log
     from tidelog.explain.picture import draw_log
 
     width = screen_width()
-    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
+    chosen = choose_partitions(
+        SYSTEM_FILES, args.directory, args.topics, server_properties=broker_properties(args)
+    )
     has_loss = False
 
     def describe(place: Place) -> LogFacts:

@@ -9,6 +9,7 @@ from tidelog.cli.options import (
     add_full,
     add_json,
     add_now,
+    add_server_properties,
     add_settings,
     add_topics,
     new_parser,
@@ -33,6 +34,7 @@ def add_parser(commands: Commands) -> None:
     add_full(parser)
     add_now(parser)
     add_settings(parser)
+    add_server_properties(parser)
     add_json(parser)
 
 
@@ -52,6 +54,7 @@ def _plan_retention(args: Namespace) -> int:
     """Print what ``tidelog retain`` would delete; the logs are only read."""
     from tidelog.cli.operations import clock_of, print_shrunk, shrunk_as_json
     from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.server_properties import broker_properties
     from tidelog.config.log_config import LogConfig
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.plans.retention_plan import plan_retention
@@ -59,7 +62,9 @@ def _plan_retention(args: Namespace) -> int:
     clock = clock_of(args)
     overrides = dict(args.options)
     LogConfig().with_overrides(overrides)
-    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
+    chosen = choose_partitions(
+        SYSTEM_FILES, args.directory, args.topics, server_properties=broker_properties(args)
+    )
     chosen.report_missing(args.command)
     configs = chosen.configs_in_force(overrides)
     _apply_unknown(configs, overrides)

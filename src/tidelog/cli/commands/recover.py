@@ -11,6 +11,7 @@ from tidelog.cli.options import (
     add_full,
     add_json,
     add_now,
+    add_server_properties,
     add_settings,
     add_topics,
     new_parser,
@@ -49,6 +50,7 @@ def add_parser(commands: Commands) -> None:
     add_full(parser)
     add_now(parser)
     add_settings(parser)
+    add_server_properties(parser)
     add_json(parser)
 
 

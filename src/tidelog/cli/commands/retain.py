@@ -5,7 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tidelog.cli.options import add_json, add_now, add_settings, add_topics, new_parser
+from tidelog.cli.options import (
+    add_json,
+    add_now,
+    add_server_properties,
+    add_settings,
+    add_topics,
+    new_parser,
+)
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -23,6 +30,7 @@ def add_parser(commands: Commands) -> None:
     add_topics(parser)
     add_now(parser)
     add_settings(parser)
+    add_server_properties(parser)
     add_json(parser)
 
 

@@ -9,7 +9,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import log_level, port_number
-from tidelog.cli.options import DIRECTORY_VARIABLE, add_settings, new_service_parser
+from tidelog.cli.options import (
+    DIRECTORY_VARIABLE,
+    add_server_properties,
+    add_settings,
+    new_service_parser,
+)
 from tidelog.errors import StartAborted, TidelogError
 
 if TYPE_CHECKING:
@@ -47,8 +52,11 @@ def add_parser(commands: Commands) -> None:
         help=f"data directory; repeatable (default: log.dirs of the settings, else"
         f" ${DIRECTORY_VARIABLE})",
     )
-    parser.add_argument("--config", metavar="FILE", help="a properties file, as Kafka's")
+    parser.add_argument(
+        "--config", metavar="FILE", help="a properties file, such as Kafka's server.properties"
+    )
     add_settings(parser)
+    add_server_properties(parser)
     parser.add_argument(
         "--http",
         type=port_number,
@@ -74,6 +82,7 @@ def run(args: Namespace) -> int:
 
     A signal while logs are loaded ends that, with what was recovered kept.
     """
+    from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.service_settings import given_settings
     from tidelog.cli.service_status import ServiceStatus
     from tidelog.config.sources import broker_config
@@ -81,7 +90,7 @@ def run(args: Namespace) -> int:
     from tidelog.env.signals import Signals
 
     given = given_settings(args)
-    config = broker_config(given)
+    config = broker_config(given).with_server_properties(broker_properties(args))
     levels = _configure_logging()
     levels.apply(config.tidelog_log_levels, args.log_levels)
     lost: list[bool] = []
@@ -143,13 +152,14 @@ def _reload(
     """Apply the settings that changed, all or none; return those in effect."""
     import logging
 
+    from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.service_settings import given_settings
     from tidelog.config.sources import broker_config, check_dynamic
 
     events = logging.getLogger(_LOGGER)
     try:
         new = given_settings(args)
-        config = broker_config(new)
+        config = broker_config(new).with_server_properties(broker_properties(args))
         check_dynamic(given, new)
         logs.manager.update_config(config)
     except (TidelogError, OSError) as error:

@@ -1,0 +1,87 @@
+"""The settings of ``tidelog run``, from files, environment and options."""
+
+from __future__ import annotations
+
+import logging
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.cli.server_properties import broker_properties
+from tidelog.cli.service_settings import given_settings
+from tidelog.config.sources import broker_config
+from tidelog.errors import InvalidConfig
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KAFKAS = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+num.network.threads=3
+log.dirs={directory}
+num.partitions=1
+num.recovery.threads.per.data.dir=2
+offsets.topic.replication.factor=1
+log.retention.hours=168
+log.segment.bytes=1073741824
+log.retention.check.interval.ms=300000
+"""
+
+
+def args_of(path: Path, **given: object) -> Namespace:
+    """Return the arguments of a command that names this file."""
+    names = {"config": str(path), "options": [], "directories": [], "words": []}
+    return Namespace(**{**names, **given})
+
+
+def test_kafkas_own_file_configures_the_service(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line names all that does not concern storage."""
+    file = tmp_path / "server.properties"
+    file.write_text(KAFKAS.format(directory=tmp_path), "utf-8")
+
+    with caplog.at_level(logging.WARNING):
+        config = broker_config(given_settings(args_of(file)))
+
+    assert config.data_directories == (str(tmp_path),)
+    assert config.log_defaults.retention_ms == 7 * 86_400_000
+    assert len(caplog.messages) == 1
+    assert "controller.quorum.bootstrap.servers,listeners,node.id" in caplog.messages[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("log.retenton.ms=5", "did you mean"),
+        ("log.message.format.version=3.0", "removed from Kafka: batches"),
+        ("log.cleanup.policy=dedupe", "dedupe was renamed: use compact"),
+    ],
+)
+def test_what_a_file_gets_wrong_is_still_an_error(tmp_path: Path, line: str, reason: str) -> None:
+    """A misspelt, a removed and a renamed word are not passed over."""
+    file = tmp_path / "server.properties"
+    file.write_text(KAFKAS.format(directory=tmp_path) + line, "utf-8")
+
+    with pytest.raises(InvalidConfig, match=reason):
+        broker_config(given_settings(args_of(file)))
+
+
+def test_the_file_of_another_broker_may_hold_anything(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was Kafka's to check; a removed name is logged."""
+    file = tmp_path / "server.properties"
+    file.write_text("plugin.of.mine=1\nlog.retention.ms=5\nmessage.format.version=1\n", "utf-8")
+
+    with caplog.at_level(logging.WARNING):
+        properties = broker_properties(Namespace(server_properties=str(file)))
+
+    assert properties is not None
+    assert properties["log.retention.ms"] == "5"
+    assert "setting=message.format.version" in caplog.text
+    assert broker_properties(Namespace(server_properties=None)) is None
