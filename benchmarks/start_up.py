@@ -115,7 +115,8 @@ def make(directory: Path, partitions: int) -> None:
     format_storage(directory.parent / "server.properties")
     create_topic(directory, partitions)
     batch = build_batch([(int(time.time() * 1000), None, os.urandom(1000), ())] * 16)
-    overrides = {"segment.bytes": str(1 << 20), "retention.ms": "-1"}
+    # Records without keys need to know that the topic is not compacted.
+    overrides = {"segment.bytes": str(1 << 20), "retention.ms": "-1", "cleanup.policy": "delete"}
     with open_briefly(directory, overrides=overrides) as opened:
         for partition in opened.partitions(TOPIC):
             log = partition.log
