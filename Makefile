@@ -15,7 +15,7 @@ WORKERS ?= 2
 FAST := not slow and not compat
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all lint format bench peer docs lock dist clean
+.PHONY: help install demo test test-all lint format bench mutants peer docs lock dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,14 @@ test-all: lint peer ## every test, also against Apache Kafka, and unit tests on 
 	@NUMBA_BOUNDSCHECK=1 $(PYTEST) -q tests/unit/kernels
 	@for version in 3.11 3.12 3.13; do tools/unit_tests_on.sh $$version || exit 1; done
 
+mutants: $(STAMP) .venvs/mutants/.installed ## change each rule: a test must fail (an hour; resumes; MUTANTS="...")
+	@$(BIN)/python tools/mutants/run.py $(MUTANTS)
+
+.venvs/mutants/.installed: tools/mutants/requirements.txt
+	@$(PYTHON) -m venv .venvs/mutants
+	@.venvs/mutants/bin/python -m pip install -q --disable-pip-version-check -r $<
+	@touch $@
+
 bench: $(STAMP) ## every benchmark, one after the other
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
@@ -81,5 +89,5 @@ dist: $(STAMP) ## the wheel and the source archive, in dist
 	@$(BIN)/python -m build --no-isolation -o dist .
 
 clean: ## remove what the targets above made
-	rm -rf $(VENV) .venvs .demo .peer build dist .mypy_cache .ruff_cache .pytest_cache \
+	rm -rf $(VENV) .venvs .demo .peer build dist .mypy_cache .ruff_cache .pytest_cache .mutants \
 		.import_linter_cache .hypothesis
