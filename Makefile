@@ -48,8 +48,8 @@ format: $(STAMP) ## let ruff lay out the code and fix what it can
 test: lint ## lint and the tests that need neither Kafka nor patience; what .ci/run runs
 	@$(PYTEST) -n $(WORKERS) --dist loadfile -m "$(FAST)"
 
-test-all: lint peer ## every test, also against Apache Kafka, and unit tests on other Pythons
-	@$(PYTEST) -n $(WORKERS) --dist loadfile
+test-all: lint peer ## every test, also against Kafka, and unit tests on other Pythons; resumes; SCALE=10: a night
+	@$(PYTEST) -n $(WORKERS) --dist loadfile --resume .test-all
 	@NUMBA_BOUNDSCHECK=1 $(PYTEST) -q tests/unit/kernels
 	@for version in 3.11 3.12 3.13; do tools/unit_tests_on.sh $$version || exit 1; done
 
@@ -89,5 +89,5 @@ dist: $(STAMP) ## the wheel and the source archive, in dist
 	@$(BIN)/python -m build --no-isolation -o dist .
 
 clean: ## remove what the targets above made
-	rm -rf $(VENV) .venvs .demo .peer build dist .mypy_cache .ruff_cache .pytest_cache .mutants \
+	rm -rf $(VENV) .venvs .demo .peer build dist .mypy_cache .ruff_cache .pytest_cache .mutants .test-all \
 		.import_linter_cache .hypothesis

@@ -1,12 +1,15 @@
 """What tests of several kinds share.
 
-One Spark session per process, as it takes seconds to start; the count of what a test enumerates.
+One Spark session per process, as it takes seconds to start; the count of what a test enumerates; a
+long run that goes on where an earlier one was stopped.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import pytest
 
@@ -23,7 +26,8 @@ class Enumerated(Protocol):
         """``what`` names the things in the plural; ``at_least`` is more than 0."""
 
 
-CONNECTOR = Path(__file__).parents[1] / ".peer" / "spark-connector"
+ROOT: Final = Path(__file__).parents[1]
+CONNECTOR = ROOT / ".peer" / "spark-connector"
 """Spark's own Kafka source, as ``make peer`` installs it."""
 
 
@@ -70,16 +74,112 @@ def enumerated(record_property: Callable[[str, object], None]) -> Enumerated:
     return check
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print how much each test enumerated."""
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Print how much each test enumerated, here and in the runs that this one goes on from."""
     counts: dict[str, int] = {}
-    for report in terminalreporter.getreports("passed"):
-        for name, count in getattr(report, "user_properties", ()):
-            if name.startswith("enumerated "):
-                test = report.nodeid.partition("[")[0]
-                line = f"{test}: {{}} {name.removeprefix('enumerated ')}"
-                counts[line] = counts.get(line, 0) + count
+    earlier = config.stash.get(EARLIER, {})
+    passed = {
+        report.nodeid: enumerated_by(report) for report in terminalreporter.getreports("passed")
+    }
+    for nodeid, properties in (earlier | passed).items():
+        for what, count in properties.items():
+            line = f"{nodeid.partition('[')[0]}: {{}} {what}"
+            counts[line] = counts.get(line, 0) + count
     if counts:
         terminalreporter.section("enumerated")
         for line, count in sorted(counts.items()):
             terminalreporter.write_line(line.format(count))
+    if earlier:
+        terminalreporter.write_line(f"{len(earlier)} more tests passed before this run")
+
+
+def enumerated_by(report: pytest.TestReport) -> dict[str, int]:
+    """Return what a test enumerated, and its count."""
+    return {
+        name.removeprefix("enumerated "): count
+        for name, count in report.user_properties
+        if name.startswith("enumerated ") and isinstance(count, int)
+    }
+
+
+# A long run that goes on where an earlier one was stopped
+
+EARLIER: Final = pytest.StashKey[dict[str, dict[str, int]]]()
+"""Tests that have passed in earlier runs, with what each enumerated."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--resume``."""
+    parser.addoption(
+        "--resume",
+        metavar="DIRECTORY",
+        help="leave out the tests that passed in earlier runs on the same sources; kept there",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Read which tests have passed before."""
+    directory = config.getoption("--resume")
+    if directory is None:
+        return
+    path = Path(directory) / f"{sources_digest()}.jsonl"
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    config.stash[EARLIER] = dict(json.loads(line) for line in lines if line.endswith("]"))
+    if not hasattr(config, "workerinput"):  # of pytest-xdist: only the controller writes
+        path.parent.mkdir(parents=True, exist_ok=True)
+        config.pluginmanager.register(PassedTests(path))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that have passed before."""
+    earlier = config.stash.get(EARLIER, {})
+    done = [item for item in items if item.nodeid in earlier]
+    if done:
+        config.hook.pytest_deselected(items=done)
+        items[:] = [item for item in items if item.nodeid not in earlier]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Succeed if nothing was left to run."""
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and session.config.stash.get(EARLIER, {}):
+        session.exitstatus = pytest.ExitCode.OK
+
+
+class PassedTests:
+    """Writes down each test that passes, as it passes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._called: dict[str, dict[str, int]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note the test once its teardown has passed too."""
+        if report.when == "call" and report.passed:
+            self._called[report.nodeid] = enumerated_by(report)
+        elif report.when == "teardown" and report.passed and report.nodeid in self._called:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([report.nodeid, self._called.pop(report.nodeid)]) + "\n")
+
+
+def sources_digest() -> str:
+    """Return a digest of all that tests depend on in this checkout."""
+    digest = hashlib.sha256()
+    roots = (
+        "src",
+        "tests",
+        "docs",
+        "examples",
+        "tools",
+        "benchmarks",
+        "README.md",
+        "pyproject.toml",
+    )
+    for root in roots:
+        found = sorted((ROOT / root).rglob("*")) or [ROOT / root]
+        for path in found:
+            if path.is_file() and path.suffix in {".py", ".md", ".toml", ".json", ".log"}:
+                digest.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
