@@ -239,8 +239,8 @@ class LeaderEpochCache:
         self._scheduler.schedule(f"leader-epoch-cache-flush-{name}", self.flush_if_dirty)
 
     def flush_if_dirty(self) -> None:
-        """Write the entries if the file is behind; nothing if the directory is gone."""
-        if not self.is_dirty:
+        """Write the entries if the file is behind; nothing if the directory is gone or offline."""
+        if not self.is_dirty or self._guard.is_offline:
             return
         with self._guard.watch("writing the leader epochs"):
             try:

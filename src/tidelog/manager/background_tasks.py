@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.deleter import LogDeleter
     from tidelog.manager.lifecycle.move_requests import MoveRequests
+    from tidelog.manager.lifecycle.reopening import LogReopener
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.offset_checkpointing import OffsetCheckpointing
 
@@ -52,6 +53,7 @@ class BackgroundTasks:
         deleter: LogDeleter,
         reserve: DiskReserve,
         move_requests: MoveRequests,
+        reopener: LogReopener,
     ) -> None:
         self._machine = machine
         self._config = config
@@ -62,6 +64,7 @@ class BackgroundTasks:
         self._deleter = deleter
         self._reserve = reserve
         self._move_requests = move_requests
+        self._reopener = reopener
         self._handles: list[Handle] = []
         self._gate = TaskGate()
 
@@ -85,6 +88,7 @@ class BackgroundTasks:
             ("kafka-recovery-point-checkpoint", recovery_points, delay_ms, recovery_ms),
             ("kafka-log-start-offset-checkpoint", log_starts, delay_ms, start_ms),
             ("tidelog-disk-reserve", self._reserve.look, 0, _RESERVE_MS),
+            ("tidelog-reopen-logs", self._reopener.reopen_all, 0, _RESERVE_MS),
             ("tidelog-move-requests", self.answer_move_requests, 0, _REQUESTS_MS),
             ("highwatermark-checkpoint", high_watermarks, 0, watermark_ms),
         ):
@@ -112,6 +116,10 @@ class BackgroundTasks:
         clock = self._machine.clock
         now_ms, began_ns = clock.now_ms(), clock.monotonic_ns()
         _log.debug("Beginning log cleanup...")
+        try:
+            self._deleter.finish_if_unfinished()
+        except KafkaStorageError as error:
+            _log.warning("deletion-put-off reason=%s", error)
         logs = {key: part.log for key, part in self._registry.partitions().items()}
         futures = {(key[0], key[1]): log for key, log in self._registry.futures().items()}
         total = 0

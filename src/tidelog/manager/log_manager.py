@@ -42,6 +42,7 @@ from tidelog.manager.lifecycle.log_opener import (
 from tidelog.manager.lifecycle.move_requests import MoveRequests
 from tidelog.manager.lifecycle.mover import PartitionMover
 from tidelog.manager.lifecycle.reconciliation import Reconciler
+from tidelog.manager.lifecycle.reopening import LogReopener
 from tidelog.manager.log_registry import LogRegistry
 from tidelog.manager.log_truncation import LogTruncation
 from tidelog.manager.metrics.collect import MetricSources, collect
@@ -213,6 +214,7 @@ class LogManager(CleaningControl, OnDemandCalls):
             cleaning=self._cleaning,
             checkpointing=self._checkpointing,
         )
+        self._reopener = LogReopener(log_dirs, registry, self._opener)
         self._make_upkeep()
         log_dirs.cordon(self._config.cordoned_log_dirs)
         if self._is_service:
@@ -242,6 +244,7 @@ class LogManager(CleaningControl, OnDemandCalls):
             deleter=self._deleter,
             reserve=self._reserve,
             move_requests=MoveRequests(machine.fs, log_dirs, registry, self._mover),
+            reopener=self._reopener,
         )
 
     def __enter__(self) -> Self:
@@ -397,7 +400,7 @@ class LogManager(CleaningControl, OnDemandCalls):
         """
         found = self._registry.partition(TopicPartition(topic, partition))
         if found is not None:
-            return found
+            return self._reopener.online(found)
         if partition not in self.topic(topic).partitions:
             raise UnknownTopicOrPartition(f"topic {topic} has no partition {partition}")
         if self._is_service:
@@ -464,7 +467,7 @@ class LogManager(CleaningControl, OnDemandCalls):
         Raises:
             InvalidTopic, InvalidPartitions, PolicyViolation, InvalidConfig, TopicAlreadyExists:
                 nothing was created.
-            KafkaStorageError: a disk is full or failed; the topic may be there.
+            KafkaStorageError: a disk is full, and nothing was created; or it failed.
         """
         with self._changing():
             check_topic(name, partitions, config or {}, defaults=self._topics.defaults)
@@ -473,7 +476,8 @@ class LogManager(CleaningControl, OnDemandCalls):
             ids = [log_dir.directory_id for log_dir in log_dirs]
             # From here on the topic exists: directories that a crash leaves out are created later.
             topic = self._topics.create(name, topic_id, ids, config or {})
-            self._create_logs(topic, topic.partitions)
+            with self._deleter.undoing_creation(name):
+                self._creator.create_new(topic, topic.partitions, opened=self._is_service)
         return topic
 
     def create_partitions(self, name: str, count: int, *, is_spread: bool = False) -> Topic:
@@ -494,15 +498,9 @@ class LogManager(CleaningControl, OnDemandCalls):
                 count - present, is_spread=is_spread, topic=topic
             )
             changed = self._topics.extend(name, [one.directory_id for one in log_dirs])
-            self._create_logs(changed, range(present, count))
+            numbers = range(present, count)
+            self._creator.create_new(changed, numbers, opened=self._is_service)
         return changed
-
-    def _create_logs(self, topic: Topic, numbers: Collection[int]) -> None:
-        """Create the directories of new partitions, and open their logs unless on first use."""
-        if self._is_service:
-            self._creator.create_missing(topic, numbers)
-        else:
-            self._creator.make_directories(topic, sorted(numbers), is_new=True)
 
     def get_or_create_log(
         self,

@@ -19,6 +19,7 @@ def test_tasks_have_kafkas_names() -> None:
     with home.open():
         assert home.scheduler.pending() == [
             "tidelog-disk-reserve",
+            "tidelog-reopen-logs",
             "tidelog-move-requests",
             "highwatermark-checkpoint",
             "kafka-log-retention",

@@ -22,7 +22,7 @@ from tidelog.segment.filenames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.datadir.catalogue import Topic
@@ -175,6 +175,13 @@ class LogCreator:
             for key in keys:
                 _log_created(key, self._path(log_dir, key), topic.config)
         return [key for keys in made.values() for key in keys]
+
+    def create_new(self, topic: Topic, numbers: Collection[int], *, opened: bool) -> None:
+        """Create the directories of new partitions, and their logs if they are to be ``opened``."""
+        if opened:
+            self.create_missing(topic, numbers)
+        else:
+            self.make_directories(topic, sorted(numbers), is_new=True)
 
     def create_missing(self, topic: Topic, new: Iterable[int] | None = None) -> None:
         """Create, open and serve the logs that a topic should have and has not.

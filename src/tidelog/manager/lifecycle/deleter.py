@@ -13,7 +13,7 @@ from uuid import UUID
 
 from tidelog.codec.metadata_files import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
-from tidelog.log.directory_guard import PASSING
+from tidelog.log.directory_guard import NO_SPACE, PASSING
 from tidelog.log.loading.cut_files import is_cut_name, is_newer
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.segment.filenames import (
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Sequence
 
     from tidelog.cleaner.log_cleaner import Machine
+    from tidelog.datadir.catalogue import Topic
     from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
     from tidelog.manager.cleaning import Cleaning
@@ -62,6 +63,7 @@ class LogDeleter:
         self._registry = registry
         self._queue = queue
         self._cleaning = cleaning
+        self._is_unfinished = False
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with all its logs.
@@ -70,6 +72,9 @@ class LogDeleter:
         rest. Raises UnknownTopicOrPartition for an unknown topic and for one of which a directory
         that is not open here holds a part, KafkaStorageError if that directory is offline: nothing
         has changed then.
+
+        On a disk too full for a new catalogue the logs are deleted first, and at once: that makes
+        room. If it is still too full then, KafkaStorageError; a repetition completes the deletion.
         """
         with self._registry.change_lock:
             topic = self._topics.get(name)
@@ -82,26 +87,78 @@ class LogDeleter:
             for log_dir in log_dirs.values():
                 with self._failing(log_dir, "deleting a topic"):
                     log_dir.begin_change()
-            self._topics.delete(name)
-            removed: dict[str, list[TopicPartition]] = {}
-            for number, home_id in sorted(topic.partitions.items()):
-                key = TopicPartition(name, number)
+            removed = self._delete_from_catalogue(topic)
+            self._registry.bell.ring()
+            try:
+                for path, keys in removed.items():
+                    self._forget(self._log_dirs.get(path), keys)
+                if not self._is_unfinished:
+                    self._topics.forget_deleted(topic.topic_id)
+            except KafkaStorageError as error:
+                # What is left does no harm: the next topic of the name, or start, removes it.
+                if not is_full(error):
+                    raise
+                _log.warning("deletion-not-completed topic=%s reason=%s", name, error)
+
+    def _delete_from_catalogue(self, topic: Topic) -> dict[str, list[TopicPartition]]:
+        """Delete a topic and rename its directories; return its partitions by data directory."""
+        try:
+            self._topics.delete(topic.name)
+        except KafkaStorageError as error:
+            cause = error.__cause__
+            if not isinstance(cause, OSError) or cause.errno not in NO_SPACE:
+                raise
+            _log.warning("topic-deleted-at-once topic=%s reason=%s", topic.name, error)
+            removed = self._take_out_all(topic)
+            self._queue.delete_all()
+            self._topics.delete(topic.name)
+            return removed
+        return self._take_out_all(topic)
+
+    def _take_out_all(self, topic: Topic) -> dict[str, list[TopicPartition]]:
+        """Rename the directories of a topic; return its partitions by data directory."""
+        removed: dict[str, list[TopicPartition]] = {}
+        for number, home_id in sorted(topic.partitions.items()):
+            key = TopicPartition(topic.name, number)
+            try:
                 future = self._take_out(key, is_future=True)
                 if future is not None:
                     removed.setdefault(os.path.dirname(future.directory), []).append(key)
                 if self._take_out(key) is None:
                     self._rename_unopened(key, self._log_dirs.with_id(home_id))
                     self._registry.failed.pop(key, None)
-                home = self._log_dirs.with_id(home_id)
-                if home is not None:
-                    removed.setdefault(home.path, []).append(key)
+            except KafkaStorageError as error:
+                if not is_full(error):
+                    raise
+                _log.warning("deletion-put-off log=%s reason=%s", key, error)
+                self._is_unfinished = True
+            home = self._log_dirs.with_id(home_id)
+            if home is not None:
+                removed.setdefault(home.path, []).append(key)
+        try:
             for log_dir in self._log_dirs:
                 with self._failing(log_dir, "deleting a topic"):
                     self._rename_unopened_copies(log_dir, {topic.topic_id})
-            for path, keys in removed.items():
-                self._forget(self._log_dirs.get(path), keys)
-            self._topics.forget_deleted(topic.topic_id)
-            self._registry.bell.ring()
+        except KafkaStorageError as error:
+            if not is_full(error):
+                raise
+            _log.warning("deletion-put-off topic=%s reason=%s", topic.name, error)
+            self._is_unfinished = True
+        return removed
+
+    @contextmanager
+    def undoing_creation(self, name: str) -> Iterator[None]:
+        """Delete the topic again if the body, which creates its logs, finds the disk full."""
+        self.finish_if_unfinished()
+        try:
+            yield
+        except KafkaStorageError as error:
+            if is_full(error):
+                try:
+                    self.delete_topic(name)
+                except KafkaStorageError as undoing:
+                    _log.warning("creation-not-undone topic=%s reason=%s", name, undoing)
+            raise
 
     def remove_log(
         self, key: TopicPartition, *, is_future: bool = False, is_stray: bool = False
@@ -148,9 +205,13 @@ class LogDeleter:
         if is_stray:
             log.rename_directory(log_stray_directory_name(*key, self._unique()), goes_on=False)
             log.close_handlers()
-        else:
+            return
+        try:
             log.rename_directory(log_delete_directory_name(*key, self._unique()), goes_on=False)
-            self._queue.add(log.directory, log)
+        except KafkaStorageError:
+            log.close_handlers()
+            raise
+        self._queue.add(log.directory, log)
 
     # What earlier processes left
 
@@ -165,6 +226,13 @@ class LogDeleter:
                         self._rename_unopened(key, log_dir)
                     self._rename_unopened_copies(log_dir, self._topics.deleted)
             self._topics.forget_deleted()
+
+    def finish_if_unfinished(self) -> None:
+        """Rename the directories of deleted topics that could not be renamed before."""
+        with self._registry.change_lock:
+            if self._is_unfinished:
+                self.finish_deleted_topics()
+                self._is_unfinished = False
 
     def delete_leftovers(self, log_dir: LogDir) -> None:
         """Delete the queue's directories, and ``-delete`` ones that others left long enough ago."""
@@ -270,6 +338,12 @@ class LogDeleter:
             if error.errno not in PASSING:
                 self._log_dirs.take_offline(log_dir.path, error)
             raise KafkaStorageError(f"{doing} in {log_dir.path} failed: {error}") from error
+
+
+def is_full(error: KafkaStorageError) -> bool:
+    """Return whether an error says no more than that a disk is full, or descriptors are lacking."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in PASSING
 
 
 def _is_old_directory(fs: FileSystem, path: str, changed_until_ms: int) -> bool:

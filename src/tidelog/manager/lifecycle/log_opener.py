@@ -82,6 +82,19 @@ class LogOpener:
         """Open a new, empty log; errors as ``Log.open``."""
         return self._open(key, path, topic_id=topic_id)
 
+    def reopen(self, key: TopicPartition, log: Log) -> Log:
+        """Open a log anew whose last change was not completed, and recover it.
+
+        ``log`` is closed. Errors as ``Log.open``.
+        """
+        return self._open(
+            key,
+            log.directory,
+            log_start_offset=log.log_start_offset,
+            recovery_point=log.recovery_point,
+            clean_shutdown=False,
+        )
+
     def _open(
         self,
         key: TopicPartition,

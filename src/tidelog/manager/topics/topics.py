@@ -249,15 +249,32 @@ class Topics:
         self._dirs.take_offline(one.path, error)
 
     def _write(self, catalogue: Catalogue) -> None:
-        """Write the catalogue where it differs from what stands there, then take it as ours."""
+        """Write the catalogue where it differs from what stands there, then take it as ours.
+
+        If a directory cannot be written, those before it get back what they had.
+        """
+        replaced: list[tuple[str, Catalogue]] = []
         for one in self._dirs:
-            if self._written.get(one.path) == catalogue:
+            before = self._written.get(one.path)
+            if before == catalogue:
                 continue
             try:
                 write_catalogue(self._fs, one.path, catalogue)
             except OSError as error:
                 if error.errno not in PASSING:
                     self._dirs.take_offline(one.path, error)
+                self._restore(replaced)
                 raise KafkaStorageError(f"writing the topics of {one.path}: {error}") from error
             self._written[one.path] = catalogue
+            if before is not None:
+                replaced.append((one.path, before))
         self._catalogue = catalogue
+
+    def _restore(self, replaced: Sequence[tuple[str, Catalogue]]) -> None:
+        for path, catalogue in replaced:
+            try:
+                write_catalogue(self._fs, path, catalogue)
+            except OSError as error:
+                _log.warning("topics-not-restored directory=%s reason=%s", path, error)
+            else:
+                self._written[path] = catalogue

@@ -1,0 +1,61 @@
+"""Opening logs anew that a full disk, or a lack of descriptors, has stopped in a change.
+
+Such a log is offline while its directory is not: opening it recovers it, as a start would. Kafka
+takes the whole directory offline, until the broker is started again.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from tidelog.errors import KafkaError
+from tidelog.manager.directories.log_dirs import parent_of
+from tidelog.segment.filenames import TopicPartition
+
+if TYPE_CHECKING:
+    from tidelog.manager.directories.log_dirs import LogDirs
+    from tidelog.manager.lifecycle.log_opener import LogOpener
+    from tidelog.manager.log_registry import LogRegistry
+    from tidelog.manager.partition import Partition
+
+_log = logging.getLogger(__name__)
+
+
+class LogReopener:
+    """Reopens logs that are offline in directories that are not."""
+
+    def __init__(self, log_dirs: LogDirs, registry: LogRegistry, opener: LogOpener) -> None:
+        self._log_dirs: Final = log_dirs
+        self._registry: Final = registry
+        self._opener: Final = opener
+
+    def reopen_all(self) -> int:
+        """Reopen what can be; return how many logs. The others are tried by the next pass."""
+        count = 0
+        for partition in self._registry.partitions().values():
+            try:
+                count += self._reopen_if_offline(partition)
+            except KafkaError as error:
+                _log.warning("log-not-reopened log=%s reason=%s", partition, error)
+        return count
+
+    def online(self, partition: Partition) -> Partition:
+        """Return ``partition`` with its log reopened if needed; raise KafkaStorageError."""
+        self._reopen_if_offline(partition)
+        return partition
+
+    def _reopen_if_offline(self, partition: Partition) -> bool:
+        if not partition.log.is_offline:
+            return False
+        key = TopicPartition(partition.topic, partition.partition)
+        with self._registry.change_lock, partition.lock:
+            log = partition.log
+            is_current = self._registry.partition(key) is partition and not self._registry.is_closed
+            is_alone = self._log_dirs.get(parent_of(log)) is not None
+            if not (is_current and is_alone and log.is_offline):
+                return False
+            log.close_handlers()
+            partition.use(self._opener.reopen(key, log))
+        _log.info("log-reopened directory=%s", log.directory)
+        return True
