@@ -79,6 +79,7 @@ class _Batches(NamedTuple):
 
     ``first`` has the 14 fields of the first batch. ``came_bytes`` is what the batches took as they
     came, ``leader_epoch`` the last one's. ``is_uniform``: all have one leader epoch and one magic.
+    ``records_converted``: in batches that were built anew.
     """
 
     data: Buffer
@@ -92,6 +93,7 @@ class _Batches(NamedTuple):
     leader_epoch: int
     is_uniform: bool
     has_producer: bool
+    records_converted: int = 0
 
 
 @dataclass(slots=True)
@@ -202,6 +204,7 @@ def _append_locked(
         epoch,
         source_codec=Codec.NONE if isinstance(found, Accepted) else found.source_codec,
         last_offset_of_first_batch=found.last_offset_of_first_batch,
+        records_converted=batches.records_converted,
     )
 
 
@@ -259,6 +262,9 @@ def _assigned(
         analyzed.valid_bytes,
         request.leader_epoch,
         *_seen(validated.batches),
+        records_converted=validated.next_offset - first_offset
+        if validated.are_sizes_changed
+        else 0,
     )
 
 

@@ -96,6 +96,14 @@ def test_the_answer_names_the_codec_and_the_first_batch_as_they_came(codec: Code
     assert (info.offset_count, info.last_offset) == (3, 3)
 
 
+@pytest.mark.parametrize(("codec", "converted"), [(Codec.ZSTD, 0), (Codec.NONE, 3)])
+def test_records_that_were_written_anew_are_counted(codec: Codec, converted: int) -> None:
+    """A batch in the topic's codec is stored as it came."""
+    log = LogHome(compression_type="zstd").open()
+
+    assert log.append_as_leader(batch(b"c", b"d", b"e", codec=codec)).records_converted == converted
+
+
 def test_the_callers_bytes_are_left_alone() -> None:
     """The leader stamps a copy."""
     data = batch(b"a")
