@@ -64,6 +64,7 @@ SENTENCES: Final = {
     "offset-gap": "{directory}: no segment holds the offsets from {start_offset:,} to"
     " {end_offset:,}",
     "orphaned-index-deleted": "{path} had no .log file and was deleted",
+    "roll-put-off": "{directory}: the active segment stays, since no new one can be made: {reason}",
     "segment-truncated": "{path}: truncated at byte {position:,}: {reason}",
     "segment-split": "{path} held offsets too far apart and was split: {reason}",
     "snapshot-dropped": "{path} cannot be read and was deleted: {reason}",
