@@ -11,7 +11,8 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cleaner.failed_cleanings import Failure
-from tidelog.codec.checkpoint_file import replace_file
+from tidelog.codec.checkpoint_file import read_small_file, replace_file
+from tidelog.errors import CorruptFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,9 +56,9 @@ def read_failures(fs: FileSystem, data_directory: str) -> dict[tuple[str, int], 
     if not fs.exists(path):
         return {}
     try:
-        lines = _lines(json.loads(fs.read(path)))
+        lines = _lines(json.loads(read_small_file(fs, path)))
         return {(line.pop("topic"), line.pop("partition")): Failure(**line) for line in lines}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, CorruptFile, ValueError, TypeError, KeyError, AttributeError) as error:
         _log.warning("cleaner-failures-unreadable path=%s reason=%s", path, error)
         return {}
 
@@ -75,8 +76,8 @@ def _lines(content: object) -> list[dict[str, Any]]:
 
 def _is_newer(fs: FileSystem, path: str) -> bool:
     try:
-        content = json.loads(fs.read(path))
-    except (FileNotFoundError, ValueError):
+        content = json.loads(read_small_file(fs, path))
+    except (FileNotFoundError, CorruptFile, ValueError):
         return False
     version = content.get("version") if isinstance(content, dict) else 0
     return isinstance(version, int) and version > VERSION

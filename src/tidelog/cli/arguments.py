@@ -9,6 +9,7 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from typing import Final
 
+MAX_COLUMNS: Final = 1_000
 _MAX_PORT: Final = 65535
 
 
@@ -81,6 +82,14 @@ def port_number(text: str) -> int:
 def positive(text: str) -> int:
     """Return a whole number, at least 1."""
     return _at_least(1, text)
+
+
+def columns(text: str) -> int:
+    """Return the width of a drawing in columns, at least 1 and at most 1,000."""
+    number = _at_least(1, text)
+    if number > MAX_COLUMNS:
+        raise ArgumentTypeError(f"{text}: must be at most {MAX_COLUMNS:,}")
+    return number
 
 
 def partition_count(text: str) -> int:

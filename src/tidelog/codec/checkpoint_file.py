@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 VERSION: Final = 0
 TEMPORARY_SUFFIX: Final = ".tmp"
+MAX_FILE_BYTES: Final = 64 << 20
+"""A larger file is not read whole: it holds more than a checkpoint or a catalogue of 100,000
+partitions."""
 
 OffsetCheckpoint: TypeAlias = dict[tuple[str, int], int]
 """An offset for each (topic, partition). Source: Kafka OffsetCheckpointFile."""
@@ -113,14 +116,31 @@ def format_lines(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in (VERSION, len(entries), *entries))
 
 
+def read_small_file(fs: FileSystem, path: str) -> bytes:
+    """Return all bytes of a file such as ``replace_file`` writes.
+
+    Raises CorruptFile for one of more than ``MAX_FILE_BYTES``, which may be sparse.
+    """
+    with closing(fs.open(path)) as file:
+        size = file.size()
+        if size > MAX_FILE_BYTES:
+            raise CorruptFile(f"{path} has {size:,} bytes; {MAX_FILE_BYTES:,} are allowed")
+        return file.pread(size, 0)
+
+
 def replace_file(fs: FileSystem, path: str, data: Buffer) -> None:
     """Replace the content of ``path`` by ``data``, durably and atomically, via ``<path>.tmp``.
 
     An OSError leaves the old file, and the temporary one is deleted. The exception is an error from
     the last step, the sync of the directory: the new file is then in place but may not be durable.
 
+    Raises KafkaStorageError for more than ``MAX_FILE_BYTES``, which no reader would take.
+
     Source: Kafka CheckpointFile.write, Utils.atomicMoveWithFallback.
     """
+    size = memoryview(data).nbytes
+    if size > MAX_FILE_BYTES:
+        raise KafkaStorageError(f"{path} would have {size:,} bytes; {MAX_FILE_BYTES:,} are allowed")
     temporary = path + TEMPORARY_SUFFIX
     try:
         with closing(fs.open(temporary, "w")) as file:
@@ -186,7 +206,7 @@ def _malformed(path: str, number: int, line: str) -> CorruptFile:
 
 def _read_text(fs: FileSystem, path: str) -> str:
     try:
-        return fs.read(path).decode()
+        return read_small_file(fs, path).decode()
     except FileNotFoundError:
         return ""
     except UnicodeDecodeError as error:

@@ -15,7 +15,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from tidelog.codec.checkpoint_file import parse_java_integer, replace_file, split_lines
+from tidelog.codec.checkpoint_file import (
+    parse_java_integer,
+    read_small_file,
+    replace_file,
+    split_lines,
+)
 from tidelog.codec.java_properties import comments_of, format_properties, parse_properties
 from tidelog.errors import CorruptFile, InvalidArgument, KafkaStorageError
 
@@ -213,6 +218,6 @@ def write_clean_shutdown(fs: FileSystem, path: str, mark: CleanShutdown) -> None
 
 def _read(fs: FileSystem, path: str) -> bytes | None:
     try:
-        return fs.read(path)
+        return read_small_file(fs, path)
     except FileNotFoundError:
         return None

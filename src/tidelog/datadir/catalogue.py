@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.codec.checkpoint_file import replace_file
+from tidelog.codec.checkpoint_file import read_small_file, replace_file
 from tidelog.codec.metadata_files import format_uuid, parse_uuid
 from tidelog.config.option import INT32_MAX
 from tidelog.datadir.effective_config import effective_config, unknown_settings
@@ -245,7 +245,7 @@ def read_catalogue(fs: FileSystem, data_dir: str) -> Catalogue:
     """
     path = os.path.join(data_dir, CATALOGUE_FILE)
     try:
-        content = json.loads(fs.read(path))
+        content = json.loads(read_small_file(fs, path))
         if content["version"] not in _READABLE_VERSIONS:
             raise KafkaStorageError(
                 f"{path} has version {content['version']}; this tidelog reads up to"

@@ -24,9 +24,10 @@ from tidelog.codec.metadata_files import (
 )
 from tidelog.datadir.catalogue import CATALOGUE_FILE, read_catalogue
 from tidelog.errors import CorruptFile, CorruptIndex, InvalidArgument
-from tidelog.log.producers.producer_snapshot import unpack_snapshot
+from tidelog.log.producers.producer_snapshot import read_snapshot
 from tidelog.records.record import advance_sequence
 from tidelog.segment.filenames import offset_from_file_name
+from tidelog.segment.index_file import read_index_file, read_whole_index
 from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY
 from tidelog.segment.time_index import TIME_INDEX_ENTRY
 from tidelog.segment.txn_index import ABORTED_TXN
@@ -84,7 +85,7 @@ def _entries(fs: FileSystem, path: str, entry: np.dtype[np.void]) -> list[tuple[
 
     Source: Kafka DumpLogSegments.dumpIndex, which ends at a zero entry after the first one.
     """
-    data = fs.read(path)
+    data, _ = read_index_file(fs, path)
     found = np.frombuffer(data, entry, count=len(data) // entry.itemsize)
     used = np.zeros(len(found), np.bool_)
     for name in found.dtype.names or ():
@@ -117,7 +118,7 @@ def _time_index(fs: FileSystem, path: str) -> Iterator[Row]:
 
 
 def _txn_index(fs: FileSystem, path: str) -> Iterator[Row]:
-    data = fs.read(path)
+    data = read_whole_index(fs, path)
     for at in range(0, len(data) - ABORTED_TXN.size + 1, ABORTED_TXN.size):
         entry = ABORTED_TXN.unpack(data, at)
         yield {
@@ -131,7 +132,7 @@ def _txn_index(fs: FileSystem, path: str) -> Iterator[Row]:
 
 
 def _snapshot(fs: FileSystem, path: str) -> Iterator[Row]:
-    for entry in unpack_snapshot(fs.read(path)):
+    for entry in read_snapshot(fs, path):
         has_batch = entry.last_offset >= 0
         first_sequence = entry.last_sequence
         if has_batch and entry.last_sequence >= 0:

@@ -17,6 +17,7 @@ from tidelog.records.batch import BATCH_PREFIX, INT64_MAX, LOG_OVERHEAD, MAGIC_V
 from tidelog.records.file_records import FileRecords
 from tidelog.records.memory import walk
 from tidelog.segment.filenames import DELETED_SUFFIX, log_file, offset_index_file
+from tidelog.segment.index_file import MAX_INDEX_BYTES
 from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY
 from tidelog.segment.offset_rules import are_usual, first_impossible, reason_of
 
@@ -101,7 +102,11 @@ def _read_used(fs: FileSystem, path: str) -> bytes:
         while True:
             block = file.pread(size, len(raw))
             raw += block
-            if len(block) < size or not block[-OFFSET_INDEX_ENTRY.itemsize :].strip(b"\0"):
+            if (
+                len(raw) > MAX_INDEX_BYTES
+                or len(block) < size
+                or not block[-OFFSET_INDEX_ENTRY.itemsize :].strip(b"\0")
+            ):
                 return raw
             size *= 2
 

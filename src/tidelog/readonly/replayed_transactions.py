@@ -16,7 +16,7 @@ from tidelog.errors import (
     KafkaStorageError,
 )
 from tidelog.kernels import rows
-from tidelog.log.producers.producer_snapshot import unpack_snapshot
+from tidelog.log.producers.producer_snapshot import read_snapshot
 from tidelog.log.producers.reader_transactions import Transactions
 from tidelog.segment.filenames import (
     producer_snapshot_file,
@@ -113,7 +113,7 @@ def newest_snapshot(
         if above_offset < offset <= last_offset:
             with suppress(CorruptSnapshot, FileNotFoundError):
                 return Snapshot(
-                    offset, unpack_snapshot(fs.read(producer_snapshot_file(directory, offset)))
+                    offset, read_snapshot(fs, producer_snapshot_file(directory, offset))
                 )
     return None
 

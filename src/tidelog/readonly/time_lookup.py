@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from tidelog.codec.checkpoint_file import read_leader_epochs
-from tidelog.errors import CorruptMessage, InvalidArgument, KafkaStorageError
+from tidelog.errors import CorruptIndex, CorruptMessage, InvalidArgument, KafkaStorageError
 from tidelog.log.leader_epoch import LEADER_EPOCH_FILE
 from tidelog.log.offset_lookup import NO_TIMESTAMP, OffsetTarget, TimestampedOffset
 from tidelog.readonly.log_snapshot import SnapshotOutdated
@@ -20,6 +20,7 @@ from tidelog.readonly.read_only_segment import position_for, walk_segment
 from tidelog.records.file_records import FileRecords
 from tidelog.records.record_columns import decode_to_damage
 from tidelog.segment.filenames import time_index_file
+from tidelog.segment.index_file import read_index_file
 from tidelog.segment.segment_reads import first_with
 from tidelog.segment.time_index import TIME_INDEX_ENTRY
 
@@ -240,8 +241,8 @@ class _SegmentSearch:
         raw, segment = b"", self._segment
         if with_index:
             name = segment.directory, segment.base_offset, segment.suffix
-            with suppress(FileNotFoundError):
-                raw = self._fs.read(time_index_file(*name))
+            with suppress(FileNotFoundError, CorruptIndex):
+                raw, _ = read_index_file(self._fs, time_index_file(*name))
         entries = np.frombuffer(raw, TIME_INDEX_ENTRY, count=len(raw) // TIME_INDEX_ENTRY.itemsize)
         timestamps = entries["timestamp_ms"].astype(np.int64)
         offsets = entries["relative_offset"].astype(np.int64)

@@ -13,7 +13,7 @@ import numpy as np
 
 from tidelog.env.pooled_file import PooledFile
 from tidelog.errors import InvalidArgument
-from tidelog.segment.index_file import IndexFile
+from tidelog.segment.index_file import IndexFile, read_index_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -306,10 +306,9 @@ class AbstractIndex(IndexFile):
         """Read the file if it exists; a missing file is looked up again next time."""
         if self._entries is None:
             try:
-                data = self._fs.read(self.path)
+                data, self._file_bytes = read_index_file(self._fs, self.path)
             except FileNotFoundError:
                 return None
-            self._file_bytes = len(data)
             count = len(data) // self._entry.itemsize
             raw = np.frombuffer(data, self._entry, count)
             self._entries = self._native(raw[: self._count_entries(raw)])

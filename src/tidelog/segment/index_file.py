@@ -6,12 +6,51 @@ Offset, time and transaction indexes share this; each reads and writes its own e
 
 from __future__ import annotations
 
+from contextlib import closing
 from threading import Lock
 from typing import TYPE_CHECKING, Final
+
+from tidelog.errors import CorruptIndex
 
 if TYPE_CHECKING:
     from tidelog.env.files import FileSystem, OpenFile
     from tidelog.env.pooled_file import PooledFile
+
+MAX_INDEX_BYTES: Final = 256 << 20
+"""What the entries of one index may take: 32 million batches of 64 bytes fill a segment."""
+_BLOCK_BYTES: Final = 1 << 20
+_KEPT_ZEROS: Final = 64
+
+
+def read_index_file(fs: FileSystem, path: str) -> tuple[bytes, int]:
+    """Return the bytes of an index file with few of the zeros at its end, and its size in bytes.
+
+    A preallocated or sparse file is mostly zeros; at least the zeros that complete the last entry,
+    and those of two more entries, are returned. Raises CorruptIndex for more than
+    ``MAX_INDEX_BYTES`` before them: no segment has so many batches.
+    """
+    pieces: list[bytes] = []
+    position = used = 0
+    with closing(fs.open(path)) as file:
+        size = file.size()
+        while position < size and (block := file.pread(_BLOCK_BYTES, position)):
+            if block != bytes(len(block)):
+                if position >= MAX_INDEX_BYTES:
+                    raise CorruptIndex(f"{path} has more than {MAX_INDEX_BYTES:,} bytes of entries")
+                pieces += [bytes(position - used)] if position > used else []
+                pieces.append(block)
+                used = position + len(block)
+            position += len(block)
+    return b"".join([*pieces, bytes(min(size - used, _KEPT_ZEROS))]), size
+
+
+def read_whole_index(fs: FileSystem, path: str) -> bytes:
+    """Return all bytes of an index file that is never preallocated; errors as above."""
+    with closing(fs.open(path)) as file:
+        size = file.size()
+        if size > MAX_INDEX_BYTES:
+            raise CorruptIndex(f"{path} has {size:,} bytes, more than {MAX_INDEX_BYTES:,}")
+        return file.pread(size, 0)
 
 
 class IndexFile:

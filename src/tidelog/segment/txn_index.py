@@ -14,7 +14,7 @@ import numpy as np
 from tidelog.codec.layout import Layout, Wire
 from tidelog.env.pooled_file import PooledFile
 from tidelog.errors import CorruptIndex, InvalidArgument
-from tidelog.segment.index_file import IndexFile
+from tidelog.segment.index_file import IndexFile, read_whole_index
 from tidelog.segment.undo import undone_on_error
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class TransactionIndex(IndexFile):
             return published
         with self._lock:
             if self._published is None:
-                data = self._fs.read(self.path)
+                data = read_whole_index(self._fs, self.path)
                 raw = np.frombuffer(data, _ENTRY, len(data) // _ENTRY.itemsize)
                 # Kafka reads only the first byte of the version.
                 if ((raw["version"] >> 8) > TXN_INDEX_VERSION).any():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.cli.arguments import (
+    columns,
     directory_name,
     key_value,
     not_negative,
@@ -69,3 +70,12 @@ def test_an_invalid_value_is_refused(read: Callable[[str], object], text: str) -
     """The error begins with the value, so that the parser can put the option before it."""
     with pytest.raises(ArgumentTypeError, match=rf"^{re.escape(text)}: |^'': "):
         read(text)
+
+
+@pytest.mark.parametrize("text", ["0", "1001", "100000000000"])
+def test_the_width_of_a_drawing_is_bounded(text: str) -> None:
+    """A line of a hundred billion columns would take all memory."""
+    with pytest.raises(ArgumentTypeError, match="must be at"):
+        columns(text)
+
+    assert columns("1000") == 1000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidelog.codec.checkpoint_file import (
+    MAX_FILE_BYTES,
     format_lines,
     parse_java_integer,
     read_checkpoint,
@@ -13,7 +14,7 @@ from tidelog.codec.checkpoint_file import (
     write_checkpoint,
     write_leader_epochs,
 )
-from tidelog.errors import InvalidArgument, InvariantError, KafkaStorageError
+from tidelog.errors import CorruptFile, InvalidArgument, InvariantError, KafkaStorageError
 from tidelog.testing import CrashFileSystem, PowerCut
 
 PATH = "/data/recovery-point-offset-checkpoint"
@@ -209,3 +210,19 @@ def test_nothing_is_written_that_its_reader_refuses(topic: str) -> None:
         write_checkpoint(fs, "/data/c", {("t", 0): 6, (topic, 0): 1})
 
     assert read_checkpoint(fs, "/data/c") == {("t", 0): 5}
+
+
+def test_a_small_file_is_not_read_or_written_beyond_a_bound() -> None:
+    """A sparse file may seem to hold gigabytes; what is written can be read again."""
+    fs = CrashFileSystem()
+    fs.make_directory("/data")
+    file = fs.open("/data/c", "w")
+    file.truncate(MAX_FILE_BYTES + 1)
+    file.close()
+
+    with pytest.raises(CorruptFile, match="67,108,865 bytes"):
+        read_checkpoint(fs, "/data/c")
+    with pytest.raises(KafkaStorageError, match="67,108,865 bytes"):
+        replace_file(fs, "/data/d", bytes(MAX_FILE_BYTES + 1))
+
+    assert not fs.exists("/data/d")

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from tidelog.errors import InvalidArgument
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import CorruptIndex, InvalidArgument
+from tidelog.segment.index_file import MAX_INDEX_BYTES, read_index_file, read_whole_index
 from tidelog.segment.offset_index import OffsetIndex
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.unit.segment.conftest import Room
 
 NAME = "00000000000000000000.index"
@@ -304,3 +308,30 @@ def test_deletion_returns_whether_the_file_existed(room: Room) -> None:
 
     assert index.delete_if_exists()
     assert room.names() == []
+
+
+@pytest.mark.parametrize("entries", [0, 1, 87_381, 87_382, 131_072, 131_073])
+@pytest.mark.parametrize("zeros", [0, 12, 5_000_000])
+def test_the_zeros_of_an_index_are_not_kept_in_memory(room: Room, entries: int, zeros: int) -> None:
+    """All bytes of its entries are, also of one that ends in zeros at the end of a block."""
+    data = b"\1\0\0\0\0\0\0\0\0\0\0\0" * entries
+    room.fs.write(room.path(NAME), data + bytes(zeros))
+
+    found, size = read_index_file(room.fs, room.path(NAME))
+
+    assert size == len(data) + zeros
+    assert found.startswith(data)
+    assert found.count(0) == len(found) - entries
+    assert len(data) + min(zeros, 24) <= len(found) <= len(data) + (1 << 20) + 64
+
+
+def test_an_index_of_more_entries_than_a_segment_has_batches_is_corrupt(tmp_path: Path) -> None:
+    """A sparse file with a last entry would take as much memory as it seems to have bytes."""
+    path = tmp_path / NAME
+    with path.open("wb") as file:
+        file.seek(MAX_INDEX_BYTES + 8)
+        file.write(b"x" * 8)
+
+    for read in (read_index_file, read_whole_index):
+        with pytest.raises(CorruptIndex):
+            read(SYSTEM_FILES, str(path))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tidelog.cli.arguments import positive
+from tidelog.cli.arguments import columns
 from tidelog.cli.options import add_json, add_topics, new_parser
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def add_parser(commands: Commands) -> None:
     add_topics(parser)
     parser.add_argument(
         "--width",
-        type=positive,
+        type=columns,
         metavar="COLUMNS",
         help="width of the drawing (default: the terminal's)",
     )

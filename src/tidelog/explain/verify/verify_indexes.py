@@ -27,14 +27,17 @@ if TYPE_CHECKING:
 class IndexPlace(NamedTuple):
     """One index file: its bytes, and what is known of its segment.
 
-    ``is_active``: it may still grow. ``is_rebuilt``: the next opening makes it anew.
+    ``data`` may lack zeros that end the file. ``is_active``: it may still grow. ``is_rebuilt``: the
+    next opening makes it anew. ``unreadable``: why it was not read.
     """
 
     path: str
     data: bytes
+    size_bytes: int
     base_offset: int
     is_active: bool
     is_rebuilt: bool
+    unreadable: str = ""
 
     @property
     def remedy(self) -> str:
@@ -52,16 +55,18 @@ def _read(place: IndexPlace, dtype: np.dtype[Any]) -> _Entries:
     whole = np.frombuffer(place.data, dtype, count=len(place.data) // dtype.itemsize)
     used = np.flatnonzero(whole != np.zeros((), dtype))
     count = int(used[-1]) + 1 if len(used) else 0
-    return _Entries(whole[:count], len(whole) - count)
+    return _Entries(whole[:count], place.size_bytes // dtype.itemsize - count)
 
 
 def _form(place: IndexPlace, entry_bytes: int, zeros: int) -> Iterator[Finding]:
-    odd = len(place.data) % entry_bytes
+    if place.unreadable:
+        yield damage(place.path, 0, place.unreadable, place.remedy)
+    odd = place.size_bytes % entry_bytes
     if odd:
-        at = len(place.data) - odd
+        at = place.size_bytes - odd
         yield damage(place.path, at, f"{odd} bytes that are not a whole entry", place.remedy)
     if zeros and not place.is_active and not place.is_rebuilt:
-        at = len(place.data) - odd - zeros * entry_bytes
+        at = place.size_bytes - odd - zeros * entry_bytes
         yield unusual(place.path, at, f"{zeros:,} empty entries: the file was not trimmed")
 
 

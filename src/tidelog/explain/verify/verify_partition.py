@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.codec.metadata_files import CLEAN_SHUTDOWN_FILE
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
-from tidelog.errors import InvariantError, UnknownTopicOrPartition
+from tidelog.errors import CorruptIndex, InvariantError, UnknownTopicOrPartition
 from tidelog.explain.plans.lost_records import only_zeros
 from tidelog.explain.verify.confirmed import confirmed
 from tidelog.explain.verify.findings import (
@@ -50,6 +50,7 @@ from tidelog.segment.filenames import (
     time_index_file,
     transaction_index_file,
 )
+from tidelog.segment.index_file import read_index_file
 from tidelog.segment.unfinished_end import ends_here
 
 if TYPE_CHECKING:
@@ -342,12 +343,16 @@ class LogVerifier:
 
     def _index(self, segment: _Segment, name: Callable[[str, int], str]) -> IndexPlace:
         path = name(self._directory, segment.base_offset)
+        unreadable = ""
+        data, size = b"", 0
         try:
-            data = self._fs.read(path)
+            data, size = read_index_file(self._fs, path)
         except FileNotFoundError:
-            data = b""
-        place = path, data, segment.base_offset
-        return IndexPlace(*place, segment.is_active, segment.is_rebuilt)
+            pass
+        except CorruptIndex as error:
+            unreadable = str(error)
+        place = path, data, size, segment.base_offset
+        return IndexPlace(*place, segment.is_active, segment.is_rebuilt, unreadable)
 
 
 def _last(rows: Iterator[Finding | T], kind: type[T]) -> Generator[Finding, None, T]:

@@ -15,7 +15,7 @@ from tidelog.datadir.lock_file import has_writer
 from tidelog.env.overlay_files import OverlayFiles
 from tidelog.errors import CorruptIndex, CorruptSnapshot, TidelogError
 from tidelog.explain.verify.findings import REBUILD, REBUILT, Finding, damage, unusual
-from tidelog.log.producers.producer_snapshot import SNAPSHOT_ENTRY, SNAPSHOT_HEADER, unpack_snapshot
+from tidelog.log.producers.producer_snapshot import SNAPSHOT_ENTRY, SNAPSHOT_HEADER, read_snapshot
 from tidelog.log.producers.producer_state import ProducerStateConfig, ProducerStateManager
 from tidelog.log.producers.reader_transactions import Transactions
 from tidelog.log.producers.replay import replay_producers
@@ -99,10 +99,10 @@ class ProducerChecks:
     def _compare(self, offset: int) -> Iterator[Finding]:
         path = producer_snapshot_file(self._directory, offset)
         try:
-            raw = self._fs.read(path)
-            if not raw and has_writer(os.path.dirname(self._directory)):
+            is_empty = not self._fs.stat(path).size_bytes
+            if is_empty and has_writer(os.path.dirname(self._directory)):
                 return  # just created; what it will hold comes with the next write
-            entries = unpack_snapshot(raw)
+            entries = read_snapshot(self._fs, path)
         except FileNotFoundError:
             return
         except CorruptSnapshot as error:

@@ -5,6 +5,7 @@ Kafka: ``ProducerStateManager.writeSnapshot`` and ``readSnapshot``.
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from tidelog.codec.crc32c import crc32c
@@ -13,6 +14,8 @@ from tidelog.errors import CorruptSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from tidelog.env.files import FileSystem
 
 
 class SnapshotHeader(NamedTuple):
@@ -42,6 +45,8 @@ assert SNAPSHOT_HEADER.size == 10
 assert SNAPSHOT_ENTRY.size == 46
 
 SNAPSHOT_VERSION: Final = 1
+_MAX_EXTRA_BYTES: Final = 1 << 20
+"""More bytes than that behind the entries are not looked at."""
 _CRC_FROM: Final = SNAPSHOT_HEADER.offsets["producers_count"]
 
 
@@ -52,6 +57,27 @@ def pack_snapshot(entries: Iterable[ProducerSnapshotEntry]) -> bytes:
     unchecked = SNAPSHOT_HEADER.pack(header) + b"".join(body)
     crc = crc32c(unchecked[_CRC_FROM:])
     return SNAPSHOT_HEADER.pack(header._replace(crc=crc)) + unchecked[SNAPSHOT_HEADER.size :]
+
+
+def read_snapshot(fs: FileSystem, path: str) -> list[ProducerSnapshotEntry]:
+    """Read a snapshot file; raise CorruptSnapshot as ``unpack_snapshot`` does.
+
+    The header is read first: a file of another version, or of far more bytes than the entries that
+    it declares, is not read whole, since it may be sparse.
+    """
+    with closing(fs.open(path)) as file:
+        size = file.size()
+        data = file.pread(SNAPSHOT_HEADER.size, 0)
+        if len(data) == SNAPSHOT_HEADER.size:
+            header = SNAPSHOT_HEADER.unpack(data)
+            end = SNAPSHOT_HEADER.size + max(header.producers_count, 0) * SNAPSHOT_ENTRY.size
+            if header.version == SNAPSHOT_VERSION and size > end + _MAX_EXTRA_BYTES:
+                raise CorruptSnapshot(
+                    f"a producer snapshot of {header.producers_count} entries is {size} bytes"
+                )
+            if header.version == SNAPSHOT_VERSION:
+                data = file.pread(size, 0)
+        return unpack_snapshot(data)
 
 
 def unpack_snapshot(data: bytes) -> list[ProducerSnapshotEntry]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.env.files import WRONG_KIND
 from tidelog.errors import CorruptSnapshot
-from tidelog.log.producers.producer_snapshot import pack_snapshot, unpack_snapshot
+from tidelog.log.producers.producer_snapshot import pack_snapshot, read_snapshot
 from tidelog.segment.filenames import (
     DELETED_SUFFIX,
     producer_snapshot_file,
@@ -94,9 +94,10 @@ class SnapshotFiles:
         self._offsets -= offsets
 
     def _holds(self, offset: int, data: bytes) -> bool:
+        path = self.path(offset)
         try:
-            return self._fs.read(self.path(offset)) == data
-        except FileNotFoundError:
+            return self._fs.stat(path).size_bytes == len(data) and self._fs.read(path) == data
+        except (FileNotFoundError, IsADirectoryError):
             return False
 
     def sync(self, offset: int) -> None:
@@ -117,7 +118,7 @@ class SnapshotFiles:
         """Return offset and entries of the newest readable snapshot; delete unreadable ones."""
         while (offset := self.latest) is not None:
             try:
-                return offset, unpack_snapshot(self._fs.read(self.path(offset)))
+                return offset, read_snapshot(self._fs, self.path(offset))
             except CorruptSnapshot as error:
                 _log.warning("snapshot-dropped path=%s reason=%s", self.path(offset), error)
                 self.delete(offset)

@@ -12,7 +12,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tidelog.codec.checkpoint_file import replace_file
+from tidelog.codec.checkpoint_file import read_small_file, replace_file
 from tidelog.errors import KafkaError, UnknownTopicOrPartition
 from tidelog.log.directory_guard import PASSING
 from tidelog.segment.filenames import TopicPartition
@@ -60,7 +60,7 @@ def take_refusal(fs: FileSystem, path: str) -> str:
     """Return why the service refused a request, once; empty if it did not."""
     refused = _sibling(path, _REFUSED_SUFFIX)
     try:
-        reason = fs.read(refused).decode()
+        reason = read_small_file(fs, refused).decode()
     except FileNotFoundError:
         return ""
     fs.delete(refused)
@@ -145,7 +145,7 @@ class MoveRequests:
         """
         claimed = _sibling(path, _CLAIMED_SUFFIX)
         try:
-            content = _parsed(self._fs.read(path))
+            content = _parsed(read_small_file(self._fs, path))
             version = content.get("version", _VERSION)
             if version != _VERSION:
                 _log.warning("move-request-ignored path=%s reason=version %s", path, version)

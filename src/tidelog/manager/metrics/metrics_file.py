@@ -11,6 +11,8 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from tidelog.codec.checkpoint_file import read_small_file
+from tidelog.errors import CorruptFile
 from tidelog.manager.metrics.metric import as_prometheus, parse_prometheus
 
 if TYPE_CHECKING:
@@ -68,9 +70,11 @@ def read_metrics_file(fs: FileSystem, data_directory: str, now_ms: int) -> str |
     """Return what a running service last wrote; None if none does, judging by its age."""
     path = os.path.join(data_directory, METRICS_FILE)
     try:
-        text = fs.read(path).decode()
+        text = read_small_file(fs, path).decode()
         age_ms = now_ms - fs.stat(path).mtime_ms
+        found = {name: value for name, _, value in parse_prometheus(text)}
     except FileNotFoundError:
         return None
-    found = {name: value for name, _, value in parse_prometheus(text)}
+    except ValueError as error:
+        raise CorruptFile(f"{path} cannot be read: {error}") from error
     return text if age_ms <= _SLACK_MS + 3 * found.get(_INTERVAL, 0) else None

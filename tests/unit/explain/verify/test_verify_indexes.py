@@ -38,7 +38,9 @@ def offset_findings(
 ) -> list[Finding]:
     """Check an offset index of an inactive segment."""
     data = np.array(entries, OFFSET_INDEX_ENTRY).tobytes() + tail
-    check = OffsetIndexCheck(IndexPlace("/i", data, BASE, is_active=False, is_rebuilt=rebuilt))
+    check = OffsetIndexCheck(
+        IndexPlace("/i", data, len(data), BASE, is_active=False, is_rebuilt=rebuilt)
+    )
     check.feed(batches().slice(0, 2))
     check.feed(batches().slice(2))
     return list(check.findings(END, BASE + 8))
@@ -91,7 +93,9 @@ def test_zeros_and_odd_bytes_are_told() -> None:
 def time_findings(entries: list[tuple[int, int]], *, active: bool = False) -> list[Finding]:
     """Check a time index."""
     data = np.array(entries, TIME_INDEX_ENTRY).tobytes()
-    check = TimeIndexCheck(IndexPlace("/t", data, BASE, is_active=active, is_rebuilt=False))
+    check = TimeIndexCheck(
+        IndexPlace("/t", data, len(data), BASE, is_active=active, is_rebuilt=False)
+    )
     check.feed(batches().slice(0, 2))
     check.feed(batches().slice(2))
     return list(check.findings(BASE + 8))
