@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
 from contextlib import contextmanager
@@ -39,6 +40,8 @@ INTERRUPTED: Final = 130
 TERMINATED: Final = 143
 """128 and the number of SIGTERM, as shells report it."""
 
+_LAST_STREAM: Final = 2
+"""The descriptor of standard error."""
 _DAMAGE: Final = (CorruptFile, CorruptMessage, DataLoss, InvalidRecord, RebuildableError)
 _USAGE_ERRORS: Final = (
     InvalidArgument,
@@ -61,7 +64,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     0 is fine; 1: damage or loss was found; 2: the usage is wrong; 3: the operation failed, because
     the disk is full, say, or the directory in use; 130 and 143: SIGINT and SIGTERM ended it.
     """
+    has_output = _open_closed_streams()
     _use_utf8()
+    if not has_output:
+        print("tidelog: standard output is closed", file=sys.stderr)
+        return FAILED
     try:
         with _closing_on_sigterm():
             code = _run(argv)
@@ -158,6 +165,23 @@ def _is_damage(error: TidelogError | OSError) -> bool:
     file has.
     """
     return isinstance(error, _DAMAGE) or isinstance(error.__cause__, (*_DAMAGE, InvalidArgument))
+
+
+def _open_closed_streams() -> bool:
+    """Open what ``<&-`` and ``>&-`` have closed; return whether standard output was open.
+
+    A file opened later would get the number of a closed stream, and what is written to that.
+    """
+    has_output = sys.stdout is not None
+    if None in {sys.stdin, sys.stdout, sys.stderr}:
+        null = os.devnull, os.O_RDWR
+        while (descriptor := os.open(*null)) <= _LAST_STREAM:  # noqa: TID251 - not a log's
+            continue
+        os.close(descriptor)
+        sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
+        sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+        sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+    return has_output
 
 
 def _use_utf8() -> None:

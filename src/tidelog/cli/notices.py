@@ -115,11 +115,15 @@ class _Sentences(logging.Handler):
 
 
 class OneLine(logging.Formatter):
-    """Escapes the values in a log line so that they cannot break it; a traceback follows as is."""
+    """Escapes the values in a log line so that they cannot break it; a traceback has its lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
         """Return the line without the traceback."""
         return printable(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: ANN401, N802 - logging's own
+        """Return a traceback; its last lines hold the error's text."""
+        return "\n".join(map(printable, super().formatException(ei).split("\n")))
 
 
 @contextmanager

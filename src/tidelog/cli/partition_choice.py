@@ -13,7 +13,12 @@ from tidelog.errors import KafkaStorageError, OffsetOutOfRange, UnknownTopicOrPa
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.readonly.read_only_topic import ReadOnlyTopic
-from tidelog.segment.filenames import TopicPartition, log_directory_name, parse_topic_partition
+from tidelog.segment.filenames import (
+    TopicPartition,
+    check_topic_name,
+    log_directory_name,
+    parse_topic_partition,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -131,7 +136,7 @@ def choose_partitions(
     if _is_partition(fs, path):
         above = os.path.dirname(path)
         opened = open_directory_read_only(above, fs=fs, server_properties=server_properties)
-        places = [Place(*parse_topic_partition(os.path.basename(path)), path)]
+        places = [_place_of(path)]
         return ChosenPartitions(opened, _chosen(path, places, (), topics, partition), [])
     opened = open_directory_read_only(path, fs=fs, server_properties=server_properties)
     keys = [*opened.partitions]
@@ -163,7 +168,7 @@ def find_places(
     """
     path = os.path.abspath(directory)
     if is_partition_directory(fs.list(path)):
-        places = [Place(*parse_topic_partition(os.path.basename(path)), path)]
+        places = [_place_of(path)]
     else:
         places = [
             Place(*key, os.path.join(path, log_directory_name(*key)))
@@ -171,6 +176,13 @@ def find_places(
             if key.topic != METADATA_TOPIC or key.topic in topics
         ]
     return _chosen(path, places, (), topics, partition)
+
+
+def _place_of(path: str) -> Place:
+    """Return the place of one partition directory; InvalidTopic for a name that none has."""
+    key = parse_topic_partition(os.path.basename(path))
+    check_topic_name(key.topic)
+    return Place(*key, path)
 
 
 def _is_partition(fs: FileSystem, path: str) -> bool:

@@ -31,6 +31,21 @@ def printable(text: str) -> str:
     )
 
 
+def json_line(row: object) -> str:
+    """Return a value as one line of JSON with text as it is, but for unprintable characters."""
+    import json
+
+    text = json.dumps(row, ensure_ascii=False)
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
+
+
+def print_line(text: str) -> None:
+    """Print a line to standard output; what is unprintable in it is escaped."""
+    print(printable(text))
+
+
 def print_message(command: str, text: str) -> None:
     """Print a line to standard error, after everything printed so far to standard output."""
     sys.stdout.flush()

@@ -12,6 +12,7 @@ import numpy as np
 from tidelog.codec.compression import Codec
 from tidelog.errors import InvalidArgument, InvalidRecord, InvalidTimestamp, UnknownTopicOrPartition
 from tidelog.records.batch import BATCH_HEADER, TimestampType
+from tidelog.records.new_record import NewRecord
 from tidelog.records.partitioner import partition_for_key
 from tidelog.records.validation.record_rules import NO_KEY, RecordRules, time_limits
 from tidelog.records.validation.rejection import ignore_rejections
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.manager.partition import Partition
     from tidelog.records.builder import RecordFields
-    from tidelog.records.new_record import NewRecord
 
 BATCH_BYTES: Final = 64 << 10
 """Bytes of records after which a batch is appended, if the topic takes as many."""
@@ -91,6 +91,8 @@ class TopicWriter:
             MessageTooLarge: the same, for a record larger than ``max.message.bytes`` as a batch.
             KafkaStorageError: the disk failed.
         """
+        if not isinstance(record, NewRecord):
+            raise InvalidArgument(f"a record is a NewRecord, not {type(record).__name__}")
         check_types(record.key, record.value, record.headers, record.timestamp)
         number = self._number_of(record)
         now_ms = self._clock.now_ms()

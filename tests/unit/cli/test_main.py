@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 from errno import EACCES, ENOENT, ENOSPC
@@ -242,3 +243,49 @@ def test_an_interrupt_has_the_exit_code_of_shells(
     monkeypatch.undo()
 
     assert code == 130
+
+
+@pytest.mark.parametrize(
+    ("closed", "words", "code", "message"),
+    [
+        (1, ("cat", "t"), 3, "tidelog: standard output is closed\n"),
+        (0, ("append", "t"), 0, ""),
+        (2, ("cat", "none"), 2, ""),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX descriptors")
+def test_a_closed_stream_is_no_traceback(
+    cli: Cli, closed: int, words: tuple[str, ...], code: int, message: str
+) -> None:
+    """As after ``cat >&-``; and no file of a log gets the number of a stream."""
+    cli.on("create", "t")
+    others = {number: subprocess.PIPE for number in (1, 2) if number != closed}
+
+    done = subprocess.run(
+        [sys.executable, "-m", "tidelog", *words, "-d", str(cli.data)],
+        stdin=subprocess.DEVNULL,
+        stdout=others.get(1),
+        stderr=others.get(2),
+        preexec_fn=lambda: os.close(closed),
+        check=False,
+    )
+
+    assert (done.returncode, (done.stderr or b"").decode()) == (code, message)
+
+
+def test_an_early_interrupt_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while the command line is being imported ends with 130, as later."""
+    import builtins
+
+    from tidelog.__main__ import main as start
+
+    real = builtins.__import__
+
+    def interrupted(name: str, *rest: Any) -> Any:
+        if name == "tidelog.cli.main":
+            raise KeyboardInterrupt
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", interrupted)
+
+    assert start() == 130

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidelog
-from tidelog.cli.notices import SENTENCES, printing_notices, sentence
+from tidelog.cli.notices import SENTENCES, OneLine, printing_notices, sentence
+from tidelog.errors import KafkaStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,3 +104,17 @@ def test_a_quiet_command_stays_quiet(topic: Cli, words: list[str]) -> None:
 
     assert outcome[:2] == (0, "1 record appended to t\n")
     assert bool(outcome.err) <= bool(words)
+
+
+def test_a_log_line_and_its_traceback_escape_what_comes_from_outside() -> None:
+    """A name with a newline or an escape sequence must not fake a line of the log."""
+    formatter = OneLine("level=%(levelname)s %(message)s")
+    error = KafkaStorageError("\x1b[2J/d/a\x9bb is offline")
+    info = (type(error), error, None)
+    record = logging.LogRecord("t", logging.ERROR, "f", 1, "path=%s", ("a\nlevel=INFO",), info)
+
+    first, *others = formatter.format(record).split("\n")
+
+    assert first == r"level=ERROR path=a\nlevel=INFO"
+    assert all(line.isprintable() for line in others)
+    assert others[-1].endswith(r"KafkaStorageError: \x1b[2J/d/a\x9bb is offline")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.cli.partition_choice import find_places
+from tidelog.cli.partition_choice import choose_partitions, find_places
 from tidelog.errors import InvalidTopic, UnknownTopicOrPartition
 from tidelog.testing.directory_home import DataHome
 
@@ -72,3 +72,16 @@ def test_a_missing_directory_is_refused() -> None:
         found(directory="/nowhere")
     with pytest.raises(NotADirectoryError):
         found(directory="/data/c-0")
+
+
+@pytest.mark.parametrize("name", ["a b-0", "x\n: sound-0", "\x1b[2J-0", ".-0"])
+def test_a_partition_directory_has_a_legal_name(name: str) -> None:
+    """The error shows it escaped; printed as it is, it could fake a line of the output."""
+    made = home()
+    made.write(f"{name}/{0:020}.log", "")
+    path = f"/data/{name}"
+
+    for choose in (find_places, choose_partitions):
+        with pytest.raises(InvalidTopic) as caught:
+            choose(made.fs, path)
+        assert str(caught.value).isprintable()

@@ -248,3 +248,15 @@ def test_a_part_of_a_wrong_type_is_refused_by_name(parts: dict[str, Any], why: s
         writer.flush()
 
     assert all_values(home) == {"t-0": [b"before"]}
+
+
+@pytest.mark.parametrize("records", [[b"a"], ["a"], [None], b"ab", [(1, 2)]])
+def test_what_is_not_a_record_is_a_typed_error(records: Any) -> None:
+    """It names the type that was given, and nothing is appended."""
+    home = DataHome()
+    with home.open() as logs:
+        logs.create_topic("t", 1)
+        with pytest.raises(InvalidArgument, match="a record is a NewRecord, not"):
+            logs.append_all("t", records)
+
+    assert home.values("t-0") == []

@@ -32,6 +32,7 @@ def run(args: Namespace) -> int:
     """Change the settings and print those that the topic now overrides."""
     if not args.options and not args.unset:
         raise InvalidArgument("nothing to change: use -o KEY=VALUE or --unset KEY")
+    from tidelog.cli.terminal import print_line
     from tidelog.embedded.doors import open_briefly
 
     with open_briefly(args.directory) as directory:
@@ -39,5 +40,5 @@ def run(args: Namespace) -> int:
     settings = ", ".join(f"{name}={value}" for name, value in sorted(topic.config.items()))
     unknown = ", ".join(topic.unknown_settings)
     known = settings or "no settings of its own"
-    print(f"{topic.name}: {known}{f'; unknown: {unknown}' if unknown else ''}")
+    print_line(f"{topic.name}: {known}{f'; unknown: {unknown}' if unknown else ''}")
     return 0

@@ -43,6 +43,7 @@ def run(args: Namespace) -> int:
     from tidelog.cli.operations import clock_of
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.server_properties import broker_properties
+    from tidelog.cli.terminal import print_line
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.plans.compaction import CleanerLines, plan_compaction
 
@@ -63,11 +64,12 @@ def run(args: Namespace) -> int:
         has_failed |= facts.failure is not None
         print(json.dumps(facts_as_json(facts)) if args.json else _line(facts))
     if not compacted and not args.json:
-        print(f"no topic of {args.directory} is compacted")
+        print_line(f"no topic of {args.directory} is compacted")
     return int(has_failed)
 
 
 def _line(facts: CompactionFacts) -> str:
+    from tidelog.cli.terminal import printable
     from tidelog.explain.picture import format_bytes
 
     found = facts.to_clean
@@ -79,4 +81,4 @@ def _line(facts: CompactionFacts) -> str:
     if facts.failure is None:
         return line
     failed = facts.failure
-    return f"{line}\n  failed {failed.times} times, last with {failed.error}"
+    return f"{line}\n  failed {failed.times} times, last with {printable(failed.error)}"

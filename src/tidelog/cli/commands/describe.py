@@ -48,9 +48,11 @@ def run(args: Namespace) -> int:
     """
     if args.log_dirs:
         return _print_directory(args)
+    from dataclasses import replace
+
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.server_properties import broker_properties
-    from tidelog.cli.terminal import screen_width
+    from tidelog.cli.terminal import printable, screen_width
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.describe import describe_log
     from tidelog.explain.picture import draw_log
@@ -63,7 +65,10 @@ def run(args: Namespace) -> int:
 
     def describe(place: Place) -> LogFacts:
         with chosen.open(place) as log:
-            return describe_log(log, chosen.topic(place))
+            facts = describe_log(log, chosen.topic(place))
+        if args.json or facts.damage is None:
+            return facts
+        return replace(facts, damage=printable(facts.damage))
 
     last_topic = None
     for number, (place, facts) in enumerate(chosen.look(args.command, describe)):

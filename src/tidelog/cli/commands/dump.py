@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from errno import EISDIR
 from typing import TYPE_CHECKING
 
@@ -45,6 +44,7 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Print the file's entries as JSON lines; return 1 if one of them is damaged."""
+    from tidelog.cli.terminal import json_line
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.dump import dump_file, is_records_file
     from tidelog.explain.dump_log import dump_log
@@ -69,6 +69,6 @@ def run(args: Namespace) -> int:
         rows = dump_file(SYSTEM_FILES, args.file)
     is_damaged = False
     for row in rows:
-        print(json.dumps(row, ensure_ascii=False))
+        print(json_line(row))
         is_damaged |= "error" in row or row.get("valid") is False
     return int(is_damaged)

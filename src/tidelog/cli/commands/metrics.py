@@ -28,6 +28,7 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Print the metrics as Prometheus text, or as JSON lines."""
+    from tidelog.cli.terminal import print_line
     from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.manager.metrics.metric import as_prometheus, parse_prometheus
@@ -37,7 +38,8 @@ def run(args: Namespace) -> int:
     if text is None:
         text = as_prometheus(_metrics_of_files(args.directory))
     if not args.json:
-        print(text, end="")
+        for line in text.splitlines():
+            print_line(line)
         return 0
     for name, tags, value in parse_prometheus(text):
         print(json.dumps({"name": name, "tags": tags, "value": _number(value)}))

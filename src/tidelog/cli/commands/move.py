@@ -46,6 +46,7 @@ def add_parser(commands: Commands) -> None:
 def run(args: Namespace) -> int:
     """Move the partitions, one after another; a running service is asked to do it."""
     from tidelog.cli.partition_choice import find_places
+    from tidelog.cli.terminal import print_line
     from tidelog.env.system_files import SYSTEM_FILES
 
     source, target = os.path.abspath(args.directory), os.path.abspath(args.target)
@@ -56,7 +57,7 @@ def run(args: Namespace) -> int:
         for place in places:
             _ask_service(place, source, target, error.pid)
     for place in places:
-        print(f"{place.topic}-{place.partition}: moved to {target}")
+        print_line(f"{place.topic}-{place.partition}: moved to {target}")
     return 0
 
 

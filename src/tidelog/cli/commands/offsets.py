@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.arguments import not_negative, offset_target
@@ -66,6 +65,7 @@ def run(args: Namespace) -> int:
     Partitions that the catalogue lists and whose directories are missing are named on stderr.
     """
     from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.terminal import print_message
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.errors import CorruptMessage
 
@@ -90,8 +90,7 @@ def run(args: Namespace) -> int:
         print(json.dumps({"topic": place.topic, "partition": place.partition, **answer}))
         if damage is not None:
             has_loss = True
-            sys.stdout.flush()
-            print(f"tidelog offsets: {damage}", file=sys.stderr)
+            print_message(args.command, str(damage))
     return int(has_loss)
 
 

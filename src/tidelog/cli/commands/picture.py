@@ -32,8 +32,10 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Draw every chosen log; return 1 if one is damaged, or listed and missing."""
+    from dataclasses import replace
+
     from tidelog.cli.partition_choice import choose_partitions
-    from tidelog.cli.terminal import screen_width
+    from tidelog.cli.terminal import printable, screen_width
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.describe import describe_log
     from tidelog.explain.picture import draw_log
@@ -44,7 +46,10 @@ def run(args: Namespace) -> int:
 
     def describe(place: Place) -> LogFacts:
         with chosen.open(place) as log:
-            return describe_log(log, chosen.topic(place))
+            facts = describe_log(log, chosen.topic(place))
+        if args.json or facts.damage is None:
+            return facts
+        return replace(facts, damage=printable(facts.damage))
 
     for number, (_, facts) in enumerate(chosen.look(args.command, describe)):
         if args.json:

@@ -220,6 +220,7 @@ def _loss_as_json(loss: LostBytes) -> dict[str, Any]:
 
 def _print(log: RecoveredLog, fs: FileSystem, data_directory: str, *, is_plan: bool) -> None:
     from tidelog.cli.operations import changes_in
+    from tidelog.cli.terminal import print_line
     from tidelog.explain.picture import format_bytes
 
     would = "would be " if is_plan else ""
@@ -236,18 +237,19 @@ def _print(log: RecoveredLog, fs: FileSystem, data_directory: str, *, is_plan: b
     for loss in log.losses:
         what = "segment removed" if loss.is_segment else f"cut at byte {loss.position:,}"
         kept = f"; {would}kept in {os.path.basename(loss.kept_in)}" if loss.kept_in else ""
-        print(f"  {os.path.basename(loss.path)}: {what}, {_contents(loss)}: {loss.reason}{kept}")
+        name = os.path.basename(loss.path)
+        print_line(f"  {name}: {what}, {_contents(loss)}: {loss.reason}{kept}")
     for change in changes_in(fs, os.path.join(data_directory, f"{log.topic}-{log.partition}")):
         name = os.path.basename(change.path)
         if change.moved_from is not None:
-            print(f"  {os.path.basename(change.moved_from)}: {would}renamed to {name}")
+            print_line(f"  {os.path.basename(change.moved_from)}: {would}renamed to {name}")
         elif change.size_after is None:
-            print(f"  {name}: {would}deleted")
+            print_line(f"  {name}: {would}deleted")
         elif change.size_before is None:
-            print(f"  {name}: {would}created, {change.size_after:,} bytes")
+            print_line(f"  {name}: {would}created, {change.size_after:,} bytes")
         else:
             sizes = f"{change.size_before:,} to {change.size_after:,} bytes"
-            print(f"  {name}: {would}changed, {sizes}")
+            print_line(f"  {name}: {would}changed, {sizes}")
 
 
 def _print_lost_offsets(log: RecoveredLog, would: str) -> None:

@@ -159,3 +159,18 @@ def test_text_is_refused_or_encoded_as_by_cat(topic: Cli) -> None:
     assert (refused.code, encoded.code) == (2, 0)
     assert "offset 0" in refused.err
     assert encoded.rows[1]["value"] == "ff"
+
+
+def test_what_cannot_be_printed_is_escaped(cli: Cli) -> None:
+    """Lone surrogates have no UTF-8, and a terminal must not obey what a file holds."""
+    cli.on("create", "t")
+    path = cli.data / "tidelog.topics.json"
+    path.write_text(
+        path.read_text().replace('"config": {}', r'"config": {"a": "\ud800\u009b2J", "b": "ü"}')
+    )
+
+    outcome = cli("dump", path)
+
+    assert outcome.code == 0
+    assert outcome.rows[0]["config"] == {"a": "\ud800\x9b2J", "b": "ü"}
+    assert r'{"a": "\ud800\u009b2J", "b": "ü"}' in outcome.out

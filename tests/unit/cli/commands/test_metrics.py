@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 import tidelog
 from tidelog.manager.metrics.metrics_file import MetricsFiles
 
@@ -49,3 +51,15 @@ def test_metrics_of_a_running_service_are_printed(cli: Cli) -> None:
     name = "kafka_server_broker_topic_metrics_messages_in_per_sec_total"
     assert f"{name} 1" in during.splitlines()
     assert name not in after
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"kafka_x nonsense\n", b"a b c\n"])
+def test_a_damaged_metrics_file_is_a_typed_error(cli: Cli, content: bytes) -> None:
+    """It names the file; exit code 1."""
+    cli.on("create", "t")
+    (cli.data / "tidelog.metrics.prom").write_bytes(content)
+
+    outcome = cli.on("metrics")
+
+    assert outcome.code == 1
+    assert "tidelog.metrics.prom cannot be read" in outcome.err
