@@ -138,7 +138,7 @@ def replace_file(fs: FileSystem, path: str, data: Buffer) -> None:
 
     Source: Kafka CheckpointFile.write, Utils.atomicMoveWithFallback.
     """
-    size = memoryview(data).nbytes
+    size = len(data)
     if size > MAX_FILE_BYTES:
         raise KafkaStorageError(f"{path} would have {size:,} bytes; {MAX_FILE_BYTES:,} are allowed")
     temporary = path + TEMPORARY_SUFFIX
