@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tidelog.cli.main import main
 
 if TYPE_CHECKING:
-    import pytest
     from tests.golden.conftest import Partition
 
 DATA = Path(__file__).parent / "data"
@@ -25,6 +26,44 @@ def test_cat_prints_the_records_that_kafka_gives(
     code = main(["cat", "-d", str(partition.directory), "--encoding", "base64"])
 
     assert (0, expected) == (code, capsys.readouterr().out.split("\n")[:-1])
+
+
+KEPT = ("partition", "timestamp", "key", "value", "headers")
+
+
+@pytest.mark.parametrize("encoding", ["base64", "utf8"])
+def test_what_cat_prints_append_takes(
+    partition: Partition,
+    encoding: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """``cat A | append B`` keeps keys, values, headers, timestamps and nulls.
+
+    Negative timestamps are refused, as by Kafka's producers; those lines are left out here.
+    """
+    data, lines = str(tmp_path / "data"), tmp_path / "lines"
+    read = ["cat", "--encoding", encoding, "-d"]
+    if main([*read, str(partition.directory)]) == 2:
+        assert encoding == "utf8"  # bytes that are not text are refused, not altered
+        return
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    rows = [row for row in rows if row["timestamp"] >= -1]
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    count = str(partition.number + 1)
+    limits = ["max.message.bytes=10485880", f"message.timestamp.after.max.ms={2**63 - 1}"]
+    settings = [word for setting in limits for word in ("-o", setting)]
+    assert main(["create", "t", "-d", data, "-p", count, *settings]) == 0
+
+    written = ["append", "t", str(lines), "-d", data, "--format", "json", "--encoding", encoding]
+    assert main(written) == 0
+    capsys.readouterr()
+    assert main([*read, data, "-p", str(partition.number)]) == 0
+
+    copied = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [[row[name] for name in KEPT] for row in copied] == [
+        [row[name] for name in KEPT] for row in rows
+    ]
 
 
 def test_cat_leaves_out_what_is_not_committed(

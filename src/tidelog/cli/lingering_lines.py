@@ -17,12 +17,20 @@ if TYPE_CHECKING:
 
 LINGER_MS: Final = 1_000
 """Longest time from a line to the flush after it."""
+MAX_LINE_BYTES: Final = (1 << 31) - 1
+"""What no record may exceed."""
 _CHUNK_BYTES: Final = 64 << 10
 _NS_PER_MS: Final = 1_000_000
 
 
+class LineTooLong(Exception):
+    """A line is longer than allowed; no more is read."""
+
+
 class LingeringLines:
     """Lines with their line ends, as they arrive; can be iterated once.
+
+    A line of more than ``limit_bytes`` raises LineTooLong before it is in memory as a whole.
 
     ``flush`` is called about ``linger_ms`` after the first line since the last call, even while
     waiting for the next line. It is not called at the end, nor without a line since the last call.
@@ -35,24 +43,33 @@ class LingeringLines:
         clock: Clock,
         *,
         linger_ms: int = LINGER_MS,
+        limit_bytes: int = MAX_LINE_BYTES,
     ) -> None:
         self._stream = stream
         self._flush = flush
         self._clock = clock
+        self._limit_bytes = limit_bytes
         self._linger_ns = linger_ms * _NS_PER_MS
         self._due_ns: int | None = None
 
     def __iter__(self) -> Iterator[bytes]:
         rest: list[bytes] = []
+        rest_bytes = 0
         for chunk in self._chunks():
             *lines, last = chunk.split(b"\n")
             for line in lines:
+                if rest_bytes + len(line) > self._limit_bytes:
+                    raise LineTooLong
+                rest_bytes = 0
                 yield b"".join([*rest, line, b"\n"])
                 rest.clear()
                 if self._due_ns is None:
                     self._due_ns = self._clock.monotonic_ns() + self._linger_ns
             if last:
                 rest.append(last)
+                rest_bytes += len(last)
+                if rest_bytes > self._limit_bytes:
+                    raise LineTooLong
             self._flush_if_due()
         if rest:
             yield b"".join(rest)

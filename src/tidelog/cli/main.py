@@ -178,9 +178,9 @@ def _open_closed_streams() -> bool:
         while (descriptor := os.open(*null)) <= _LAST_STREAM:  # noqa: TID251 - not a log's
             continue
         os.close(descriptor)
-        sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
-        sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
-        sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+        sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - for good
+        sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115 - for good
+        sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115 - for good
     return has_output
 
 

@@ -228,6 +228,7 @@ def written_facts(directory: Path, batch: Path) -> Row:
             continue
         partition = str(row["partition"])
         words = ("append", row["topic"], batch, "-d", directory, "-p", partition)
+        words += ("--format", "json")
         codes[place(row)], _ = run(*words)
     after = digests(directory)
     changed = {name: digest for name, digest in after.items() if before.get(name) != digest}

@@ -52,17 +52,18 @@ def write_short_writer(facts: Any, target: Path) -> None:
         name = f"codec-{codec.name.lower()}"
         run("create", name, "-d", data)
         given = lines(batch, 40, name)
-        run("append", name, given, "-d", data, "--compression", codec.name.lower())
+        words = ("-d", data, "--compression", codec.name.lower())
+        run("append", "--format", "json", name, given, *words)
     run("create", "tides", "-d", data, "-p", "3")
-    run("append", "tides", lines(batch, 60, "tides"), "-d", data)
+    run("append", "--format", "json", "tides", lines(batch, 60, "tides"), "-d", data)
     run("create", "quiet", "-d", data, "-p", "2")
     small = [word for key, value in SMALL.items() for word in ("-o", f"{key}={value}")]
     run("create", "altered", "-d", data, *small, "-o", "compression.type=zstd")
-    run("append", "altered", lines(batch, 30, "altered"), "-d", data)
+    run("append", "--format", "json", "altered", lines(batch, 30, "altered"), "-d", data)
     words = ("-o", "max.message.bytes=50000", "-o", "compression.type=lz4")
     run("alter", "altered", "-d", data, *words)
     run("alter", "altered", "-d", data, "-o", "retention.ms=-1", "--unset", "max.message.bytes")
-    run("append", "altered", lines(batch, 30, "altered again"), "-d", data)
+    run("append", "--format", "json", "altered", lines(batch, 30, "altered again"), "-d", data)
     for name, settings in {
         "trimmed": (),
         "aged": ("-o", "retention.ms=60000"),
@@ -73,12 +74,12 @@ def write_short_writer(facts: Any, target: Path) -> None:
         for number, line in enumerate(given):
             stamped = {**json.loads(line), "timestamp": FIRST_MS + number * 10_000}
             batch.write_text(json.dumps(stamped) + "\n")
-            run("append", name, batch, "-d", data)
+            run("append", "--format", "json", name, batch, "-d", data)
     run("delete-records", "trimmed", "-d", data, "--before", "11")
     run("retain", "aged", "-d", data, "--now", str(FIRST_MS + 200_000))
     run("compact", "latest", "-d", data, "--now", str(FIRST_MS + 300_000))
     run("create", "gone", "-d", data, "-p", "2")
-    run("append", "gone", lines(batch, 10, "gone"), "-d", data)
+    run("append", "--format", "json", "gone", lines(batch, 10, "gone"), "-d", data)
     run("delete", "gone", "-d", data)
     batch.unlink()
 

@@ -55,7 +55,7 @@ class Cli:
     def append(self, *values: str, topic: str = "t") -> None:
         """Append values; the command must succeed."""
         lines = "".join(f"{value}\n" for value in values)
-        assert self.on("append", topic, "--format", "lines", stdin=lines).code == 0
+        assert self.on("append", topic, "--format", "text", stdin=lines).code == 0
 
     def values(self, *words: object, topic: str = "t") -> list[str | None]:
         """Return the values that ``cat`` prints."""

@@ -87,7 +87,7 @@ def test_a_command_reports_what_it_had_to_truncate(topic: Cli) -> None:
 
     outcome = topic.on("append", "t", stdin="b\n")
 
-    assert outcome[:2] == (0, "1 record appended to t\n")
+    assert outcome[:2] == (0, "1 record appended to t, each line as text\n")
     kept, cut = outcome.err.splitlines(keepends=True)
     assert kept.endswith(".1.cut; tidelog salvage shows them\n")
     assert "4 bytes that were cut off are kept in" in kept
@@ -102,7 +102,7 @@ def test_a_quiet_command_stays_quiet(topic: Cli, words: list[str]) -> None:
     """With ``-v`` it may print log lines, on standard error only."""
     outcome = topic.on("append", "t", *words, stdin="a\n")
 
-    assert outcome[:2] == (0, "1 record appended to t\n")
+    assert outcome[:2] == (0, "1 record appended to t, each line as text\n")
     assert bool(outcome.err) <= bool(words)
 
 

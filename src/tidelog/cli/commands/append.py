@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager, suppress
-from itertools import chain
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Final
 
 from tidelog.cli.options import (
     add_directory,
@@ -32,6 +31,12 @@ if TYPE_CHECKING:
     from tidelog.records.json.json_record import Encoding
 
 
+_BYTES_FOR_ONE: Final = 6
+_OTHER_LINE_BYTES: Final = 1 << 20
+_COMPRESSION: Final = 16
+"""A record that a codec makes smaller than to a sixteenth may be refused."""
+
+
 class BadLine(InvalidArgument):
     """A line is not a valid record, or the topic rejects it; the lines before it are appended."""
 
@@ -53,17 +58,17 @@ def add_parser(commands: Commands) -> None:
         "append records to a topic, from a file or standard input",
         run,
         epilog='a record as JSON: {"key": text, "value": text, "headers": [[name, text], …],'
-        ' "timestamp": ms, "partition": number}\nevery member is optional; text may be null',
+        ' "timestamp": ms, "partition": number}\nevery member is optional; text may be null;'
+        " the lines that cat prints are such records",
     )
     add_topic(parser)
     parser.add_argument("file", metavar="FILE", nargs="?", help="input (default: standard input)")
     add_directory(parser)
     parser.add_argument(
         "--format",
-        choices=("auto", "lines", "json"),
-        default="auto",
-        help="lines: each line is a value; json: each line is a record; auto (the default): json"
-        " if the first line is such a record, else lines",
+        choices=("text", "json"),
+        default="text",
+        help="text (the default): each line is a value; json: each line is a record",
     )
     add_encoding(parser)
     add_partition(parser, "append to this partition only")
@@ -94,12 +99,30 @@ def run(args: Namespace) -> int:
         writer = _writer(logs, args)
         _checkpoint_new_partitions(logs, args)
         try:
-            arriving = LingeringLines(lines, writer.flush, SYSTEM_CLOCK)
+            arriving = LingeringLines(
+                lines, writer.flush, SYSTEM_CLOCK, limit_bytes=_longest_line(logs, args)
+            )
             _append(writer, _bytes_of(arriving, args.file), args)
         finally:
             writer.flush()
-            print(f"{counted(writer.records, 'record')} appended to {args.topic}")
+            form = "JSON" if args.format == "json" else "text"
+            count = counted(writer.records, "record")
+            print(f"{count} appended to {args.topic}, each line as {form}")
     return 0
+
+
+def _longest_line(logs: Logs, args: Namespace) -> int:
+    """Return the bytes that a line may have: beyond them no record fits ``max.message.bytes``.
+
+    JSON and hexadecimal digits take at most six bytes for one; a codec may leave less.
+    """
+    from tidelog.cli.lingering_lines import MAX_LINE_BYTES
+
+    config = logs.manager.config_of(args.topic)
+    limit = _BYTES_FOR_ONE * config.max_message_bytes + _OTHER_LINE_BYTES
+    keeps_codec = config.compression_type in {"producer", "uncompressed"}
+    is_plain = args.compression == "none" and keeps_codec
+    return limit if is_plain else min(limit * _COMPRESSION, MAX_LINE_BYTES)
 
 
 def _writer(logs: Logs, args: Namespace) -> TopicWriter:
@@ -138,15 +161,20 @@ def _hint(args: Namespace) -> str:
 
 
 def _append(writer: TopicWriter, lines: Iterator[bytes], args: Namespace) -> None:
+    from tidelog.cli.lingering_lines import LineTooLong
     from tidelog.records.json.json_record import Encoding, record_from_json
     from tidelog.records.new_record import NewRecord
 
     encoding = Encoding(args.encoding)
-    is_json, lines = _with_format(lines, args.format)
-    for number, line in enumerate(lines, start=1):
-        if is_json and not line.strip():
-            continue
-        try:
+    is_json = args.format == "json"
+    path = "" if _is_standard_input(args.file) else args.file
+    number = 0
+    try:
+        for number, line in enumerate(lines, start=1):
+            if is_json and not line.strip():
+                continue
+            if not is_json and number == 1:
+                _explain_records(line)
             if is_json:
                 record = record_from_json(line, encoding)
             else:
@@ -154,26 +182,22 @@ def _append(writer: TopicWriter, lines: Iterator[bytes], args: Namespace) -> Non
             if args.partition is not None:
                 record = record._replace(partition=args.partition)
             writer.append(record)
-        except KafkaStorageError:
-            raise
-        except (InvalidArgument, KafkaError) as error:
-            path = "" if _is_standard_input(args.file) else args.file
-            raise BadLine(number, str(error), path) from error
+    except KafkaStorageError:
+        raise
+    except LineTooLong:
+        what = "longer than any record that the topic takes (max.message.bytes)"
+        raise BadLine(number + 1, what, path) from None
+    except (InvalidArgument, KafkaError) as error:
+        raise BadLine(number, str(error), path) from error
 
 
-def _with_format(lines: Iterator[bytes], format_name: str) -> tuple[bool, Iterator[bytes]]:
-    """Return whether the lines are JSON, as the first non-blank one decides, and all lines."""
+def _explain_records(line: bytes) -> None:
+    """Print on stderr how to append records, if that is what the first line holds."""
+    from tidelog.cli.terminal import print_message
     from tidelog.records.json.json_record import has_members_of_a_record
 
-    if format_name != "auto":
-        return format_name == "json", lines
-    first: list[bytes] = []
-    for line in lines:
-        first.append(line)
-        if line.strip():
-            break
-    is_json = bool(first) and has_members_of_a_record(first[-1])
-    return is_json, chain(first, lines)
+    if line.startswith(b"{") and has_members_of_a_record(line):
+        print_message("append", "line 1 is a record as JSON, taken as text; --format json reads it")
 
 
 def _value_of(line: bytes, encoding: Encoding) -> bytes:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tidelog.records.record import Header, Record
 
 INPUT_MEMBERS: Final = frozenset({"key", "value", "headers", "timestamp", "partition"})
+PRINTED_MEMBERS: Final = frozenset({"topic", "offset", "timestampType", "leaderEpoch"})
+"""What a printed record has besides; an append accepts them and sets its own."""
 
 
 class Encoding(StrEnum):
@@ -91,11 +93,14 @@ def bytes_as_text(data: bytes | None, encoding: Encoding, offset: int, part: str
 def record_from_json(line: str | bytes, encoding: Encoding) -> NewRecord:
     """Read one line of JSON as a record to append; omitted members are null, empty or the default.
 
+    A line of ``record_as_json`` is one too: topic, offset, leader epoch and the type of its
+    timestamp are set by the log that it is appended to.
+
     Raises:
         InvalidArgument: the line is not such a record; the text gives the reason.
     """
     content = _object_of(line)
-    unknown = content.keys() - INPUT_MEMBERS
+    unknown = content.keys() - INPUT_MEMBERS - PRINTED_MEMBERS
     if unknown:
         raise InvalidArgument(f"unknown member {', '.join(sorted(unknown))}")
     return NewRecord(
@@ -108,7 +113,7 @@ def record_from_json(line: str | bytes, encoding: Encoding) -> NewRecord:
 
 
 def has_members_of_a_record(line: str | bytes) -> bool:
-    """Return whether a line is a JSON object with members of a record to append, and no others.
+    """Return whether a line is a JSON object with members of a record, and no others.
 
     The values are not checked; ``record_from_json`` reports what is wrong with them.
     """
@@ -116,7 +121,7 @@ def has_members_of_a_record(line: str | bytes) -> bool:
         members = _object_of(line).keys()
     except InvalidArgument:
         return False
-    return bool(members) and members <= INPUT_MEMBERS
+    return bool(members) and members <= INPUT_MEMBERS | PRINTED_MEMBERS
 
 
 def _object_of(line: str | bytes) -> dict[str, Any]:

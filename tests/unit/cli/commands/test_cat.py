@@ -105,7 +105,7 @@ def test_bytes_are_text_in_the_chosen_encoding(topic: Cli) -> None:
 
 def test_what_is_no_utf8_is_refused(topic: Cli) -> None:
     """Exit code 2; the records before it are printed, and the error names the option to use."""
-    topic.on("append", "t", "--format", "lines", stdin=b"good\n\xff\nlater\n")
+    topic.on("append", "t", "--format", "text", stdin=b"good\n\xff\nlater\n")
 
     outcome = topic.on("cat", "t")
 

@@ -151,7 +151,7 @@ def test_a_malformed_checkpoint_gives_exit_code_1(cli: Cli, tmp_path: Any) -> No
 
 def test_text_is_refused_or_encoded_as_by_cat(topic: Cli) -> None:
     """UTF-8 unless another encoding is chosen."""
-    topic.on("append", "t", "--format", "lines", stdin=b"\xff\n")
+    topic.on("append", "t", "--format", "text", stdin=b"\xff\n")
 
     refused = topic("dump", topic.log_file(), "--records")
     encoded = topic("dump", topic.log_file(), "--records", "--encoding", "hex")
