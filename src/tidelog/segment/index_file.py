@@ -41,6 +41,7 @@ def read_index_file(fs: FileSystem, path: str) -> tuple[bytes, int]:
                 pieces.append(block)
                 used = position + len(block)
             position += len(block)
+    size = max(size, used)  # a writer may have extended it meanwhile
     return b"".join([*pieces, bytes(min(size - used, _KEPT_ZEROS))]), size
 
 
