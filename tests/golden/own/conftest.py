@@ -227,8 +227,8 @@ def written_facts(directory: Path, batch: Path) -> Row:
         if not TELLING.isdisjoint(row["config"]):
             continue
         partition = str(row["partition"])
-        words = ("append", row["topic"], batch, "-d", directory, "-p", partition)
-        words += ("--format", "json")
+        where = ("-d", directory, "-p", partition)
+        words = ("append", row["topic"], batch, "--format", "json", *where)
         codes[place(row)], _ = run(*words)
     after = digests(directory)
     changed = {name: digest for name, digest in after.items() if before.get(name) != digest}
