@@ -27,7 +27,7 @@ def read_index_file(fs: FileSystem, path: str) -> tuple[bytes, int]:
 
     A preallocated or sparse file is mostly zeros; at least the zeros that complete the last entry,
     and those of two more entries, are returned. Raises CorruptIndex for more than
-    ``MAX_INDEX_BYTES`` before them: no segment has so many batches.
+    ``MAX_INDEX_BYTES`` before them: more than the batches of any segment need.
     """
     pieces: list[bytes] = []
     position = used = 0
