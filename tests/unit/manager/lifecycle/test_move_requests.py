@@ -86,7 +86,7 @@ def test_a_request_that_cannot_be_read_takes_nothing_offline() -> None:
     home = ManagerHome("/a", "/b")
     with home.open() as manager:
         home.fs.write(PATH, b"{}")
-        home.fs.fail("read", PATH, OSError(EACCES, "not permitted"))
+        home.fs.fail("open", PATH, OSError(EACCES, "not permitted"))
         answer(home, manager)
         answer(home, manager)
 
