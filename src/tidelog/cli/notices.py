@@ -35,6 +35,7 @@ SENTENCES: Final = {
     " shows them",
     "cut-not-described": "{path} keeps what was cut off, without a description: {reason}",
     "cut-not-kept": "{path}: what is cut off is not kept: {reason}",
+    "deletion-put-off": "{directory}: old segments stay for now: {reason}",
     "directory-full": "{directory}: fewer than {reserve_bytes:,} bytes are free; appends are"
     " refused",
     "disk-full": "{directory}: the disk is full",
@@ -67,10 +68,13 @@ SENTENCES: Final = {
     "roll-put-off": "{directory}: the active segment stays, since no new one can be made: {reason}",
     "segment-truncated": "{path}: truncated at byte {position:,}: {reason}",
     "segment-split": "{path} held offsets too far apart and was split: {reason}",
+    "snapshot-not-written": "{path} could not be written: {reason}",
+    "snapshot-not-deleted": "{path} could not be deleted: {reason}",
     "snapshot-dropped": "{path} cannot be read and was deleted: {reason}",
     "setting-removed": "{path}: {setting} was removed from Kafka: {reason}",
     "settings-not-of-storage": "{path}: passed over, since they do not concern storage: {settings}",
     "settings-without-effect": "accepted without effect: {settings}",
+    "topic-deletion-put-off": "{topic} is not wholly deleted yet: {reason}",
     "topic-adopted": "{topic} is not in tidelog.topics.json: its settings {unknown} are unknown,"
     " and no records are deleted by them; set them with tidelog alter",
     "broker-setting-unusable": "the broker's setting {setting} ({source}, topic {topic}) is"

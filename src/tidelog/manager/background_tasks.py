@@ -119,7 +119,7 @@ class BackgroundTasks:
         try:
             self._deleter.finish_if_unfinished()
         except KafkaStorageError as error:
-            _log.warning("deletion-put-off reason=%s", error)
+            _log.warning("topic-deletion-put-off reason=%s", error)
         logs = {key: part.log for key, part in self._registry.partitions().items()}
         futures = {(key[0], key[1]): log for key, log in self._registry.futures().items()}
         total = 0

@@ -130,7 +130,7 @@ class LogDeleter:
             except KafkaStorageError as error:
                 if not is_full(error):
                     raise
-                _log.warning("deletion-put-off log=%s reason=%s", key, error)
+                _log.warning("topic-deletion-put-off topic=%s reason=%s", key.topic, error)
                 self._is_unfinished = True
             home = self._log_dirs.with_id(home_id)
             if home is not None:
@@ -142,7 +142,7 @@ class LogDeleter:
         except KafkaStorageError as error:
             if not is_full(error):
                 raise
-            _log.warning("deletion-put-off topic=%s reason=%s", topic.name, error)
+            _log.warning("topic-deletion-put-off topic=%s reason=%s", topic.name, error)
             self._is_unfinished = True
         return removed
 
