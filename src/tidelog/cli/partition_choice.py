@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from tidelog.cli.terminal import print_message
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.catalogue import METADATA_TOPIC
+from tidelog.datadir.offset_checkpoints import CLEANER_OFFSET_FILE, read_offsets
 from tidelog.datadir.partition_directories import is_partition_directory, live_partitions
 from tidelog.errors import KafkaStorageError, OffsetOutOfRange, UnknownTopicOrPartition
 from tidelog.readonly.read_only_directory import open_directory_read_only
@@ -101,6 +102,24 @@ class ChosenPartitions(NamedTuple):
                 topic = self.topic(place) or ReadOnlyTopic.found(place.topic, None, ())
                 configs[place.topic] = topic.config_in_force(LogConfig(), overrides)
         return configs
+
+    def report_holes(self, command: str, place: Place, log: ReadOnlyLog) -> bool:
+        """Print the holes between segments that reads of a log have met; return whether any.
+
+        Those that compaction leaves are none.
+        """
+        if not log.holes:
+            return False
+        topic = self.topic(place)
+        if topic is not None and "compact" in topic.config.get("cleanup.policy", ""):
+            return False
+        path = os.path.join(self.directory.path, CLEANER_OFFSET_FILE)
+        cleaned = read_offsets(self.directory.fs, path).get(place.key, 0)
+        holes = [(start, end) for start, end in log.holes if end > cleaned]
+        for start, end in holes:
+            text = f"no segment of {place.key} holds offsets {start:,} to {end - 1:,}"
+            print_message(command, f"{text}: a file seems to be lost")
+        return bool(holes)
 
     def report_missing(self, command: str) -> bool:
         """Print each missing partition on stderr; return whether there is one.

@@ -42,6 +42,7 @@ from tidelog.readonly.time_lookup import find_offset, first_batch_timestamp, lar
 from tidelog.records.batch import INT64_MAX
 from tidelog.segment.filenames import (
     log_directory_name,
+    offset_from_file_name,
     parse_topic_partition,
 )
 
@@ -142,6 +143,8 @@ class ReadOnlyLog:
                 f"no partition {os.path.basename(directory)} in {above}"
             ) from None
         self._on_damage = on_damage
+        self._skipped_to = 0
+        self._holes: set[tuple[int, int]] = set()
         self._lines, self._end = find_end(
             self._files, lines, read_lines, past_damage=on_damage is not None
         )
@@ -217,6 +220,14 @@ class ReadOnlyLog:
     def checkpointed_high_watermark(self) -> int | None:
         """The checkpoint's high watermark as it stands there; None without a line."""
         return self._lines.high_watermark
+
+    @property
+    def holes(self) -> list[tuple[int, int]]:
+        """Offsets ``[start, end)`` between two segments that reads so far found in neither.
+
+        A segment is lost there, or the log was compacted.
+        """
+        return sorted(self._holes)
 
     @property
     def size_bytes(self) -> int:
@@ -519,15 +530,28 @@ class ReadOnlyLog:
         self, start: int, end: int, *, check_crc: bool = True
     ) -> Iterator[tuple[str, Piece]]:
         """Yield each piece with the path of its file."""
-        yield from walk_range(
+        before, reached = "", start
+        for path, piece in walk_range(
             self._files,
             start,
             end,
             log_end_offset=self.log_end_offset,
             check_crc=check_crc,
-            on_damage=self._on_damage,
-        )
+            on_damage=self._on_damage and self._noting_skipped,
+        ):
+            if path != before:
+                base_offset = offset_from_file_name(os.path.basename(path))
+                if before and base_offset > max(reached, self._skipped_to):
+                    self._holes.add((reached, base_offset))
+                before = path
+            yield path, piece
+            reached = int(piece.batches.last_offset[-1]) + 1
         self._check_undamaged(end)
+
+    def _noting_skipped(self, skipped: DamagedRange) -> None:
+        self._skipped_to = max(self._skipped_to, skipped.end_offset)
+        if self._on_damage is not None:
+            self._on_damage(skipped)
 
     def _cut_points(self, start: int, end: int) -> Iterator[CutPoints]:
         """Yield the places at which each segment of the range may be cut."""

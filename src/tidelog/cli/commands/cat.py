@@ -74,7 +74,7 @@ def run(args: Namespace) -> int:
     """Print the records in offset order, one partition after the other.
 
     Partitions that the catalogue lists and whose directories are missing are named on stderr;
-    returns 1 if there is no other, or if ``--skip-damage`` has skipped something.
+    returns 1 then, if a segment is missing, or if ``--skip-damage`` has skipped something.
     """
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.env.system_files import SYSTEM_FILES
@@ -88,7 +88,7 @@ def run(args: Namespace) -> int:
         raise InvalidArgument("--follow does not skip damage: leave out --skip-damage")
     if args.topic is None and len({place.topic for place in places}) > 1:
         raise InvalidArgument(f"{args.directory} holds several topics; name one")
-    chosen.report_missing(args.command)
+    has_loss = chosen.report_missing(args.command)
     if args.follow and places:
         from tidelog.cli.follow import follow
 
@@ -98,7 +98,8 @@ def run(args: Namespace) -> int:
     for place in places:
         with chosen.open(place, _reporting(skipped) if args.skip_damage else None) as log:
             _print(place, log, args)
-    return int(not places or bool(skipped))
+            has_loss |= chosen.report_holes(args.command, place, log)
+    return int(has_loss or bool(skipped))
 
 
 def _reporting(skipped: list[DamagedRange]) -> OnDamage:

@@ -51,10 +51,9 @@ def run(args: Namespace) -> int:
     chosen = choose_partitions(
         SYSTEM_FILES, args.directory, args.topics, server_properties=broker_properties(args)
     )
-    chosen.report_missing(args.command)
+    has_failed = chosen.report_missing(args.command)
     configs = chosen.configs_in_force(dict(args.options))
     lines = CleanerLines.read(SYSTEM_FILES, chosen.directory.path)
-    has_failed = False
     compacted = [place for place in chosen.places if configs[place.topic].is_compacted]
 
     def status(place: Place) -> CompactionFacts:

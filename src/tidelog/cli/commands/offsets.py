@@ -60,7 +60,7 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Print a JSON line a partition; return 1 if one is damaged at its end, or if all are missing.
+    """Print a JSON line a partition; return 1 if one is damaged at its end, or missing.
 
     Partitions that the catalogue lists and whose directories are missing are named on stderr.
     """
@@ -72,8 +72,7 @@ def run(args: Namespace) -> int:
     _check(args)
     topics = [] if args.topic is None else [args.topic]
     chosen = choose_partitions(SYSTEM_FILES, args.directory, topics, args.partition)
-    chosen.report_missing(args.command)
-    has_loss = not chosen.places
+    has_loss = chosen.report_missing(args.command)
 
     def answer_of(place: Place) -> tuple[dict[str, Any], CorruptMessage | None]:
         with chosen.open(place) as log:

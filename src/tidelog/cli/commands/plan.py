@@ -65,7 +65,7 @@ def _plan_retention(args: Namespace) -> int:
     chosen = choose_partitions(
         SYSTEM_FILES, args.directory, args.topics, server_properties=broker_properties(args)
     )
-    chosen.report_missing(args.command)
+    has_loss = chosen.report_missing(args.command)
     configs = chosen.configs_in_force(overrides)
     _apply_unknown(configs, overrides)
 
@@ -77,7 +77,7 @@ def _plan_retention(args: Namespace) -> int:
             print(json.dumps(shrunk_as_json(log)))
         else:
             print_shrunk(log, "would delete")
-    return 0
+    return int(has_loss)
 
 
 def _apply_unknown(configs: dict[str, LogConfig], overrides: Mapping[str, str]) -> None:

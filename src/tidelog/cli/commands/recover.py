@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tidelog.segment.filenames import TopicPartition
 
 _PRINTED_EVENTS: Final = frozenset(
-    {"cut-kept", "log-cut", "log-end-lost", "log-emptied", "segment-truncated"}
+    {"cut-kept", "log-cut", "log-end-lost", "log-emptied", "offset-gap", "segment-truncated"}
 )
 """Events that the output reports as losses."""
 
@@ -106,6 +106,8 @@ class _Found(NamedTuple):
 def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Found:
     """Load every chosen log, which recovers it."""
     from tidelog.cli.operations import open_to_act
+    from tidelog.datadir.offset_checkpoints import CLEANER_OFFSET_FILE, read_offsets
+    from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.plans.operations import recover_log
 
     logs: list[RecoveredLog] = []
@@ -114,11 +116,17 @@ def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Fo
     there = {place.topic for place in chosen.places}
     topics = [topic for topic in args.topics if topic in there]
     watermarks = chosen.directory.checkpoints.high_watermarks
+    cleaned = read_offsets(SYSTEM_FILES, os.path.join(chosen.directory.path, CLEANER_OFFSET_FILE))
     with open_to_act(args, fs, topics) as acting:
         for place in acting.places:
             try:
-                seen = watermarks.get(place.key)
-                log = recover_log(acting.manager, *place.key, acting.notes, seen)
+                log = recover_log(
+                    acting.manager,
+                    *place.key,
+                    acting.notes,
+                    high_watermark=watermarks.get(place.key),
+                    cleaned_to=cleaned.get(place.key, 0),
+                )
             except TidelogError as error:
                 refused.append(_refusal(place.key, error))
                 code = max(code, 3 if isinstance(error.__cause__, OSError) else 1)
@@ -196,6 +204,7 @@ def _as_json(log: RecoveredLog, fs: FileSystem, data_directory: str) -> dict[str
         "lostRecords": log.lost_records,
         "firstLostOffset": None if log.lost_offsets is None else log.lost_offsets[0],
         "lastLostOffset": None if log.lost_offsets is None else log.lost_offsets[1],
+        "holes": [{"startOffset": start, "endOffset": end} for start, end in log.holes],
         "losses": [_loss_as_json(loss) for loss in log.losses],
         "files": [change_as_json(change) for change in changes_in(fs, place)],
     }
@@ -234,6 +243,8 @@ def _print(log: RecoveredLog, fs: FileSystem, data_directory: str, *, is_plan: b
         line += f"; {size} below the recovery point not checked (--full checks them)"
     print(line)
     _print_lost_offsets(log, would)
+    for start, end in log.holes:
+        print(f"  no segment holds offsets {start:,} to {end - 1:,}: a file seems to be lost")
     for loss in log.losses:
         what = "segment removed" if loss.is_segment else f"cut at byte {loss.position:,}"
         kept = f"; {would}kept in {os.path.basename(loss.kept_in)}" if loss.kept_in else ""

@@ -5,16 +5,19 @@ Over an ``OverlayFiles`` the same code changes nothing and its result is the pla
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from tidelog.errors import CorruptMessage
 from tidelog.explain.plans.lost_records import LostBytes, look_into
 from tidelog.explain.plans.retention_outlook import outlook_of
 from tidelog.log.loading.load_watch import LoadWatcher
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tidelog.explain.plans.retention_outlook import SegmentOutlook
     from tidelog.log.loading.load_watch import Loss, RecoveryProgress
@@ -40,6 +43,9 @@ class RecoveredLog:
     unchecked_bytes: int
     high_watermark: int | None
     losses: tuple[LostBytes, ...]
+    holes: tuple[tuple[int, int], ...] = ()
+    """Offsets ``[start, end)`` between two segments that neither holds, in a log that is not
+    compacted: a file seems to be lost."""
 
     @property
     def lost_bytes(self) -> int:
@@ -54,7 +60,9 @@ class RecoveredLog:
     @property
     def is_damaged(self) -> bool:
         """Whether something other than zeros behind the log's end was lost."""
-        return self.lost_offsets is not None or any(not loss.is_all_zeros for loss in self.losses)
+        if self.holes or self.lost_offsets is not None:
+            return True
+        return any(not loss.is_all_zeros for loss in self.losses)
 
     @property
     def lost_offsets(self) -> tuple[int, int] | None:
@@ -117,11 +125,14 @@ def recover_log(
     topic: str,
     partition: int,
     notes: RecoveryNotes,
+    *,
     high_watermark: int | None = None,
+    cleaned_to: int = 0,
 ) -> RecoveredLog:
     """Load one log, which recovers it; ``notes`` must be the watcher of ``manager``.
 
-    ``high_watermark`` is the line of the checkpoint before. Errors as ``LogManager.partition``.
+    ``high_watermark`` is the line of the checkpoint before, and ``cleaned_to`` that of the cleaner:
+    holes below it are left by compaction. Errors as ``LogManager.partition``.
     """
     notes.start()
     log = manager.partition(topic, partition).log
@@ -135,7 +146,17 @@ def recover_log(
         max(log.size_bytes + cut_bytes - notes.checked_bytes, 0),
         high_watermark,
         tuple(notes.losses),
+        () if log.config.is_compacted else tuple(_holes(log, cleaned_to)),
     )
+
+
+def _holes(log: Log, cleaned_to: int) -> Iterator[tuple[int, int]]:
+    segments = list(log.segments)
+    for segment, behind in pairwise(segments):
+        with suppress(CorruptMessage):
+            end = max(segment.read_next_offset(), log.log_start_offset, cleaned_to)
+            if end < behind.base_offset:
+                yield end, behind.base_offset
 
 
 def retain_log(manager: LogManager, topic: str, partition: int) -> ShrunkLog:

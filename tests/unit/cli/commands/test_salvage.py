@@ -166,3 +166,43 @@ def test_cat_skips_damage_on_request(torn: Cli) -> None:
     assert torn.values("--skip-damage") == ["a", "c"]
     assert "offsets 1 to 1: the CRC of a batch is wrong" in err
     assert torn.on("cat", "t", "--skip-damage", "--follow").code == 2
+
+
+def without_middle_segment(topic: Cli) -> Cli:
+    """Leave a log of three segments, of which the middle one is gone."""
+    assert topic.on("create", "m", "-o", "segment.bytes=1048576").code == 0
+    for value in ("a", "b", "c"):
+        topic.append(value * 600_000, topic="m")
+    (topic.data / "m-0" / f"{1:020d}.log").unlink()
+    return topic
+
+
+def test_a_missing_segment_is_a_loss_to_cat_and_recover(topic: Cli) -> None:
+    """A read over the hole names it; so do recovery and its plan; exit code 1."""
+    topic = without_middle_segment(topic)
+
+    code, out, err = topic.on("cat", "m")
+    assert (code, out.count("\n")) == (1, 2)
+    assert "no segment of m-0 holds offsets 1 to 1: a file seems to be lost" in err
+    assert topic.on("cat", "m", "--from", 2).code == 0
+    plan = topic.on("plan", "recovery", "m")
+    assert plan.code == 1
+    assert "no segment holds offsets 1 to 1" in plan.out
+    row = topic.on("recover", "m", "--json").rows[0]
+    assert row["holes"] == [{"startOffset": 1, "endOffset": 2}]
+
+
+@pytest.mark.parametrize(
+    "words", [["cat", "u"], ["offsets"], ["describe"], ["plan", "retention"], ["cleaner", "status"]]
+)
+def test_every_look_names_a_missing_partition(topic: Cli, words: list[str]) -> None:
+    """The catalogue lists it; exit code 1, whatever else is there."""
+    assert topic.on("create", "u", "--partitions", 2).code == 0
+    for path in (topic.data / "u-0").iterdir():
+        path.unlink()
+    (topic.data / "u-0").rmdir()
+
+    outcome = topic.on(*words)
+
+    assert outcome.code == 1
+    assert "u-0 is listed in tidelog.topics.json, but its directory is missing" in outcome.err
