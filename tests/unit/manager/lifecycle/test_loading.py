@@ -146,11 +146,11 @@ def test_a_stop_while_logs_are_loaded_leaves_what_readers_see() -> None:
     ("operation", "path"),
     [
         ("open", f"/a/t-0/{0:020}.log"),
-        ("read", "/a/t-0/leader-epoch-checkpoint"),
+        ("open", "/a/t-0/leader-epoch-checkpoint"),
         ("list", "/a/t-0"),
         ("list", "/a"),
-        ("read", "/a/tidelog.topics.json"),
-        ("read", "/a/meta.properties"),
+        ("open", "/a/tidelog.topics.json"),
+        ("open", "/a/meta.properties"),
     ],
 )
 def test_a_lack_of_descriptors_or_memory_fails_the_start_and_no_directory(
