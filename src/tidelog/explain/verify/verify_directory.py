@@ -64,6 +64,10 @@ def _check(directory: ReadOnlyDirectory) -> Iterator[Located]:
     if directory.catalogue_error is not None:
         remedy = "correct the file, or delete it: topics are then adopted from their directories"
         yield Located(None, damage(catalogue_path, 0, str(directory.catalogue_error), remedy))
+    for name, reason in directory.foreign.items():
+        path = os.path.join(directory.path, name)
+        remedy = "move it elsewhere: tidelog leaves it alone, but Kafka may not start"
+        yield Located(None, unusual(path, None, f"the directory is not a log: {reason}", remedy))
     yield from _check_ids(directory)
     for gone in directory.missing:
         what = f"{gone.key} belongs here, but its directory is gone"

@@ -144,9 +144,11 @@ def check_names(directory: str, files: LogFiles) -> Iterator[Finding]:
     strays = [offset for offset in files.snapshots if offset not in files.bases]
     if strays and strays[-1] >= max(files.bases, default=0):
         strays.pop()  # the one that a shutdown leaves at the log's end
+    if strays:
+        strays.pop()  # the one of the shutdown before: opening keeps the newest
     for offset in strays:
         path = producer_snapshot_file(directory, offset)
-        what = f"no segment begins at {offset}, and this is not the newest snapshot"
+        what = f"no segment begins at {offset}, and two newer snapshots are of no segment either"
         yield unusual(path, None, what, "none needed: opening removes it")
 
 

@@ -65,9 +65,12 @@ class ProducerChecks:
         try:
             self.transactions.follow(piece)
             batches = piece.batches_in_data
-            while self._waiting and self._waiting[-1] <= int(batches.last_offset[-1]):
+            while self._waiting and self._is_reached(batches):
                 offset = self._waiting.pop()
                 at = int(np.searchsorted(batches.base_offset, offset))
+                if at and batches.last_offset[at - 1] >= offset:
+                    yield self._inside_a_batch(offset, int(batches.base_offset[at - 1]))
+                    continue
                 replay_producers(self._producers, batches.slice(0, at), piece.data)
                 yield from self._compare(offset)
                 batches = batches.slice(at)
@@ -95,6 +98,15 @@ class ProducerChecks:
             else:
                 remedy = "find out where the records went; opening drops the file"
                 yield damage(path, None, what, remedy)
+
+    def _is_reached(self, batches: BatchColumns) -> bool:
+        """Return whether the next snapshot is at or before the last of these batches' offsets."""
+        return bool(len(batches)) and self._waiting[-1] <= int(batches.last_offset[-1])
+
+    def _inside_a_batch(self, offset: int, base_offset: int) -> Finding:
+        path = producer_snapshot_file(self._directory, offset)
+        what = f"knows the producers up to offset {offset}, inside the batch at {base_offset}"
+        return damage(path, None, what, "delete the file: the state is replayed from the log")
 
     def _compare(self, offset: int) -> Iterator[Finding]:
         path = producer_snapshot_file(self._directory, offset)

@@ -117,3 +117,13 @@ def test_progress_counts_the_bytes_of_records(home: LogHome) -> None:
     list(verifier.findings())
 
     assert told[-1] == len(home.read(f"{LOG}.log"))
+
+
+def test_the_snapshots_of_two_shutdowns_are_normal(home: LogHome) -> None:
+    """Opening keeps the one of the shutdown before, and the next shutdown adds its own."""
+    for _ in range(3):
+        with home.open() as log:
+            log.append_records([(100, None, b"value", ())])
+
+    assert home.files(".snapshot") == [f"{offset:020}.snapshot" for offset in (6, 7)]
+    assert findings(home) == []

@@ -238,3 +238,13 @@ def test_epochs_that_do_not_rise_or_lie_behind_the_end_are_damage() -> None:
     assert epoch_findings([(0, 0), (1, 10)], 0) == [
         ("damage", "an epoch begins at 10, but the log ends at 9")
     ]
+
+
+def test_a_snapshot_inside_a_batch_is_damage_wherever_the_batch_is() -> None:
+    """No log ends there; that the batch is the last one must not end the check."""
+    pair = build_batch([RECORD] * 2, base_offset=0)
+    for batches in ([pair], [pair, batch(2)]):
+        _, (found,) = checked(*batches, snapshots={1: []}, end=2)
+
+        assert (found[0], found[1]) == ("damage", f"{1:020d}.snapshot")
+        assert "inside the batch at 0" in found[3]
