@@ -87,7 +87,7 @@ def _verify(place: Place, *, is_compacted: bool) -> list[Finding]:
     from tidelog.cli.terminal import Progress
     from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
+    from tidelog.errors import TidelogError, UnknownTopicOrPartition
     from tidelog.explain.verify.findings import damage
     from tidelog.explain.verify.verify_partition import verify_partition
 
@@ -102,7 +102,7 @@ def _verify(place: Place, *, is_compacted: bool) -> list[Finding]:
             )
     except UnknownTopicOrPartition:
         return []  # deleted meanwhile; whether it should be there is checked elsewhere
-    except (KafkaStorageError, OSError) as error:
+    except (TidelogError, OSError) as error:
         if not SYSTEM_FILES.exists(place.path):
             return []
         remedy = "make the files readable, then verify again"

@@ -14,9 +14,10 @@ from tidelog.codec.metadata_files import (
     PARTITION_METADATA_FILE,
     format_uuid,
 )
+from tidelog.config.log_config import LogConfig
 from tidelog.datadir.catalogue import CATALOGUE_FILE
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES, HIGH_WATERMARK_FILE
-from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.errors import InvalidArgument, InvalidConfig, KafkaStorageError
 from tidelog.explain.verify.confirmed import confirmed
 from tidelog.explain.verify.findings import Finding, Severity, damage, unusual
 from tidelog.readonly.read_only_directory import open_directory_read_only
@@ -64,6 +65,13 @@ def _check(directory: ReadOnlyDirectory) -> Iterator[Located]:
     if directory.catalogue_error is not None:
         remedy = "correct the file, or delete it: topics are then adopted from their directories"
         yield Located(None, damage(catalogue_path, 0, str(directory.catalogue_error), remedy))
+    for topic in directory.topics.values():
+        try:
+            LogConfig().with_overrides(topic.config)
+        except InvalidConfig as error:
+            what = f"topic {topic.name} cannot be loaded: {error}"
+            remedy = "correct the setting with `tidelog alter`"
+            yield Located(None, damage(catalogue_path, None, what, remedy))
     for name, reason in directory.foreign.items():
         path = os.path.join(directory.path, name)
         remedy = "move it elsewhere: tidelog leaves it alone, but Kafka may not start"

@@ -226,6 +226,9 @@ class EpochChecks:
     def findings(self, next_offset: int) -> Iterator[Finding]:
         """Yield what is wrong with the file itself, given where the log ends."""
         steps = (np.diff(self._epochs) <= 0) | (np.diff(self._starts) <= 0)
+        if (self._epochs < 0).any() or (self._starts < 0).any():
+            what = "an epoch or its start offset is negative: the log cannot be loaded"
+            yield damage(self._path, None, what, "delete the file and recover the log")
         if steps.any():
             what = "epochs or their start offsets do not rise"
             yield damage(self._path, None, what, "delete the file and recover the log")

@@ -147,3 +147,21 @@ def test_a_catalogue_that_does_not_read_is_damage(home: DataHome) -> None:
         (None, "damage", CATALOGUE),
         ("t-0", "damage", "t-0/partition.metadata"),
     ]
+
+
+def test_a_setting_that_cannot_be_taken_is_damage(home: DataHome) -> None:
+    """A writer refuses the topic, so the directory is not sound."""
+    path = "tidelog.topics.json"
+    home.write(path, home.text(path).replace('"config": {}', '"config": {"retention.ms": "x"}', 1))
+
+    [located] = check_directory(home.fs, home.path)
+
+    assert found(home) == [(None, "damage", path)]
+    assert "retention.ms" in located.finding.what
+
+
+def test_a_directory_that_is_not_a_log_is_named(home: DataHome) -> None:
+    """It is left alone, and a broker may refuse to start beside it."""
+    home.fs.make_directory("/data/photos")
+
+    assert [row[:2] for row in found(home)] == [(None, "unusual")]

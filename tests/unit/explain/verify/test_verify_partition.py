@@ -127,3 +127,11 @@ def test_the_snapshots_of_two_shutdowns_are_normal(home: LogHome) -> None:
 
     assert home.files(".snapshot") == [f"{offset:020}.snapshot" for offset in (6, 7)]
     assert findings(home) == []
+
+
+@pytest.mark.parametrize("line", ["-3 5", "0 -5"])
+def test_a_negative_epoch_is_damage(home: LogHome, line: str) -> None:
+    """The log cannot be loaded with it."""
+    home.write("leader-epoch-checkpoint", f"0\n1\n{line}\n".encode())
+
+    assert ("damage", "leader-epoch-checkpoint") in findings(home)
