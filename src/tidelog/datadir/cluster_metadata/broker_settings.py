@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.config.broker_config import default_of
@@ -82,13 +83,23 @@ class BrokerSettings:
         is_in_metadata = self.knows(name, topic_id)
         if self.static is not None and is_in_metadata:
             found.update(_defaults())
-        found.update(self._from_brokers(is_in_metadata=is_in_metadata))
+        found.update(self._known_to_all if is_in_metadata else self._known_from_file)
         if is_in_metadata:
             found.update(self._from_topic(name))
         known = {key: setting for key, setting in found.items() if setting is not None}
         if _is_tiered(known):
             known.pop("cleanup.policy", None)
         return known
+
+    @cached_property
+    def _known_to_all(self) -> dict[str, KnownSetting | None]:
+        """The settings of brokers for topics in the metadata; read, and logged, once for all."""
+        return dict(self._from_brokers(is_in_metadata=True))
+
+    @cached_property
+    def _known_from_file(self) -> dict[str, KnownSetting | None]:
+        """The settings for other topics."""
+        return dict(self._from_brokers(is_in_metadata=False))
 
     def _from_topic(self, name: str) -> Iterator[tuple[str, KnownSetting | None]]:
         """Yield a topic's own settings; None for one that is there and cannot be used."""
