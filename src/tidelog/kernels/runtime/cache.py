@@ -127,9 +127,32 @@ def _make_private(folder: str) -> bool:
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         found = os.lstat(folder)
+        is_safe = is_safe_way(folder)
     except OSError:
         return False
     is_own = not hasattr(os, "getuid") or (
         found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     )
-    return stat.S_ISDIR(found.st_mode) and is_own and os.access(folder, os.W_OK | os.X_OK)
+    is_folder = stat.S_ISDIR(found.st_mode)
+    return is_folder and is_own and is_safe and os.access(folder, os.W_OK | os.X_OK)
+
+
+def is_safe_way(path: str) -> bool:
+    """Return whether no other user can replace ``path``, or a folder on the way to it.
+
+    Each belongs to this user or to root, and no other user may write to it, except to a folder
+    such as /tmp in which only owners rename and delete. Raises OSError.
+    """
+    if not hasattr(os, "getuid"):
+        return True
+    place = os.path.realpath(path)
+    while True:
+        found = os.lstat(place)
+        is_shared = bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+        is_sticky = bool(found.st_mode & stat.S_ISVTX) and place != os.path.realpath(path)
+        if found.st_uid not in {0, os.getuid()} or (is_shared and not is_sticky):
+            return False
+        above = os.path.dirname(place)
+        if above == place:
+            return True
+        place = above

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidelog.kernels.runtime.cache import user_cache_folder
+from tidelog.kernels.runtime.cache import is_safe_way, user_cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,8 +53,12 @@ def _parents() -> Iterator[Path]:
 def _write(home: Path, name: str, content: bytes) -> str:
     script = home / "bin" / name
     if not (script.is_file() and script.read_bytes() == content and os.access(script, os.X_OK)):
-        script.parent.mkdir(parents=True, exist_ok=True)
+        script.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not is_safe_way(str(script.parent)):
+            raise PermissionError(errno.EACCES, "other users may write to it", str(script.parent))
         _replace(script, content)
+    if not is_safe_way(str(script)):
+        raise PermissionError(errno.EACCES, "other users may write to it", str(script))
     if not os.access(script, os.X_OK):
         raise PermissionError(errno.EACCES, "mounted without execution", str(script))
     return str(home)

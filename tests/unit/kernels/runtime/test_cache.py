@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.kernels.runtime.cache import cache_folder, kernel_sources, sources_digest
+from tidelog.kernels.runtime.cache import (
+    cache_folder,
+    is_safe_way,
+    kernel_sources,
+    sources_digest,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -211,3 +216,16 @@ def test_a_package_without_sources_is_an_error(
 
     with pytest.raises(OSError, match="bare_kernels"):
         kernel_sources("bare_kernels")
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="needs POSIX owners")
+@pytest.mark.parametrize("shared", ["", "a", "a/b", "a/b/c"])
+def test_no_folder_on_the_way_may_be_written_by_others(tmp_path: Path, shared: str) -> None:
+    """Whoever may rename a folder can put another in its place, with files that are run."""
+    (tmp_path / "a/b/c").mkdir(parents=True, mode=0o700)
+    for folder in ("a", "a/b", "a/b/c"):
+        (tmp_path / folder).chmod(0o700)
+    if shared:
+        (tmp_path / shared).chmod(0o777)
+
+    assert is_safe_way(str(tmp_path / "a/b/c")) is not bool(shared)
