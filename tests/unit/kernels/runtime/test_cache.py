@@ -221,7 +221,7 @@ def test_a_package_without_sources_is_an_error(
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="needs POSIX owners")
 @pytest.mark.parametrize("shared", ["", "a", "a/b", "a/b/c"])
 def test_no_folder_on_the_way_may_be_written_by_others(tmp_path: Path, shared: str) -> None:
-    """Whoever may rename a folder can put another in its place, with files that are run."""
+    """A user who may rename a folder can put another in its place, with files that are run."""
     (tmp_path / "a/b/c").mkdir(parents=True, mode=0o700)
     for folder in ("a", "a/b", "a/b/c"):
         (tmp_path / folder).chmod(0o700)
