@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.datasource import DataSourceReader
 
 import tidelog
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.records.partitioner import partition_for_key
+from tidelog.spark import use_in_thread
 from tidelog.spark.read.batch_reader import LogReader
 from tidelog.staging.staged_file import list_staged
 
@@ -300,6 +303,48 @@ def test_a_catalog_table_is_a_log(spark: SparkSession, data_dir: str) -> None:
     finally:
         spark.sql("DROP TABLE IF EXISTS kept")
     assert read(spark, data_dir).count() == 7
+
+
+def test_a_data_frame_keeps_the_offsets_of_its_first_query(
+    spark: SparkSession, data_dir: str
+) -> None:
+    """As docs/spark.md says; once they are deleted, the error names the remedy.
+
+    A new ``load()`` and a table in the catalog see what is there now.
+    """
+    write(numbers(spark, 5), data_dir)
+    kept = read(spark, data_dir)
+    try:
+        spark.sql(f"CREATE TABLE now USING tidelog OPTIONS (subscribe 't') LOCATION '{data_dir}'")
+        assert (kept.count(), spark.table("now").count()) == (5, 5)
+        write(numbers(spark, 2), data_dir)
+        assert (kept.count(), spark.table("now").count()) == (5, 7)
+        assert read(spark, data_dir).count() == 7
+        with tidelog.open(data_dir) as directory:
+            directory.partition("t", 0).log.maybe_increment_log_start_offset(4)
+
+        with pytest.raises(PySparkException, match=r"call load\(\) again"):
+            kept.count()
+        assert (read(spark, data_dir).count(), spark.table("now").count()) == (3, 3)
+    finally:
+        spark.sql("DROP TABLE IF EXISTS now")
+
+
+def test_a_thread_writes_once_the_session_is_active_in_it(
+    spark: SparkSession, data_dir: str
+) -> None:
+    """``use_in_thread`` makes it so; without it Spark does not find the sink."""
+    rows = numbers(spark, 3)
+
+    def write_prepared() -> None:
+        use_in_thread(spark)
+        write(rows, data_dir)
+
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(Py4JJavaError, match="DATA_SOURCE_NOT_FOUND"):
+            pool.submit(write, rows, data_dir).result()
+        pool.submit(write_prepared).result()
+    assert read(spark, data_dir).count() == 3
 
 
 def test_timestamps_and_isolation_bound_a_read(spark: SparkSession, data_dir: str) -> None:
