@@ -75,8 +75,9 @@ def verify(directory: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, Fo
     """Run the command; return its exit code and what it found, by file and byte."""
     code = main(["verify", "--json", "-d", str(directory)])
     found = set()
-    for line in capsys.readouterr().out.splitlines():
-        row = json.loads(line)
+    *rows, total = map(json.loads, capsys.readouterr().out.splitlines())
+    assert total["partitions"]
+    for row in rows:
         assert row["what"]
         assert row["remedy"]
         name = Path(row["file"]).name

@@ -345,7 +345,7 @@ def compaction(fs: Any) -> Any:
 
 
 def verify(fs: Any) -> Any:
-    found = verify_partition(fs, PATH, clock=ManualClock(), is_compacted=True)
+    found = verify_partition(fs, PATH, clock=ManualClock(), is_compacted=True).findings
     assert [finding for finding in found if finding.severity is Severity.DAMAGE] == []
     return None
 
@@ -497,7 +497,7 @@ def test_verify_reports_what_it_cannot_read(scenes: dict[str, Scene]) -> None:
     for at in range(count):
         disk: Any = Watched(Stage(scene).fs, failing(at, errno.EIO))
         try:
-            found = verify_partition(disk, PATH, clock=ManualClock(), is_compacted=True)
+            found = verify_partition(disk, PATH, clock=ManualClock(), is_compacted=True).findings
             found += [located.finding for located in check_directory(disk, DATA)]
             reported += any(finding.severity is Severity.DAMAGE for finding in found)
         except KafkaError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tidelog.cli.options import add_json, add_settings, add_topics, new_parser
@@ -14,8 +15,10 @@ if TYPE_CHECKING:
 
     from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import ChosenPartitions, Place
+    from tidelog.explain.verify.checked import Checked
     from tidelog.explain.verify.findings import Finding
     from tidelog.explain.verify.verify_directory import Located
+    from tidelog.explain.verify.verify_partition import PartitionCheck
     from tidelog.segment.filenames import TopicPartition
 
 
@@ -31,9 +34,10 @@ def add_parser(commands: Commands) -> None:
 def run(args: Namespace) -> int:
     """Print every finding; return 1 if one of them is damage."""
     from tidelog.cli.partition_choice import choose_partitions
-    from tidelog.cli.terminal import counted
+    from tidelog.cli.terminal import print_message
     from tidelog.config.log_config import LogConfig
     from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.verify.checked import Checked
     from tidelog.explain.verify.findings import Severity
 
     settings = dict(args.options)
@@ -41,24 +45,29 @@ def run(args: Namespace) -> int:
     chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
     around = _around(chosen, args.directory, args.topics)
     damaged: set[TopicPartition | None] = set()
+    total = Checked()
     for place in chosen.places:
         key = place.key
-        found = _verify(place, is_compacted=is_compacted)
+        result = _verify(place, is_compacted=is_compacted)
+        if result is None:
+            print_message("verify", f"{key} was deleted while it was read")
+            continue
+        found = result.findings
+        total.add(result.checked)
         found += [finding for about, finding in around if about == key]
         for finding in found:
             _print(key, finding, as_json=args.json)
         if any(finding.severity is Severity.DAMAGE for finding in found):
             damaged.add(key)
         if not args.json and not found:
-            print(f"{key}: sound")
+            print(f"{key}: sound ({_in_words(result.checked)})")
     checked = {place.key for place in chosen.places}
     for about, finding in around:
         if about not in checked:
             _print(about, finding, as_json=args.json)
             if finding.severity is Severity.DAMAGE:
                 damaged.add(about)
-    if not args.json:
-        print(f"{counted(len(chosen.places), 'partition')}, {len(damaged):,} damaged")
+    _print_total(len(chosen.places), len(damaged), total, as_json=args.json)
     return int(bool(damaged))
 
 
@@ -82,14 +91,18 @@ def _around(chosen: ChosenPartitions, directory: str, topics: Sequence[str]) -> 
     return [each for each in check_directory(SYSTEM_FILES, data_dir) if is_chosen(each.key)]
 
 
-def _verify(place: Place, *, is_compacted: bool) -> list[Finding]:
-    """Check one partition; what keeps it from being read is damage, too."""
+def _verify(place: Place, *, is_compacted: bool) -> PartitionCheck | None:
+    """Check one partition; None if it was deleted meanwhile.
+
+    What keeps it from being read is damage, too.
+    """
     from tidelog.cli.terminal import Progress
     from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.errors import TidelogError, UnknownTopicOrPartition
-    from tidelog.explain.verify.findings import damage
-    from tidelog.explain.verify.verify_partition import verify_partition
+    from tidelog.explain.verify.checked import Checked
+    from tidelog.explain.verify.findings import READABLE, damage
+    from tidelog.explain.verify.verify_partition import PartitionCheck, verify_partition
 
     try:
         with Progress(str(place.key), _size_bytes(place), SYSTEM_CLOCK) as bar:
@@ -101,12 +114,12 @@ def _verify(place: Place, *, is_compacted: bool) -> list[Finding]:
                 on_progress=bar.show,
             )
     except UnknownTopicOrPartition:
-        return []  # deleted meanwhile; whether it should be there is checked elsewhere
+        return None  # whether it should be there is checked elsewhere
     except (TidelogError, OSError) as error:
         if not SYSTEM_FILES.exists(place.path):
-            return []
-        remedy = "make the files readable, then verify again"
-        return [damage(place.path, None, str(error), remedy)]
+            return None
+        found = [damage(place.path, None, str(error), READABLE)]
+        return PartitionCheck(found, Checked())
 
 
 def _size_bytes(place: Place) -> int:
@@ -117,8 +130,35 @@ def _size_bytes(place: Place) -> int:
     total = 0
     for name in SYSTEM_FILES.list(place.path):
         if is_log_file(name):
-            total += SYSTEM_FILES.stat(os.path.join(place.path, name)).size_bytes
+            with suppress(OSError):  # the check itself reports it
+                total += SYSTEM_FILES.stat(os.path.join(place.path, name)).size_bytes
     return total
+
+
+def _in_words(checked: Checked) -> str:
+    """Return how much was checked, as ``1 segment, 2 batches, ...``."""
+    from tidelog.cli.terminal import counted
+
+    return ", ".join(
+        (
+            counted(checked.segments, "segment"),
+            f"{checked.batches:,} batch{'es' * (checked.batches != 1)}",
+            counted(checked.records, "record"),
+            counted(checked.bytes, "byte"),
+            f"{checked.index_entries:,} index entr{'y' if checked.index_entries == 1 else 'ies'}",
+        )
+    )
+
+
+def _print_total(partitions: int, damaged: int, checked: Checked, *, as_json: bool) -> None:
+    """Print how much was checked, and how much of it is damaged."""
+    from tidelog.cli.terminal import counted
+
+    if as_json:
+        row = {"partitions": partitions, "damaged": damaged, **checked.as_json()}
+        print(json.dumps(row))
+        return
+    print(f"{counted(partitions, 'partition')}, {damaged:,} damaged; checked {_in_words(checked)}")
 
 
 def _print(key: TopicPartition | None, finding: Finding, *, as_json: bool) -> None:

@@ -19,6 +19,7 @@ class Severity(StrEnum):
 
 REBUILT: Final = "none needed: it is built anew when the log is opened"
 REBUILD: Final = "delete the segment's .index file: the next opening builds its indexes anew"
+READABLE: Final = "make the file readable, then verify again"
 CUT: Final = (
     "`tidelog recover --full` cuts the log here; `--dry-run` says first what that would lose."
     " With a replica elsewhere, delete the partition here and let it be copied again"

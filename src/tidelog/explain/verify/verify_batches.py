@@ -31,7 +31,8 @@ _MAX_BAD_BATCHES: Final = 100
 class BatchChecks:
     """What must hold of the batches of one segment, in order.
 
-    ``next_offset`` is where they end by now; ``gaps`` counts offsets that are in no batch.
+    ``next_offset`` is where they end by now; ``records`` counts those that were decoded, and
+    ``gaps`` the offsets that are in no batch.
     """
 
     def __init__(self, path: str, base_offset: int, end_offset: int | None) -> None:
@@ -39,6 +40,7 @@ class BatchChecks:
         self._path = path
         self._end_offset = end_offset
         self.next_offset = base_offset
+        self.records = 0
         self.gaps = 0
         self.first_gap: int | None = None
 
@@ -83,18 +85,20 @@ class BatchChecks:
 
     def _check_records(self, piece: Piece) -> Iterator[Finding]:
         batches = piece.batches_in_data
+        records_before = self.records
         try:
             for group in decode_groups(piece.data, batches):
                 yield from self._check_group(group, piece.data_position)
         except TidelogError:
+            self.records = records_before
             yield from self._find_undecodable(piece)
 
     def _find_undecodable(self, piece: Piece) -> Iterator[Finding]:
         batches = piece.batches_in_data
         for index in range(len(batches)):
             try:
-                for _ in decode_groups(piece.data, batches.slice(index, index + 1)):
-                    pass
+                for group in decode_groups(piece.data, batches.slice(index, index + 1)):
+                    self.records += len(group)
             except TidelogError as error:
                 at = int(piece.batches.position[index])
                 reason = getattr(error, "reason", str(error))
@@ -103,6 +107,7 @@ class BatchChecks:
     def _check_group(self, group: RecordColumns, data_position: int) -> Iterator[Finding]:
         batches = group.batches.shifted(data_position)
         of = group.batch
+        self.records += len(group)
         is_v2 = batches.magic[of] >= _MAGIC_V2
         is_outside = is_v2 & (
             (group.offset < batches.base_offset[of]) | (group.offset > batches.last_offset[of])

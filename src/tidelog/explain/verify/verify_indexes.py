@@ -96,6 +96,10 @@ class OffsetIndexCheck:
         self._is_seen |= is_here
         self._is_low |= is_here & (self._offsets < batches.base_offset[at])
 
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self._offsets)
+
     def findings(self, end_position: int, next_offset: int) -> Iterator[Finding]:
         """Yield what is wrong, given where the segment's valid bytes and offsets end."""
         place, size = self._place, OFFSET_INDEX_ENTRY.itemsize
@@ -150,6 +154,10 @@ class TimeIndexCheck:
         passed = np.where(is_end, upto[at], before[at])
         self._is_late[chosen] = self._timestamps[chosen] < passed
         self._is_early[chosen] = self._timestamps[chosen] > upto[at]
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self._offsets)
 
     def findings(self, next_offset: int) -> Iterator[Finding]:
         """Yield what is wrong, given where the segment's offsets end."""

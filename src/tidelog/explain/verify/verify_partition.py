@@ -9,15 +9,17 @@ from __future__ import annotations
 import os
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from tidelog.codec.metadata_files import CLEAN_SHUTDOWN_FILE
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
-from tidelog.errors import CorruptIndex, InvariantError, UnknownTopicOrPartition
+from tidelog.errors import InvariantError, TidelogError, UnknownTopicOrPartition
 from tidelog.explain.plans.lost_records import only_zeros
+from tidelog.explain.verify.checked import Checked
 from tidelog.explain.verify.confirmed import confirmed
 from tidelog.explain.verify.findings import (
     CUT,
+    READABLE,
     REBUILD,
     REBUILT,
     Finding,
@@ -62,6 +64,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+
+class PartitionCheck(NamedTuple):
+    """What a check of a partition found, and how much it looked at."""
+
+    findings: list[Finding]
+    checked: Checked
+
+
 _COMPACT_HINT: Final = "if the topic is compacted, say so with -o cleanup.policy=compact"
 
 
@@ -92,6 +102,7 @@ class _SegmentChecks:
         indexes: tuple[IndexPlace, IndexPlace],
         producers: ProducerChecks,
         epochs: EpochChecks | None,
+        checked: Checked,
     ) -> None:
         self.batches = BatchChecks(segment.path, segment.base_offset, segment.end_offset)
         self.offset_index = OffsetIndexCheck(indexes[0])
@@ -99,10 +110,13 @@ class _SegmentChecks:
         self._path = segment.path
         self._producers = producers
         self._epochs = epochs
+        self._checked = checked
         self._found: list[Finding] = []
 
     def feed(self, piece: Piece) -> None:
         """Give the next batches to all checks."""
+        self._checked.batches += len(piece.batches)
+        self._checked.bytes += int(piece.batches.size.sum())
         self._found += self.batches.feed(piece)
         self.offset_index.feed(piece.batches)
         self.time_index.feed(piece.batches)
@@ -123,7 +137,7 @@ def verify_partition(
     clock: Clock,
     is_compacted: bool = False,
     on_progress: Callable[[int], None] = lambda _: None,
-) -> list[Finding]:
+) -> PartitionCheck:
     """Return everything that is found in a partition directory; arguments as ``LogVerifier``.
 
     Beside a writer the check is repeated until it finds no damage, or the same again.
@@ -134,12 +148,15 @@ def verify_partition(
         KafkaStorageError: the disk failed, or the log changes too fast.
     """
     files = reading(fs)
+    checked = Checked()
 
     def check() -> list[Finding]:
+        nonlocal checked
         for _ in range(MAX_LOOKS):
             verifier = LogVerifier(
                 files, directory, clock=clock, is_compacted=is_compacted, on_progress=on_progress
             )
+            checked = verifier.checked
             try:
                 return list(verifier.findings())
             except FileNotFoundError as gone:  # a writer has renamed or deleted a file
@@ -148,11 +165,12 @@ def verify_partition(
                     raise UnknownTopicOrPartition(f"{directory} was deleted") from None
         raise changing(directory, reason)
 
-    return confirmed(
+    found = confirmed(
         check,
         lambda finding: finding.severity is Severity.DAMAGE,
         lambda: _state(files, directory),
     )
+    return PartitionCheck(found, checked)
 
 
 def _state(fs: FileSystem, directory: str) -> dict[str, FileStat | None]:
@@ -170,6 +188,9 @@ def _state(fs: FileSystem, directory: str) -> dict[str, FileStat | None]:
 
 class LogVerifier:
     """Checks one partition directory, once, as it stands still.
+
+    ``checked`` counts what was looked at. A file that cannot be read is a finding, and the check
+    goes on with the next one.
 
     Args:
         fs: the file system.
@@ -195,7 +216,7 @@ class LogVerifier:
         self._clock = clock
         self._is_compacted = is_compacted
         self._on_progress = on_progress
-        self._done_bytes = 0
+        self.checked: Final = Checked()
         self._next_offset = 0
         self._is_damaged = False
 
@@ -227,9 +248,7 @@ class LogVerifier:
             self._fs, self._directory, self._clock, files.snapshots, cleaned_to
         )
         for segment in self._segments(files, promised):
-            indexes = self._index(segment, offset_index_file), self._index(segment, time_index_file)
-            checks = _SegmentChecks(segment, indexes, producers, epochs)
-            yield from self._check_segment(segment, promised, checks, producers)
+            yield from self._check_segment(segment, promised, producers, epochs)
         is_cut = files.is_truncated_to(self._next_offset)
         yield from producers.finish(self._next_offset, is_being_truncated=is_cut)
         if epochs is not None:
@@ -249,18 +268,47 @@ class LogVerifier:
         self,
         segment: _Segment,
         promised: Promises,
+        producers: ProducerChecks,
+        epochs: EpochChecks | None,
+    ) -> Iterator[Finding]:
+        yield from self._check_gap(segment)
+        indexes = self._index(segment, offset_index_file), self._index(segment, time_index_file)
+        checks = _SegmentChecks(segment, indexes, producers, epochs, self.checked)
+        try:
+            yield from self._check_batches(segment, promised, checks, producers)
+        except TidelogError as error:
+            self._is_damaged = True
+            producers.is_sure = False
+            yield damage(segment.path, None, str(error), READABLE)
+        self.checked.segments += 1
+        self.checked.records += checks.batches.records
+        self.checked.index_entries += len(checks.offset_index) + len(checks.time_index)
+        self._next_offset = checks.batches.next_offset
+        if producers.is_sure:
+            yield from check_txn_index(
+                self._fs,
+                transaction_index_file(self._directory, segment.base_offset),
+                segment.base_offset,
+                producers.transactions,
+                self.checked,
+                is_compacted=self._is_compacted,
+                is_rebuilt=segment.is_rebuilt,
+            )
+
+    def _check_batches(
+        self,
+        segment: _Segment,
+        promised: Promises,
         checks: _SegmentChecks,
         producers: ProducerChecks,
     ) -> Iterator[Finding]:
-        yield from self._check_gap(segment)
         is_damaged = False
         with closing(self._fs.open(segment.path)) as file:
             records = FileRecords(file)
             for piece in records.pieces(check_crc=True):
                 checks.feed(piece)
                 yield from checks.take()
-                self._done_bytes += int(piece.batches.size.sum())
-                self._on_progress(self._done_bytes)
+                self._on_progress(self.checked.bytes)
             position = records.next_position
             if records.trailing_bytes:
                 next_offset = checks.batches.next_offset
@@ -271,19 +319,9 @@ class LogVerifier:
                 producers.is_sure = False
                 yield from search_behind(file, position, records.end, checks.feed)
                 yield from checks.take()
-        self._next_offset = checks.batches.next_offset
         yield from self._check_gaps_inside(segment, checks.batches)
         if not is_damaged:
             yield from self._check_indexes(segment, checks, position)
-        if producers.is_sure:
-            yield from check_txn_index(
-                self._fs,
-                transaction_index_file(self._directory, segment.base_offset),
-                segment.base_offset,
-                producers.transactions,
-                is_compacted=self._is_compacted,
-                is_rebuilt=segment.is_rebuilt,
-            )
 
     def _check_end(
         self,
@@ -349,7 +387,7 @@ class LogVerifier:
             data, size = read_index_file(self._fs, path)
         except FileNotFoundError:
             pass
-        except CorruptIndex as error:
+        except TidelogError as error:
             unreadable = str(error)
         place = path, data, size, segment.base_offset
         return IndexPlace(*place, segment.is_active, segment.is_rebuilt, unreadable)

@@ -13,8 +13,15 @@ import numpy as np
 
 from tidelog.datadir.lock_file import has_writer
 from tidelog.env.overlay_files import OverlayFiles
-from tidelog.errors import CorruptIndex, CorruptSnapshot, TidelogError
-from tidelog.explain.verify.findings import REBUILD, REBUILT, Finding, damage, unusual
+from tidelog.errors import CorruptIndex, CorruptSnapshot, KafkaStorageError, TidelogError
+from tidelog.explain.verify.findings import (
+    READABLE,
+    REBUILD,
+    REBUILT,
+    Finding,
+    damage,
+    unusual,
+)
 from tidelog.log.producers.producer_snapshot import SNAPSHOT_ENTRY, SNAPSHOT_HEADER, read_snapshot
 from tidelog.log.producers.producer_state import ProducerStateConfig, ProducerStateManager
 from tidelog.log.producers.reader_transactions import Transactions
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
+    from tidelog.explain.verify.checked import Checked
     from tidelog.log.producers.producer_snapshot import ProducerSnapshotEntry
     from tidelog.records.file_records import Piece
     from tidelog.records.memory import BatchColumns
@@ -120,6 +128,9 @@ class ProducerChecks:
         except CorruptSnapshot as error:
             yield damage(path, 0, str(error), "none needed: it is dropped when the log is opened")
             return
+        except KafkaStorageError as error:
+            yield damage(path, None, str(error), READABLE)
+            return
         if not self.is_sure:
             return
         for number, kept in enumerate(entries):
@@ -148,11 +159,15 @@ def check_txn_index(
     path: str,
     base_offset: int,
     transactions: Transactions,
+    checked: Checked,
     *,
     is_compacted: bool,
     is_rebuilt: bool,
 ) -> Iterator[Finding]:
-    """Compare one segment's index with the transactions that were followed to its end."""
+    """Compare one segment's index with the transactions that were followed to its end.
+
+    ``checked`` is given the number of its entries.
+    """
     remedy = REBUILT if is_rebuilt else REBUILD
     expected = {
         (txn.producer_id, txn.last_offset): txn.first_offset
@@ -166,6 +181,10 @@ def check_txn_index(
     except CorruptIndex as error:
         yield damage(path, 0, str(error), REBUILT)
         return
+    except KafkaStorageError as error:
+        yield damage(path, None, str(error), READABLE)
+        return
+    checked.index_entries += len(found)
     for number, txn in enumerate(found):
         key = txn.producer_id, txn.last_offset
         first_offset = expected.pop(key, None)

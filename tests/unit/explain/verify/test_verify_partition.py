@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.explain.verify.verify_partition import LogVerifier
+from tidelog.explain.verify.verify_partition import LogVerifier, verify_partition
 from tidelog.log.producers.producer_snapshot import pack_snapshot, unpack_snapshot
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
@@ -127,6 +128,42 @@ def test_the_snapshots_of_two_shutdowns_are_normal(home: LogHome) -> None:
 
     assert home.files(".snapshot") == [f"{offset:020}.snapshot" for offset in (6, 7)]
     assert findings(home) == []
+
+
+def test_the_check_goes_on_after_what_cannot_be_read() -> None:
+    """Each file that fails is one finding, and everything that can be read is checked."""
+    home = LogHome(internal_segment_bytes=200)
+    with home.open() as log:
+        for _ in range(6):
+            log.append_records([(100, None, b"x" * 60, ())])
+    bases = [int(name[:20]) for name in home.files(".log")]
+    assert len(bases) >= 4
+    unreadable = f"{bases[1]:020}.log"
+    home.fs.fail("open", unreadable, OSError(errno.EIO, "bad disk"), count=100)
+    for name in (f"{bases[2]:020}.index", f"{bases[2]:020}.txnindex", home.files(".snapshot")[-1]):
+        if name in home.files():
+            home.fs.delete(f"{home.directory}/{name}")
+        home.fs.make_directory(f"{home.directory}/{name}")
+    home.write("leader-epoch-checkpoint", b"0\n1\nx y\n")
+    home.write("partition.metadata", b"version: x")
+    last = f"{bases[-1]:020}.log"
+    home.write(last, home.read(last)[:-1] + b"!")
+    home.fs.write("/data/cleaner-offset-checkpoint", b"x")
+    home.fs.write("/data/.kafka_cleanshutdown", b"")
+
+    found, checked = verify_partition(home.fs, home.directory, clock=home.clock)
+
+    damaged = {row.path.rpartition("/")[2] for row in found if row.severity.value == "damage"}
+    assert damaged >= {
+        unreadable,
+        f"{bases[2]:020}.index",
+        last,
+        "leader-epoch-checkpoint",
+        "partition.metadata",
+        "cleaner-offset-checkpoint",
+    }
+    assert checked.segments == len(bases)
+    assert checked.records == checked.batches == 4
 
 
 @pytest.mark.parametrize("line", ["-3 5", "0 -5"])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tidelog.explain.verify.checked import Checked
 from tidelog.explain.verify.verify_producers import EpochChecks, ProducerChecks, check_txn_index
 from tidelog.log.producers.producer_snapshot import ProducerSnapshotEntry, pack_snapshot
 from tidelog.log.producers.reader_transactions import Transactions
@@ -160,7 +161,7 @@ def txn_findings(
     path = transaction_index_file(DIRECTORY, 0)
     TransactionIndex(fs, path, 0).append_all(list(indexed))
     how = {"is_compacted": is_compacted, "is_rebuilt": is_rebuilt}
-    return words(check_txn_index(fs, path, 0, transactions, **how))
+    return words(check_txn_index(fs, path, 0, transactions, Checked(), **how))
 
 
 ABORTED = AbortedTxn(0, 7, 0, 1, 2)
