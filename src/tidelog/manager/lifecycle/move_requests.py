@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import read_small_file, replace_file
-from tidelog.errors import KafkaError, UnknownTopicOrPartition
-from tidelog.log.directory_guard import PASSING
+from tidelog.errors import KafkaError, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.log.directory_guard import NO_RESOURCES, NO_SPACE, PASSING
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -130,10 +130,16 @@ class MoveRequests:
                     self._answer_safely(path)
 
     def _answer_safely(self, path: str) -> None:
-        """Answer one request; an error of its file says nothing about the disk."""
+        """Answer one request; an error of its file says nothing about the disk.
+
+        The next pass tries again after a full disk or a lack of descriptors, and after no other.
+        """
         try:
             self._answer_one(path)
-        except OSError as error:
+        except (OSError, KafkaStorageError) as error:
+            if isinstance(error, OSError) and error.errno in NO_SPACE | NO_RESOURCES:
+                _log.warning("move-request-delayed path=%s reason=%s", path, error)
+                return
             _log.warning("move-request-ignored path=%s reason=%s", path, error)
             self._ignored.add(path)
 

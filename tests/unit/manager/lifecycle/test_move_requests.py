@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from errno import EACCES, ENOENT
+from contextlib import closing
+from errno import EACCES, EMFILE, ENOENT, ENOSPC
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tidelog.codec.checkpoint_file import MAX_FILE_BYTES
 from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.lifecycle.move_requests import is_waiting, withdraw
 from tidelog.testing.manager_home import ManagerHome, fill
@@ -91,6 +93,40 @@ def test_a_request_that_cannot_be_read_takes_nothing_offline() -> None:
         answer(home, manager)
 
         assert (home.fs.exists(PATH), manager.live_dirs) == (True, ["/a", "/b"])
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [("open", OSError(EMFILE, "no descriptor")), ("rename", OSError(ENOSPC, "full"))],
+)
+def test_a_request_is_answered_once_descriptors_and_space_are_back(
+    name: str, error: OSError
+) -> None:
+    """A lack that passes must not make the service deaf to the request until its restart."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t")
+        home.fs.write(PATH, json.dumps(REQUEST).encode())
+        home.fs.fail(name, PATH, error)
+        manager.tasks.answer_move_requests()
+        answer(home, manager)
+
+        assert parent_of(manager.partition("t", 0).log) == "/b"
+
+
+def test_a_request_that_is_far_too_large_is_left_alone() -> None:
+    """It is not read whole, and the requests beside it are answered."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t")
+        home.fs.write(PATH, json.dumps(REQUEST).encode())
+        large = PATH.replace("1", "0")
+        with closing(home.fs.open(large, "w")) as file:
+            file.truncate(MAX_FILE_BYTES + 1)
+        answer(home, manager)
+
+        assert parent_of(manager.partition("t", 0).log) == "/b"
+        assert home.fs.exists(large)
 
 
 def test_a_request_that_is_being_answered_cannot_be_withdrawn() -> None:
