@@ -32,7 +32,7 @@ from tidelog.readonly.read_only_topic import MissingPartition, ReadOnlyTopic
 from tidelog.segment.filenames import TopicPartition, log_directory_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from uuid import UUID
 
     from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
@@ -247,14 +247,22 @@ class ReadOnlyDirectory:
         }
 
     def _topic(self, name: str) -> ReadOnlyTopic:
-        partitions = tuple(key.partition for key in self._entries.found if key.topic == name)
-        missing = tuple(key.partition for key in self._entries.lost if key.topic == name)
+        partitions = tuple(self._found_by_topic.get(name, ()))
+        missing = tuple(self._lost_by_topic.get(name, ()))
         listed = self._entries.catalogue.topics.get(name)
         if listed is not None:
             return ReadOnlyTopic.listed(listed, partitions, missing, self._broker_settings)
         ids = (self._id_or_none(name, number) for number in partitions)
         topic_id = next((found for found in ids if found is not None), None)
         return ReadOnlyTopic.found(name, topic_id, partitions, self._broker_settings)
+
+    @cached_property
+    def _found_by_topic(self) -> Mapping[str, list[int]]:
+        return _by_topic(self._entries.found)
+
+    @cached_property
+    def _lost_by_topic(self) -> Mapping[str, list[int]]:
+        return _by_topic(self._entries.lost)
 
     def _broker_settings(self) -> BrokerSettings:
         return self._broker
@@ -274,6 +282,14 @@ class ReadOnlyDirectory:
             return self.topic_id(topic, partition)
         except KafkaStorageError:
             return None  # verify reports what is wrong with the file
+
+
+def _by_topic(keys: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return the numbers of partitions by topic, in their order."""
+    numbers: dict[str, list[int]] = {}
+    for topic, number in keys:
+        numbers.setdefault(topic, []).append(number)
+    return numbers
 
 
 def _listed(catalogue: Catalogue) -> set[str]:
