@@ -22,6 +22,7 @@ from tidelog.codec.checkpoint_file import (
     split_lines,
 )
 from tidelog.codec.java_properties import comments_of, format_properties, parse_properties
+from tidelog.env.files import WRONG_KIND
 from tidelog.errors import CorruptFile, InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
@@ -67,11 +68,16 @@ def read_partition_metadata(fs: FileSystem, path: str) -> UUID | None:
     """Return the topic id in ``partition.metadata``; None if the file does not exist.
 
     Raises:
-        KafkaStorageError: the content is wrong, or the id is zero.
+        KafkaStorageError: the content is wrong, the id is zero, or this is not a regular file.
 
     Source: Kafka PartitionMetadataReadBuffer.
     """
-    data = _read(fs, path)
+    try:
+        data = _read(fs, path)
+    except OSError as error:
+        if error.errno not in WRONG_KIND:
+            raise
+        raise CorruptFile(f"{path} is not a regular file") from error
     if data is None:
         return None
     try:

@@ -22,6 +22,7 @@ from tidelog.datadir.catalogue import (
     Topic,
 )
 from tidelog.datadir.partition_directories import live_partitions, random_id, survey
+from tidelog.errors import KafkaStorageError
 from tidelog.segment.filenames import log_directory_name
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ def adopt(
 
     A topic whose partitions have no id on disk gets a new one, which is the topic's from the moment
     one of its logs is loaded. A partition that has another id than its topic is adopted all the
-    same; loading its log then fails with that error.
+    same; loading its log then fails with that error. A topic whose id is on disk but cannot be read
+    is left out, with a warning: with another id its logs would be strays once the file is restored.
     """
     listed = {
         log_directory_name(topic.name, number)
@@ -66,7 +68,14 @@ def adopt(
     topics = []
     for name, numbers in found.items():
         known = catalogue.topics.get(name)
-        topic_id = _topic_id(fs, data_dir, name, numbers) if known is None else known.topic_id
+        try:
+            topic_id = known.topic_id if known else _topic_id(fs, data_dir, name, numbers)
+        except KafkaStorageError as error:
+            reason = str(error)
+            _log.warning(
+                "topic-not-adopted directory=%s topic=%s reason=%s", data_dir, name, reason
+            )
+            continue
         partitions = dict.fromkeys(numbers, directory_id)
         config = INTERNAL_SETTINGS.get(name, NO_SETTINGS)
         topics.append(
@@ -91,20 +100,42 @@ def log_adopted(data_dir: str, topics: Iterable[Topic]) -> None:
 def deleted_partitions(
     fs: FileSystem, data_dir: str, catalogue: Catalogue
 ) -> Iterator[TopicPartition]:
-    """Yield the partitions whose topic was deleted, by a process that ended before they went."""
+    """Yield the partitions of deleted topics whose directories are still there."""
     if not catalogue.deleted:
         return
     for key in live_partitions(fs, data_dir):
-        path = os.path.join(data_dir, log_directory_name(*key), PARTITION_METADATA_FILE)
-        if read_partition_metadata(fs, path) in catalogue.deleted:
+        path = os.path.join(data_dir, log_directory_name(*key))
+        if readable_topic_id(fs, path) in catalogue.deleted:
             yield key
 
 
+def readable_topic_id(fs: FileSystem, directory: str) -> UUID | None:
+    """Return the topic id in a partition's directory; None without one, or if it is damaged.
+
+    Damage is logged. It concerns this partition, not the directories beside it.
+    """
+    try:
+        return read_partition_metadata(fs, os.path.join(directory, PARTITION_METADATA_FILE))
+    except KafkaStorageError as error:
+        _log.warning("topic-id-unreadable directory=%s reason=%s", directory, error)
+        return None
+
+
 def _topic_id(fs: FileSystem, data_dir: str, name: str, numbers: list[int]) -> UUID | None:
-    """Return the first id that a partition of the topic has on disk."""
+    """Return the first id that a partition of the topic has on disk.
+
+    Raises KafkaStorageError if there is none but one that is damaged.
+    """
+    damage = None
     for number in numbers:
         path = os.path.join(data_dir, f"{name}-{number}", PARTITION_METADATA_FILE)
-        topic_id = read_partition_metadata(fs, path)
+        try:
+            topic_id = read_partition_metadata(fs, path)
+        except KafkaStorageError as error:
+            damage = error
+            continue
         if topic_id is not None:
             return topic_id
+    if damage is not None:
+        raise damage
     return None

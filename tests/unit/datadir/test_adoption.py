@@ -56,6 +56,27 @@ def test_a_topic_without_an_id_gets_one() -> None:
     assert adopted(home)["t"].topic_id.version == 4
 
 
+def test_a_damaged_id_leaves_out_one_topic_only(caplog: pytest.LogCaptureFixture) -> None:
+    """Its partitions would be strays under another id once the file is restored."""
+    home = DataHome()
+    add_partition(home, "other-0", ID)
+    add_partition(home, "t-0", ID)
+    home.write("t-0/partition.metadata", "garbage")
+
+    assert list(adopted(home)) == ["other"]
+    assert "topic-not-adopted directory=/data topic=t" in caplog.text
+
+
+def test_the_id_of_another_partition_stands_for_a_damaged_one() -> None:
+    """All partitions of a topic have the same."""
+    home = DataHome()
+    add_partition(home, "t-0", ID)
+    home.write("t-0/partition.metadata", "garbage")
+    add_partition(home, "t-1", ID)
+
+    assert adopted(home)["t"] == Topic("t", ID, {0: HERE, 1: HERE}, is_adopted=True)
+
+
 def test_a_partition_listed_elsewhere_is_not_taken_over() -> None:
     """Where the catalogue says that another directory holds a partition, it stays so."""
     home = DataHome()

@@ -64,6 +64,7 @@ class Reconciler:
             for one in self._without_failed(loaded.future)
             if not self._promote(one, current) and not self._put_aside(one, is_stray)
         ]
+        current = [one for one in current if not self._leave_out(one)]
         for found in self._without_replaced(current):
             if warn_of_lost_end(found.log_dir.checkpoints, found.key, found.log):
                 self._registry.lost.add(found.key)
@@ -99,6 +100,17 @@ class Reconciler:
             self._deleter.put_away(key, log, is_stray=True)
             return True
         return False
+
+    def _leave_out(self, found: FoundLog) -> bool:
+        """Close a log without an id whose topic was not adopted, since its id cannot be read."""
+        if found.key.topic in self._topics:
+            return False
+        error = KafkaStorageError(f"the id of topic {found.key.topic} cannot be read")
+        _log.error("log-not-loaded directory=%s reason=%s", found.log.directory, error)
+        found.log_dir.is_in_doubt = True
+        found.log.close_handlers()
+        self._registry.failed[found.key] = error
+        return True
 
     def _promote(self, found: FoundLog, current: list[FoundLog]) -> bool:
         """Finish a move that the catalogue has already decided."""

@@ -244,3 +244,18 @@ def test_what_remains_to_be_loaded_is_in_the_metrics_while_it_is_loaded() -> Non
     assert [f"{name} {count}" in text for count, text in zip((2, 1), seen, strict=True)] == [
         True
     ] * 2
+
+
+def test_a_topic_whose_id_cannot_be_read_does_not_stop_the_others() -> None:
+    """Its partitions are not served, those without an id included; the directory is not clean."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t", 2)
+        manager.create_topic("other")
+        fill(manager, "other", 0, 1)
+    home.fs.delete("/data/tidelog.topics.json")
+    home.fs.write("/data/t-0/partition.metadata", b"garbage")
+    home.fs.delete("/data/t-1/partition.metadata")
+    with home.open() as manager:
+        assert (list(manager.topics()), values(manager, "other", 0)) == (["other"], [b"value 0"])
+    assert not home.is_marked()
