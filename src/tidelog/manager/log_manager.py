@@ -476,7 +476,7 @@ class LogManager(CleaningControl, OnDemandCalls):
             ids = [log_dir.directory_id for log_dir in log_dirs]
             # From here on the topic exists: directories that a crash leaves out are created later.
             topic = self._topics.create(name, topic_id, ids, config or {})
-            with self._deleter.undoing_creation(name):
+            with self._deleter.undoing_creation(topic):
                 self._creator.create_new(topic, topic.partitions, opened=self._is_service)
         return topic
 
@@ -499,7 +499,8 @@ class LogManager(CleaningControl, OnDemandCalls):
             )
             changed = self._topics.extend(name, [one.directory_id for one in log_dirs])
             numbers = range(present, count)
-            self._creator.create_new(changed, numbers, opened=self._is_service)
+            with self._deleter.undoing_creation(changed, numbers):
+                self._creator.create_new(changed, numbers, opened=self._is_service)
         return changed
 
     def get_or_create_log(

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from tidelog.codec.metadata_files import PARTITION_METADATA_FILE, read_partition_metadata
+from tidelog.datadir.adoption import readable_topic_id
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.directory_guard import NO_SPACE, PASSING
 from tidelog.log.loading.cut_files import is_cut_name, is_newer
@@ -28,7 +28,7 @@ from tidelog.segment.filenames import (
 from tidelog.staging.staged_file import is_staged_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Sequence
+    from collections.abc import Callable, Collection, Container, Iterator, Sequence
 
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.datadir.catalogue import Topic
@@ -147,18 +147,37 @@ class LogDeleter:
         return removed
 
     @contextmanager
-    def undoing_creation(self, name: str) -> Iterator[None]:
-        """Delete the topic again if the body, which creates its logs, finds the disk full."""
+    def undoing_creation(
+        self, topic: Topic, numbers: Collection[int] | None = None
+    ) -> Iterator[None]:
+        """Undo the creation of a topic if the body, which creates its logs, finds the disk full.
+
+        With ``numbers`` only these partitions were added, and are removed again.
+        """
         self.finish_if_unfinished()
         try:
             yield
         except KafkaStorageError as error:
             if is_full(error):
                 try:
-                    self.delete_topic(name)
+                    if numbers is None:
+                        self.delete_topic(topic.name)
+                    else:
+                        self._remove_partitions(topic, numbers)
                 except KafkaStorageError as undoing:
-                    _log.warning("creation-not-undone topic=%s reason=%s", name, undoing)
+                    _log.warning("creation-not-undone topic=%s reason=%s", topic.name, undoing)
             raise
+
+    def _remove_partitions(self, topic: Topic, numbers: Collection[int]) -> None:
+        """Remove partitions of a topic, their directories first.
+
+        After a crash in between, the next start creates the directories of what the catalogue has.
+        """
+        for number in sorted(numbers):
+            key = TopicPartition(topic.name, number)
+            if self._take_out(key) is None:
+                self._rename_unopened(key, self._log_dirs.with_id(topic.partitions[number]))
+        self._topics.shrink(topic.name, numbers)
 
     def remove_log(
         self, key: TopicPartition, *, is_future: bool = False, is_stray: bool = False
@@ -288,8 +307,7 @@ class LogDeleter:
             source = os.path.join(log_dir.path, name)
             if not is_future_directory(name):
                 continue
-            topic_id = read_partition_metadata(fs, os.path.join(source, PARTITION_METADATA_FILE))
-            if topic_id not in topic_ids:
+            if readable_topic_id(fs, source) not in topic_ids:
                 continue
             log_dir.begin_change()
             unique = log_delete_directory_name(*parse_topic_partition(name), self._unique())

@@ -156,6 +156,13 @@ class Topics:
             self._write(self._catalogue.replacing(changed))
             return changed
 
+    def shrink(self, name: str, numbers: Collection[int]) -> None:
+        """Undo an ``extend`` by the partitions of these numbers."""
+        with self._lock:
+            topic = self.get(name)
+            kept = {at: home for at, home in topic.partitions.items() if at not in numbers}
+            self._write(self._catalogue.replacing(topic.changed(partitions=kept)))
+
     def place(self, name: str, topic_id: UUID, partition: int, home: UUID) -> None:
         """Note where a partition lies, which may be a new one, or one of a new topic."""
         with self._lock:

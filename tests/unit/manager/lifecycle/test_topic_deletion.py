@@ -195,3 +195,28 @@ def test_what_is_left_of_a_deleted_topic_includes_its_copy() -> None:
         fill(manager, "u", 0, 1)
 
     assert copies(home) == ["u-0-future"]
+
+
+@pytest.mark.parametrize("loading", list(Loading))
+@pytest.mark.parametrize(
+    "damaged", ["t-0", "t-1.0123456789abcdef0123456789abcdef-future"], ids=["log", "copy"]
+)
+def test_damage_in_another_partition_does_not_stop_a_deletion(
+    loading: Loading, damaged: str
+) -> None:
+    """Neither one that begins now nor one that an earlier process has left unfinished."""
+    home = ManagerHome()
+    with home.open() as manager:
+        for name in ("t", "begun", "now"):
+            manager.create_topic(name)
+        manager._topics.delete("begun")
+        home.restart()
+    if damaged != "t-0":
+        home.fs.make_directory(f"/data/{damaged}")
+    home.fs.write(f"/data/{damaged}/partition.metadata", b"garbage")
+    with home.open(how={"loading": loading}) as manager:
+        manager.delete_topic("now")
+    with home.open() as manager:
+        assert (list(manager.topics()), manager.live_dirs) == (["t"], ["/data"])
+        home.clock.advance(30_000 + DELAY_MS)
+    assert [name for name in home.files() if name.startswith(("begun", "now"))] == []
