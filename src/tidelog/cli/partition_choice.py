@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from tidelog.cli.terminal import print_message
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.catalogue import METADATA_TOPIC
-from tidelog.datadir.offset_checkpoints import CLEANER_OFFSET_FILE, read_offsets
 from tidelog.datadir.partition_directories import is_partition_directory, live_partitions
 from tidelog.errors import KafkaStorageError, OffsetOutOfRange, UnknownTopicOrPartition
 from tidelog.readonly.read_only_directory import open_directory_read_only
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileSystem
     from tidelog.readonly.damaged_range import OnDamage
+    from tidelog.readonly.holes import Hole
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.readonly.read_only_topic import MissingPartition
@@ -103,23 +103,19 @@ class ChosenPartitions(NamedTuple):
                 configs[place.topic] = topic.config_in_force(LogConfig(), overrides)
         return configs
 
-    def report_holes(self, command: str, place: Place, log: ReadOnlyLog) -> bool:
-        """Print the holes between segments that reads of a log have met; return whether any.
+    def holes(self, log: ReadOnlyLog) -> tuple[Hole, ...]:
+        """Return the holes between segments that compaction does not explain.
 
-        Those that compaction leaves are none.
+        Only the ends of segments are read. Raises KafkaStorageError.
         """
-        if not log.holes:
-            return False
-        topic = self.topic(place)
-        if topic is not None and "compact" in topic.config.get("cleanup.policy", ""):
-            return False
-        path = os.path.join(self.directory.path, CLEANER_OFFSET_FILE)
-        cleaned = read_offsets(self.directory.fs, path).get(place.key, 0)
-        holes = [(start, end) for start, end in log.holes if end > cleaned]
-        for start, end in holes:
-            text = f"no segment of {place.key} holds offsets {start:,} to {end - 1:,}"
-            print_message(command, f"{text}: a file seems to be lost")
-        return bool(holes)
+        return self.directory.unexplained_holes(log, log.find_holes())
+
+    def report_holes(self, command: str, place: Place, holes: Iterable[Hole]) -> bool:
+        """Print holes between the segments of a log on stderr; return whether there are any."""
+        found = list(holes)
+        for hole in found:
+            print_message(command, f"{place.key}: {hole}")
+        return bool(found)
 
     def report_missing(self, command: str) -> bool:
         """Print each missing partition on stderr; return whether there is one.

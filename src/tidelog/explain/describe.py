@@ -16,9 +16,10 @@ from tidelog.segment.filenames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from tidelog.env.files import FileSystem
+    from tidelog.readonly.holes import Hole
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.readonly.read_only_topic import ReadOnlyTopic
 
@@ -50,6 +51,18 @@ class HolderFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class HoleFacts:
+    """Offsets ``[start_offset, end_offset)`` that no segment holds: a file seems to be lost.
+
+    ``may_be_compacted``: unless the topic is compacted, which is not known.
+    """
+
+    start_offset: int
+    end_offset: int
+    may_be_compacted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class LogFacts:
     """One partition's log as a reader without a lock sees it; ends exclusive, sizes in bytes."""
 
@@ -72,6 +85,13 @@ class LogFacts:
     damage: str | None
     last_stable_offset_held_by: HolderFacts | None
     """None unless an open transaction keeps the last stable offset below the high watermark."""
+    holes: tuple[HoleFacts, ...] = ()
+    """Holes between segments that compaction does not explain."""
+
+    @property
+    def has_loss(self) -> bool:
+        """Whether there is damage, or a hole."""
+        return self.damage is not None or bool(self.holes)
 
     def as_json(self) -> dict[str, Any]:
         """Return the facts under camel-case names, as every command prints them."""
@@ -79,8 +99,12 @@ class LogFacts:
         return facts
 
 
-def describe_log(log: ReadOnlyLog, topic: ReadOnlyTopic | None = None) -> LogFacts:
+def describe_log(
+    log: ReadOnlyLog, topic: ReadOnlyTopic | None = None, holes: Iterable[Hole] = ()
+) -> LogFacts:
     """Collect the facts of one log; ``topic`` is None where nothing is known of its settings.
+
+    ``holes`` are those that ``ReadOnlyDirectory.unexplained_holes`` returns.
 
     Raises KafkaStorageError.
     """
@@ -105,6 +129,7 @@ def describe_log(log: ReadOnlyLog, topic: ReadOnlyTopic | None = None) -> LogFac
         size_bytes=log.size_bytes,
         segments=tuple(_segments(log.fs, log)),
         damage=None if log.damage is None else str(log.damage),
+        holes=tuple(HoleFacts(*hole) for hole in holes),
         last_stable_offset_held_by=_holder(log),
     )
 

@@ -20,11 +20,16 @@ from tidelog.codec.metadata_files import (
 )
 from tidelog.datadir.catalogue import METADATA_TOPIC, Catalogue, read_catalogue
 from tidelog.datadir.lock_file import has_writer
-from tidelog.datadir.offset_checkpoints import RECOVERY_POINT_FILE, read_offsets
+from tidelog.datadir.offset_checkpoints import (
+    CLEANER_OFFSET_FILE,
+    RECOVERY_POINT_FILE,
+    read_offsets,
+)
 from tidelog.datadir.partition_directories import survey
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.checkpoints import Checkpoints
 from tidelog.readonly.cluster_metadata import find_broker_settings
+from tidelog.readonly.holes import Hole
 from tidelog.readonly.log_snapshot import MAX_LOOKS
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_log import open_read_only
@@ -166,6 +171,28 @@ class ReadOnlyDirectory:
         path = self.partition_path(topic, partition)
         checkpoints = self.checkpoints
         return open_read_only(path, fs=self._fs, checkpoints=checkpoints, on_damage=on_damage)
+
+    def unexplained_holes(
+        self, log: ReadOnlyLog, holes: Iterable[tuple[int, int]]
+    ) -> tuple[Hole, ...]:
+        """Return those of a log's holes between segments that compaction does not explain.
+
+        ``holes`` are those of the log's ``find_holes`` or ``holes``. Raises
+        KafkaStorageError for a malformed checkpoint of the cleaner.
+        """
+        found = list(holes)
+        if not found:
+            return ()
+        topic = self.topics.get(log.topic)
+        if topic is not None and topic.is_compacted:
+            return ()
+        path = os.path.join(self.path, CLEANER_OFFSET_FILE)
+        cleaned = read_offsets(self._fs, path).get((log.topic, log.partition), 0)
+        # A broker's cleaner keeps a line here for each log that it compacts.
+        is_unknown = topic is None or "cleanup.policy" in topic.unknown_settings
+        may_be_compacted = is_unknown and not self._fs.exists(path)
+        clipped = ((max(start, cleaned), end) for start, end in found)
+        return tuple(Hole(*hole, may_be_compacted) for hole in clipped if hole[0] < hole[1])
 
     def logs(self, topic: str | None = None) -> Iterator[ReadOnlyLog]:
         """Yield the log of each partition of a topic, or of all, closed when the next is asked for.

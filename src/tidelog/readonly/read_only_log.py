@@ -25,6 +25,7 @@ from tidelog.log.record_count import check_range, count_shown
 from tidelog.readonly.batch_walk import walk_range
 from tidelog.readonly.checkpoints import Checkpoints
 from tidelog.readonly.damaged_range import DamagedRange, ignore_damage
+from tidelog.readonly.holes import find_holes
 from tidelog.readonly.log_end import NO_LINES, Lines, find_end
 from tidelog.readonly.log_snapshot import SnapshotOutdated
 from tidelog.readonly.partition_files import PartitionFiles
@@ -228,6 +229,16 @@ class ReadOnlyLog:
         A segment is lost there, or the log was compacted.
         """
         return sorted(self._holes)
+
+    def find_holes(self, start: int | None = None, end: int | None = None) -> list[tuple[int, int]]:
+        """Return the holes between segments, clipped to ``[start, end)``, without reading records.
+
+        None: the log start, the log end. What they mean is as in ``holes``; one next to a damaged
+        segment is not found. Raises KafkaStorageError.
+        """
+        first = max(self.log_start_offset, start or 0)
+        last = self.log_end_offset if end is None else end
+        return self._files.ask(lambda snapshot: find_holes(snapshot, first, last))
 
     @property
     def size_bytes(self) -> int:

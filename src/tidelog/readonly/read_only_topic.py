@@ -117,6 +117,13 @@ class ReadOnlyTopic:
         return self.broker_settings().of_topic(self.name, self.topic_id or ZERO_ID)
 
     @property
+    def is_compacted(self) -> bool:
+        """Whether the known settings name compaction, be the others valid or not."""
+        own = self.config.get("cleanup.policy")
+        inherited = self.inherited.get("cleanup.policy")
+        return "compact" in (own or (inherited.value if inherited else ""))
+
+    @property
     def unknown_settings(self) -> tuple[str, ...]:
         """The settings about deletion that nobody has given, by Kafka's names."""
         return unknown_settings(self.config, self.inherited) if self.is_adopted else ()

@@ -86,6 +86,7 @@ def test_facts_are_printed_under_camel_case_names() -> None:
         ],
         "damage": None,
         "lastStableOffsetHeldBy": None,
+        "holes": [],
     }
     assert list(found)[:4] == ["topic", "partition", "directory", "config"]
     with home.open() as directory:

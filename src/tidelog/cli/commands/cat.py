@@ -98,7 +98,8 @@ def run(args: Namespace) -> int:
     for place in places:
         with chosen.open(place, _reporting(skipped) if args.skip_damage else None) as log:
             _print(place, log, args)
-            has_loss |= chosen.report_holes(args.command, place, log)
+            holes = chosen.directory.unexplained_holes(log, log.holes)
+            has_loss |= chosen.report_holes(args.command, place, holes)
     return int(has_loss or bool(skipped))
 
 

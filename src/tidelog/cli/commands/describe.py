@@ -44,7 +44,7 @@ def add_parser(commands: Commands) -> None:
 def run(args: Namespace) -> int:
     """Print each topic's settings, and a picture and a table of segments for every chosen log.
 
-    Returns 1 on damage, or if a partition of the catalogue is missing.
+    Returns 1 on damage, or if a segment, or a partition of the catalogue, is missing.
     """
     if args.log_dirs:
         return _print_directory(args)
@@ -65,14 +65,14 @@ def run(args: Namespace) -> int:
 
     def describe(place: Place) -> LogFacts:
         with chosen.open(place) as log:
-            facts = describe_log(log, chosen.topic(place))
+            facts = describe_log(log, chosen.topic(place), chosen.holes(log))
         if args.json or facts.damage is None:
             return facts
         return replace(facts, damage=printable(facts.damage))
 
     last_topic = None
     for number, (place, facts) in enumerate(chosen.look(args.command, describe)):
-        has_loss |= facts.damage is not None
+        has_loss |= facts.has_loss
         if args.json:
             print(json.dumps(facts.as_json()))
             continue

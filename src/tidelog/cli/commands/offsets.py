@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import Place
     from tidelog.errors import CorruptMessage
+    from tidelog.readonly.holes import Hole
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
 
@@ -60,7 +61,7 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Print a JSON line a partition; return 1 if one is damaged at its end, or missing.
+    """Print a JSON line a partition; return 1 if one is damaged, incomplete, or missing.
 
     Partitions that the catalogue lists and whose directories are missing are named on stderr.
     """
@@ -74,7 +75,9 @@ def run(args: Namespace) -> int:
     chosen = choose_partitions(SYSTEM_FILES, args.directory, topics, args.partition)
     has_loss = chosen.report_missing(args.command)
 
-    def answer_of(place: Place) -> tuple[dict[str, Any], CorruptMessage | None]:
+    def answer_of(
+        place: Place,
+    ) -> tuple[dict[str, Any], CorruptMessage | None, tuple[Hole, ...]]:
         with chosen.open(place) as log:
             answer = _all_offsets(log, args) if args.at is None else _offset_at(log, args)
             damage = log.damage
@@ -83,10 +86,11 @@ def run(args: Namespace) -> int:
                     answer["count"] = _count(log, args)
                 except CorruptMessage as error:
                     answer["count"], damage = None, error
-            return answer, damage
+            return answer, damage, chosen.holes(log)
 
-    for place, (answer, damage) in chosen.look(args.command, answer_of):
+    for place, (answer, damage, holes) in chosen.look(args.command, answer_of):
         print(json.dumps({"topic": place.topic, "partition": place.partition, **answer}))
+        has_loss |= chosen.report_holes(args.command, place, holes)
         if damage is not None:
             has_loss = True
             print_message(args.command, str(damage))

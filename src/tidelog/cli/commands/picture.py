@@ -31,7 +31,7 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Draw every chosen log; return 1 if one is damaged, or listed and missing."""
+    """Draw every chosen log; return 1 if one is damaged, lacks a segment, or is missing."""
     from dataclasses import replace
 
     from tidelog.cli.partition_choice import choose_partitions
@@ -46,7 +46,7 @@ def run(args: Namespace) -> int:
 
     def describe(place: Place) -> LogFacts:
         with chosen.open(place) as log:
-            facts = describe_log(log, chosen.topic(place))
+            facts = describe_log(log, chosen.topic(place), chosen.holes(log))
         if args.json or facts.damage is None:
             return facts
         return replace(facts, damage=printable(facts.damage))
@@ -56,6 +56,6 @@ def run(args: Namespace) -> int:
             print(json.dumps(facts.as_json()))
         else:
             print(("\n" if number else "") + draw_log(facts, width), end="")
-        has_loss |= facts.damage is not None
+        has_loss |= facts.has_loss
     has_loss |= chosen.report_missing(args.command)
     return int(has_loss)

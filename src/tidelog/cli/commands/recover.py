@@ -57,8 +57,8 @@ def add_parser(commands: Commands) -> None:
 def run(args: Namespace) -> int:
     """Recover every chosen log.
 
-    Returns 3 if one could not be recovered, for lack of space say; 1 if one cannot be loaded, a
-    partition is missing, or a plan finds damage.
+    Returns 3 if one could not be recovered, for lack of space say; 1 if records are or would be
+    lost, bytes other than zeros are cut, a log cannot be loaded, or a partition is missing.
     """
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.env.system_files import SYSTEM_FILES
@@ -146,8 +146,7 @@ def _print_all(found: _Found, fs: FileSystem, args: Namespace) -> int:
             print(json.dumps(_as_json(log, fs, found.data_directory)))
         else:
             _print(log, fs, found.data_directory, is_plan=args.dry_run)
-    is_damaged = any(log.is_damaged for log in found.logs)
-    return max(found.code, int(args.dry_run and is_damaged))
+    return max(found.code, int(any(log.is_damaged for log in found.logs)))
 
 
 def _print_beside(chosen: ChosenPartitions, args: Namespace) -> int:
@@ -163,7 +162,7 @@ def _print_beside(chosen: ChosenPartitions, args: Namespace) -> int:
 
     def check(place: Place) -> RecoveredLog:
         with chosen.open(place) as log:
-            return check_log(log, points.get(place.key, 0))
+            return check_log(log, points.get(place.key, 0), chosen.holes(log))
 
     logs = [log for _, log in chosen.look(args.command, check)]
     return _print_all(_Found(path, logs, [], 0), SYSTEM_FILES, args)

@@ -19,10 +19,11 @@ from tidelog.explain.plans.operations import RecoveredLog
 from tidelog.log.loading.load_watch import Loss
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tidelog.env.files import FileStat, FileSystem
     from tidelog.explain.plans.lost_records import LostBytes
+    from tidelog.readonly.holes import Hole
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
 
@@ -69,8 +70,10 @@ def recovery_points(fs: FileSystem, data_dir: str) -> dict[tuple[str, int], int]
     return dict(read_offsets(fs, os.path.join(data_dir, RECOVERY_POINT_FILE)))
 
 
-def check_log(log: ReadOnlyLog, recovery_point: int) -> RecoveredLog:
+def check_log(log: ReadOnlyLog, recovery_point: int, holes: Iterable[Hole] = ()) -> RecoveredLog:
     """Check the batches from ``recovery_point`` on; what is bad is a loss, with all behind it.
+
+    ``holes`` are those that ``ReadOnlyDirectory.unexplained_holes`` returns.
 
     Raises KafkaStorageError, UnknownTopicOrPartition, OffsetOutOfRange if the files changed faster
     than they could be read.
@@ -97,6 +100,7 @@ def check_log(log: ReadOnlyLog, recovery_point: int) -> RecoveredLog:
         max(log.size_bytes - checked_bytes - lost_bytes, 0),
         log.checkpointed_high_watermark,
         losses,
+        tuple((hole.start_offset, hole.end_offset) for hole in holes),
     )
 
 

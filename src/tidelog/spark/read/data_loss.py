@@ -1,7 +1,7 @@
 """Data loss: requested offsets below the start or beyond the end of a log, with the cause.
 
-A gap inside a log is not a data loss: compaction, aborted transactions and control records leave
-gaps. Spark: ``KafkaDataConsumer``.
+A gap inside a segment is not a data loss: compaction, aborted transactions and control records
+leave gaps. One between segments is, unless compaction explains it. Spark: ``KafkaDataConsumer``.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from tidelog.readonly.gaps import Gap
+    from tidelog.readonly.holes import Hole
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.readonly.read_only_topic import MissingPartition
 
@@ -37,6 +38,7 @@ NOT_SELECTED: Final = (
     "the stream read it before, and its options (subscribe, subscribePattern or assign) no longer "
     "select it"
 )
+NO_SEGMENT: Final = "no segment holds them: a file seems to be lost"
 MISSING: Final = "tidelog.topics.json lists it, but its directory is missing"
 
 
@@ -74,6 +76,15 @@ class DataLossPolicy(NamedTuple):
                 _log.warning("partition-missing: %s", gone)
             else:
                 self.report(gone.topic, gone.partition, 0, gone.high_watermark, MISSING)
+
+    def report_holes(self, log: ReadOnlyLog, holes: Iterable[Hole]) -> None:
+        """Report holes between the segments of a log; those that may be compaction's are logged."""
+        for hole in holes:
+            if hole.may_be_compacted:
+                _log.warning("offset-gap: %s-%d: %s", log.topic, log.partition, hole)
+            else:
+                range_lost = hole.start_offset, hole.end_offset
+                self.report(log.topic, log.partition, *range_lost, NO_SEGMENT)
 
     def available(self, log: ReadOnlyLog, start: int, end: int) -> tuple[int, int]:
         """Return the part of ``[start, end)`` that the log holds; report the rest as lost."""

@@ -110,7 +110,7 @@ def _resolve(
     """Return what to read of one partition; None if it is deleted meanwhile and that is accepted.
 
     Raises:
-        DataLoss: it is deleted meanwhile, and ``failOnDataLoss`` is true.
+        DataLoss: it is deleted meanwhile or lacks a segment, and ``failOnDataLoss`` is true.
     """
     policy = DataLossPolicy(options.fail_on_data_loss)
     for is_again in (False, True):  # a topic that was deleted may have been created again
@@ -119,6 +119,7 @@ def _resolve(
                 directories = _open(fs, options)
             with directories.open(*partition) as log:
                 start, end = bounds(log, options, policy)
+                policy.report_holes(log, directories.holes(log, start, end))
                 return LogRange(log, directories.topic_id(*partition), start, end)
         except UnknownTopicOrPartition:
             continue

@@ -280,6 +280,7 @@ class StreamPlan:
                 return None
             if start < until:
                 start, until = self._policy.available(log, start, until)
+                self._policy.report_holes(log, directories.holes(log, start, until))
         except UnknownTopicOrPartition:
             self._policy.report(topic, number, start or 0, until, DELETED)
             return None

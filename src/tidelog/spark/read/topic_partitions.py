@@ -5,12 +5,13 @@ Spark: ``ConsumerStrategy``.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.metadata_files import format_uuid
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.partition_directories import live_partitions
-from tidelog.errors import InvalidArgument, UnknownTopicOrPartition
+from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.segment.filenames import TopicPartition
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.readonly.checkpoints import Checkpoints
     from tidelog.readonly.damaged_range import OnDamage
+    from tidelog.readonly.holes import Hole
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.readonly.read_only_topic import MissingPartition
     from tidelog.spark.options.source_options import TopicChoice
@@ -70,6 +72,15 @@ class PartitionDirectories:
     def open(self, topic: str, partition: int) -> ReadOnlyLog:
         """Open a log read-only; UnknownTopicOrPartition if its directory does not exist."""
         return self._directory.open(topic, partition, on_damage=self._on_damage)
+
+    def holes(self, log: ReadOnlyLog, start: int, end: int) -> tuple[Hole, ...]:
+        """Return the holes between segments in ``[start, end)`` that are not compaction's.
+
+        A log that cannot be read now has none: the tasks report why.
+        """
+        with log, suppress(KafkaStorageError):
+            return self._directory.unexplained_holes(log, log.find_holes(start, end))
+        return ()
 
     def topic_id(self, topic: str, partition: int) -> str | None:
         """Return the topic's id in Kafka's base64 form; None if the directory has no metadata."""

@@ -58,7 +58,7 @@ def test_recovery_does_what_its_plan_printed(torn: Cli) -> None:
     plan = torn.on("recover", "--dry-run", "--full", "--json").rows
     done = torn.on("recover", "--full", "--json")
 
-    assert done.code == 0
+    assert done.code == 1
     assert done.rows == [{**row, "files": []} for row in plan]
     assert torn.values() == ["a"]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tidelog.embedded.doors import open_briefly
 from tidelog.env.system_files import SystemFiles
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def test_a_plan_keeps_nothing(torn: Cli) -> None:
 
 def test_nothing_is_kept_on_request(torn: Cli) -> None:
     """``--no-keep`` deletes, as Kafka does."""
-    assert torn.on("recover", "--full", "--no-keep").code == 0
+    assert torn.on("recover", "--full", "--no-keep").code == 1
     assert not cut_files(torn.data)
     assert torn.values() == ["a"]
 
@@ -95,7 +96,7 @@ def test_without_space_recover_ends_with_3(torn: Cli, monkeypatch: pytest.Monkey
     assert code == 3
     assert "--no-keep" in err
     assert torn.log_file().read_bytes() == before
-    assert torn.on("recover", "--full").code == 0
+    assert torn.on("recover", "--full").code == 1
 
 
 def test_a_file_of_a_newer_release_is_refused(torn: Cli) -> None:
@@ -183,13 +184,14 @@ def test_a_missing_segment_is_a_loss_to_cat_and_recover(topic: Cli) -> None:
 
     code, out, err = topic.on("cat", "m")
     assert (code, out.count("\n")) == (1, 2)
-    assert "no segment of m-0 holds offsets 1 to 1: a file seems to be lost" in err
+    assert "m-0: no segment holds offsets 1 to 1: a file seems to be lost" in err
     assert topic.on("cat", "m", "--from", 2).code == 0
     plan = topic.on("plan", "recovery", "m")
     assert plan.code == 1
     assert "no segment holds offsets 1 to 1" in plan.out
-    row = topic.on("recover", "m", "--json").rows[0]
-    assert row["holes"] == [{"startOffset": 1, "endOffset": 2}]
+    recovered = topic.on("recover", "m", "--json")
+    assert recovered.code == 1
+    assert recovered.rows[0]["holes"] == [{"startOffset": 1, "endOffset": 2}]
 
 
 @pytest.mark.parametrize(
@@ -206,3 +208,66 @@ def test_every_look_names_a_missing_partition(topic: Cli, words: list[str]) -> N
 
     assert outcome.code == 1
     assert "u-0 is listed in tidelog.topics.json, but its directory is missing" in outcome.err
+
+
+HOLE = "no segment holds offsets 1 to 1: a file seems to be lost"
+
+
+@pytest.mark.parametrize("words", [["describe", "m"], ["picture", "m"], ["offsets", "m"]], ids=str)
+def test_every_look_names_a_missing_segment(topic: Cli, words: list[str]) -> None:
+    """Without reading records; exit code 1."""
+    outcome = without_middle_segment(topic).on(*words)
+
+    assert outcome.code == 1
+    assert HOLE in outcome.out + outcome.err
+
+
+def test_the_facts_of_a_log_name_its_holes(topic: Cli) -> None:
+    """As JSON, with an exclusive end."""
+    (row,) = without_middle_segment(topic).on("describe", "m", "--json").rows
+
+    assert row["holes"] == [{"startOffset": 1, "endOffset": 2, "mayBeCompacted": False}]
+
+
+def test_a_plan_beside_a_writer_names_a_missing_segment(topic: Cli) -> None:
+    """It reads the log instead of loading it."""
+    topic = without_middle_segment(topic)
+    with open_briefly(topic.data):
+        code, out, err = topic.on("plan", "recovery", "m")
+
+    assert code == 1
+    assert HOLE in out
+    assert "another process is writing" in err
+
+
+def test_holes_that_compaction_leaves_are_not_losses(topic: Cli) -> None:
+    """Those of a compacted topic, and those below the cleaner's checkpoint."""
+    topic = without_middle_segment(topic)
+    (topic.data / "cleaner-offset-checkpoint").write_text("0\n1\nm 0 2\n")
+    looks = [["describe", "m"], ["offsets", "m"], ["cat", "m"], ["plan", "recovery", "m"]]
+
+    assert [topic.on(*words).code for words in looks] == [0, 0, 0, 0]
+    (topic.data / "cleaner-offset-checkpoint").write_text("0\n0\n")
+    assert [topic.on(*words).code for words in looks] == [1, 1, 1, 1]
+    assert topic.on("alter", "m", "-o", "cleanup.policy=compact").code == 0
+    assert [topic.on(*words).code for words in looks] == [0, 0, 0, 0]
+
+
+def test_a_hole_in_a_copied_partition_may_be_compacted(topic: Cli) -> None:
+    """Nothing beside it shows the topic's policy, and the message says so."""
+    topic = without_middle_segment(topic)
+    for name in ("tidelog.topics.json", "cleaner-offset-checkpoint"):
+        (topic.data / name).unlink(missing_ok=True)
+
+    outcome = topic.on("offsets", "m")
+
+    assert outcome.code == 1
+    assert f"{HOLE}, unless the topic is compacted" in outcome.err
+
+
+def test_recovery_and_its_plan_end_with_the_same_code(torn: Cli) -> None:
+    """1 where records are cut, and 0 once the log is whole again."""
+    assert torn.on("plan", "recovery", "--full").code == 1
+    assert torn.on("recover", "--full").code == 1
+    assert torn.on("plan", "recovery", "--full").code == 0
+    assert torn.on("recover", "--full").code == 0

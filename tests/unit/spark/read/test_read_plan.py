@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.errors import InvalidArgument
+from tidelog.errors import DataLoss, InvalidArgument
 from tidelog.spark.options.source_options import MEGABYTE, ReadOptions, TopicChoice
 from tidelog.spark.read.read_plan import (
     LogRange,
@@ -17,6 +17,7 @@ from tidelog.spark.read.read_plan import (
     limit_offsets,
     make_tasks,
     pack,
+    plan,
     task_count,
 )
 from tidelog.spark.read.topic_partitions import PartitionDirectories
@@ -146,3 +147,22 @@ def test_a_part_of_a_range_has_a_proportional_size() -> None:
     whole = OffsetRange("a", 0, 10, 30, 1000, "id")
 
     assert whole.part(10, 15) == OffsetRange("a", 0, 10, 15, 250, "id")
+
+
+def test_a_missing_segment_is_data_loss_to_a_batch_read(caplog: pytest.LogCaptureFixture) -> None:
+    """With the range; with failOnDataLoss=false a warning. Compaction explains a hole."""
+    home = DataHome()
+    with home.open(overrides={"segment.bytes": "1048576"}) as directory:
+        directory.create_topic("t", 1)
+        for _ in range(3):
+            directory.partition("t", 0).append_records([record(b"v" * 600_000)])
+    home.fs.delete(f"{home.path}/t-0/{1:020d}.log")
+    how = {"path": home.path, "subscribe": "t"}
+
+    with pytest.raises(DataLoss, match=r"t-0.*\b1\b.*no segment holds them"):
+        plan(home.fs, ReadOptions.parse(how), 2)
+    assert plan(home.fs, ReadOptions.parse(how | {"failOnDataLoss": "false"}), 2)
+    assert "no segment holds them" in caplog.text
+    assert plan(home.fs, ReadOptions.parse(how | {"startingOffsets": '{"t":{"0":2}}'}), 2)
+    home.write("cleaner-offset-checkpoint", "0\n1\nt 0 2\n")
+    assert plan(home.fs, ReadOptions.parse(how), 2)

@@ -434,3 +434,30 @@ def test_small_ranges_share_tasks() -> None:
 
     assert len(tasks) == 1
     assert sum(len(task) for task in tasks) == 20
+
+
+def without_middle_segment() -> Topics:
+    """Return a topic of three segments of one record, of which the middle one is gone."""
+    topics = Topics(a=1)
+    with topics.home.open(overrides={"segment.bytes": "1048576"}) as directory:
+        for _ in range(3):
+            directory.partition("a", 0).append_records([record(b"v" * 600_000)])
+    topics.home.fs.delete(f"{topics.home.path}/a-0/{1:020d}.log")
+    return topics
+
+
+def test_a_missing_segment_is_data_loss(caplog: pytest.LogCaptureFixture) -> None:
+    """An error with the range, or a warning; a batch that does not reach it goes on."""
+    topics = without_middle_segment()
+    plan = topics.plan(**EARLIEST)
+    start = plan.initial()
+    end = plan.latest(start)
+
+    with pytest.raises(DataLoss, match=r"no segment holds them") as lost:
+        plan.tasks(start, end)
+    error = lost.value
+    assert (error.topic, error.partition, error.start_offset, error.end_offset) == ("a", 0, 1, 2)
+    tolerant = topics.plan(**EARLIEST, failOnDataLoss="false")
+    assert topics.read(tolerant, start, end) == [("a", 0), ("a", 2)]
+    assert "no segment holds them" in caplog.text
+    assert topics.read(plan, {"a": {"0": 2}}, offsets(end)) == [("a", 2)]

@@ -1,0 +1,62 @@
+"""Holes between segments: offsets that neither of two neighbours holds, as where a file is lost.
+
+Compaction leaves them too, so what is lost is decided with the topic's settings and the cleaner's
+checkpoint. Kafka does not look for them.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.errors import CorruptMessage
+from tidelog.readonly.read_only_segment import position_for, walk_segment
+from tidelog.records.batch import INT64_MAX
+
+if TYPE_CHECKING:
+    from tidelog.readonly.log_snapshot import LogSnapshot
+    from tidelog.readonly.read_only_segment import ReadOnlySegment
+
+
+class Hole(NamedTuple):
+    """Offsets ``[start_offset, end_offset)`` that no segment holds, though others lie around them.
+
+    ``may_be_compacted``: nothing shows whether the topic is compacted, which would explain it.
+    """
+
+    start_offset: int
+    end_offset: int
+    may_be_compacted: bool = False
+
+    def __str__(self) -> str:
+        first, last = self.start_offset, self.end_offset - 1
+        text = f"no segment holds offsets {first:,} to {last:,}: a file seems to be lost"
+        return f"{text}, unless the topic is compacted" if self.may_be_compacted else text
+
+
+def find_holes(snapshot: LogSnapshot, start: int, end: int) -> list[tuple[int, int]]:
+    """Return the offsets of ``[start, end)`` that lie between two segments, whatever the cause.
+
+    Of each segment only what lies behind its last index entry is read. One with a damaged end is
+    left out: reads report it. Raises SnapshotOutdated.
+    """
+    holes = []
+    for segment, behind in pairwise(snapshot.segments):
+        if segment.base_offset < end and behind.base_offset > start:
+            with suppress(CorruptMessage):
+                first = max(_end_of(snapshot, segment), start)
+                last = min(behind.base_offset, end)
+                if first < last:
+                    holes.append((first, last))
+    return holes
+
+
+def _end_of(snapshot: LogSnapshot, segment: ReadOnlySegment) -> int:
+    """Return the offset behind a segment's last batch; CorruptMessage for damage at its end."""
+    reached = segment.base_offset
+    with snapshot.opened(segment) as file:
+        position = position_for(file, segment.hints(snapshot.fs), INT64_MAX)
+        for piece in walk_segment(file, position):
+            reached = int(piece.batches.last_offset[-1]) + 1
+    return reached
