@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def timed(topic: Cli) -> Cli:
     """A topic with timestamps 10, 30 and 20."""
     lines = "".join(f'{{"value": "x", "timestamp": {at}}}\n' for at in (10, 30, 20))
-    assert topic.on("append", "t", stdin=lines).code == 0
+    assert topic.on("append", "t", "--format", "json", stdin=lines).code == 0
     return topic
 
 
