@@ -254,7 +254,7 @@ def test_holes_that_compaction_leaves_are_not_losses(topic: Cli) -> None:
 
 
 def test_a_hole_in_a_copied_partition_may_be_compacted(topic: Cli) -> None:
-    """Nothing beside it shows the topic's policy, and the message says so."""
+    """Nothing beside it shows the policy of its topic; the message names that cause too."""
     topic = without_middle_segment(topic)
     for name in ("tidelog.topics.json", "cleaner-offset-checkpoint"):
         (topic.data / name).unlink(missing_ok=True)
