@@ -6,6 +6,7 @@ Kafka has neither: its log manager and its cleaner decide when.
 from __future__ import annotations
 
 import logging
+from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tidelog.cleaner.cleaner_checkpoints import CleanerCheckpoints
@@ -80,6 +81,9 @@ class OnDemand:
         """Clean each log once; see ``LogManager.compact``."""
         now_ms = self._machine.clock.now_ms()
         found: dict[tuple[str, int], CompactionFacts] = {}
+        read = self._checkpoints.read
+        if self._cleaning.cleaner is None:
+            read = cache(read)  # nobody else changes the lines of other logs meanwhile
         for key, log in self._logs(chosen, leaves_unknown=leaves_unknown):
             with self._cleaning.exclusive(key) as check_done:
                 compaction = Compaction(
@@ -89,15 +93,20 @@ class OnDemand:
                     rng=self._machine.rng,
                     check_done=check_done,
                 )
-                found[key] = self._compact(key, log, compaction, now_ms)
+                line = read(parent_of(log)).get(key)
+                found[key] = self._compact(key, log, compaction, now_ms, line)
         return found
 
     def _compact(
-        self, key: TopicPartition, log: Log, compaction: Compaction, now_ms: int
+        self,
+        key: TopicPartition,
+        log: Log,
+        compaction: Compaction,
+        now_ms: int,
+        line: int | None,
     ) -> CompactionFacts:
-        """Clean one log; note how far, and that its cleaning has not failed."""
+        """Clean one log from ``line`` on; note how far, and that its cleaning has not failed."""
         fs, path = self._machine.fs, parent_of(log)
-        line = self._checkpoints.read(path).get(key)
         failures = read_failures(fs, path)
         facts = examine_log(key, log, line, failures.get(key), now_ms)
         cleaned = compaction.clean(log, facts, now_ms)

@@ -129,3 +129,18 @@ def test_a_partition_whose_cleaning_is_paused_is_busy() -> None:
 
         cleaner.manager.resume([("t", 0)])
         assert manager.compact("t")["t", 0].is_compacted
+
+
+def test_the_cleaners_checkpoint_is_read_once_for_all_logs() -> None:
+    """Else a pass over many logs takes time that grows with their square."""
+    home = ManagerHome(file_delete_delay_ms=0)
+    with opened(home, Loading.FIRST_USE) as manager:
+        manager.create_topic("t", 5, COMPACT)
+        for number in range(5):
+            fill(manager, "t", number, 9)
+        manager.compact()
+        traced = home.fs.trace()
+        manager.compact()
+        opened_files = [one.path for one in traced if one.name == "open"]
+
+    assert opened_files.count("/data/cleaner-offset-checkpoint") == 1
