@@ -371,6 +371,10 @@ WANTED: dict[str, Callable[[Outcome], bool]] = {
     "damaged batches are opened in another order by a lookup": both(only("found"), meets_damage),
     "an append that fails leaves nothing in the file": both(only("file "), append_fails),
     "a transaction index of an unknown version stops Kafka": refused("Unexpected aborted"),
+    "a file whose name is not an offset stops Kafka, and is left alone": both(
+        lambda outcome: outcome.kafka.get("error") == "NumberFormatException",
+        has_damaged("odd name"),
+    ),
     "an index that is garbage leads lookups, and readers of committed records, elsewhere": both(
         only("found", "committed"), has_damaged("index", "swap")
     ),
