@@ -62,7 +62,7 @@ class ServiceStatus:
             self._files.stop()
 
     def close(self) -> None:
-        """Answer no more; also where the start has failed."""
+        """Stop answering; also where the start has failed."""
         self.stopping()
         if self._server is not None:
             self._server.close()

@@ -64,7 +64,7 @@ class LocalHttpServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Answer no more, and free the port."""
+        """Stop answering, and free the port."""
         if self._thread is not None:
             self._server.shutdown()
             self._thread.join()
@@ -88,10 +88,14 @@ class _Server(socketserver.ThreadingMixIn, HTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as inherited
         """Answer on a thread; close the connection if there are too many."""
-        if self._slots.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
+        if not self._slots.acquire(blocking=False):
             self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread has begun, which would release the slot
+            self._slots.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as inherited
         """Answer, then let the next connection in."""

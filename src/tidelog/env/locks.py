@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import struct
 import sys
 import threading
@@ -74,7 +75,8 @@ def keep_if_locked(descriptor: int, found: os.stat_result) -> bool:
 def is_locked(path: str) -> bool:
     """Return whether a process holds the lock on a file; does not take it, or make the file.
 
-    False on Windows, where there are no such locks.
+    False on Windows, where there are no such locks, for what is not a regular file, and for a file
+    that may not be read. Never waits.
     """
     if not HAVE_LOCKS:
         return False
@@ -82,11 +84,12 @@ def is_locked(path: str) -> bool:
         if _id_at(path) in _registry:
             return True
         try:
-            descriptor = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        except (FileNotFoundError, PermissionError):
             return False
         try:
-            return _conflicting(descriptor)[0] != fcntl.F_UNLCK
+            is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            return is_file and _conflicting(descriptor)[0] != fcntl.F_UNLCK
         finally:
             os.close(descriptor)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from contextlib import closing, contextmanager
@@ -16,7 +17,7 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import DirectoryLocked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX locks")
 
@@ -98,6 +99,14 @@ def test_a_lock_is_seen_without_being_taken(tmp_path: Path) -> None:
     assert seen == [False, False, True, False, True]
     assert attempt(path) == "refused"
     lock.release()
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_not_a_file_is_not_locked(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """Looking at it neither waits for a writer of a FIFO nor fails."""
+    make(tmp_path / ".lock")
+
+    assert not is_locked(str(tmp_path / ".lock"))
 
 
 def test_our_lock_keeps_another_process_out(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def _wait_for_move(place: Place, target: str, pid: int) -> None:
             raise KafkaStorageError(f"{name} was not moved; see the log of the service")
         if not is_alive(pid) and not fs.exists(os.path.join(target, name)):
             raise KafkaStorageError(
-                f"process {pid} ended before {name} was moved; the next start continues that"
+                f"process {pid} ended before {name} was moved; the next start continues the move"
             )
         sleep_ms(_POLL_MS)
 

@@ -72,8 +72,8 @@ def add_parser(commands: Commands) -> None:
         metavar="[LOGGER=]LEVEL",
         dest="log_levels",
         help="lowest level that is logged to standard error, of all loggers or of one: TRACE,"
-        " DEBUG, INFO, WARNING or ERROR; repeatable; goes before tidelog.log.levels of the"
-        " settings (default INFO)",
+        " DEBUG, INFO, WARNING or ERROR; repeatable; takes precedence over the setting"
+        " tidelog.log.levels (default INFO)",
     )
 
 
