@@ -1,10 +1,9 @@
 """Mutation tests: change the modules that hold rules, one place at a time; a test must fail.
 
-Each module of ``rules.toml`` is mutated by cosmic-ray in a copy of the checkout, and the tests
-named for it run against each mutant. A mutant that no test kills is a survivor: either a rule that
-no test holds, or a change without an effect, which ``equivalent.toml`` then lists with the reason.
-Results are kept in ``.mutants`` until a module or its tests change, so a run that was stopped goes
-on where it was.
+cosmic-ray makes the mutants of each module of ``rules.toml``, and the tests named for the module
+run against each mutant. A mutant that no test kills is a survivor: either a rule that no test
+holds, or a change without an effect, which ``equivalent.toml`` then lists with the reason. Results
+are kept in ``.mutants`` until a module or its tests change, so a stopped run is resumed.
 
     make mutants [MUTANTS="segment/roll.py log/retention.py"]
 """
@@ -12,43 +11,31 @@ on where it was.
 from __future__ import annotations
 
 import argparse
+import difflib
 import hashlib
 import json
 import os
-import shlex
 import shutil
 import subprocess
 import sys
-import threading
 import time
 import tomllib
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import Empty, Queue
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+TOOLS: Final = ROOT / "tools" / "mutants"
 HOME: Final = ROOT / ".mutants"
-COSMIC_RAY: Final = ROOT / ".venvs" / "mutants" / "bin"
+COPY: Final = HOME / "copy"
+COSMIC_RAY: Final = ROOT / ".venvs" / "mutants" / "bin" / "python"
 PYTHON: Final = ROOT / ".venv" / "bin" / "python"
 COPIED: Final = ("src", "tests", "pyproject.toml", "docs", "README.md", "tools", "examples")
 WORKERS: Final = 2
-SLOWEST: Final = 10
-"""A mutant may take this many times as long as the tests take without one."""
-
-OPERATORS: Final = (
-    # Among them those of ``|``, which stands in annotations, and these are not evaluated.
-    "core/ReplaceBinaryOperator_(?!Add_Sub$|Sub_Add$|Mul_FloorDiv$|FloorDiv_Mul$|Mod_Mul$).*",
-    (
-        "core/ReplaceComparisonOperator_(?!Lt_LtE$|LtE_Lt$|Gt_GtE$|GtE_Gt$|Lt_GtE$|GtE_Lt$|Gt_LtE$"
-        "|LtE_Gt$|Eq_NotEq$|NotEq_Eq$|Is_IsNot$|IsNot_Is$|In_NotIn$|NotIn_In$).*"
-    ),
-    "core/RemoveDecorator",
-    "core/AddNot",  # the same as the opposite comparison, mostly
-)
-"""Operators that are left out: they repeat what the others show."""
 
 
 class Rule(NamedTuple):
@@ -72,7 +59,7 @@ class Mutant(NamedTuple):
 
 
 def main() -> int:
-    """Run the mutants of the chosen modules; return 1 if any survives that is not listed."""
+    """Run the mutants of the chosen modules; return 1 if one survives that is not listed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("modules", nargs="*", help="of rules.toml; all if none is named")
     chosen = parser.parse_args().modules
@@ -81,152 +68,85 @@ def main() -> int:
     if not rules:
         print("no such module in tools/mutants/rules.toml", file=sys.stderr)
         return 2
-    mutants = [mutant for rule in run_all(rules) for mutant in results(rule)]
-    return report(mutants, time.monotonic() - began)
+    make_copy()
+    with ThreadPoolExecutor(WORKERS) as workers:
+        counts = sum(map(report, workers.map(run, rules)), Counter())
+    print(
+        ", ".join(f"{count} {what}" for what, count in counts.items()),
+        f"in {(time.monotonic() - began) / 60:.0f} minutes",
+    )
+    return 1 if counts["survived"] else 0
 
 
 def read_rules() -> list[Rule]:
     """Return the modules to mutate, in the order in which they are listed."""
-    listed = tomllib.loads((ROOT / "tools/mutants/rules.toml").read_text("utf-8"))["rules"]
+    listed = tomllib.loads((TOOLS / "rules.toml").read_text("utf-8"))["rules"]
     return [Rule(module, tuple(tests)) for module, tests in listed.items()]
 
 
-def run_all(rules: Sequence[Rule]) -> list[Rule]:
-    """Run the mutants of each module, each worker in its own copy of the checkout."""
-    waiting: Queue[Rule] = Queue()
-    for rule in rules:
-        waiting.put(rule)
-    workers = [
-        threading.Thread(target=work, args=(waiting, HOME / f"copy-{number}"))
-        for number in range(WORKERS)
-    ]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    return list(rules)
-
-
-def work(waiting: Queue[Rule], copy: Path) -> None:
-    """Take modules until there are none, and run their mutants in ``copy``."""
-    while True:
-        try:
-            rule = waiting.get_nowait()
-        except Empty:
-            return
-        if not session(rule).with_suffix(".done").exists():
-            make_copy(copy)
-            run(rule, copy)
-
-
-def make_copy(copy: Path) -> None:
-    """Make a copy of the checkout, without what an interrupted run changed in it."""
-    shutil.rmtree(copy, ignore_errors=True)
-    copy.mkdir(parents=True)
+def make_copy() -> None:
+    """Copy the checkout, so that it can be edited while the mutants run."""
+    shutil.rmtree(COPY, ignore_errors=True)
+    COPY.mkdir(parents=True)
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, COPY / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
-            shutil.copy(source, copy / name)
+            shutil.copy(source, COPY / name)
 
 
-def session(rule: Rule) -> Path:
+def run(rule: Rule) -> list[Mutant]:
+    """Run the mutants of a module that have no result yet; return all of them."""
+    source = COPY / "src" / "tidelog" / rule.module
+    command = [str(COSMIC_RAY), str(TOOLS / "mutate.py"), str(source)]
+    lines = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+    path = results_path(rule)
+    command = [str(PYTHON), str(TOOLS / "execute.py"), rule.module, str(path), *rule.tests]
+    environ = os.environ | {"PYTHONPATH": str(COPY / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    subprocess.run(command, cwd=COPY, env=environ, check=True, input=lines)
+    killed = dict(json.loads(line) for line in path.read_text("utf-8").splitlines())
+    return [
+        Mutant(rule.module, mutated["definition"], *changed, killed[number])
+        for number, mutated in enumerate(map(json.loads, lines.splitlines()))
+        for changed in [changed_lines(source.read_text("utf-8"), mutated["source"])]
+    ]
+
+
+def results_path(rule: Rule) -> Path:
     """Return the file of a module's results, named by all that they depend on."""
-    digest = hashlib.sha256(json.dumps(OPERATORS).encode())
+    digest = hashlib.sha256((TOOLS / "mutate.py").read_bytes())
     for path in (f"src/tidelog/{rule.module}", *rule.tests):
-        for file in sorted((ROOT / path).rglob("*.py")) or [ROOT / path]:
+        for file in sorted((COPY / path).rglob("*.py")) or [COPY / path]:
             digest.update(file.read_bytes())
     name = rule.module.replace("/", ".").removesuffix(".py")
-    return HOME / f"{name}.{digest.hexdigest()[:16]}.sqlite"
+    return HOME / f"{name}.{digest.hexdigest()[:16]}.jsonl"
 
 
-def run(rule: Rule, copy: Path) -> None:
-    """Run the mutants of a module that have no result yet."""
-    command = [str(PYTHON), "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not slow"]
-    command += rule.tests
-    environ = os.environ | {
-        "PYTHONPATH": str(copy / "src"),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PATH": f"{COSMIC_RAY}{os.pathsep}{os.environ['PATH']}",
-    }
-    began = time.monotonic()
-    subprocess.run(command, cwd=copy, env=environ, check=True, stdout=subprocess.DEVNULL)
-    seconds = time.monotonic() - began
-    path = session(rule)
-    config = path.with_suffix(".toml")
-    config.write_text(
-        "\n".join(
-            (
-                "[cosmic-ray]",
-                f'module-path = "src/tidelog/{rule.module}"',
-                f"timeout = {seconds * SLOWEST + 10:.1f}",
-                "excluded-modules = []",
-                f"test-command = {json.dumps(shlex.join(command))}",
-                "[cosmic-ray.distributor]",
-                'name = "local"',
-                "[cosmic-ray.filters.operators-filter]",
-                f"exclude-operators = {json.dumps(OPERATORS)}",
-            )
-        )
-    )
-    if not path.exists():
-        cosmic_ray(copy, environ, "cosmic-ray", "init", str(config), str(path))
-        cosmic_ray(copy, environ, "cr-filter-operators", str(path), str(config))
-    print(f"{rule.module}: {len(list(dump(path)))} mutants, {seconds:.1f} s each", flush=True)
-    cosmic_ray(copy, environ, "cosmic-ray", "exec", str(config), str(path))
-    path.with_suffix(".done").touch()
+def changed_lines(source: str, mutated: str) -> tuple[str, str]:
+    """Return the lines that a mutant changes, joined, before and after."""
+    diff = list(difflib.unified_diff(source.splitlines(), mutated.splitlines(), n=0))[2:]
+    before = " ".join(line[1:].strip() for line in diff if line.startswith("-"))
+    return before, " ".join(line[1:].strip() for line in diff if line.startswith("+"))
 
 
-def cosmic_ray(copy: Path, environ: dict[str, str], *command: str) -> None:
-    """Run one of cosmic-ray's commands in a copy of the checkout."""
-    subprocess.run(command, cwd=copy, env=environ, check=True, stdout=subprocess.DEVNULL)
-
-
-def dump(path: Path) -> Iterator[tuple[dict[str, object], dict[str, object]]]:
-    """Yield mutation and result of each mutant that was not left out."""
-    output = subprocess.run(
-        [str(COSMIC_RAY / "cosmic-ray"), "dump", str(path)],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    ).stdout
-    for line in output.splitlines():
-        job, result = json.loads(line)
-        if result is None or result["worker_outcome"] != "skipped":
-            yield job["mutations"][0], result or {}
-
-
-def results(rule: Rule) -> Iterator[Mutant]:
-    """Yield the mutants of a module."""
-    for mutation, result in dump(session(rule)):
-        lines = str(result.get("diff") or "").splitlines()
-        changed = [line for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
-        before = " ".join(line[1:].strip() for line in changed if line.startswith("-"))
-        after = " ".join(line[1:].strip() for line in changed if line.startswith("+"))
-        outcome = result.get("test_outcome")
-        definition = str(mutation.get("definition_name") or "")
-        yield Mutant(rule.module, definition, before, after, outcome != "survived")
-
-
-def report(mutants: Sequence[Mutant], seconds: float) -> int:
-    """Print what survived and the counts; return 1 if a survivor is not listed as equivalent."""
-    text = (ROOT / "tools/mutants/equivalent.toml").read_text("utf-8")
+def report(mutants: Sequence[Mutant]) -> Counter[str]:
+    """Print what survived of a module's mutants, and count them by outcome."""
+    text = (TOOLS / "equivalent.toml").read_text("utf-8")
     equivalent = {(e["module"], e["before"], e["after"]) for e in tomllib.loads(text)["equivalent"]}
-    survivors = [mutant for mutant in mutants if not mutant.is_killed]
-    unlisted = [m for m in survivors if (m.module, m.before, m.after) not in equivalent]
-    for survivor in unlisted:
-        print(f"survived: {survivor}")
-    for module in dict.fromkeys(mutant.module for mutant in mutants):
-        ours = [mutant for mutant in mutants if mutant.module == module]
-        killed = sum(mutant.is_killed for mutant in ours)
-        print(f"{module}: {killed} of {len(ours)} killed")
-    listed = len(survivors) - len(unlisted)
+    counts = Counter(killed=0, equivalent=0, survived=0)
+    for mutant in mutants:
+        if mutant.is_killed:
+            counts["killed"] += 1
+        elif (mutant.module, mutant.before, mutant.after) in equivalent:
+            counts["equivalent"] += 1
+        else:
+            counts["survived"] += 1
+            print(f"survived: {mutant}", flush=True)
     print(
-        f"{len(mutants)} mutants: {len(mutants) - len(survivors)} killed, {listed} equivalent, "
-        f"{len(unlisted)} survived; {seconds / 60:.0f} minutes"
+        f"{mutants[0].module}:", ", ".join(f"{n} {what}" for what, n in counts.items()), flush=True
     )
-    return 1 if unlisted else 0
+    return counts
 
 
 if __name__ == "__main__":

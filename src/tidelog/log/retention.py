@@ -70,7 +70,7 @@ def count_beyond_size(
         left -= segment.size_bytes
         return left >= 0
 
-    return count_deletable(segments, high_watermark, fits) if excess_bytes >= 0 else 0
+    return count_deletable(segments, high_watermark, fits)
 
 
 def count_expired(

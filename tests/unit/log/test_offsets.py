@@ -49,6 +49,18 @@ def test_a_negative_high_watermark_is_refused() -> None:
         offsets().with_high_watermark(LogOffsetMetadata(-1))
 
 
+def test_a_high_watermark_inside_the_log_keeps_its_place() -> None:
+    """Only one that is moved to the start loses segment and position; the start itself does not.
+
+    A reader up to the high watermark then needs no look-up in an index.
+    """
+    at_zero, at_start = LogOffsetMetadata(0, 0, 0), LogOffsetMetadata(2, 0, 20)
+
+    assert offsets().with_high_watermark(at_zero).high_watermark_metadata == at_zero
+    log = offsets(start=2, watermark=4, recovery_point=2)
+    assert log.with_high_watermark(at_start).high_watermark_metadata == at_start
+
+
 def test_a_high_watermark_at_the_end_knows_where_it_lies() -> None:
     """At the log end the place of the end is taken over, also when the end moves on by a roll.
 
@@ -68,12 +80,49 @@ def test_a_new_log_start_raises_watermark_and_recovery_point() -> None:
     assert (moved.log_start_offset, moved.high_watermark, moved.recovery_point) == (6, 6, 6)
 
 
+def test_a_log_start_at_the_watermark_keeps_its_place() -> None:
+    """What lies at the new start is not below it, so its segment and position stay known."""
+    log = offsets(watermark=6).with_first_unstable(LogOffsetMetadata(6, 0, 60))
+
+    moved = log.with_log_start(6)
+
+    assert moved.high_watermark_metadata == LogOffsetMetadata(6, 0, 60)
+    assert moved.first_unstable == LogOffsetMetadata(6, 0, 60)
+
+
+def test_a_log_start_past_the_first_unstable_offset_raises_it() -> None:
+    """A transaction whose beginning was deleted is unstable from the new start on; others stay."""
+    log = offsets(watermark=8).with_first_unstable(LogOffsetMetadata(4, 0, 40))
+
+    assert log.with_log_start(3).first_unstable == LogOffsetMetadata(4, 0, 40)
+    assert log.with_log_start(6).first_unstable == LogOffsetMetadata(6)
+
+
 def test_truncation_takes_every_offset_along() -> None:
     """No offset stays beyond a new, lower end."""
     cut = offsets(start=5, watermark=8, recovery_point=9).truncated(LogOffsetMetadata(4, 0, 40), 4)
 
     assert (cut.log_start_offset, cut.high_watermark, cut.recovery_point) == (4, 4, 4)
     assert cut.log_end_offset == 4
+
+
+@pytest.mark.parametrize(
+    ("watermark", "expected"),
+    [
+        (2, LogOffsetMetadata(3)),
+        (3, LogOffsetMetadata(3, 0, 30)),
+        (5, LogOffsetMetadata(5, 0, 50)),
+        (7, LogOffsetMetadata(7, 7, 0)),
+        (9, LogOffsetMetadata(7, 7, 0)),
+    ],
+)
+def test_truncation_clamps_the_watermark(watermark: int, expected: LogOffsetMetadata) -> None:
+    """Between the new start and end it keeps its place; at the end it has the place of the end."""
+    log = offsets(watermark=watermark)
+
+    cut = log.truncated(LogOffsetMetadata(7, 7, 0), log_start_offset=3)
+
+    assert cut.high_watermark_metadata == expected
 
 
 def test_the_last_stable_offset_is_the_first_unstable_one_below_the_watermark() -> None:
@@ -94,6 +143,8 @@ def test_the_first_unstable_offset_is_not_below_the_log_start() -> None:
     log = offsets(start=5, watermark=8, recovery_point=5)
 
     assert log.with_first_unstable(LogOffsetMetadata(2)).last_stable_offset == 5
+    at_start = LogOffsetMetadata(5, 0, 50)
+    assert log.with_first_unstable(at_start).last_stable == at_start
 
 
 def test_the_recovery_point_only_rises_and_never_passes_the_end() -> None:

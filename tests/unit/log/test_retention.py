@@ -40,6 +40,13 @@ def test_size_retention_never_goes_below_the_limit() -> None:
     assert counts == [0, 0, 0, 1, 1, 2, 3]
 
 
+def test_empty_segments_count_only_if_the_log_is_not_below_its_limit() -> None:
+    """Segments of 0 bytes fit into an excess of 0 bytes, but nothing is deleted below the limit."""
+    three = segments(0, 0, 10)
+
+    assert [count_beyond_size(three, INFINITE, excess) for excess in (-1, 0, 1)] == [0, 2, 2]
+
+
 def test_a_segment_expires_when_its_newest_record_is_too_old() -> None:
     """Age is counted from the largest timestamp; exactly the limit is not too old.
 

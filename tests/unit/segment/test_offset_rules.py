@@ -49,6 +49,7 @@ def test_increasing_offsets_within_range_are_usual(offsets: list[tuple[int, int]
         ([(100, 100), (-1, 101)], 1),
         ([(103, 102)], 0),
         ([(99, 99)], 0),
+        ([(99, 99), (105, 105)], 0),
         ([(100, 105), (101, 105)], 1),
         ([(100, 105), (106, 106), (102, 103)], 2),
         ([(INT64_MAX - 5, -(2**63) + 3)], 0),
@@ -68,7 +69,16 @@ def test_the_preceding_batch_counts() -> None:
     found = batches((105, 105))
 
     assert are_usual(found, BASE, 104)
+    assert not are_usual(found, BASE, 105)
     assert first_impossible(found, BASE, 105) == 0
+
+
+def test_the_first_offset_of_a_partition_is_usual() -> None:
+    """Offsets begin at 0."""
+    found = batches((0, 0))
+
+    assert are_usual(found, 0, -1)
+    assert first_impossible(found, 0, -1) is None
 
 
 def test_an_offset_out_of_range_is_not_damage_by_itself() -> None:
@@ -84,7 +94,9 @@ def test_a_log_can_end_at_the_greatest_number() -> None:
     """Its last record has the offset before; nothing more can be appended."""
     found = batches((GREATEST_OFFSET, GREATEST_OFFSET))
 
+    assert GREATEST_OFFSET == 2**63 - 2
     assert are_usual(found, GREATEST_OFFSET - 3, GREATEST_OFFSET - 4)
+    assert first_impossible(found, GREATEST_OFFSET - 3, GREATEST_OFFSET - 4) is None
     assert first_impossible(batches((INT64_MAX, INT64_MAX)), INT64_MAX, -1) == 0
 
 

@@ -51,6 +51,14 @@ def test_without_timestamps_age_is_measured_by_the_clock(now_ms: int, expected: 
     assert rolls(state, INCOMING._replace(now_ms=now_ms)) is expected
 
 
+@pytest.mark.parametrize(("first_timestamp", "expected"), [(-1, True), (0, False), (1, False)])
+def test_the_first_millisecond_of_1970_is_a_timestamp(first_timestamp: int, expected: bool) -> None:
+    """Only -1 means that the first batch has no timestamp, so that the clock counts."""
+    state = STATE._replace(first_timestamp=first_timestamp)
+
+    assert rolls(state, INCOMING._replace(max_timestamp=50, now_ms=5_101)) is expected
+
+
 def test_jitter_makes_a_segment_roll_earlier() -> None:
     """It is subtracted from the maximum age.
 
@@ -69,6 +77,13 @@ def test_an_empty_segment_never_rolls_for_age() -> None:
     assert not rolls(state, INCOMING._replace(now_ms=10**15))
 
 
+def test_a_segment_of_one_byte_rolls_for_age() -> None:
+    """Only an empty segment does not."""
+    old = INCOMING._replace(max_timestamp=2_101)
+
+    assert rolls(STATE._replace(size_bytes=1), old)
+
+
 @pytest.mark.parametrize("size_bytes", [0, 600])
 def test_a_segment_without_room_in_its_indexes_rolls(size_bytes: int) -> None:
     """This holds even for an empty segment."""
@@ -77,10 +92,16 @@ def test_a_segment_without_room_in_its_indexes_rolls(size_bytes: int) -> None:
 
 @pytest.mark.parametrize(
     ("last_offset", "expected"),
-    [(10 + 2**31 - 1, False), (10 + 2**31, True), (10 + 2**31 - 1 + 200, True), (9, True)],
+    [
+        (10 + 2**31 - 1, False),
+        (10 + 2**31, True),
+        (10 + 2**31 - 1 + 200, True),
+        (10, False),
+        (9, True),
+    ],
 )
 def test_an_offset_that_does_not_fit_the_index_rolls(last_offset: int, expected: bool) -> None:
-    """The last offset must be less than 2**31 above the base offset."""
+    """The last offset is at least the base offset, and less than 2**31 above it."""
     state = STATE._replace(size_bytes=0)
 
     assert rolls(state, INCOMING._replace(last_offset=last_offset)) is expected
