@@ -30,6 +30,7 @@ def test_every_equivalent_mutant_is_of_a_line_that_exists_and_has_a_reason(root:
     """The list cannot outlive the lines it is about, nor hide a test that is missing."""
     modules = read(root, "rules.toml")["rules"]
     entries: list[dict[str, str]] = read(root, "equivalent.toml")["equivalent"]
+    assert entries
     for entry in entries:
         assert entry.keys() == {"module", "before", "after", "reason"}, entry
         assert entry["module"] in modules, entry

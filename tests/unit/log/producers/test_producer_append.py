@@ -13,11 +13,16 @@ from tidelog.errors import (
     OutOfOrderSequenceNumber,
     TransactionCoordinatorFenced,
 )
-from tidelog.log.producers.producer_append import ProducerAppendInfo, ProducerBatch
+from tidelog.log.producers.producer_append import (
+    UNKNOWN_TRANSACTION_VERSION,
+    ProducerAppendInfo,
+    ProducerBatch,
+)
 from tidelog.log.producers.producer_entry import (
     BatchMetadata,
     CompletedTxn,
     ProducerStateEntry,
+    TxnMetadata,
     VerificationStateEntry,
     advance_sequence,
     rewind_sequence,
@@ -25,6 +30,7 @@ from tidelog.log.producers.producer_entry import (
 from tidelog.records.batch import INT32_MAX
 from tidelog.records.control import EndTxnMarker
 from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 CLIENT, REPLICATION = AppendOrigin.CLIENT, AppendOrigin.REPLICATION
 UNKNOWN = ProducerStateEntry(1)
@@ -188,6 +194,7 @@ def test_a_replaced_coordinator_is_fenced() -> None:
 
     with pytest.raises(TransactionCoordinatorFenced):
         ProducerAppendInfo(known, CLIENT).append(marker(coordinator=2), transaction_version=0)
+    ProducerAppendInfo(known, CLIENT).append(marker(coordinator=3), transaction_version=0)
     ProducerAppendInfo(known, REPLICATION).append(marker(coordinator=2))
 
 
@@ -236,6 +243,37 @@ def test_a_marker_of_unknown_version_is_only_replicated() -> None:
     ProducerAppendInfo(KNOWN, REPLICATION).append(marker())
     with pytest.raises(InvalidArgument):
         ProducerAppendInfo(KNOWN, CLIENT).append(marker())
+
+
+@pytest.mark.parametrize(("epoch", "is_stale"), [(4, True), (5, False), (6, False)])
+def test_a_replicated_marker_is_stale_below_the_known_epoch(
+    caplog: pytest.LogCaptureFixture, epoch: int, is_stale: bool
+) -> None:
+    """A follower knows no transaction version, so an equal epoch is not stale; it only warns."""
+    ProducerAppendInfo(KNOWN, REPLICATION).append(marker(epoch))
+
+    assert ("stale-producer-epoch-replicated" in caplog.text) is is_stale
+
+
+def test_a_transaction_begins_at_the_place_of_its_first_batch() -> None:
+    """Segment and position are kept if they are known, the offset in any case."""
+    place = LogOffsetMetadata(17, 10, 400)
+    for given, expected in ((place, place), (None, LogOffsetMetadata(17))):
+        info = ProducerAppendInfo(KNOWN, CLIENT)
+        info.append(data(17, transactional=True), given)
+        info.append(data(18, offset=18, transactional=True), LogOffsetMetadata(18, 10, 500))
+
+        assert info.started_txns == [TxnMetadata(1, expected)]
+
+
+def test_a_batch_is_plain_data_without_a_marker_by_default() -> None:
+    """No transaction, no marker, and -1 for a timestamp that there is not."""
+    plain = ProducerBatch(1, 5, 0, 17, 17, 200)
+
+    assert not plain.is_transactional
+    assert not plain.is_control
+    assert (plain.marker, plain.marker_timestamp) == (None, -1)
+    assert UNKNOWN_TRANSACTION_VERSION == -1
 
 
 def test_an_emptied_control_batch_changes_nothing() -> None:
