@@ -149,6 +149,11 @@ class MetaProperties:
             comments=comments_of(data),
         )
 
+    @property
+    def is_nameless(self) -> bool:
+        """Whether directory, cluster and node are all missing, as only damage leaves them."""
+        return self.directory_id is None and self.cluster_id is None and self.node_id is None
+
     def format(self) -> bytes:
         """Return the bytes of the file."""
         known = {

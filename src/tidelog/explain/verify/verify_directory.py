@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.codec.checkpoint_file import read_checkpoint
 from tidelog.codec.metadata_files import (
+    CLEAN_SHUTDOWN_FILE,
+    META_PROPERTIES_FILE,
     PARTITION_METADATA_FILE,
     format_uuid,
+    read_clean_shutdown,
+    read_meta_properties,
 )
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.catalogue import CATALOGUE_FILE
+from tidelog.datadir.lock_file import LOCK_FILE
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES, HIGH_WATERMARK_FILE
 from tidelog.errors import InvalidArgument, InvalidConfig, KafkaStorageError
 from tidelog.explain.verify.confirmed import confirmed
@@ -65,6 +70,7 @@ def _check(directory: ReadOnlyDirectory) -> Iterator[Located]:
     if directory.catalogue_error is not None:
         remedy = "correct the file, or delete it: topics are then adopted from their directories"
         yield Located(None, damage(catalogue_path, 0, str(directory.catalogue_error), remedy))
+    yield from _check_identity(directory)
     for topic in directory.topics.values():
         try:
             LogConfig().with_overrides(topic.config)
@@ -84,6 +90,30 @@ def _check(directory: ReadOnlyDirectory) -> Iterator[Located]:
         yield Located(gone.key, damage(catalogue_path, None, what, _LOST))
     lost = {gone.key for gone in directory.missing}
     yield from _check_lines(directory, {*directory.found, *lost})
+
+
+def _check_identity(directory: ReadOnlyDirectory) -> Iterator[Located]:
+    """Yield what keeps a writer from locking the directory or from knowing which one it is."""
+    fs = directory.fs
+    path = os.path.join(directory.path, META_PROPERTIES_FILE)
+    remedy = "correct the file, or delete it: the next writer then makes a new one"
+    try:
+        meta = read_meta_properties(fs, path)
+        if meta is not None and meta.is_nameless:
+            what = f"{path} names neither a directory, a cluster nor a node"
+            yield Located(None, damage(path, 0, what, remedy))
+    except (KafkaStorageError, InvalidArgument) as error:
+        yield Located(None, damage(path, 0, str(error), remedy))
+    path = os.path.join(directory.path, CLEAN_SHUTDOWN_FILE)
+    try:
+        read_clean_shutdown(fs, path)
+    except KafkaStorageError as error:
+        remedy = "remove it: the next writer then recovers all logs"
+        yield Located(None, damage(path, None, str(error), remedy))
+    path = os.path.join(directory.path, LOCK_FILE)
+    if fs.is_link(path) or (fs.exists(path) and fs.stat(path).is_directory):
+        what = "it is not a plain file, so that no writer can lock the directory"
+        yield Located(None, damage(path, None, what, "remove it"))
 
 
 def _topic_ids(directory: ReadOnlyDirectory) -> dict[TopicPartition, UUID]:

@@ -152,7 +152,7 @@ class LogDir:
         known = read_meta_properties(self._fs, path)
         if known is not None and known.directory_id is not None:
             return known
-        if known is not None and known.cluster_id is None and known.node_id is None:
+        if known is not None and known.is_nameless:
             raise CorruptFile(f"{path} names neither a cluster nor a node: it is damaged")
         if known is None:
             cluster_id = None if like is None else like.cluster_id
