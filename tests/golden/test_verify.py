@@ -15,7 +15,36 @@ if TYPE_CHECKING:
 
     Found = set[tuple[str, str, int | None]]
 
-CRASHES = Path(__file__).parent / "data" / "crash"
+HERE = Path(__file__).parent
+CRASHES = HERE / "data" / "crash"
+LISTINGS = frozenset({"dump", "expected", "offsets"})
+"""Beside golden directories: they are not part of them."""
+HEALTHY = (
+    *(
+        f"data/{case}"
+        for case in (
+            "codecs",
+            "compaction/before",
+            "compaction/after",
+            "compaction/later",
+            "compaction/last",
+            "epochs",
+            "internal",
+            "logappendtime",
+            "segments",
+            "transactions",
+            "whole-dir",
+            "whole-dir-crash/after",
+            "crash/kill/after",
+            "crash/unclean-only/after",
+            "crash/swap-and-cleaned/after",
+            "crash/torn-batch/after",
+        )
+    ),
+    *(f"own/data/{name}" for name in ("short-writer", "short-writer-killed")),
+    *(f"own/data/{name}" for name in ("service-a", "service-b", "altering-a", "altering-b")),
+)
+"""Directories that a broker, a service or a short-lived writer left in order, or after recovery."""
 
 # What verify has to say of each damaged directory: severity, file (the offset of a segment and its
 # suffix) and byte. Where Kafka's own start notices nothing, this is all there is to go by.
@@ -93,6 +122,25 @@ def test_a_log_that_kafka_serves_is_not_damaged(
 
     assert [row for row in found if row[0] == "damage" and not partition.is_refused] == []
     assert code == int(partition.is_refused)
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_a_healthy_directory_has_no_findings(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing that Kafka or tidelog leaves behind in health is even unusual; all of it is read."""
+    code = main(["verify", "--json", "-d", str(HERE / name)])
+
+    *rows, total = map(json.loads, capsys.readouterr().out.splitlines())
+    found = [row for row in rows if Path(row["file"]).name not in LISTINGS]
+    logs = [
+        path
+        for path in (HERE / name).glob("*-[0-9]*/*.log")
+        if not path.parent.name.startswith("__cluster")
+        and path.parent.name.rpartition("-")[2].isdigit()
+    ]
+    assert (found, code, total["damaged"]) == ([], 0, 0)
+    assert total["segments"] == len(logs) > 0
+    assert 0 < total["bytes"] <= sum(path.stat().st_size for path in logs)
+    assert min(total["batches"], total["records"], total["index_entries"]) > 0
 
 
 @pytest.mark.parametrize("case", sorted(path.name for path in CRASHES.iterdir() if path.is_dir()))

@@ -201,9 +201,10 @@ def _beyond(
 
     ``one`` is the text for one entry, ``many`` for several.
     """
-    if is_beyond.any() and place.is_rebuilt:
+    count = int(is_beyond.sum())
+    if count and place.is_rebuilt:
         first = int(is_beyond.argmax())
-        what = f"{int(is_beyond.sum()):,} entries {many}"
+        what = f"{count:,} entries {many}" if count > 1 else f"entry {first:,} {one}"
         yield unusual(place.path, first * size, what, REBUILT)
     else:
         yield from _at_entries(place, is_beyond, size, one)

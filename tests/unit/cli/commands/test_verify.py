@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import tidelog
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     Cli = Any
 
 
@@ -37,6 +41,28 @@ def test_json_ends_with_how_much_was_checked(topic: Cli) -> None:
     some = {"segments": 1, "batches": 1, "records": 1, "bytes": size, "index_entries": 1}
     assert empty == [{"partitions": 1, "damaged": 0, **none}]
     assert topic.on("verify", "--json").rows == [{"partitions": 1, "damaged": 0, **some}]
+
+
+def test_the_end_of_the_tour_of_the_readme_is_sound(cli: Cli, tmp_path: Path) -> None:
+    """Short-lived writers, a service that is started and stopped, a move: nothing is unusual."""
+    other = tmp_path / "disk2"
+    with tidelog.open(cli.data, other) as logs:
+        logs.create_topic("flights", partitions=4)
+        for number in range(4):
+            logs.partition("flights", number).append_records([(5, b"N14228", b"EWR-IAH", [])])
+    cli.on("append", "flights", "--format", "json", stdin='{"key": "N14228", "value": "EWR"}\n')
+    for _ in range(2):
+        with tidelog.open(cli.data, other) as logs:
+            logs.append("flights", b"once more")
+        cli.on("append", "flights", stdin="a line\n")
+    before = cli.on("verify", "--json")
+    assert cli.on("move", "flights", "--to", other).code == 0
+    after = cli("verify", "-d", other, "--json")
+
+    for found in (before, after):
+        *rows, total = found.rows
+        assert (rows, found.code, total["damaged"]) == ([], 0, 0)
+    assert total["records"] == 9
 
 
 def test_a_finding_has_its_place_and_a_remedy(topic: Cli) -> None:

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from tidelog.codec.metadata_files import format_uuid
+from tidelog.errors import KafkaStorageError
 from tidelog.explain.verify.verify_directory import check_directory
 from tidelog.testing.directory_home import DataHome
 
@@ -165,3 +166,23 @@ def test_a_directory_that_is_not_a_log_is_named(home: DataHome) -> None:
     home.fs.make_directory("/data/photos")
 
     assert [row[:2] for row in found(home)] == [(None, "unusual")]
+
+
+@pytest.mark.parametrize("content", ["", "version=1\n", "version=9\n", "directory.id=x\n"])
+def test_an_identity_that_a_writer_refuses_is_damage(home: DataHome, content: str) -> None:
+    """A damaged ``meta.properties`` keeps the directory offline."""
+    home.write("meta.properties", content)
+
+    assert (None, "damage", "meta.properties") in found(home)
+    with pytest.raises(KafkaStorageError):
+        home.open()
+
+
+@pytest.mark.parametrize("name", [".lock", ".kafka_cleanshutdown"])
+def test_a_directory_in_place_of_a_file_is_damage(home: DataHome, name: str) -> None:
+    """No writer can lock the data directory, or read how it was left."""
+    if home.fs.exists(f"{home.path}/{name}"):
+        home.fs.delete(f"{home.path}/{name}")
+    home.fs.make_directory(f"{home.path}/{name}")
+
+    assert (None, "damage", name) in found(home)
