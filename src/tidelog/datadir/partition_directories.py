@@ -16,7 +16,7 @@ from tidelog.codec.metadata_files import (
     write_partition_metadata,
 )
 from tidelog.env.files import WRONG_KIND
-from tidelog.errors import InvalidTopic
+from tidelog.errors import InvalidTopic, KafkaStorageError
 from tidelog.segment.filenames import (
     LOG_SUFFIX,
     REMOTE_INDEX_CACHE,
@@ -127,7 +127,11 @@ def is_kept_apart(name: str) -> bool:
 def _holds_log(fs: FileSystem, path: str) -> bool:
     try:
         return is_partition_directory(fs.list(path))
-    except (FileNotFoundError, PermissionError):
+    except FileNotFoundError:
+        return False
+    except (OSError, KafkaStorageError) as error:
+        if not isinstance(_cause(error), PermissionError):
+            raise
         return False
 
 
@@ -137,10 +141,16 @@ def is_directory(fs: FileSystem, path: str) -> bool:
         return fs.stat(path).is_directory
     except FileNotFoundError:
         return False
-    except OSError as error:
-        if error.errno not in WRONG_KIND:  # such as a link to itself
+    except (OSError, KafkaStorageError) as error:
+        cause = _cause(error)
+        if not isinstance(cause, OSError) or cause.errno not in WRONG_KIND:
             raise
-        return False
+        return False  # such as a link to itself
+
+
+def _cause(error: Exception) -> BaseException | None:
+    """Return the error of the disk; one that was opened to be read only wraps it."""
+    return error.__cause__ if isinstance(error, KafkaStorageError) else error
 
 
 def random_id(rng: Random) -> UUID:

@@ -132,7 +132,7 @@ def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Fo
                 code = max(code, 3 if isinstance(error.__cause__, OSError) else 1)
             else:
                 logs.append(log)
-        return _Found(acting.manager.live_dirs[0], logs, refused, code)
+        return _Found(os.path.dirname(chosen.places[0].path), logs, refused, code)
 
 
 def _print_all(found: _Found, fs: FileSystem, args: Namespace) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.datadir.lock_file import has_writer
 from tidelog.datadir.offset_checkpoints import RECOVERY_POINT_FILE, read_offsets
+from tidelog.env.files import WRONG_KIND
 from tidelog.errors import CorruptMessage, KafkaStorageError
 from tidelog.explain.plans.lost_records import look_into
 from tidelog.explain.plans.operations import RecoveredLog
@@ -60,6 +61,10 @@ def _stats(fs: FileSystem, directories: Sequence[str]) -> dict[str, FileStat]:
                 stat = fs.stat(path)
             except FileNotFoundError:
                 continue
+            except OSError as error:
+                if error.errno not in WRONG_KIND:
+                    raise
+                continue  # such as a link to itself
             if not stat.is_directory:
                 found[path] = stat
     return found

@@ -252,7 +252,7 @@ class LogLoader:
     def _delete(self, message: str, name: str, level: int) -> None:
         """Delete a file; leave a directory of such a name alone."""
         path = self._context.path(name)
-        if self._fs.stat(path).is_directory and not self._fs.is_link(path):
+        if not self._fs.is_link(path) and self._fs.stat(path).is_directory:
             _log.warning("foreign-file-ignored path=%s", path)
             return
         _log.log(level, message, path)
