@@ -261,7 +261,7 @@ class LogConfig:
         "remote.storage.enable",
         False,
         any_value,
-        "Whether segments are copied to tiered storage; accepted without effect.",
+        "Whether segments are copied to tiered storage; refused, since tidelog has none.",
     )
     local_retention_ms: int = option(
         "local.retention.ms",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.codec.checkpoint_file import read_small_file, replace_file
 from tidelog.codec.metadata_files import format_uuid, parse_uuid
 from tidelog.config.option import INT32_MAX
-from tidelog.datadir.effective_config import effective_config, unknown_settings
+from tidelog.datadir.effective_config import effective_config, unknown_in_effect
 from tidelog.errors import (
     CorruptFile,
     InvalidConfig,
@@ -74,8 +74,8 @@ class Topic:
 
     @property
     def unknown_settings(self) -> tuple[str, ...]:
-        """The settings about deletion that nobody has given, by Kafka's names."""
-        return unknown_settings(self.config, self.inherited) if self.is_adopted else ()
+        """The settings about deletion that matter and that nobody has given, by Kafka's names."""
+        return unknown_in_effect(self.config, self.inherited) if self.is_adopted else ()
 
     def config_in_force(
         self, defaults: LogConfig, overrides: Mapping[str, str] = NO_SETTINGS

@@ -21,12 +21,22 @@ _log = logging.getLogger(__name__)
 
 _MIN_LAG: Final = "min.compaction.lag.ms"
 _MAX_LAG: Final = "max.compaction.lag.ms"
+_POLICY: Final = "cleanup.policy"
+_DELETE: Final = "delete"
 _TIERED: Final = "remote.storage.enable"
 
 
 def unknown_settings(*known: Container[str]) -> tuple[str, ...]:
     """Return the settings about deletion that none of the collections of names holds."""
     return tuple(name for name in DELETION_SETTINGS if not any(name in one for one in known))
+
+
+def unknown_in_effect(
+    own: Mapping[str, str], inherited: Mapping[str, KnownSetting]
+) -> tuple[str, ...]:
+    """Return the unknown settings that matter: a topic that is only compacted has no retention."""
+    policy = own.get(_POLICY) or (inherited[_POLICY].value if _POLICY in inherited else _DELETE)
+    return unknown_settings(own, inherited) if _DELETE in policy else ()
 
 
 def effective_config(

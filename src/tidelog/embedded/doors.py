@@ -13,6 +13,7 @@ from tidelog.cleaner.log_cleaner import Machine
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.config.sources import broker_config, from_keywords
+from tidelog.datadir.broker_properties import read_broker_properties
 from tidelog.datadir.catalogue import NO_SETTINGS
 from tidelog.embedded.logs import Logs
 from tidelog.env.clock import SYSTEM_CLOCK
@@ -37,6 +38,7 @@ def open_logs(
     *more: str | os.PathLike[str],
     config: Mapping[str, str] = NO_SETTINGS,
     overrides: Mapping[str, str] = NO_SETTINGS,
+    server_properties: str | os.PathLike[str] | None = None,
     **settings: object,
 ) -> Logs:
     """Open a data directory, or several, with all logs in it, for reading and writing.
@@ -48,19 +50,27 @@ def open_logs(
         more: further data directories; a new topic is created in the one with the fewest logs.
         config: settings under Kafka's names, of the broker or for topics that set none.
         overrides: topic settings that take precedence over a topic's own, until this is closed.
+        server_properties: the file of the broker that wrote the directories; it gives settings to
+            the topics that the broker wrote, and to no others.
         settings: as ``config``, with underscores for dots: ``retention_ms=3_600_000``.
 
     Raises:
         DirectoryLocked: another process, Kafka or tidelog, writes there.
         InvalidConfig: names every bad setting.
-        InvalidArgument: this is the directory of one partition, or a path is not one.
+        InvalidArgument: this is the directory of one partition, a path is not one, or
+            ``server_properties`` is malformed.
+        OSError: ``server_properties`` cannot be read.
         InvalidTopic: a directory in it is not named as a partition's.
         KafkaStorageError: a disk failed, or a file that says what is there cannot be read.
         UnsupportedPlatform: this platform lacks the locks that writing needs.
     """
     paths = [_absolute(one) for one in (path, *more)]
     given = {**config, **from_keywords(settings), "log.dirs": ",".join(paths)}
-    return start_logs(broker_config(given), overrides=overrides)
+    broker = broker_config(given)
+    if server_properties is not None:
+        properties = read_broker_properties(SYSTEM_FILES, os.fspath(server_properties))
+        broker = broker.with_server_properties(properties)
+    return start_logs(broker, overrides=overrides)
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from uuid import UUID
 
+    from tidelog.codec.metadata_files import MetaProperties
     from tidelog.env.files import FileSystem
     from tidelog.readonly.read_files import ReadFiles
     from tidelog.records.array_rows import Bools
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 METADATA_PARTITION: Final = f"{METADATA_TOPIC}-0"
+METADATA_LOG_DIR: Final = "metadata.log.dir"
 QUORUM_STATE_FILE: Final = "quorum-state"
 
 _SNAPSHOT: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
@@ -88,7 +90,7 @@ def read_cluster_metadata(data_dir: str, *, fs: FileSystem) -> ClusterMetadata |
     it can be used.
     """
     files = reading(fs)
-    path = os.path.join(data_dir, METADATA_PARTITION)
+    path = _metadata_path(data_dir)
     if not is_directory(files, path):
         return None
     try:
@@ -114,12 +116,13 @@ def find_broker_settings(
 ) -> BrokerSettings:
     """Return the settings that the brokers of some data directories used.
 
-    What cannot be read is logged, and the settings of topics are then unknown. So they are where
-    several directories have metadata, since one of them must be a copy.
+    Without metadata in any of them, that in ``metadata.log.dir`` of ``server_properties`` is read,
+    if it is of the same cluster. What cannot be read is logged, and the settings of topics are then
+    unknown. So they are where several directories have metadata, since one of them must be a copy.
     """
     files = reading(fs)
     found: list[tuple[str, ClusterMetadata]] = []
-    for data_dir in data_dirs:
+    for data_dir in _with_metadata(files, list(data_dirs), server_properties or {}):
         try:
             metadata = read_cluster_metadata(data_dir, fs=files)
         except KafkaStorageError as error:
@@ -142,12 +145,38 @@ def find_broker_settings(
     )
 
 
+def _with_metadata(
+    fs: ReadFiles, data_dirs: list[str], server_properties: Mapping[str, str]
+) -> list[str]:
+    """Return the directories to look in: those given, or that of the broker's metadata."""
+    apart = server_properties.get(METADATA_LOG_DIR, "").strip()
+    if not apart or any(is_directory(fs, _metadata_path(one)) for one in data_dirs):
+        return data_dirs
+    reason = f"{METADATA_LOG_DIR} holds no {METADATA_PARTITION}"
+    if is_directory(fs, _metadata_path(apart)):
+        theirs = _meta_of(fs, apart)
+        ours = [meta for meta in (_meta_of(fs, one) for one in data_dirs) if meta is not None]
+        if theirs is not None and all(meta.cluster_id == theirs.cluster_id for meta in ours):
+            return [apart]
+        reason = f"{METADATA_LOG_DIR} is that of another cluster"
+    _log.warning("cluster-metadata-unusable directory=%s reason=%s", apart, reason)
+    return data_dirs
+
+
+def _metadata_path(data_dir: str) -> str:
+    return os.path.join(data_dir, METADATA_PARTITION)
+
+
 def _node_id(fs: ReadFiles, data_dir: str) -> int | None:
+    meta = _meta_of(fs, data_dir)
+    return None if meta is None else meta.node_id
+
+
+def _meta_of(fs: ReadFiles, data_dir: str) -> MetaProperties | None:
     try:
-        meta = read_meta_properties(fs, os.path.join(data_dir, META_PROPERTIES_FILE))
+        return read_meta_properties(fs, os.path.join(data_dir, META_PROPERTIES_FILE))
     except (KafkaStorageError, InvalidArgument):
         return None
-    return None if meta is None else meta.node_id
 
 
 def _newest_snapshot(fs: ReadFiles, path: str) -> ClusterMetadata:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.codec.metadata_files import ZERO_ID
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS, NO_SETTINGS
 from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
-from tidelog.datadir.effective_config import effective_config, unknown_settings
+from tidelog.datadir.effective_config import effective_config, unknown_in_effect
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -125,8 +125,8 @@ class ReadOnlyTopic:
 
     @property
     def unknown_settings(self) -> tuple[str, ...]:
-        """The settings about deletion that nobody has given, by Kafka's names."""
-        return unknown_settings(self.config, self.inherited) if self.is_adopted else ()
+        """The settings about deletion that matter and that nobody has given, by Kafka's names."""
+        return unknown_in_effect(self.config, self.inherited) if self.is_adopted else ()
 
     def config_in_force(
         self, defaults: LogConfig, overrides: Mapping[str, str] = NO_SETTINGS

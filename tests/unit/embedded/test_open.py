@@ -62,3 +62,34 @@ def test_only_a_partitions_directory_can_be_read(tmp_path: Path) -> None:
         tidelog.open_read_only(tmp_path / "data")
     with pytest.raises(UnknownTopicOrPartition):
         tidelog.open_read_only(tmp_path / "data" / "t-0")
+
+
+def test_the_settings_of_the_broker_can_be_given(tmp_path: Path) -> None:
+    """Those of topics it wrote, whose own defaults they are; not of topics made here."""
+    data, file = tmp_path / "data", tmp_path / "server.properties"
+    (data / "t-0").mkdir(parents=True)
+    (data / "t-0" / f"{0:020d}.log").touch()
+    file.write_text("log.retention.hours=1\nlog.cleanup.policy=delete\n")
+
+    with tidelog.open(data, server_properties=file) as logs:
+        logs.create_topic("new")
+        kept = [logs.config_of(name).retention_ms for name in ("t", "new")]
+    with pytest.raises(FileNotFoundError):
+        tidelog.open(data, server_properties=tmp_path / "none")
+
+    assert kept == [3_600_000, 604_800_000]
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+def test_no_setting_of_an_internal_topic_is_reported_as_unknown(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A broker compacts it, so that its retention does not matter."""
+    (tmp_path / f"{name}-0").mkdir()
+    (tmp_path / f"{name}-0" / f"{0:020d}.log").touch()
+
+    with tidelog.open(tmp_path) as logs:
+        assert logs.topic(name).unknown_settings == ()
+        assert logs.config_of(name).is_compacted
+
+    assert "unknown" not in caplog.text

@@ -184,3 +184,34 @@ def test_the_quorum_state_names_voters_where_no_record_does(state: str, voters: 
     home.write("__cluster_metadata-0/quorum-state", state)
 
     assert read(home).voters == voters
+
+
+def meta(cluster: str, node: int = 1) -> str:
+    """Return the content of ``meta.properties``."""
+    return f"version=1\ncluster.id={cluster}\nnode.id={node}\n"
+
+
+def test_the_directory_of_the_metadata_is_followed(caplog: pytest.LogCaptureFixture) -> None:
+    """``metadata.log.dir`` names it, where no data directory holds metadata; never another's."""
+    home = home_with()
+    home.write("meta.properties", meta("c"))
+    for path in ("/logs", "/foreign", "/none"):
+        home.fs.make_directory(path)
+    home.fs.write("/logs/meta.properties", meta("c").encode())
+    home.fs.write("/foreign/meta.properties", meta("other").encode())
+
+    def known(data_dir: str, metadata_dir: str) -> str | None:
+        properties = {"metadata.log.dir": metadata_dir}
+        settings = find_broker_settings(
+            [data_dir], fs=home.fs, topic_ids=[ONE], server_properties=properties
+        )
+        found = settings.of_topic("t", ONE).get("retention.ms")
+        return None if found is None else found.value
+
+    assert known("/logs", f" {home.path} ") == "2"
+    assert known(home.path, "/none") == "2"
+    assert not caplog.text
+    assert known("/foreign", home.path) is None
+    assert "metadata.log.dir is that of another cluster" in caplog.text
+    assert known("/logs", "/none") is None
+    assert "metadata.log.dir holds no __cluster_metadata-0" in caplog.text

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tidelog.config.log_config import LogConfig
 
+_TIERED: Final = "remote.storage.enable"
 MOST_PARTITIONS: Final = 10_000
 """As Kafka's controller allows: ReplicationControlManager.MAX_PARTITIONS_PER_BATCH."""
 
@@ -61,7 +62,7 @@ def check_topic(
     if partitions > MOST_PARTITIONS:
         limit = f"more than {MOST_PARTITIONS:,} are not made at once"
         raise PolicyViolation(f"a topic of {partitions:,} partitions: {limit}")
-    defaults.with_overrides(config)
+    _check_settings(config, defaults)
 
 
 def altered_config(
@@ -76,5 +77,19 @@ def altered_config(
         raise InvalidConfig(tuple(f"{name}: topic {topic.name} does not set it" for name in absent))
     kept = {name: value for name, value in topic.config.items() if name not in unset}
     changed = {**kept, **{name: value.strip() for name, value in settings.items()}}
-    defaults.with_overrides(changed)
+    _check_settings(changed, defaults, settings)
     return changed
+
+
+def _check_settings(
+    config: Mapping[str, str], defaults: LogConfig, given: Mapping[str, str] | None = None
+) -> None:
+    """Raise InvalidConfig for a topic's settings that do not hold, or do nothing here.
+
+    ``given`` are those that are new: a broker may have tiered the topic; None: all of them.
+    """
+    defaults.with_overrides(config)
+    new = config if given is None else given
+    if new.get(_TIERED, "").strip().lower() == "true":
+        reason = "tidelog has no tiered storage, so retention would delete the only copy"
+        raise InvalidConfig((f"{_TIERED}: {reason}",))

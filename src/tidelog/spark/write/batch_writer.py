@@ -26,6 +26,7 @@ from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import DirectoryLocked, InvalidArgument
+from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.records.validation.validate import LeaderPolicy
 from tidelog.segment.filenames import check_topic_name
 from tidelog.spark.options.source_options import DEFAULT_COMMIT_TIMEOUT_MS
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from tidelog.datadir.catalogue import Topic
     from tidelog.embedded.logs import Logs
+    from tidelog.readonly.read_only_topic import ReadOnlyTopic
     from tidelog.spark.options.source_options import WriteOptions
     from tidelog.staging.staged_file import StagedFile
 
@@ -76,7 +77,7 @@ class LogWriter(DataSourceArrowWriter):
             check_topic_name(options.topic)
         _make_directory(options.path)
         check_not_busy(options)
-        self._topics = _known_topics(options)
+        self._topics = known_topics(options)
         self._count = options.num_partitions or 1
         self._new_topic = plan_topic(options, self._count, options.new_topic_config())
         _check_known(options, self._topics)
@@ -166,17 +167,17 @@ def _task_number() -> int:
     return 0 if context is None else context.partitionId()
 
 
-def _known_topics(options: WriteOptions) -> dict[str, TopicPlan]:
+def known_topics(options: WriteOptions) -> dict[str, TopicPlan]:
     """Return a plan for each existing topic, or only for the one that the options name."""
     counts: dict[str, int] = {}
     for topic, partition in list_partitions(SYSTEM_FILES, options.path):
         counts[topic] = max(counts.get(topic, 0), partition + 1)
-    catalogue = read_catalogue(SYSTEM_FILES, options.path).topics
-    for entry in catalogue.values():
+    directory = open_directory_read_only(options.path, fs=SYSTEM_FILES)
+    for entry in read_catalogue(SYSTEM_FILES, options.path).topics.values():
         # After a crash, partition directories may be missing; the commit makes them.
         counts[entry.name] = max(counts.get(entry.name, 0), max(entry.partitions) + 1)
     return {
-        topic: plan_topic(options, count, _topic_config(catalogue.get(topic)))
+        topic: plan_topic(options, count, _topic_config(directory.topics.get(topic)))
         for topic, count in counts.items()
         if options.topic in (None, topic)
     }
@@ -201,8 +202,8 @@ def _check_known(options: WriteOptions, topics: Mapping[str, TopicPlan]) -> None
         _log.warning("options-ignored: %s: topic %s exists already", names, options.topic)
 
 
-def _topic_config(topic: Topic | None) -> LogConfig:
-    """Return a topic's config; None: not in the catalogue yet, so the commit adopts the topic."""
+def _topic_config(topic: ReadOnlyTopic | None) -> LogConfig:
+    """Return the settings that the commit will find; None: nothing is known of the topic."""
     if topic is None:
         return LogConfig().without(DELETION_SETTINGS)
     return topic.config_in_force(LogConfig())

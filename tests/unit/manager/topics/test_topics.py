@@ -53,6 +53,25 @@ def test_bad_settings_change_nothing() -> None:
         assert (len(caught.value.problems), manager.topic("t").config) == (2, {})
 
 
+def test_tiered_storage_is_refused_with_the_reason() -> None:
+    """A topic that a broker has tiered keeps the setting, and its others can be changed."""
+    home = ManagerHome()
+    tiered = {"remote.storage.enable": " True "}
+    with home.open() as manager:
+        manager.create_topic("t")
+        for change in (
+            lambda: manager.create_topic("u", 1, tiered),
+            lambda: manager.alter_topic("t", tiered),
+        ):
+            with pytest.raises(
+                InvalidConfig, match=r"remote.storage.enable: tidelog has no tiered"
+            ):
+                change()
+
+        assert manager.topics().keys() == {"t"}
+        manager.alter_topic("t", {"remote.storage.enable": "false"})
+
+
 def test_the_brokers_new_defaults_reach_every_log() -> None:
     """Except where a topic has settings of its own.
 
