@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from tidelog.errors import TidelogError
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -28,12 +26,13 @@ def undone_on_error(path: str) -> Iterator[ExitStack]:
     """Let the body collect callbacks; if it fails they are called, the last one first.
 
     ``path`` is what the change is about. The body's error is raised, or UndoFailed if a callback
-    raises OSError; the callbacks before it are called all the same.
+    raises OSError; the callbacks before it are called all the same. KeyboardInterrupt and
+    MemoryError are errors of the body, too: a program may catch them and go on.
     """
     undo = ExitStack()
     try:
         yield undo
-    except (OSError, TidelogError) as error:
+    except BaseException as error:
         try:
             undo.close()
         except OSError as undoing:

@@ -8,8 +8,10 @@ import pytest
 
 from tidelog.errors import CorruptMessage
 from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
+from tidelog.records.batch import BATCH_HEADER
+from tidelog.records.builder import pack_batch
 from tidelog.testing import build_batch
-from tidelog.testing.stored_log import BATCHES, flipped, home_with, name_of
+from tidelog.testing.stored_log import BATCHES, SIZE, flipped, home_with, name_of
 
 if TYPE_CHECKING:
     from tidelog.readonly.damaged_range import DamagedRange
@@ -55,6 +57,24 @@ def test_neighbours_are_one_range() -> None:
     offsets, skipped = read(home)
     assert offsets == [0, *range(2, len(BATCHES))]
     assert [(one.start_offset, one.end_offset) for one in skipped] == [(1, 2)]
+
+
+def test_a_batch_that_does_not_decode_is_skipped_alone() -> None:
+    """Its CRC is right; the batches before and behind it in the same segment are read."""
+    undecodable = [
+        pack_batch(BATCH_HEADER.unpack(BATCHES[at])._replace(attributes=6), BATCHES[at][61:])
+        for at in (1, 3)
+    ]
+    home = home_with([BATCHES[0], undecodable[0], BATCHES[2], undecodable[1], *BATCHES[4:]])
+
+    offsets, skipped = read(home)
+
+    assert offsets == [0, 2, *range(4, len(BATCHES))]
+    assert [(one.position, one.start_offset, one.end_offset) for one in skipped] == [
+        (SIZE, 1, 2),
+        (3 * SIZE, 3, 4),
+    ]
+    assert read(home, 2)[0] == offsets[1:]
 
 
 def test_damage_before_a_read_is_not_reported() -> None:
