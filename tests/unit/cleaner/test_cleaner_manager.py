@@ -16,6 +16,7 @@ from tidelog.testing.cleaning import CleanerHome
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tidelog.env.files import OpenFile, OpenMode
     from tidelog.log.log import Log
     from tidelog.testing import CrashFileSystem
 
@@ -328,15 +329,16 @@ def test_an_unreadable_checkpoint_means_never_cleaned(place: Place) -> None:
 
 
 class CountingReads:
-    """A file system that notes the path of each file read as a whole."""
+    """A file system that notes the path of each file opened to be read."""
 
     def __init__(self, fs: CrashFileSystem) -> None:
         self._fs = fs
         self.paths: list[str] = []
 
-    def read(self, path: str) -> bytes:
-        self.paths.append(path)
-        return self._fs.read(path)
+    def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
+        if mode == "r":
+            self.paths.append(path)
+        return self._fs.open(path, mode)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._fs, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -162,7 +161,7 @@ def test_a_call_of_pread_that_fails_gives_minus_one(
     compiled: dict[str, Callable[..., Any]],
 ) -> None:
     """As in C: a descriptor of -1 is never open."""
-    with closing(SYSTEM_FILES.open(os.devnull)) as file:
+    with closing(SYSTEM_FILES.open(__file__)) as file:
         native = file.native_reads()
     assert native is not None
     for read in (reads, compiled["reads"]):
