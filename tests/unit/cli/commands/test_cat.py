@@ -32,7 +32,7 @@ def json_line(**members: object) -> str:
 def test_each_record_is_a_line_with_its_members_in_order(topic: Cli) -> None:
     """JSON, one record a line."""
     given = json_line(key="k", value="a\nb", headers=[["h", "x"]], timestamp=5)
-    topic.on("append", "t", stdin=given)
+    topic.on("append", "t", "--format", "json", stdin=given)
 
     outcome = topic.on("cat", "t")
 
@@ -89,7 +89,7 @@ def test_a_range_can_be_chosen(topic: Cli, words: list[object], values: str) -> 
         json_line(value=value, timestamp=10 * number)
         for number, value in enumerate("abcdef", start=1)
     )
-    topic.on("append", "t", stdin=given)
+    topic.on("append", "t", "--format", "json", stdin=given)
 
     assert topic.values(*words) == list(values)
 
