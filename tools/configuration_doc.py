@@ -33,16 +33,16 @@ in this order of precedence: `tidelog run --config server.properties -o log.rete
 An environment variable has the setting's name in capitals, with underscores for dots:
 `TIDELOG_LOG_RETENTION_MS`. A program passes settings to `tidelog.open` as a mapping or as keyword
 arguments: `retention_ms=3_600_000`. One error lists all invalid settings. On SIGHUP a service
-reads its settings again: dynamic ones take effect, unless a setting that is not dynamic has
-changed, or one that cannot be taken; then none does, and a log line has the reason.
+reads its settings again and applies the dynamic ones. If a setting that is not dynamic has
+changed, or a value is not valid, it applies none of them and logs the reason.
 
-`--config` takes Kafka's own `server.properties`: what does not concern storage is passed over,
-with one log line.
+`--config` takes Kafka's own `server.properties`: settings that do not concern storage are ignored,
+and one log line names them.
 
 ## Settings of topics that Kafka wrote
 
-A directory of a broker has no `tidelog.topics.json`. Of its topics only this is known, in this
-order of precedence:
+A directory of a broker has no `tidelog.topics.json`. The settings of its topics come from,
+in this order of precedence:
 
 1. what `tidelog alter` has set here;
 2. what a `__cluster_metadata-0` in one of the directories names for the topic (found by its

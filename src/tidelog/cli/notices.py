@@ -74,6 +74,14 @@ SENTENCES: Final = {
     "setting-removed": "{path}: {setting} was removed from Kafka: {reason}",
     "settings-not-of-storage": "{path}: passed over, since they do not concern storage: {settings}",
     "settings-without-effect": "accepted without effect: {settings}",
+    "creation-not-undone": "{topic} was created in part and could not be removed: {reason}",
+    "deletion-not-completed": "{topic} is deleted; what is left of it is removed later: {reason}",
+    "log-left-out": "{topic}-{partition} is left out: {reason}",
+    "topic-deleted-at-once": "the files of {topic} are deleted first, to make space: {reason}",
+    "topic-id-unreadable": "{directory}: its topic id cannot be read: {reason}",
+    "topic-not-adopted": "{topic} is left alone, since its id cannot be read: {reason}",
+    "topics-not-restored": "{directory}: the previous list of topics could not be restored:"
+    " {reason}",
     "topic-deletion-put-off": "{topic} is not wholly deleted yet: {reason}",
     "topic-adopted": "{topic} is not in tidelog.topics.json: its settings {unknown} are unknown,"
     " and no records are deleted by them; set them with tidelog alter",

@@ -183,8 +183,8 @@ def add_server_properties(parser: CommandParser) -> None:
     parser.add_argument(
         "--server-properties",
         metavar="FILE",
-        help="the server.properties of the broker that wrote DIR: settings for topics that it"
-        " wrote, where neither they nor the cluster's metadata in DIR have others",
+        help="the server.properties of the broker that wrote DIR: used for settings that"
+        " neither the topics nor the cluster metadata in DIR name",
     )
 
 

@@ -74,7 +74,7 @@ class Topic:
 
     @property
     def unknown_settings(self) -> tuple[str, ...]:
-        """The settings about deletion that matter and that nobody has given, by Kafka's names."""
+        """The settings about deletion that matter and are not set anywhere, by Kafka's names."""
         return unknown_in_effect(self.config, self.inherited) if self.is_adopted else ()
 
     def config_in_force(

@@ -92,7 +92,7 @@ def open_read_only(
 
     Takes no lock and changes nothing. Reads the data directory's checkpoints first, then lists the
     segments, so that what the checkpoints promise is in the listing. Who opens many logs gives
-    ``checkpoints`` that were read just before. With ``on_damage``, reads go on behind damage, and
+    ``checkpoints`` that were read just before. With ``on_damage``, reads continue after damage, and
     report to it what they skip.
 
     Raises:

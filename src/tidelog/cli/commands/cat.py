@@ -64,8 +64,8 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument(
         "--skip-damage",
         action="store_true",
-        help="read on behind damage, and print on standard error what is skipped; exit with 1 if"
-        " anything is",
+        help="continue after damage, and print what is skipped to standard error; exit with 1 if"
+        " anything is skipped",
     )
     add_encoding(parser)
 

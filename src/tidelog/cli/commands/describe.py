@@ -35,7 +35,7 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument(
         "--log-dirs",
         action="store_true",
-        help="show the data directory instead: the size of each log, and the room on its disk",
+        help="show the size of each log and the free space on the disk instead",
     )
     add_server_properties(parser)
     add_json(parser)

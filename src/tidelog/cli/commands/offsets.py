@@ -40,7 +40,7 @@ def add_parser(commands: Commands) -> None:
         metavar="WHEN",
         help="print one offset: earliest, latest, max-timestamp, or that of a TIME",
     )
-    text = "count what the offsets hold: records, aborted records, markers, and gaps"
+    text = "count records, aborted records, markers and gaps between two offsets"
     parser.add_argument("--count", action="store_true", help=text)
     parser.add_argument(
         "--from",

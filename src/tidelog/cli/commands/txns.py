@@ -26,7 +26,7 @@ def add_parser(commands: Commands) -> None:
         "--open",
         action="store_true",
         dest="only_open",
-        help="only open ones: reads what lies behind the newest snapshot, not the whole log",
+        help="only open transactions; reads the log from the newest producer snapshot on",
     )
     add_json(parser)
 
