@@ -63,6 +63,27 @@ class InvalidArgument(TidelogError, ValueError):
     """An argument is not valid; nothing was changed."""
 
 
+class TransactionMismatch(InvalidArgument):
+    """A transaction id was committed before, for other topics; nothing was written.
+
+    ``others`` are topics that this attempt writes to and the committed one, which wrote to
+    ``topics``, did not.
+    """
+
+    def __init__(self, txn: str, others: tuple[str, ...], topics: tuple[str, ...]) -> None:
+        super().__init__(txn, others, topics)
+        self.txn = txn
+        self.others = others
+        self.topics = topics
+
+    def __str__(self) -> str:
+        wrote = ", ".join(self.topics) or "no topic"
+        return (
+            f"transaction {self.txn!r} was committed before for {wrote}, not for"
+            f" {', '.join(self.others)}; choose another id"
+        )
+
+
 class KafkaError(TidelogError):
     """An error that may reach a Kafka client; each subclass has its own ``ErrorCode``.
 
@@ -294,6 +315,18 @@ class KafkaStorageError(KafkaError):
 
 class DirectoryFull(KafkaStorageError):
     """Free space is down to the reserve: appends fail until space is freed; reads still work."""
+
+
+class CommitPending(KafkaStorageError):
+    """A committed transaction is not applied yet; its partitions take no appends until it is."""
+
+
+class CommitUnfinished(KafkaStorageError):
+    """The transaction is committed, but not yet applied: it must not be repeated under another id.
+
+    A repetition with the same id is safe. The records appear once their cause, such as a full disk,
+    is gone: by the running service, or when the directory is opened for writing next.
+    """
 
 
 class CorruptFile(KafkaStorageError):

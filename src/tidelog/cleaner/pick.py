@@ -78,6 +78,10 @@ class ExaminedLog(Protocol):
         """End (exclusive) of what is decided."""
 
     @property
+    def pinned_from(self) -> int | None:
+        """Offset from which on a commit has still to write; None: none does."""
+
+    @property
     def log_end_offset(self) -> int:
         """Offset of the next record."""
 
@@ -163,6 +167,8 @@ def cleanable_limit(log: ExaminedLog, first_dirty: int, now_ms: int) -> Cleanabl
     ]
     if log.last_stable_offset >= log.high_watermark:
         limits[1] = CleanableLimit(log.last_stable_offset, "high watermark")
+    if log.pinned_from is not None:
+        limits.append(CleanableLimit(log.pinned_from, "transaction that is being applied"))
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
         limits += [

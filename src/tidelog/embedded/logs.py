@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.compression import Codec
 from tidelog.embedded.topic_writer import TopicWriter, check_types
+from tidelog.embedded.transaction import Transaction
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.records.isolation import Isolation
 from tidelog.records.partitioner import partition_for_key
@@ -191,15 +192,29 @@ class Logs:
         clock = self.manager.machine.clock
         return TopicWriter(self, topic, clock=clock, codec=codec)
 
+    def transaction(
+        self, txn: str | None = None, path: str | None = None, *, codec: Codec = Codec.NONE
+    ) -> Transaction:
+        """Return a transaction: records for several topics, all of them once or none.
+
+        ``txn`` makes it repeatable: an id that was committed before, up to 7 days ago, is skipped.
+        ``path`` is the data directory that holds its topics, None: the only one. Raises
+        InvalidArgument without a path if there are several directories.
+        """
+        return Transaction(self.manager, self._only(path), txn, codec=codec)
+
     def commit_staged(self, files: Sequence[StagedFile], path: str | None = None) -> int:
         """Append the staged files of a directory, None: the only one; see ``staging.commit``.
 
         Raises InvalidArgument without a path if there are several directories.
         """
+        return self.manager.commit_staged(self._only(path), files)
+
+    def _only(self, path: str | None) -> str:
         chosen = self.manager.live_dirs if path is None else [path]
         if len(chosen) != 1:
             raise InvalidArgument("staged files lie in one directory: give its path")
-        return self.manager.commit_staged(chosen[0], files)
+        return chosen[0]
 
     def describe_log_dirs(self) -> dict[str, LogDirDescription]:
         """Return, by path, each directory's logs and disk space, or why it is offline."""

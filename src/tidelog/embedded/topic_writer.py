@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.clock import Clock
-    from tidelog.manager.partition import Partition
     from tidelog.records.builder import RecordFields
 
 BATCH_BYTES: Final = 64 << 10
@@ -37,6 +36,13 @@ _HEADER_OVERHEAD: Final = 10
 """Most bytes that a header takes besides its name and value."""
 
 
+class RecordTarget(Protocol):
+    """What takes the batches of one partition."""
+
+    def append_records(self, records: Iterable[RecordFields], *, codec: Codec) -> object:
+        """Take records as one batch."""
+
+
 class TopicLogs(Protocol):
     """The topics and partitions that a writer appends to."""
 
@@ -46,7 +52,7 @@ class TopicLogs(Protocol):
     def config_of(self, topic: str) -> LogConfig:
         """Return the settings in force for a topic."""
 
-    def partition(self, topic: str, partition: int) -> Partition:
+    def partition(self, topic: str, partition: int) -> RecordTarget:
         """Return one partition."""
 
     def flush(self) -> None:

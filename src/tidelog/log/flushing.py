@@ -30,6 +30,29 @@ def flush_up_to(state: LogState, end_offset: int) -> None:
     _flush_up_to(state, end_offset, end_offset)
 
 
+def flush_records(state: LogState) -> None:
+    """Make every record durable, and the names of segments, but no index.
+
+    One sync of a file where nothing rolled. The recovery point stays: a recovery builds the indexes
+    again.
+    """
+    with state.context.guard.watch("flushing"):
+        state.check_open()
+        cuts, end = state.cuts, state.offsets.log_end_offset
+        synced_to = state.synced[1] if state.synced[0] == cuts else 0
+        start = max(synced_to, state.offsets.recovery_point)
+        if start >= end:
+            return
+        segments = state.local.segments.overlapping(start, end)
+        for segment in segments:
+            segment.flush_records()
+        if any(segment.base_offset >= start for segment in segments):
+            state.context.fs.sync_directory(state.context.directory)
+        with state.lock:
+            if state.cuts == cuts:
+                state.synced = cuts, end
+
+
 def _flush_up_to(state: LogState, end_offset: int, recovery_point: int) -> None:
     """Flush segments without the lock, then raise the recovery point under it.
 

@@ -304,7 +304,7 @@ class Log(ReadableLog):
         high watermark.
         """
         with self._state.changing("raising the log start"):
-            if offset > self.high_watermark:
+            if offset > self._state.deletable_end:
                 raise self._out_of_range(offset)
             return retention_pass.increment_log_start_locked(self._state, offset)
 
@@ -319,7 +319,7 @@ class Log(ReadableLog):
                 raise PolicyViolation(
                     "records of a log that is only compacted cannot be deleted (cleanup.policy)"
                 ).of_log(self._state.context.log_name)
-            target = self.high_watermark if before_offset == DELETE_ALL else before_offset
+            target = self._state.deletable_end if before_offset == DELETE_ALL else before_offset
             if target < 0:
                 raise self._out_of_range(target)
             self.maybe_increment_log_start_offset(target)
@@ -354,6 +354,15 @@ class Log(ReadableLog):
     def flush(self, *, force: bool = False) -> None:
         """Make all records durable; ``force``: also the files of an empty active segment."""
         flushing.flush(self._state, force=force)
+
+    def flush_records(self) -> None:
+        """Make all records durable, but no index; the recovery point stays."""
+        flushing.flush_records(self._state)
+
+    def pin(self, offset: int | None) -> None:
+        """Keep records from ``offset`` on from retention, cleaning and truncation; None: none."""
+        with self._state.lock:
+            self._state.pinned_from = offset
 
     def flush_up_to(self, end_offset: int) -> None:
         """Make the records below ``end_offset`` durable."""

@@ -133,6 +133,11 @@ class ReadableLog:
         return self._state.offsets.last_stable_offset
 
     @property
+    def pinned_from(self) -> int | None:
+        """Offset from which on a commit has still to write; None: none does."""
+        return self._state.pinned_from
+
+    @property
     def first_unstable_offset(self) -> int | None:
         """First offset of the transactions that are not decided, or not replicated."""
         unstable = self._state.offsets.first_unstable

@@ -59,7 +59,7 @@ def segment_facts(state: LogState) -> Iterator[SegmentFacts]:
 def delete_below_start_locked(state: LogState) -> list[DeletedSegment]:
     """Delete the segments that end at or below the log start offset."""
     start = state.offsets.log_start_offset
-    count = count_below_start(segment_facts(state), state.offsets.high_watermark, start)
+    count = count_below_start(segment_facts(state), state.deletable_end, start)
     return _delete(state, count, f"log start offset {start} breach")
 
 
@@ -69,7 +69,7 @@ def _delete_beyond_size(state: LogState) -> list[DeletedSegment]:
     if limit < 0 or size_bytes < limit:
         return []
     facts = segment_facts(state)
-    count = count_beyond_size(facts, state.offsets.high_watermark, size_bytes - limit)
+    count = count_beyond_size(facts, state.deletable_end, size_bytes - limit)
     return _delete(state, count, f"log retention size {limit} breach")
 
 
@@ -77,8 +77,7 @@ def _delete_expired(state: LogState, now_ms: int) -> list[DeletedSegment]:
     limit_ms = state.context.config.retention_ms
     if limit_ms < 0:
         return []
-    watermark = state.offsets.high_watermark
-    count = count_expired(segment_facts(state), watermark, now_ms, limit_ms)
+    count = count_expired(segment_facts(state), state.deletable_end, now_ms, limit_ms)
     return _delete(state, count, f"log retention time {limit_ms}ms breach")
 
 

@@ -34,7 +34,9 @@ class LogState:
     ``lock`` guards every change: of ``local`` (the segments), ``producers``, ``epochs``,
     ``last_flush_ms``, ``is_closed`` and, through ``move`` alone, of ``offsets``. ``cuts`` counts
     truncations, ``is_being_cut`` is true during one. ``is_traced``: new high watermarks are logged;
-    asked anew at each append.
+    asked anew at each append. ``pinned_from``: records from there on are neither deleted, compacted
+    nor truncated; None: all may be. ``synced``: ``cuts`` and the log end when all records were last
+    made durable without their indexes.
     Readers take ``view``, which is immutable, and never lock. The lock is reentrant, since a
     scheduler may run a task of the log on the thread that schedules it.
     """
@@ -58,6 +60,8 @@ class LogState:
         self.is_closed = False
         self.cuts = 0
         self.is_being_cut = False
+        self.pinned_from: int | None = None
+        self.synced = (0, 0)
         self.is_traced = is_traced()
         self.last_flush_ms = context.clock.now_ms()
         self.topic_id = topic_id
@@ -68,6 +72,12 @@ class LogState:
     def offsets(self) -> LogOffsets:
         """The offsets now."""
         return self._offsets
+
+    @property
+    def deletable_end(self) -> int:
+        """The offset from which on retention deletes nothing."""
+        end = self._offsets.high_watermark
+        return end if self.pinned_from is None else min(end, self.pinned_from)
 
     @property
     def view(self) -> LogView:

@@ -11,7 +11,7 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tidelog.errors import InvalidArgument
+from tidelog.errors import CommitPending, InvalidArgument
 from tidelog.log.file_deletion import delete_snapshots
 from tidelog.log.producers.rebuild import producer_pieces, rebuild_producer_state
 from tidelog.segment.offset_metadata import LogOffsetMetadata
@@ -37,6 +37,7 @@ def truncate_to_locked(state: LogState, offset: int) -> bool:
     if offset >= offsets.log_end_offset:
         state.epochs.truncate_from_end(offsets.log_end_offset)
         return False
+    _check_not_pinned(state)
     if state.local.segments.first_base_offset > offset:
         truncate_fully_locked(state, offset, offset)
         return True
@@ -54,11 +55,20 @@ def truncate_fully_locked(state: LogState, offset: int, log_start_offset: int) -
     """Drop all records and continue at ``offset``."""
     if offset < 0 or not 0 <= log_start_offset <= offset:
         raise InvalidArgument(f"log start offset {log_start_offset} is not in [0, {offset}]")
+    _check_not_pinned(state)
     with _all_or_offline(state):
         state.local.truncate_fully_and_start_at(offset)
         state.epochs.truncate_all()
         state.producers.truncate_fully_and_start_at(offset)
         _settle(state, offset, log_start_offset, high_watermark=offset)
+
+
+def _check_not_pinned(state: LogState) -> None:
+    """Raise CommitPending while a committed transaction is to be written behind a pinned offset."""
+    if state.pinned_from is not None:
+        raise CommitPending(
+            f"a committed transaction is not yet applied from offset {state.pinned_from} on"
+        ).of_log(state.context.log_name)
 
 
 def _check_replayable(state: LogState, offset: int) -> None:

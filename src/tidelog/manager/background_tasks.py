@@ -33,6 +33,7 @@ _log = logging.getLogger(__name__)
 _NS_PER_MS = 1_000_000
 _RESERVE_MS = 1000
 _REQUESTS_MS = 1000
+_COMMITS_MS = 10_000
 
 
 class BackgroundTasks:
@@ -54,6 +55,7 @@ class BackgroundTasks:
         reserve: DiskReserve,
         move_requests: MoveRequests,
         reopener: LogReopener,
+        finish_commits: Callable[[], None],
     ) -> None:
         self._machine = machine
         self._config = config
@@ -65,6 +67,7 @@ class BackgroundTasks:
         self._reserve = reserve
         self._move_requests = move_requests
         self._reopener = reopener
+        self._finish_commits = finish_commits
         self._handles: list[Handle] = []
         self._gate = TaskGate()
 
@@ -89,6 +92,7 @@ class BackgroundTasks:
             ("kafka-log-start-offset-checkpoint", log_starts, delay_ms, start_ms),
             ("tidelog-disk-reserve", self._reserve.look, 0, _RESERVE_MS),
             ("tidelog-reopen-logs", self._reopener.reopen_all, 0, _RESERVE_MS),
+            ("tidelog-staged-commits", self._finish_commits, 0, _COMMITS_MS),
             ("tidelog-move-requests", self.answer_move_requests, 0, _REQUESTS_MS),
             ("highwatermark-checkpoint", high_watermarks, 0, watermark_ms),
         ):

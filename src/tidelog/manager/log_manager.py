@@ -44,18 +44,18 @@ from tidelog.manager.lifecycle.mover import PartitionMover
 from tidelog.manager.lifecycle.reconciliation import Reconciler
 from tidelog.manager.lifecycle.reopening import LogReopener
 from tidelog.manager.log_registry import LogRegistry
-from tidelog.manager.log_truncation import LogTruncation
+from tidelog.manager.log_truncation import LogTruncation, TruncationCalls
 from tidelog.manager.metrics.collect import MetricSources, collect
 from tidelog.manager.metrics.counters import Counters
 from tidelog.manager.offset_checkpointing import OffsetCheckpointing
 from tidelog.manager.on_demand import OnDemand, OnDemandCalls
+from tidelog.manager.staged_commits import StagedCommitCalls, StagedCommits
 from tidelog.manager.topics.topic_checks import check_topic
 from tidelog.manager.topics.topics import Topics
 from tidelog.segment.filenames import TopicPartition
-from tidelog.staging.commit import commit_staged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from typing import Self
     from uuid import UUID
 
@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from tidelog.manager.lifecycle.loading import LoadProgress
     from tidelog.manager.metrics.metric import Metric
     from tidelog.manager.partition import Partition
-    from tidelog.staging.staged_file import StagedFile
 
 _log = logging.getLogger(__name__)
 
@@ -85,7 +84,7 @@ class Loading(Enum):
     """Each when it is first asked for, as a process does that writes and ends."""
 
 
-class LogManager(CleaningControl, OnDemandCalls):
+class LogManager(CleaningControl, OnDemandCalls, StagedCommitCalls, TruncationCalls):
     """The logs of one process. Any thread may call it.
 
     Opening locks the directories; ``startup`` loads the logs and starts the background tasks;
@@ -146,6 +145,8 @@ class LogManager(CleaningControl, OnDemandCalls):
             self._make_storage(overrides, recovery)
             self._make_lifecycle(watcher)
             self._log_dirs.check_any()
+            if not self._is_service:
+                self._staged.finish_all()
         except BaseException:
             self._log_dirs.release_all()
             raise
@@ -226,6 +227,16 @@ class LogManager(CleaningControl, OnDemandCalls):
         self._truncation = LogTruncation(
             log_dirs, registry, cleaning=self._cleaning, checkpointing=self._checkpointing
         )
+        self._staged = StagedCommits(
+            *(machine, log_dirs, registry),
+            topics=self._topics,
+            creator=self._creator,
+            checkpointing=self._checkpointing,
+            reserve=self._reserve,
+            partition_of=self.partition,
+            is_service=self._is_service,
+        )
+        self._staged.read_journals()
         self._on_demand = OnDemand(
             machine,
             lambda: self._config,
@@ -245,6 +256,7 @@ class LogManager(CleaningControl, OnDemandCalls):
             reserve=self._reserve,
             move_requests=MoveRequests(machine.fs, log_dirs, registry, self._mover),
             reopener=self._reopener,
+            finish_commits=self._staged.finish_all,
         )
 
     def __enter__(self) -> Self:
@@ -268,6 +280,7 @@ class LogManager(CleaningControl, OnDemandCalls):
             return
         try:
             self._load(should_stop)
+            self._staged.finish_all()
             self.handle_failures()
             self._log_dirs.check_any()
             self._start_background()
@@ -594,8 +607,10 @@ class LogManager(CleaningControl, OnDemandCalls):
         and KafkaStorageError.
         """
         with self._changing():
-            keys = [TopicPartition(name, number) for number in self.topic(name).partitions]
+            topic = self.topic(name)
+            keys = [TopicPartition(name, number) for number in topic.partitions]
             self._deleter.delete_topic(name)
+            self._staged.drop_topic(topic.topic_id)
             for key in keys:
                 self._mover.cancel(key)
             self._counters.forget(name)
@@ -612,19 +627,6 @@ class LogManager(CleaningControl, OnDemandCalls):
     def delete_renamed_logs(self) -> int:
         """Delete the logs renamed to ``-delete`` long enough ago; return the ms until the next."""
         return self._queue.delete_due()
-
-    def truncate_to(
-        self, offsets: Mapping[tuple[str, int], int], *, is_future: bool = False
-    ) -> None:
-        """Truncate logs so that each ends at its offset; cleaning of them waits meanwhile."""
-        self._truncation.truncate_to(offsets, is_future=is_future)
-
-    def truncate_fully_and_start_at(
-        self, topic: str, partition: int, offset: int, *, is_future: bool = False
-    ) -> None:
-        """Empty a log and continue at ``offset``; nothing if there is none."""
-        key = TopicPartition(topic, partition)
-        self._truncation.truncate_fully_and_start_at(key, offset, is_future=is_future)
 
     def flush(self) -> None:
         """Make all that was appended durable and visible to readers of other processes."""
@@ -648,11 +650,6 @@ class LogManager(CleaningControl, OnDemandCalls):
             log_dirs[log_dir.path] = log_dir
         for log_dir in log_dirs.values():
             self._checkpointing.write_high_watermarks(log_dir)
-
-    def commit_staged(self, path: str, staged: Sequence[StagedFile]) -> int:
-        """Append the staged files of the directory ``path``; see ``staging.commit``."""
-        self._check_open()
-        return commit_staged(self, self.machine.fs, path, staged)
 
     # Disks that fail
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tidelog.errors import KafkaStorageError, TidelogError
 from tidelog.log.listeners import LogListener
 from tidelog.manager.directories.log_dirs import parent_of
-from tidelog.manager.partition import Partition
+from tidelog.manager.partition import Hold, Partition
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class LogRegistry:
         """Partitions that had, when they were loaded, less than readers once saw."""
         self.failed: dict[TopicPartition, TidelogError] = {}
         """Partitions whose log could not be loaded though the disk works, and why."""
+        self.holds: dict[TopicPartition, Hold] = {}
+        """Partitions that wait for a committed transaction, open or not."""
         self._counters = counters
         self._reserve = reserve
         self._lock = Lock()
@@ -115,6 +117,7 @@ class LogRegistry:
             counters=self._counters,
             check_room=reserve.check,
             on_full=reserve.note_full,
+            hold=self.holds.get(key),
         )
         self._add(partition)
         partition.add_listener(_BellRinger(self.bell))
@@ -131,6 +134,16 @@ class LogRegistry:
                     " replaced by the second, or the reverse; delete one of them"
                 )
             self._current[key] = partition
+
+    def hold(self, key: TopicPartition, hold: Hold | None) -> None:
+        """Let a partition, open or not, wait for a committed transaction; None: no longer."""
+        if hold is None:
+            self.holds.pop(key, None)
+        else:
+            self.holds[key] = hold
+        partition = self.partition(key)
+        if partition is not None:
+            partition.hold(hold)
 
     def add_future(self, key: TopicPartition, log: Log) -> None:
         """Add a future log; raise KafkaStorageError if the partition has one."""

@@ -67,3 +67,22 @@ class LogTruncation:
             self._checkpointing.write(log_dir)
         if log_dirs:
             self._registry.bell.ring()
+
+
+class TruncationCalls:
+    """The part of a log manager that truncates logs."""
+
+    _truncation: LogTruncation
+
+    def truncate_to(
+        self, offsets: Mapping[tuple[str, int], int], *, is_future: bool = False
+    ) -> None:
+        """Truncate logs so that each ends at its offset; cleaning of them waits meanwhile."""
+        self._truncation.truncate_to(offsets, is_future=is_future)
+
+    def truncate_fully_and_start_at(
+        self, topic: str, partition: int, offset: int, *, is_future: bool = False
+    ) -> None:
+        """Empty a log and continue at ``offset``; nothing if there is none."""
+        key = TopicPartition(topic, partition)
+        self._truncation.truncate_fully_and_start_at(key, offset, is_future=is_future)

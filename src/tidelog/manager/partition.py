@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from tidelog.codec.compression import Codec
 from tidelog.errors import (
+    CommitPending,
     FencedLeaderEpoch,
     InvalidArgument,
     KafkaError,
@@ -48,6 +49,17 @@ def only_replica(log: Log) -> LogOffsetMetadata:
     return log.log_end
 
 
+class Hold(NamedTuple):
+    """A committed transaction that is not applied yet: it writes from ``base_offset`` on.
+
+    ``is_shown``: all its records are there, and readers see them.
+    """
+
+    txn: str
+    base_offset: int
+    is_shown: bool = False
+
+
 class Partition:
     """A log with the role of this process in it, and the offsets its readers see.
 
@@ -55,6 +67,7 @@ class Partition:
     ``lock`` guards the log and the role, and makes an append and what follows from it for the high
     watermark one step. ``counters`` count appends and rejections. ``check_room`` raises if the disk
     has too little space for an append, and ``on_full`` is called when an append failed for that.
+    Under a ``hold`` it takes no appends, and readers see nothing of the transaction.
     """
 
     def __init__(
@@ -67,6 +80,7 @@ class Partition:
         check_room: Callable[[Log], None] | None = None,
         on_full: Callable[[Log], None] | None = None,
         high_watermark_rule: HighWatermarkRule = only_replica,
+        hold: Hold | None = None,
     ) -> None:
         self.topic: Final = topic
         self.partition: Final = partition
@@ -77,9 +91,11 @@ class Partition:
         self._on_full: Final = on_full
         self._high_watermark_rule: Final = high_watermark_rule
         self._error: KafkaError | None = None
+        self._hold: Hold | None = None
         self._is_leader = True
         self._leader_epoch: int | None = None
         self._listeners: Final = _PartitionListeners(self.lock, self.__str__, log)
+        self.hold(hold)
         self.maybe_increment_high_watermark()
 
     def __str__(self) -> str:
@@ -110,6 +126,7 @@ class Partition:
         The caller holds ``lock``. The high watermark does not go back.
         """
         log.update_high_watermark(self._log.high_watermark)
+        log.pin(None if self._hold is None else self._hold.base_offset)
         self._log = log
         if self._is_leader:
             self.maybe_increment_high_watermark()
@@ -125,6 +142,20 @@ class Partition:
     def remove_listener(self, listener: LogListener) -> None:
         """Stop calling ``listener``; an unknown one changes nothing."""
         self._listeners.remove(listener)
+
+    def hold(self, hold: Hold | None) -> None:
+        """Begin or end to wait for a committed transaction; the high watermark follows."""
+        with self.lock:
+            self._hold = hold
+            self._log.pin(None if hold is None else hold.base_offset)
+            if self._is_leader and self._error is None:
+                self.maybe_increment_high_watermark()
+
+    def _check_not_held(self) -> None:
+        if self._hold is not None:
+            raise CommitPending(
+                f"transaction {self._hold.txn!r} is committed and not applied yet; try again later"
+            ).of_log(str(self))
 
     # The role
 
@@ -188,6 +219,9 @@ class Partition:
         with self.lock:
             log = self._log_as(leader=True)
             place = self._high_watermark_rule(log)
+            hold = self._hold
+            if place is not None and hold is not None and not hold.is_shown:
+                place = place if place.offset <= hold.base_offset else _held_at(log, hold)
             return place is not None and log.maybe_increment_high_watermark(place) is not None
 
     # Appending
@@ -206,6 +240,7 @@ class Partition:
         """
         with self.lock:
             log = self._log_as(leader=True)
+            self._check_not_held()
             with self._room_checked(log):
                 info = log.append_as_leader(
                     batches,
@@ -258,6 +293,7 @@ class Partition:
         """
         with self.lock:
             log = self._log_as(leader=False)
+            self._check_not_held()
             start = log.log_start_offset
             with self._room_checked(log):
                 try:
@@ -293,6 +329,11 @@ class Partition:
             if self._on_full and isinstance(cause, OSError) and cause.errno in NO_SPACE:
                 self._on_full(log)
             raise
+
+
+def _held_at(log: Log, hold: Hold) -> LogOffsetMetadata:
+    """Return how far readers see below a transaction that is not applied yet."""
+    return LogOffsetMetadata(min(hold.base_offset, log.log_end_offset))
 
 
 class _PartitionListeners(LogListeners):

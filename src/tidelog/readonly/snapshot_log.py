@@ -273,6 +273,10 @@ class SnapshotLog:
         found = replay_transactions(known, self.log_end_offset, self._pieces)
         return found.last_stable_offset
 
+    @property
+    def pinned_from(self) -> None:
+        """None: only the owner of the log knows what a commit has still to write."""
+
     def _pieces(self, start: int, end: int) -> Iterator[Piece]:
         """Yield pieces of the batches that hold offsets of [start, end)."""
         for segment in overlapping(self._there, start, end):

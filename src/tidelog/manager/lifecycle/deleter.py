@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -25,6 +26,7 @@ from tidelog.segment.filenames import (
     log_stray_directory_name,
     parse_topic_partition,
 )
+from tidelog.staging.journal import journals
 from tidelog.staging.staged_file import is_staged_name
 
 if TYPE_CHECKING:
@@ -267,7 +269,8 @@ class LogDeleter:
     def delete_staged_files(self, retention_ms: int) -> None:
         """Delete staged files that were not written to for ``retention_ms``: abandoned ones."""
         for log_dir in self._log_dirs:
-            self._delete_old(log_dir, is_staged_name, retention_ms)
+            is_needed = partial(_is_needed, self._machine.fs, log_dir.path)
+            self._delete_old(log_dir, is_staged_name, retention_ms, is_needed)
 
     def delete_cut_files(self, retention_ms: int) -> None:
         """Delete what recoveries cut ``retention_ms`` ago; -1: nothing.
@@ -362,6 +365,14 @@ def is_full(error: KafkaStorageError) -> bool:
     """Return whether an error says no more than that a disk is full, or descriptors are lacking."""
     cause = error.__cause__
     return isinstance(cause, OSError) and cause.errno in PASSING
+
+
+def _is_needed(fs: FileSystem, data_dir: str, path: str) -> bool:
+    """Whether a journal names this staged file; so does, perhaps, one that cannot be read."""
+    try:
+        return any(os.path.basename(path) in found.files for found in journals(fs, data_dir))
+    except KafkaStorageError:
+        return True
 
 
 def _is_old_directory(fs: FileSystem, path: str, changed_until_ms: int) -> bool:

@@ -19,7 +19,12 @@ from tidelog.datadir.catalogue import (
     write_catalogue,
 )
 from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
-from tidelog.errors import InvalidConfig, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.errors import (
+    CommitPending,
+    InvalidConfig,
+    KafkaStorageError,
+    UnknownTopicOrPartition,
+)
 from tidelog.log.directory_guard import PASSING, lacks_resources
 from tidelog.manager.topics.topic_checks import altered_config, new_topic
 from tidelog.readonly.cluster_metadata import find_broker_settings
@@ -59,6 +64,10 @@ class Topics:
         self._broker_settings = BrokerSettings()
         self.overrides: Mapping[str, str] = {}
         """Settings that take precedence over a topic's own, until the process ends."""
+        self.reserved: dict[str, UUID] = {}
+        """Topics that a committed transaction has still to create."""
+        self.pinned: Collection[UUID] = ()
+        """Topics whose deletion must not be forgotten: a committed transaction writes to them."""
         self._dirs: Final = dirs
         self._fs: Final = fs
         self._rng: Final = rng
@@ -133,6 +142,8 @@ class Topics:
     ) -> Topic:
         """Add a topic; ``homes`` are the ids of its partitions' directories (``topic_rules``)."""
         with self._lock:
+            if self.reserved.get(name, topic_id) != topic_id:
+                raise CommitPending(f"a committed transaction is to create topic {name}")
             topic = new_topic(name, topic_id, homes, config, defaults=self.defaults)
             self._write(self._catalogue.with_topic(topic))
             return topic
@@ -199,7 +210,7 @@ class Topics:
         """Forget a deleted topic, or all, once no directory of it can be left."""
         with self._lock:
             gone = self._catalogue.deleted if topic_id is None else {topic_id}
-            kept = self._catalogue.deleted - gone
+            kept = self._catalogue.deleted - (gone - set(self.pinned))
             if kept != self._catalogue.deleted and not self._dirs.failures:
                 self._write(Catalogue(self._catalogue.topics, kept))
 

@@ -1,0 +1,247 @@
+"""Transactions of a Python program: records for several topics, all of them once or none.
+
+Records are staged in a file of the data directory; ``commit`` puts them into the logs, see
+``docs/exactly-once.md``. These are not transactions of Kafka's producers: readers of any isolation
+see the records from the commit on.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from tidelog.codec.compression import Codec
+from tidelog.datadir.catalogue import Topic
+from tidelog.datadir.partition_directories import random_id
+from tidelog.embedded.topic_writer import TopicWriter
+from tidelog.errors import (
+    CommitUnfinished,
+    InvalidArgument,
+    MessageTooLarge,
+    TidelogError,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
+from tidelog.manager.topics.topic_checks import check_topic
+from tidelog.records.builder import build_batch
+from tidelog.records.new_record import NewRecord
+from tidelog.records.validation.analyze import analyze
+from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.records.validation.validate import validate_for_leader
+from tidelog.staging.bundle import BundleWriter
+from tidelog.staging.finished import read_finished
+from tidelog.staging.journal import NewTopic
+from tidelog.staging.transaction import Transaction as Staged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from tidelog.config.log_config import LogConfig
+    from tidelog.manager.log_manager import LogManager
+    from tidelog.records.builder import RecordFields
+    from tidelog.records.record import Header
+    from tidelog.staging.finished import CommittedTransaction
+
+_NO_EPOCH: Final = -1
+
+
+class Transaction:
+    """Records that are committed together; used by one thread, in a ``with``.
+
+    Leaving the ``with`` commits, and an exception in it drops everything. If the id was committed
+    before, ``committed`` says what was written then, and nothing is written again.
+    """
+
+    def __init__(
+        self, manager: LogManager, path: str, txn: str | None, *, codec: Codec = Codec.NONE
+    ) -> None:
+        if txn == "":
+            raise InvalidArgument("a transaction id is not empty")
+        machine = manager.machine
+        self.txn: Final = uuid4().hex if txn is None else txn
+        self._is_named = txn is not None
+        self._manager = manager
+        self._path = path
+        self._codec = codec
+        self._writers: dict[str, TopicWriter] = {}
+        self._new: dict[str, NewTopic] = {}
+        self._topics: dict[str, Topic] = {}
+        self._bundle = BundleWriter(machine.fs, path, self.txn, rng=machine.rng)
+        self._is_open = True
+        self.committed: CommittedTransaction | None = None
+        """What was committed under this id: by an earlier process, or by ``commit``."""
+        if self._is_named:
+            self.committed = read_finished(machine.fs, path).get(self.txn)
+        self.is_repeat: Final = self.committed is not None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self.abort()
+        elif self._is_open:
+            self.commit()
+
+    # What it writes
+
+    def append(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Iterable[Header] = (),
+        timestamp: int | None = None,
+        partition: int | None = None,
+    ) -> None:
+        """Add one record; arguments and errors as ``Logs.append``. Its offset is not known yet."""
+        self.append_record(topic, NewRecord(key, value, tuple(headers), timestamp, partition))
+
+    def append_record(self, topic: str, record: NewRecord) -> None:
+        """Add one record; errors as ``Logs.append``."""
+        self._check_open()
+        writer = self._writers.get(topic)
+        if writer is None:
+            clock = self._manager.machine.clock
+            writer = TopicWriter(self, topic, clock=clock, codec=self._codec)
+            self._writers[topic] = writer
+        if self.committed is None:
+            writer.append(record)
+
+    def create_topic(
+        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a topic as a part of the commit.
+
+        Raises TopicAlreadyExists, unless the id was committed before, and the other errors of
+        ``Logs.create_topic``.
+        """
+        self._check_open()
+        if name in self._new or (name in self._manager.topics() and not self.is_repeat):
+            raise TopicAlreadyExists(f"topic {name} exists")
+        if name not in self._manager.topics():
+            defaults = self._manager.config.log_defaults
+            check_topic(name, partitions, config or {}, defaults=defaults)
+            topic_id = random_id(self._manager.machine.rng)
+            self._new[name] = NewTopic(name, topic_id, partitions, dict(config or {}))
+
+    def commit(self) -> CommittedTransaction:
+        """Put all records into the logs, durably and visibly; return what was written.
+
+        Raises:
+            CommitUnfinished: the transaction is committed, but not all is in place yet.
+            CommitPending: another transaction writes to one of the partitions; try again.
+            TransactionMismatch: the id was committed before, for other topics.
+            KafkaError, InvalidArgument: refused; nothing was changed.
+        """
+        self._check_open()
+        if self.committed is not None:
+            self._is_open = False
+            self.committed.check_topics(self._writers)
+            return self.committed
+        try:
+            for writer in self._writers.values():
+                writer.flush()
+            staged = Staged(
+                self.txn,
+                self._is_named,
+                self._bundle.finish(),
+                tuple(self._new.values()),
+                {name: topic.topic_id for name, topic in self._topics.items()},
+            )
+            self.committed = self._manager.commit_transaction(self._path, staged)
+        except (TidelogError, OSError) as error:
+            if not isinstance(error, CommitUnfinished):
+                self.abort()
+            raise
+        finally:
+            # After any other error, such as an interrupt, the commit may need the staged files.
+            self._is_open = False
+        return self.committed
+
+    def abort(self) -> None:
+        """Drop all records; nothing if the transaction has ended."""
+        if self._is_open:
+            self._is_open = False
+            with suppress(OSError):  # a later sweep removes what cannot be deleted now
+                self._bundle.abandon()
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise InvalidArgument(f"transaction {self.txn!r} has ended")
+
+    # What its writers need
+
+    def topic(self, name: str) -> Topic:
+        """Return a topic, existing or new; raise UnknownTopicOrPartition where there is none."""
+        new = self._new.get(name)
+        if new is None:
+            return self._topics.setdefault(name, self._manager.topic(name))
+        home = self._manager.directory_id(self._path)
+        return Topic(name, new.topic_id, dict.fromkeys(range(new.partitions), home), new.config)
+
+    def config_of(self, topic: str) -> LogConfig:
+        """Return the settings in force for a topic."""
+        new = self._new.get(topic)
+        if new is None:
+            return self._manager.config_of(topic)
+        return self._manager.config.log_defaults.with_overrides(new.config)
+
+    def partition(self, topic: str, partition: int) -> _StagedPartition:
+        """Return what stages the batches of one partition."""
+        if partition not in self.topic(topic).partitions:
+            raise UnknownTopicOrPartition(f"topic {topic} has no partition {partition}")
+        return _StagedPartition(self, self._bundle, topic, partition)
+
+    def now_ms(self) -> int:
+        """Return the time of day."""
+        return self._manager.machine.clock.now_ms()
+
+    def flush(self) -> None:
+        """Do nothing: the commit makes everything durable."""
+
+
+class _StagedPartition:
+    """Checks batches as a leader does and stages them."""
+
+    def __init__(
+        self, transaction: Transaction, bundle: BundleWriter, topic: str, partition: int
+    ) -> None:
+        self._transaction = transaction
+        self._bundle = bundle
+        self._topic = topic
+        self._partition = partition
+
+    def append_records(self, records: Iterable[RecordFields], *, codec: Codec = Codec.NONE) -> None:
+        """Stage records as one batch; errors as ``Partition.append_records``."""
+        config = self._transaction.config_of(self._topic)
+        limit = min(config.max_message_bytes, config.segment_size_bytes)
+        batch = build_batch(records, codec=codec)
+        analyzed = analyze(
+            batch,
+            origin=AppendOrigin.CLIENT,
+            leader_epoch=_NO_EPOCH,
+            max_batch_bytes=limit,
+            require_offsets_monotonic=False,
+        )
+        valid = validate_for_leader(
+            batch,
+            analyzed,
+            config=config,
+            first_offset=0,
+            leader_epoch=_NO_EPOCH,
+            now_ms=self._transaction.now_ms(),
+        )
+        largest = int(valid.batches.size.max())
+        if largest > limit:
+            raise MessageTooLarge("a batch as it is stored", largest, limit, "max.message.bytes")
+        self._bundle.append(self._topic, self._partition, valid.data)

@@ -1,0 +1,369 @@
+"""Commits of transactions to the logs of a manager, and the journals that a crash left behind.
+
+Journals are read before any log is opened, so that no reader sees half of a transaction, and
+finished once the logs have recovered.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Final, cast
+
+from tidelog.errors import (
+    CommitPending,
+    CommitUnfinished,
+    DirectoryFull,
+    InvalidArgument,
+    KafkaError,
+    KafkaStorageError,
+    LogDirNotFound,
+    TidelogError,
+    UnknownTopicOrPartition,
+)
+from tidelog.log.directory_guard import PASSING
+from tidelog.manager.directories.log_dirs import parent_of
+from tidelog.manager.partition import Hold
+from tidelog.manager.topics.topic_checks import check_topic
+from tidelog.segment.filenames import TopicPartition
+from tidelog.staging.commit import commit_staged
+from tidelog.staging.journal import journals
+from tidelog.staging.transaction import commit, drop_topic, finish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+    from uuid import UUID
+
+    from tidelog.cleaner.log_cleaner import Machine
+    from tidelog.config.log_config import LogConfig
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.env.files import FileSystem
+    from tidelog.log.log import Log
+    from tidelog.manager.directories.disk_reserve import DiskReserve
+    from tidelog.manager.directories.log_dir import LogDir
+    from tidelog.manager.directories.log_dirs import LogDirs
+    from tidelog.manager.lifecycle.creator import LogCreator
+    from tidelog.manager.log_registry import LogRegistry
+    from tidelog.manager.offset_checkpointing import OffsetCheckpointing
+    from tidelog.manager.partition import Partition
+    from tidelog.manager.topics.topics import Topics
+    from tidelog.staging.commit import StagedTarget
+    from tidelog.staging.directory import CommitPoint, Key
+    from tidelog.staging.finished import CommittedTransaction
+    from tidelog.staging.journal import Journal, NewTopic
+    from tidelog.staging.staged_file import StagedFile
+    from tidelog.staging.staged_run import StagedRun
+    from tidelog.staging.transaction import Transaction
+
+_log = logging.getLogger(__name__)
+
+
+class StagedCommits:
+    """Commits transactions, one at a time, and finishes those that were interrupted.
+
+    The registry's ``change_lock`` is held meanwhile: no topic is created, deleted or moved.
+    ``pending`` are the journals, by data directory and transaction, that are not applied yet, each
+    with the reason. ``partition_of`` loads a log if needed. ``on_point`` is called with each moment
+    that a commit reaches.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        log_dirs: LogDirs,
+        registry: LogRegistry,
+        *,
+        topics: Topics,
+        creator: LogCreator,
+        checkpointing: OffsetCheckpointing,
+        reserve: DiskReserve,
+        partition_of: Callable[[str, int], Partition],
+        is_service: bool,
+    ) -> None:
+        self.machine: Final = machine
+        self.log_dirs: Final = log_dirs
+        self.registry: Final = registry
+        self.topics: Final = topics
+        self.creator: Final = creator
+        self.checkpointing: Final = checkpointing
+        self.reserve: Final = reserve
+        self.partition_of: Final = partition_of
+        self.is_service: Final = is_service
+        self.pending: dict[tuple[str, str], tuple[Journal, str]] = {}
+        self.on_point: Callable[[CommitPoint], None] = _ignore
+
+    def read_journals(self) -> None:
+        """Hold the partitions that journals name; before any log is opened.
+
+        A directory with a journal that cannot be read, as of a newer release, is taken offline.
+        """
+        for log_dir in list(self.log_dirs):
+            try:
+                found = list(journals(self.machine.fs, log_dir.path))
+            except (OSError, KafkaStorageError) as error:
+                self.log_dirs.take_offline(log_dir.path, error)
+                continue
+            for journal in found:
+                self._note(log_dir.path, journal, "the process that committed it has ended")
+                _Directory(self, log_dir).hold(journal)
+
+    def finish_all(self) -> None:
+        """Apply the journals that are pending; those that cannot be applied yet stay so."""
+        for (path, _), (journal, _) in sorted(self.pending.items()):
+            with self.registry.change_lock:
+                log_dir = self.log_dirs.get(path)
+                if log_dir is not None and not self.registry.is_closed:
+                    self._finish(log_dir, journal)
+
+    def _finish(self, log_dir: LogDir, journal: Journal) -> None:
+        target = _Directory(self, log_dir)
+        try:
+            log_dir.begin_change()
+            finish(target, journal)
+        except (KafkaError, OSError) as error:
+            self._failed(log_dir, journal, error)
+        else:
+            self._forget(log_dir.path, journal.txn)
+
+    def commit(self, path: str, transaction: Transaction) -> CommittedTransaction:
+        """Commit a transaction whose staged files lie in a directory; see ``staging``.
+
+        Raises CommitPending, too, while another one is pending that shares a partition, a new topic
+        or the id with it.
+        """
+        log_dir = self.log_dirs.get(path)
+        if log_dir is None:
+            raise LogDirNotFound(f"{path} is not an online data directory")
+        with self.registry.change_lock:
+            self.registry.check_open()
+            self.finish_all()
+            self._check_free(path, transaction)
+            target = _Directory(self, log_dir)
+            try:
+                log_dir.begin_change()
+                self.topics.write_where_needed()  # the ids of adopted topics
+                return commit(target, transaction)
+            except CommitUnfinished as error:
+                self._note_written(log_dir, transaction.txn, error)
+                raise
+            except OSError as error:
+                self._check_disk(log_dir, error)
+                raise KafkaStorageError(f"committing in {path} failed: {error}") from error
+            except TidelogError:
+                raise
+            except BaseException as error:  # such as an interrupt, at any moment of the commit
+                self._note_written(log_dir, transaction.txn, error)
+                raise
+
+    def drop_topic(self, topic_id: UUID) -> None:
+        """Take a topic that was deleted out of all journals; the caller holds ``change_lock``."""
+        for (path, txn), (journal, reason) in list(self.pending.items()):
+            log_dir = self.log_dirs.get(path)
+            if log_dir is None or topic_id not in journal.topic_ids:
+                continue
+            target = _Directory(self, log_dir)
+            target.release(journal)
+            try:
+                left = drop_topic(target, journal, topic_id)
+            except OSError as error:
+                # Its id stays among those of deleted topics, so that a replay leaves it out.
+                self._check_disk(log_dir, error)
+                left = journal.without_topic(topic_id)
+                _log.warning("transaction-not-rewritten txn=%s reason=%s", txn, error)
+            target.hold(left)
+            self._note(path, left, reason)
+
+    def _read(self, log_dir: LogDir) -> list[Journal]:
+        try:
+            return list(journals(self.machine.fs, log_dir.path))
+        except (OSError, KafkaStorageError) as error:
+            self.log_dirs.take_offline(log_dir.path, error)
+            return []
+
+    def _check_free(self, path: str, transaction: Transaction) -> None:
+        names = {topic.name for topic in transaction.new_topics}
+        for (other_path, txn), (journal, reason) in self.pending.items():
+            shares_id = other_path == path and txn == transaction.txn
+            shares_topic = names & {topic.name for topic in journal.topics}
+            if shares_id or shares_topic or set(journal.keys) & set(transaction.keys):
+                raise CommitPending(
+                    f"transaction {txn!r} is committed and not applied yet: {reason}"
+                )
+
+    def _note_written(self, log_dir: LogDir, txn: str, error: BaseException) -> None:
+        """Take note of a journal that a commit left behind."""
+        for journal in self._read(log_dir):
+            if journal.txn == txn:
+                _Directory(self, log_dir).hold(journal)
+                self._failed(log_dir, journal, error)
+
+    def _failed(self, log_dir: LogDir, journal: Journal, error: BaseException) -> None:
+        cause = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        if isinstance(cause, OSError):
+            self._check_disk(log_dir, cause)
+        self._note(log_dir.path, journal, str(error))
+        _log.warning(
+            "transaction-pending directory=%s txn=%s reason=%s", log_dir.path, journal.txn, error
+        )
+
+    def _check_disk(self, log_dir: LogDir, error: OSError) -> None:
+        if error.errno not in PASSING:
+            self.log_dirs.take_offline(log_dir.path, error)
+
+    def _note(self, path: str, journal: Journal, reason: str) -> None:
+        self.pending[path, journal.txn] = journal, reason
+        self._reserve_topics()
+
+    def _forget(self, path: str, txn: str) -> None:
+        self.pending.pop((path, txn), None)
+        self._reserve_topics()
+
+    def _reserve_topics(self) -> None:
+        waiting = [journal for journal, _ in self.pending.values()]
+        self.topics.reserved = {
+            topic.name: topic.topic_id for journal in waiting for topic in journal.topics
+        }
+        self.topics.pinned = {topic_id for journal in waiting for topic_id in journal.topic_ids}
+
+
+class _Directory:
+    """One data directory, as ``staging`` sees it."""
+
+    def __init__(self, commits: StagedCommits, log_dir: LogDir) -> None:
+        self._commits = commits
+        self._log_dir = log_dir
+
+    @property
+    def fs(self) -> FileSystem:
+        return self._commits.machine.fs
+
+    @property
+    def path(self) -> str:
+        return self._log_dir.path
+
+    def now_ms(self) -> int:
+        return self._commits.machine.clock.now_ms()
+
+    def reached(self, point: CommitPoint) -> None:
+        self._commits.on_point(point)
+
+    def check_room(self, size_bytes: int) -> None:
+        if self.path in self._commits.reserve.full:
+            raise DirectoryFull(f"{self.path} takes no appends: less than its reserve is free")
+        free = self.fs.free_bytes(self.path)
+        if free < size_bytes:
+            raise DirectoryFull(f"{self.path} has {free:,} bytes free; {size_bytes:,} are needed")
+
+    def plan(self, run: StagedRun, new: Collection[str]) -> LogConfig:
+        topics = self._commits.topics
+        if run.topic in new:
+            return topics.config_of(run.topic)
+        home = topics.get(run.topic).partitions.get(run.partition)
+        if home is None:
+            raise UnknownTopicOrPartition(f"topic {run.topic} has no partition {run.partition}")
+        if home != self._log_dir.directory_id:
+            raise InvalidArgument(
+                f"{run.topic}-{run.partition} lies in another data directory than {self.path}: a"
+                " transaction writes to one directory only"
+            )
+        return topics.config_of(run.topic)
+
+    def check_new(self, topic: NewTopic) -> None:
+        check_topic(
+            topic.name, topic.partitions, topic.config, defaults=self._commits.topics.defaults
+        )
+
+    def create_topic(self, topic: NewTopic) -> None:
+        commits = self._commits
+        known = commits.topics.all().get(topic.name)
+        if known is None and commits.topics.is_deleted(topic.topic_id):
+            return
+        is_new = known is None
+        if known is None:
+            homes = [self._log_dir.directory_id] * topic.partitions
+            known = commits.topics.create(topic.name, topic.topic_id, homes, topic.config)
+        self._check_id(known, topic.topic_id)
+        if is_new:
+            commits.creator.create_new(known, known.partitions, opened=commits.is_service)
+        elif commits.is_service:
+            commits.creator.create_missing(known)
+        else:
+            commits.creator.make_directories(known, sorted(known.partitions))
+
+    def is_deleted(self, journal: Journal, key: Key) -> bool:
+        topic_id = journal.moves_of(key)[0].topic_id
+        topics = self._commits.topics
+        if topics.is_deleted(topic_id):
+            return True
+        self._check_id(topics.get(key[0]), topic_id)
+        return False
+
+    @staticmethod
+    def _check_id(topic: Topic, topic_id: UUID) -> None:
+        if topic.topic_id != topic_id:
+            raise KafkaStorageError(
+                f"topic {topic.name} has id {topic.topic_id}; the transaction is for {topic_id}"
+            )
+
+    @contextmanager
+    def locked(self, keys: Sequence[Key]) -> Iterator[None]:
+        with ExitStack() as locks:
+            for key in keys:
+                locks.enter_context(self._commits.partition_of(*key).lock)
+            yield
+
+    def log(self, key: Key) -> Log:
+        return self._commits.partition_of(*key).log
+
+    def hold(self, journal: Journal) -> None:
+        self._hold(journal, is_shown=False)
+
+    def show(self, journal: Journal) -> None:
+        self._hold(journal, is_shown=True)
+
+    def _hold(self, journal: Journal, *, is_shown: bool) -> None:
+        for key in journal.keys:
+            hold = Hold(journal.txn, journal.base_offset(key), is_shown)
+            self._commits.registry.hold(TopicPartition(*key), hold)
+
+    def release(self, journal: Journal) -> None:
+        for key in journal.keys:
+            self._commits.registry.hold(TopicPartition(*key), None)
+
+    def write_high_watermarks(self, journal: Journal) -> None:
+        registry = self._commits.registry
+        logs = [registry.current(TopicPartition(*key)) for key in journal.keys]
+        # A partition may have moved after the commit.
+        paths = {self.path} | {parent_of(log) for log in logs if log is not None}
+        for log_dir in self._commits.log_dirs:
+            if log_dir.path in paths:
+                self._commits.checkpointing.write_high_watermarks(log_dir)
+
+
+class StagedCommitCalls:
+    """The part of a log manager that commits what was staged."""
+
+    _staged: StagedCommits
+    _check_open: Callable[[], None]
+    machine: Machine
+
+    def commit_staged(self, path: str, staged: Sequence[StagedFile]) -> int:
+        """Append the staged files of the directory ``path``; see ``staging.commit``."""
+        self._check_open()
+        return commit_staged(cast("StagedTarget", self), self.machine.fs, path, staged)
+
+    def commit_transaction(self, path: str, transaction: Transaction) -> CommittedTransaction:
+        """Commit a transaction, unless it was committed before; see ``StagedCommits.commit``."""
+        self._check_open()
+        return self._staged.commit(path, transaction)
+
+    @property
+    def staged_commits(self) -> StagedCommits:
+        """The commits of this manager, and those that are not applied yet."""
+        return self._staged
+
+
+def _ignore(_: CommitPoint) -> None:
+    """Do nothing at any moment of a commit."""

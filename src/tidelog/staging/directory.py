@@ -1,0 +1,84 @@
+"""What a commit needs of the holder of a data directory. ``manager`` implements it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from contextlib import AbstractContextManager
+
+    from tidelog.config.log_config import LogConfig
+    from tidelog.env.files import FileSystem
+    from tidelog.log.log import Log
+    from tidelog.staging.journal import Journal, NewTopic
+    from tidelog.staging.staged_run import StagedRun
+
+Key = tuple[str, int]
+
+
+class CommitPoint(Enum):
+    """A moment of a commit. A crash at ``CHECKED`` undoes it; from ``COMMITTED`` on none does."""
+
+    CHECKED = "files and settings are checked, logs are flushed"
+    COMMITTED = "the journal is durable"
+    CREATED = "new topics are there"
+    PLACED = "all batches are in the logs, durably"
+    VISIBLE = "the checkpoint of high watermarks is written"
+    FINISHED = "the transaction is in the table of finished ones"
+    CLEANED = "staged files and journal are deleted"
+
+
+class StagingDirectory(Protocol):
+    """One data directory that this process writes, with all that holds its topics and logs."""
+
+    @property
+    def fs(self) -> FileSystem:
+        """The disk."""
+
+    @property
+    def path(self) -> str:
+        """The data directory."""
+
+    def now_ms(self) -> int:
+        """Return the time of day."""
+
+    def reached(self, point: CommitPoint) -> None:
+        """Take note of how far a commit is; tests cut the power here."""
+
+    def check_room(self, size_bytes: int) -> None:
+        """Raise DirectoryFull if the disk has no room for this many more bytes."""
+
+    def plan(self, run: StagedRun, new: Collection[str]) -> LogConfig:
+        """Return the settings of a run's partition; ``new`` topics are yet to be created.
+
+        Raises UnknownTopicOrPartition, and InvalidArgument if another directory holds it.
+        """
+
+    def check_new(self, topic: NewTopic) -> None:
+        """Raise the error that creating the topic would raise."""
+
+    def create_topic(self, topic: NewTopic) -> None:
+        """Create a topic with all its partitions, durably; what is there already stays."""
+
+    def is_deleted(self, journal: Journal, key: Key) -> bool:
+        """Return whether the topic of a move was deleted after the commit."""
+
+    def locked(self, keys: Sequence[Key]) -> AbstractContextManager[None]:
+        """Keep other writers away from partitions, in this order; their logs are loaded."""
+
+    def log(self, key: Key) -> Log:
+        """Return the log of a partition; typed errors if it cannot be used."""
+
+    def hold(self, journal: Journal) -> None:
+        """Keep high watermarks, and all that deletes records, at the journal's base offsets."""
+
+    def show(self, journal: Journal) -> None:
+        """Raise the high watermarks of the journal's partitions to their log ends."""
+
+    def release(self, journal: Journal) -> None:
+        """End ``hold``: the partitions take appends again."""
+
+    def write_high_watermarks(self, journal: Journal) -> None:
+        """Make high watermarks durable where they changed; readers beside go by them."""

@@ -1,0 +1,254 @@
+"""The journal of a commit, ``tidelog.<hash of txn>.intent``: what is to be applied, and where.
+
+Once it is durable the transaction is committed. It holds all that a replay needs to make the same
+bytes again, and is deleted when everything is in the logs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.codec.checkpoint_file import read_small_file, replace_file
+from tidelog.codec.metadata_files import format_uuid, parse_uuid
+from tidelog.errors import CorruptFile, InvalidArgument, InvalidTopic, KafkaStorageError
+from tidelog.records.batch import NO_TIMESTAMP
+from tidelog.segment.filenames import check_topic_name
+from tidelog.staging.staged_file import transaction_hash
+from tidelog.staging.staged_run import Placement, StagedRun
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from uuid import UUID
+
+    from tidelog.env.files import FileSystem
+
+JOURNAL_SUFFIX: Final = ".intent"
+JOURNAL_VERSION: Final = 1
+_NAME: Final = re.compile(r"tidelog\.[0-9a-f]{32}\.intent")
+
+
+def journal_name(txn: str) -> str:
+    """Return the name of a transaction's journal."""
+    return f"tidelog.{transaction_hash(txn)}{JOURNAL_SUFFIX}"
+
+
+def is_journal_name(name: str) -> bool:
+    """Return whether a file name is that of a journal."""
+    return _NAME.fullmatch(name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic that a commit creates, whole in its own data directory."""
+
+    name: str
+    topic_id: UUID
+    partitions: int
+    config: Mapping[str, str]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the topic's entry in a journal."""
+        return {
+            "name": self.name,
+            "id": format_uuid(self.topic_id),
+            "partitions": self.partitions,
+            "config": dict(self.config),
+        }
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> NewTopic:
+        """Read an entry; raise KeyError, TypeError, ValueError or InvalidTopic for another form."""
+        check_topic_name(entry["name"])
+        config = {str(name): str(value) for name, value in entry["config"].items()}
+        return cls(entry["name"], parse_uuid(entry["id"]), int(entry["partitions"]), config)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One run on its way into a log: the batches from ``first_batch`` on, and their offsets.
+
+    ``records`` are those of these batches. ``is_stamped``: they get the journal's time.
+    """
+
+    topic_id: UUID
+    run: StagedRun
+    base_offset: int
+    leader_epoch: int
+    records: int
+    is_stamped: bool
+    first_batch: int = 0
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Topic and partition."""
+        return self.run.topic, self.run.partition
+
+    @property
+    def end_offset(self) -> int:
+        """Offset after the last record."""
+        return self.base_offset + self.records
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the move's entry in a journal."""
+        return {
+            "topicId": format_uuid(self.topic_id),
+            "baseOffset": self.base_offset,
+            "leaderEpoch": self.leader_epoch,
+            "firstBatch": self.first_batch,
+            "records": self.records,
+            "stamped": self.is_stamped,
+            "run": self.run.as_json(),
+        }
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Move:
+        """Read an entry; raise KeyError, TypeError, ValueError or InvalidTopic for another form."""
+        numbers = [entry[name] for name in ("baseOffset", "leaderEpoch", "records", "firstBatch")]
+        if not all(isinstance(number, int) and number >= 0 for number in numbers):
+            raise ValueError(f"{numbers} are not offsets, epochs and counts")
+        base_offset, leader_epoch, records, first_batch = numbers
+        return cls(
+            parse_uuid(entry["topicId"]),
+            StagedRun.from_json(entry["run"]),
+            base_offset,
+            leader_epoch,
+            records,
+            bool(entry["stamped"]),
+            first_batch,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """A committed transaction that may not be in the logs yet.
+
+    ``time_ms`` is when it was committed; LogAppendTime batches get it. ``records`` counts by topic
+    what the transaction wrote, also of topics that were deleted since. ``is_named``: the user chose
+    ``txn`` and may repeat it.
+    """
+
+    txn: str
+    is_named: bool
+    time_ms: int
+    records: Mapping[str, int]
+    topics: tuple[NewTopic, ...]
+    moves: tuple[Move, ...]
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return journal_name(self.txn)
+
+    @property
+    def keys(self) -> list[tuple[str, int]]:
+        """The partitions that it writes, sorted."""
+        return sorted({move.key for move in self.moves})
+
+    @property
+    def topic_ids(self) -> set[UUID]:
+        """The topics that it writes or creates."""
+        return {topic.topic_id for topic in self.topics} | {move.topic_id for move in self.moves}
+
+    @property
+    def files(self) -> set[str]:
+        """The staged files that it still needs."""
+        return {move.run.name for move in self.moves}
+
+    def moves_of(self, key: tuple[str, int]) -> list[Move]:
+        """Return the moves of a partition, in order."""
+        return [move for move in self.moves if move.key == key]
+
+    def base_offset(self, key: tuple[str, int]) -> int:
+        """Return where the first move into a partition begins."""
+        return min(move.base_offset for move in self.moves_of(key))
+
+    def placement(self, move: Move) -> Placement:
+        """Return what the batches of a move get."""
+        time_ms = self.time_ms if move.is_stamped else NO_TIMESTAMP
+        return Placement(move.first_batch, move.base_offset, move.leader_epoch, time_ms)
+
+    def replacing(self, key: tuple[str, int], moves: list[Move]) -> Journal:
+        """Return the journal with other moves of one partition."""
+        others = tuple(move for move in self.moves if move.key != key)
+        return replace(self, moves=(*others, *moves))
+
+    def without_topic(self, topic_id: UUID) -> Journal:
+        """Return the journal without what it does to one topic."""
+        return replace(
+            self,
+            topics=tuple(topic for topic in self.topics if topic.topic_id != topic_id),
+            moves=tuple(move for move in self.moves if move.topic_id != topic_id),
+        )
+
+
+def write_journal(fs: FileSystem, data_dir: str, journal: Journal) -> None:
+    """Write or replace a journal durably; an OSError as of ``replace_file``."""
+    content = {
+        "version": JOURNAL_VERSION,
+        "txn": journal.txn,
+        "named": journal.is_named,
+        "timeMs": journal.time_ms,
+        "records": dict(sorted(journal.records.items())),
+        "topics": [topic.as_json() for topic in journal.topics],
+        "moves": [move.as_json() for move in journal.moves],
+    }
+    text = json.dumps(content, indent=1) + "\n"
+    replace_file(fs, os.path.join(data_dir, journal.name), text.encode())
+
+
+def read_journal(fs: FileSystem, data_dir: str, name: str) -> Journal:
+    """Read a journal.
+
+    Raises:
+        CorruptFile: it is malformed.
+        KafkaStorageError: a newer version of tidelog wrote it.
+        OSError: it cannot be read.
+    """
+    path = os.path.join(data_dir, name)
+    try:
+        content = json.loads(read_small_file(fs, path))
+        check_version(content["version"], JOURNAL_VERSION, path)
+        journal = Journal(
+            str(content["txn"]),
+            bool(content["named"]),
+            int(content["timeMs"]),
+            {str(topic): int(count) for topic, count in content["records"].items()},
+            tuple(NewTopic.from_json(entry) for entry in content["topics"]),
+            tuple(Move.from_json(entry) for entry in content["moves"]),
+        )
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        InvalidTopic,
+        InvalidArgument,
+    ) as error:
+        raise CorruptFile(f"{path} cannot be read: {error}") from error
+    if journal.name != name:
+        raise CorruptFile(f"{path} is the journal of another transaction, {journal.txn!r}")
+    return journal
+
+
+def check_version(version: object, newest: int, path: str) -> None:
+    """Raise KafkaStorageError for a file of a newer form, ValueError for what is not a version."""
+    if not isinstance(version, int) or version < 1:
+        raise ValueError(f"{version!r} is not a version")
+    if version > newest:
+        raise KafkaStorageError(f"{path} has version {version}; this tidelog reads up to {newest}")
+
+
+def list_journals(fs: FileSystem, data_dir: str) -> list[str]:
+    """Return the sorted names of the journals of a directory."""
+    return sorted(filter(is_journal_name, fs.list(data_dir)))
+
+
+def journals(fs: FileSystem, data_dir: str) -> Iterator[Journal]:
+    """Yield the journals of a directory; errors as ``read_journal``."""
+    for name in list_journals(fs, data_dir):
+        yield read_journal(fs, data_dir, name)

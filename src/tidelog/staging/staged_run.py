@@ -1,0 +1,228 @@
+"""Runs: batches of one partition that lie together in a staged file, and their manifest entries.
+
+A staged file holds the runs of one task, for any number of partitions, and nothing else. Its
+batches have no offsets yet; ``placed_batches`` gives them those that a commit has decided.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tidelog.codec.layout import byte_view
+from tidelog.errors import (
+    InvalidArgument,
+    InvalidRecord,
+    InvalidTimestamp,
+    KafkaStorageError,
+    MessageTooLarge,
+)
+from tidelog.records.array_rows import as_bytes, every
+from tidelog.records.batch import BATCH_HEADER, MAGIC_V2, NO_TIMESTAMP
+from tidelog.records.file_records import PIECE_BYTES, FileRecords
+from tidelog.records.unpacked import Unpacked
+from tidelog.records.validation.record_rules import RecordRules, check_area
+from tidelog.records.validation.rejection import ignore_rejections
+from tidelog.records.validation.stamp import stamp_append_time, stamp_offsets
+from tidelog.segment.filenames import check_topic_name
+from tidelog.staging.staged_file import is_staged_name
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Mapping
+    from hashlib import blake2b
+
+    from tidelog.codec.layout import Buffer
+    from tidelog.env.files import FileSystem
+    from tidelog.records.file_records import Piece
+    from tidelog.records.memory import BatchColumns
+
+_LEADER_EPOCH_AT = BATCH_HEADER.offsets["leader_epoch"]
+_ANY_TIME = (-(2**63), 2**63 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedRun:
+    """The manifest entry of one run: bytes ``[position, position + size_bytes)`` of a staged file.
+
+    ``digest`` is BLAKE2b (128 bits, hex) of the bytes, with zeros for base offsets and leader
+    epochs, so it does not depend on what a commit assigns. ``max_timestamp`` is in ms, -1 if none.
+    Raises InvalidArgument for a name that is not a staged file's, and InvalidTopic: both become
+    paths.
+    """
+
+    name: str
+    topic: str
+    partition: int
+    position: int
+    size_bytes: int
+    records: int
+    max_timestamp: int
+    digest: str
+
+    def __post_init__(self) -> None:
+        if not is_staged_name(self.name):
+            raise InvalidArgument(f"{self.name!r} is not the name of a staged file")
+        check_topic_name(self.topic)
+        if min(self.partition, self.position) < 0 or min(self.size_bytes, self.records) < 1:
+            raise InvalidArgument(f"{self} is not a range of batches")
+
+    @property
+    def end(self) -> int:
+        """Byte after the run."""
+        return self.position + self.size_bytes
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the entry as it is written into a journal."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> StagedRun:
+        """Read an entry; raise KeyError, TypeError, ValueError or InvalidTopic for another form."""
+        numbers = {
+            name: _integer(entry[name])
+            for name in ("partition", "position", "size_bytes", "records", "max_timestamp")
+        }
+        texts = {name: _text(entry[name]) for name in ("name", "topic", "digest")}
+        fields: dict[str, Any] = {**texts, **numbers}
+        return cls(**fields)
+
+
+class Placement(NamedTuple):
+    """What a commit assigns to the batches of a run, from number ``first_batch`` on.
+
+    ``append_time_ms`` is -1 unless the records get it as LogAppendTime.
+    """
+
+    first_batch: int
+    base_offset: int
+    leader_epoch: int
+    append_time_ms: int
+
+
+class RunLimits(NamedTuple):
+    """What the settings of a topic demand of batches."""
+
+    max_batch_bytes: int
+    needs_keys: bool
+    is_stamped: bool
+    """Whether records get the time of the commit (LogAppendTime)."""
+
+
+def update_digest(digest: blake2b, data: Buffer, batches: BatchColumns) -> None:
+    """Add whole batches to a digest, without their base offsets and leader epochs."""
+    plain = as_bytes(byte_view(data)).copy()
+    at = batches.position[:, np.newaxis]
+    plain[at + np.arange(8)] = 0
+    plain[at + _LEADER_EPOCH_AT + np.arange(4)] = 0
+    digest.update(byte_view(plain))
+
+
+def check_run(fs: FileSystem, data_dir: str, run: StagedRun, limits: RunLimits) -> None:
+    """Verify a run against its manifest entry, and its batches against the topic's settings.
+
+    Raises:
+        KafkaStorageError: the file is missing, or the run differs from its manifest entry.
+        MessageTooLarge: a batch is larger than the topic or one of its segments takes.
+        InvalidRecord, InvalidTimestamp: a batch cannot be committed; for one, the topic now needs
+            keys.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    records = 0
+    with _open(fs, data_dir, run) as content:
+        for piece in content.pieces(check_crc=True):
+            batches = piece.batches_in_data
+            data = piece.data[: int(batches.end[-1])]
+            update_digest(digest, data, batches)
+            records += int(batches.records_count.sum())
+            _check_batches(data, batches, limits)
+        found = content.next_position, records, digest.hexdigest()
+    if found != (run.end, run.records, run.digest):
+        path = os.path.join(data_dir, run.name)
+        raise KafkaStorageError(
+            f"the run of {run.topic}-{run.partition} at byte {run.position} of staged file {path}"
+            " does not match its manifest"
+        )
+
+
+def _check_batches(data: Buffer, batches: BatchColumns, limits: RunLimits) -> None:
+    spans = batches.last_offset - batches.base_offset + 1
+    is_plain = ~(batches.is_control | batches.is_transactional) & (batches.producer_id < 0)
+    if not every((batches.magic == MAGIC_V2) & (batches.records_count == spans) & is_plain):
+        raise InvalidRecord("a staged batch is of an old format, of a producer, or lacks records")
+    largest = int(batches.size.max())
+    if largest > limits.max_batch_bytes:
+        raise MessageTooLarge("a staged batch", largest, limits.max_batch_bytes)
+    if not limits.is_stamped and batches.is_log_append_time.any():
+        raise InvalidTimestamp("a staged batch has an append time; the topic takes create times")
+    if limits.needs_keys:
+        unpacked, areas = Unpacked(as_bytes(data), batches).areas()
+        rules = RecordRules(True, *_ANY_TIME, False, ignore_rejections)
+        check_area(unpacked, areas, rules)
+
+
+def placed_batches(
+    fs: FileSystem,
+    data_dir: str,
+    run: StagedRun,
+    placement: Placement,
+    piece_bytes: int = PIECE_BYTES,
+) -> Generator[tuple[bytearray, BatchColumns], None, None]:
+    """Yield batches of a run as a log holds them, some at a time, which the caller may keep.
+
+    The same placement always makes the same bytes. Raises KafkaStorageError if the file is missing
+    or damaged.
+    """
+    left_out, next_offset = placement.first_batch, placement.base_offset
+    with _open(fs, data_dir, run) as content:
+        for piece in content.pieces(min(piece_bytes, PIECE_BYTES)):
+            count = len(piece.batches)
+            if left_out >= count:
+                left_out -= count
+                continue
+            data, batches = _from_batch(piece, left_out)
+            left_out = 0
+            next_offset = stamp_offsets(data, batches, next_offset, placement.leader_epoch)
+            if placement.append_time_ms != NO_TIMESTAMP:
+                stamp_append_time(data, batches, placement.append_time_ms)
+            yield data, batches
+        if content.next_position != run.end:
+            path = os.path.join(data_dir, run.name)
+            raise KafkaStorageError(f"staged file {path} is damaged at {content.next_position}")
+
+
+def _from_batch(piece: Piece, first: int) -> tuple[bytearray, BatchColumns]:
+    """Return a copy of a piece from batch ``first`` on, with positions in the copy."""
+    batches = piece.batches_in_data.slice(first)
+    start, end = int(batches.position[0]), int(batches.end[-1])
+    return bytearray(piece.data[start:end]), batches.shifted(-start)
+
+
+@contextmanager
+def _open(fs: FileSystem, data_dir: str, run: StagedRun) -> Iterator[FileRecords]:
+    path = os.path.join(data_dir, run.name)
+    try:
+        file = fs.open(path)
+    except FileNotFoundError:
+        # Without its cause, since the disk has not failed.
+        raise KafkaStorageError(f"staged file {path} does not exist") from None
+    try:
+        yield FileRecords(file, run.position, min(run.end, file.size()))
+    finally:
+        file.close()
+
+
+def _integer(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is not an integer")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not text")
+    return value

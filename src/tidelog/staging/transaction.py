@@ -1,0 +1,248 @@
+"""The commit of a transaction: all its records are in the logs once, or none is.
+
+A journal decides: without it nothing has happened, with it everything will. ``finish`` applies a
+journal and can be repeated after a crash at any moment, its own included.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidelog.errors import CommitUnfinished, KafkaError, KafkaStorageError
+from tidelog.staging.directory import CommitPoint
+from tidelog.staging.finished import finished_of, read_finished, write_finished
+from tidelog.staging.journal import Journal, Move, write_journal
+from tidelog.staging.placing import place_moves
+from tidelog.staging.staged_file import list_staged
+from tidelog.staging.staged_run import RunLimits, check_run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from tidelog.config.log_config import LogConfig
+    from tidelog.staging.directory import Key, StagingDirectory
+    from tidelog.staging.finished import CommittedTransaction
+    from tidelog.staging.journal import NewTopic
+    from tidelog.staging.staged_run import StagedRun
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """What is to be committed: runs in the order in which each partition gets them.
+
+    ``is_named``: the user chose ``txn`` and may repeat it. ``topic_ids`` are those of the existing
+    topics that the runs name; ``new_topics`` are created by the commit.
+    """
+
+    txn: str
+    is_named: bool
+    runs: Sequence[StagedRun]
+    new_topics: Sequence[NewTopic]
+    topic_ids: dict[str, UUID]
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics that it writes or creates, sorted."""
+        names = {run.topic for run in self.runs} | {topic.name for topic in self.new_topics}
+        return sorted(names)
+
+    @property
+    def keys(self) -> list[Key]:
+        """The partitions that it writes, sorted."""
+        return sorted({(run.topic, run.partition) for run in self.runs})
+
+    def id_of(self, topic: str) -> UUID:
+        """Return the id of a topic, existing or new."""
+        new = {one.name: one.topic_id for one in self.new_topics}
+        return new.get(topic) or self.topic_ids[topic]
+
+
+def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTransaction:
+    """Commit a transaction, unless it was committed before; return what was.
+
+    The caller has finished the journals that it found, and keeps others from committing.
+
+    Raises:
+        CommitUnfinished: it is committed, or may be, but is not applied yet.
+        TransactionMismatch: it was committed before, for other topics.
+        KafkaError, InvalidArgument: refused; nothing was changed.
+    """
+    done = read_finished(target.fs, target.path).get(transaction.txn)
+    if done is not None:
+        done.check_topics(transaction.topics)
+        return done
+    configs = _check(target, transaction)
+    new = {topic.name for topic in transaction.new_topics}
+    with target.locked([key for key in transaction.keys if key[0] not in new]):
+        journal = _journal(target, transaction, configs)
+        target.reached(CommitPoint.CHECKED)
+        _write_first(target, journal)
+        target.reached(CommitPoint.COMMITTED)
+        try:
+            return finish(target, journal)
+        except (KafkaError, OSError) as error:
+            raise CommitUnfinished(
+                f"transaction {journal.txn!r} is committed, do not repeat it under another id; its"
+                f" records are not all in place yet: {error}"
+            ) from error
+
+
+def _check(target: StagingDirectory, transaction: Transaction) -> dict[str, LogConfig]:
+    """Check files, settings and space; return the settings of the topics."""
+    for topic in transaction.new_topics:
+        target.check_new(topic)
+    new = {topic.name for topic in transaction.new_topics}
+    configs = {}
+    for run in transaction.runs:
+        config = configs[run.topic] = target.plan(run, new)
+        limit = min(config.max_message_bytes, config.segment_size_bytes)
+        limits = RunLimits(limit, config.needs_keys, is_stamped(config))
+        check_run(target.fs, target.path, run, limits)
+    target.check_room(sum(run.size_bytes for run in transaction.runs))
+    return configs
+
+
+def is_stamped(config: LogConfig) -> bool:
+    """Return whether records of a topic get the time of their append."""
+    return config.message_timestamp_type == "LogAppendTime"
+
+
+def _journal(
+    target: StagingDirectory, transaction: Transaction, configs: dict[str, LogConfig]
+) -> Journal:
+    """Return the journal; what its base offsets stand on is durable from here on."""
+    new = {topic.name for topic in transaction.new_topics}
+    ends: dict[Key, tuple[int, int]] = dict.fromkeys(transaction.keys, (0, 0))
+    for key in transaction.keys:
+        if key[0] not in new:
+            log = target.log(key)
+            log.flush_records()
+            ends[key] = log.log_end_offset, log.latest_epoch or 0
+    moves = []
+    for run in transaction.runs:
+        key = run.topic, run.partition
+        base, epoch = ends[key]
+        stamped = is_stamped(configs[run.topic])
+        moves.append(Move(transaction.id_of(run.topic), run, base, epoch, run.records, stamped))
+        ends[key] = base + run.records, epoch
+    records = Counter(dict.fromkeys(transaction.topics, 0))
+    for run in transaction.runs:
+        records[run.topic] += run.records
+    return Journal(
+        transaction.txn,
+        transaction.is_named,
+        target.now_ms(),
+        dict(records),
+        tuple(transaction.new_topics),
+        tuple(moves),
+    )
+
+
+def _write_first(target: StagingDirectory, journal: Journal) -> None:
+    """Make the journal durable, and the names of the staged files before it.
+
+    An error after the rename leaves open whether it is durable; so the directory must be opened
+    anew, and the staged files must stay.
+    """
+    fs, path = target.fs, os.path.join(target.path, journal.name)
+    try:
+        fs.sync_directory(target.path)
+        write_journal(fs, target.path, journal)
+    except OSError as error:
+        try:
+            is_written = fs.exists(path)
+        except OSError:
+            is_written = True
+        if is_written:
+            target.hold(journal)
+            raise CommitUnfinished(
+                f"transaction {journal.txn!r} may be committed: {error}; repeat it with the same id"
+            ) from error
+        raise KafkaStorageError(f"writing {path} failed: {error}") from error
+
+
+def finish(target: StagingDirectory, journal: Journal) -> CommittedTransaction:
+    """Apply a journal, or the rest of it; return what the transaction wrote.
+
+    Raises KafkaError or OSError if it cannot be applied, now or at all; the journal stays, and its
+    partitions are held.
+    """
+    fs, path, done = target.fs, target.path, finished_of(journal)
+    known = read_finished(fs, path)
+    if journal.txn not in known:
+        target.hold(journal)
+        for topic in journal.topics:
+            target.create_topic(topic)
+        target.reached(CommitPoint.CREATED)
+        keys = [key for key in journal.keys if not target.is_deleted(journal, key)]
+        with target.locked(keys):
+            target.hold(journal)
+            _place(target, journal, keys)
+            target.reached(CommitPoint.PLACED)
+            target.show(journal)
+            target.write_high_watermarks(journal)
+            target.reached(CommitPoint.VISIBLE)
+            write_finished(fs, path, known, done)
+            target.release(journal)
+        _log.info("transaction-committed txn=%s records=%d", journal.txn, done.total)
+    target.reached(CommitPoint.FINISHED)
+    target.release(journal)
+    clean_up(target, journal)
+    target.reached(CommitPoint.CLEANED)
+    return done
+
+
+def _place(target: StagingDirectory, journal: Journal, keys: Sequence[Key]) -> None:
+    """Put all moves into their logs, durably; try every partition, then raise the first error."""
+    target.write_high_watermarks(journal)
+    errors: list[KafkaError | OSError] = []
+    for key in keys:
+        try:
+            log = target.log(key)
+            while True:
+                moves = journal.moves_of(key)
+                left = place_moves(target.fs, target.path, log, journal, moves)
+                if left is None:
+                    break
+                log.flush_records()
+                journal = journal.replacing(key, left.moves)
+                write_journal(target.fs, target.path, journal)
+                _log.warning(
+                    "transaction-placed-anew txn=%s directory=%s base_offset=%d",
+                    *(journal.txn, log.directory, left.moves[0].base_offset),
+                )
+            log.flush_records()
+        except (KafkaError, OSError) as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+
+
+def clean_up(target: StagingDirectory, journal: Journal) -> None:
+    """Delete the staged files of a finished transaction, then its journal.
+
+    What cannot be deleted now is left for the next opening of the directory.
+    """
+    fs, path = target.fs, target.path
+    try:
+        for name in list_staged(fs, path, journal.txn):
+            fs.delete(os.path.join(path, name))
+        with suppress(FileNotFoundError):
+            fs.delete(os.path.join(path, journal.name))
+    except OSError as error:
+        _log.warning("transaction-not-cleaned-up txn=%s reason=%s", journal.txn, error)
+
+
+def drop_topic(target: StagingDirectory, journal: Journal, topic_id: UUID) -> Journal:
+    """Take a deleted topic out of a journal, durably; return the journal that is left."""
+    left = journal.without_topic(topic_id)
+    write_journal(target.fs, target.path, left)
+    return left
