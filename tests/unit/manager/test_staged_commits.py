@@ -1,0 +1,531 @@
+"""Transactions as a manager commits them, and what waits for one that is not applied yet."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections import Counter
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.config.log_config import LogConfig
+from tidelog.embedded.logs import Logs
+from tidelog.errors import (
+    CommitPending,
+    CommitUnfinished,
+    DirectoryFull,
+    InvalidArgument,
+    InvalidRecord,
+    InvalidTopic,
+    KafkaStorageError,
+    MessageTooLarge,
+    OffsetOutOfRange,
+    TopicAlreadyExists,
+    TransactionMismatch,
+    UnknownTopicOrPartition,
+)
+from tidelog.staging.directory import CommitPoint
+from tidelog.staging.finished import FINISHED_FILE, read_finished
+from tidelog.staging.journal import JOURNAL_SUFFIX, journal_name, list_journals
+from tidelog.staging.staged_file import is_staged_name
+from tidelog.testing import PowerCut
+from tidelog.testing.directory_home import DataHome, record
+from tidelog.testing.manager_home import ManagerHome
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+KEEP = LogConfig(segment_index_bytes=1200, retention_ms=-1)
+FULL = OSError(errno.ENOSPC, "no space left")
+
+
+def home_with_topics(config: Mapping[str, str] | None = None) -> DataHome:
+    """Return a directory with topics t (2 partitions) and u, each with one flushed record."""
+    home = DataHome()
+    with home.open(defaults=KEEP) as logs:
+        logs.create_topic("t", 2, config)
+        logs.create_topic("u", 1, config)
+        for topic, number in (("t", 0), ("t", 1), ("u", 0)):
+            logs.partition(topic, number).append_records([record(b"before", b"k")])
+    return home
+
+
+def write(logs: Logs, txn: str | None = "x", values: tuple[bytes, ...] = (b"a", b"b")) -> None:
+    """Commit the values to t-0, and one to u."""
+    with logs.transaction(txn) as transaction:
+        for value in values:
+            transaction.append("t", value, key=b"k", partition=0)
+        transaction.append("u", b"c", key=b"k")
+
+
+def interrupted(home: DataHome, point: CommitPoint = CommitPoint.COMMITTED) -> None:
+    """End the process at a moment of a commit."""
+
+    def end(now: CommitPoint) -> None:
+        if now is point:
+            raise PowerCut
+
+    logs = home.open(defaults=KEEP)
+    logs.manager.staged_commits.on_point = end
+    with suppress(PowerCut):
+        write(logs)
+    home.fs.kill()
+
+
+def own_files(home: DataHome) -> list[str]:
+    """Name the staged files and journals."""
+    return [one for one in home.files() if is_staged_name(one) or one.endswith(JOURNAL_SUFFIX)]
+
+
+def seen(logs: Logs, topic: str = "t") -> list[bytes | None]:
+    """Return the values that readers of partition 0 see."""
+    return [found.value for found in logs.read(topic)]
+
+
+def test_a_transaction_writes_to_several_topics() -> None:
+    """All records are visible and durable when it has ended, and nothing of ours is left."""
+    home = home_with_topics()
+    with home.open(defaults=KEEP) as logs, logs.transaction("x") as txn:
+        txn.append("t", b"a", partition=1, headers=[("h", b"1")], timestamp=7)
+        txn.append("u", b"b", key=b"k")
+    home.fs.power_cut("none")
+
+    assert home.values("t-1") == [b"before", b"a"]
+    assert home.values("u-0") == [b"before", b"b"]
+    assert txn.committed is not None
+    assert (txn.committed.total, dict(txn.committed.records)) == (2, {"t": 1, "u": 1})
+    assert own_files(home) == []
+
+
+def test_nothing_is_seen_before_the_commit() -> None:
+    """Records that are staged have no offsets yet."""
+    home = home_with_topics()
+    with home.open(defaults=KEEP) as logs, logs.transaction("x") as txn:
+        txn.append("u", b"b")
+        txn.append("t", b"a", partition=0)
+
+        assert seen(logs) == [b"before"]
+
+
+def test_an_exception_drops_the_whole_transaction() -> None:
+    """Staged files are deleted, and the id stays free."""
+    home = home_with_topics()
+    with home.open(defaults=KEEP) as logs:
+        with suppress(ZeroDivisionError), logs.transaction("x") as txn:
+            txn.append("t", b"a")
+            raise ZeroDivisionError
+
+        assert own_files(home) == []
+        write(logs)
+        assert seen(logs) == [b"before", b"a", b"b"]
+
+
+def test_a_repeat_is_skipped_and_reports_what_was_committed() -> None:
+    """Also with other records, by another process, and without any record at all."""
+    home = home_with_topics()
+    with home.open(defaults=KEEP) as logs:
+        write(logs)
+    with home.open(defaults=KEEP) as logs:
+        with logs.transaction("x") as txn:
+            txn.append("t", b"other")
+        with logs.transaction("x"):
+            pass
+
+        assert txn.is_repeat
+        assert txn.committed is not None
+        assert (txn.committed.total, txn.committed.time_ms) == (3, home.clock.now_ms())
+        assert seen(logs) == [b"before", b"a", b"b"]
+        assert seen(logs, "u") == [b"before", b"c"]
+
+
+def test_an_id_that_was_committed_for_other_topics_is_an_error() -> None:
+    """It is a mistake, never skipped in silence; fewer topics are fine."""
+    home = home_with_topics()
+    with home.open(defaults=KEEP) as logs:
+        with logs.transaction("x") as txn:
+            txn.append("u", b"a")
+        with pytest.raises(TransactionMismatch, match="'x' was committed before for u, not for t"):
+            write(logs)
+
+        assert seen(logs) == [b"before"]
+
+
+def test_transactions_without_an_id_are_always_new() -> None:
+    """And they are not kept in the table of finished ones for longer than needed."""
+    home = home_with_topics()
+    with home.open(defaults=KEEP) as logs:
+        for _ in range(3):
+            write(logs, None)
+
+        assert len(seen(logs)) == 7
+    assert len(read_finished(home.fs, home.path)) == 1
+
+
+def test_an_id_is_forgotten_after_a_week() -> None:
+    """The table of finished transactions does not grow for ever."""
+    home = home_with_topics()
+    with home.open(defaults=KEEP) as logs:
+        write(logs, "old")
+        home.clock.advance(7 * 24 * 3_600_000 + 1)
+        write(logs, "new")
+
+    assert list(read_finished(home.fs, home.path)) == ["new"]
+
+
+def test_a_topic_is_created_within_the_commit() -> None:
+    """An abort leaves no trace of it, and a repeat finds it there."""
+    home = home_with_topics()
+    with home.open(defaults=KEEP) as logs:
+        with suppress(ZeroDivisionError), logs.transaction("x") as txn:
+            txn.create_topic("new", 3)
+            raise ZeroDivisionError
+        assert "new" not in logs.topics()
+        for _ in range(2):
+            with logs.transaction("x") as txn:
+                txn.create_topic("new", 3, {"retention.ms": "-1"})
+                txn.append("new", b"a", partition=2)
+
+        assert logs.topic("new").config == {"retention.ms": "-1"}
+        assert [found.value for found in logs.read("new", 2)] == [b"a"]
+        with pytest.raises(TopicAlreadyExists), logs.transaction("y") as txn:
+            txn.create_topic("new")
+        with pytest.raises(InvalidTopic), logs.transaction("y") as txn:
+            txn.create_topic("no/name")
+
+
+def test_append_time_is_that_of_the_commit_also_after_a_replay() -> None:
+    """A replay makes the same bytes: the time stands in the journal."""
+    home = home_with_topics({"message.timestamp.type": "LogAppendTime"})
+    home.clock.advance(5_000)
+    committed_ms = home.clock.now_ms()
+    interrupted(home)
+    home.clock.advance(5_000)
+    with home.open(defaults=KEEP) as logs:
+        times = [found.timestamp for found in logs.read("t")]
+
+    assert times[1:] == [committed_ms, committed_ms]
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"max.message.bytes": "70"}, MessageTooLarge),
+        ({"cleanup.policy": "compact"}, InvalidRecord),
+    ],
+)
+def test_settings_that_changed_since_refuse_the_whole_transaction(
+    change: dict[str, str], error: type[Exception]
+) -> None:
+    """They are checked before the commit point; nothing has changed."""
+    home = home_with_topics()
+    with home.open(defaults=KEEP) as logs:
+        transaction = logs.transaction("x")
+        transaction.append("u", b"a" * 20)
+        transaction.append("t", b"b" * 20)
+        logs.alter_topic("u", change)
+        with pytest.raises(error):
+            transaction.commit()
+
+        assert (seen(logs), seen(logs, "u")) == ([b"before"], [b"before"])
+    assert own_files(home) == []
+
+
+def test_a_transaction_that_does_not_fit_the_disk_is_refused() -> None:
+    """Before the commit point, so that it can be tried again."""
+    home = home_with_topics()
+    with home.open(defaults=KEEP) as logs:
+        transaction = logs.transaction("x")
+        transaction.append("t", b"a" * 10_000, partition=0)
+        home.fs.set_free_bytes(12_000)
+        with pytest.raises(DirectoryFull):
+            transaction.commit()
+        home.fs.set_free_bytes(None)
+
+        assert seen(logs) == [b"before"]
+    assert own_files(home) == []
+
+
+def test_records_that_a_leader_refuses_are_refused_when_they_are_added() -> None:
+    """The commit has nothing left to refuse."""
+    home = home_with_topics({"cleanup.policy": "compact"})
+    with home.open(defaults=KEEP) as logs, logs.transaction("x") as txn:
+        with pytest.raises(InvalidRecord):
+            txn.append("t", b"a")
+        with pytest.raises(UnknownTopicOrPartition):
+            txn.append("t", b"a", key=b"k", partition=9)
+        with pytest.raises(UnknownTopicOrPartition):
+            txn.append("none", b"a")
+        with pytest.raises(InvalidArgument):
+            txn.append("t", "text", key=b"k")  # type: ignore[arg-type]  # as a program may
+
+
+# A transaction that is committed and not applied yet
+
+
+def pending(home: DataHome) -> Logs:
+    """Return a directory in which the disk is too full to finish a transaction."""
+    interrupted(home)
+    home.fs.fail("pwrite", ".log", FULL)
+    return home.open(defaults=KEEP)
+
+
+def test_a_full_disk_after_the_commit_point_says_that_it_is_committed() -> None:
+    """It must not be repeated under another id; it is applied when there is space again."""
+    home = home_with_topics()
+    with home.open(defaults=KEEP) as logs:
+        home.fs.fail("pwrite", "u-0/00000000000000000000.log", FULL)
+        with pytest.raises(CommitUnfinished, match="is committed, do not repeat it"):
+            write(logs)
+
+        assert (seen(logs), seen(logs, "u")) == ([b"before"], [b"before"])
+        logs.manager.staged_commits.finish_all()
+        assert (seen(logs), seen(logs, "u")) == ([b"before", b"a", b"b"], [b"before", b"c"])
+        write(logs)
+        assert seen(logs) == [b"before", b"a", b"b"]
+    assert own_files(home) == []
+
+
+def test_a_pending_transaction_blocks_only_the_partitions_that_it_names() -> None:
+    """Their appends and commits get a retriable error; reads, and other partitions, go on."""
+    home = home_with_topics()
+    with pending(home) as logs:
+        with pytest.raises(CommitPending) as caught:
+            logs.append("t", b"late", partition=0)
+        logs.append("t", b"free", partition=1)
+        home.fs.fail("pwrite", ".log", FULL)
+        with pytest.raises(CommitPending), logs.transaction("y") as txn:
+            txn.append("u", b"late")
+
+        assert caught.value.code.retriable
+        assert seen(logs) == [b"before"]
+        assert [found.value for found in logs.read("t", 1)] == [b"before", b"free"]
+        logs.manager.staged_commits.finish_all()
+        logs.append("t", b"late", partition=0)
+        assert seen(logs) == [b"before", b"a", b"b", b"late"]
+
+
+def test_records_of_a_pending_transaction_are_not_seen_by_readers_beside() -> None:
+    """High watermarks stay at the journal's base, in memory and in the checkpoint."""
+    home = home_with_topics()
+    interrupted(home)
+    home.fs.fail("pwrite", "u-0/00000000000000000000.log", FULL)
+    with home.open(defaults=KEEP) as logs:
+        log = logs.partition("t", 0).log
+        logs.flush()
+
+        assert (log.high_watermark, log.log_end_offset) == (1, 3)
+        assert home.values("t-0") == [b"before"]
+    assert home.values("t-0") == [b"before"]
+
+
+def test_what_deletes_records_stays_below_a_pending_transaction() -> None:
+    """Else a replay could not find out how far the first try came."""
+    home = home_with_topics()
+    interrupted(home)
+    home.fs.fail("pwrite", "u-0/00000000000000000000.log", FULL)
+    with home.open(defaults=KEEP) as logs:
+        log = logs.partition("t", 0).log
+        with pytest.raises(OffsetOutOfRange):
+            log.delete_records(2)
+        with pytest.raises(CommitPending):
+            log.truncate_to(0)
+        with pytest.raises(CommitPending):
+            log.truncate_fully_and_start_at(9)
+        log.roll()
+        log.update_config(LogConfig(retention_ms=0, segment_index_bytes=1200))
+        home.clock.advance(1_000)
+        log.delete_old_segments()
+
+        assert log.delete_records(-1) == 1
+        logs.manager.staged_commits.finish_all()
+        assert seen(logs) == [b"a", b"b"]
+
+
+def test_deleting_a_topic_drops_what_a_transaction_has_still_to_write_to_it() -> None:
+    """The other topics get theirs, and a new topic of the name gets nothing."""
+    home = home_with_topics()
+    with pending(home) as logs:
+        logs.delete_topic("t")
+        logs.create_topic("t")
+        logs.manager.staged_commits.finish_all()
+
+        assert (seen(logs), seen(logs, "u")) == ([], [b"before", b"c"])
+    assert own_files(home) == []
+
+
+def test_a_deleted_topic_is_remembered_while_a_journal_names_it() -> None:
+    """Where the journal could not be rewritten, a replay leaves the topic out all the same."""
+    home = home_with_topics()
+    logs = pending(home)
+    home.fs.fail("pwrite", f"{JOURNAL_SUFFIX}.tmp", FULL)
+    logs.delete_topic("t")
+    home.fs.kill()
+    with home.open(defaults=KEEP) as logs:
+        assert "t" not in logs.topics()
+        assert seen(logs, "u") == [b"before", b"c"]
+
+
+def test_a_name_that_a_pending_transaction_will_create_is_taken() -> None:
+    """Else its records would have no topic."""
+    home = home_with_topics()
+    with home.open(defaults=KEEP) as logs:
+        home.fs.fail("pwrite", "tidelog.topics.json.tmp", FULL)
+        txn = logs.transaction("x")
+        txn.create_topic("new")
+        txn.append("new", b"a")
+        with pytest.raises(CommitUnfinished):
+            txn.commit()
+        with pytest.raises(CommitPending):
+            logs.create_topic("new")
+        logs.manager.staged_commits.finish_all()
+
+        assert seen(logs, "new") == [b"a"]
+
+
+def test_a_log_that_lost_what_was_durable_is_left_to_the_user() -> None:
+    """It cannot be said what of the transaction is there; only its partitions are blocked."""
+    home = home_with_topics()
+    interrupted(home)
+    home.fs.fail("pwrite", "u-0/00000000000000000000.log", FULL)
+    with home.open(defaults=KEEP) as logs:
+        logs.partition("t", 0)
+    path = "/data/t-0/00000000000000000000.log"
+    with closing(home.fs.open(path, "r+")) as file:
+        file.truncate(0)
+    with home.open(defaults=KEEP) as logs:
+        with pytest.raises(CommitPending):
+            logs.append("t", b"x", partition=0)
+        logs.append("t", b"x", partition=1)
+        reasons = [reason for _, reason in logs.manager.staged_commits.pending.values()]
+
+    assert "cannot be said" in reasons[0]
+
+
+def test_a_service_finishes_the_journals_that_it_finds() -> None:
+    """After its logs have recovered, and before clients come."""
+    home = ManagerHome(retention_ms=-1)
+    with home.open() as manager:
+        manager.create_topic("t", 2)
+    data = DataHome()
+    data.fs, data.clock = home.fs, home.clock
+    logs = data.open(defaults=KEEP)
+    logs.manager.staged_commits.on_point = _cut_at_commit_point
+    with suppress(PowerCut), logs.transaction("x") as txn:
+        txn.append("t", b"a", partition=1)
+    home.restart()
+    with home.open() as manager:
+        found = [one.value for one in manager.partition("t", 1).log.records()]
+
+    assert found == [b"a"]
+    assert list_journals(home.fs, "/data") == []
+
+
+def _cut_at_commit_point(point: CommitPoint) -> None:
+    if point is CommitPoint.COMMITTED:
+        raise PowerCut
+
+
+def test_a_service_tries_again_by_itself() -> None:
+    """A task finishes what a full disk had stopped."""
+    home = ManagerHome(retention_ms=-1)
+    with home.open() as manager:
+        manager.create_topic("t", 2)
+        staged = Logs(manager).transaction("x")
+        staged.append("t", b"a", partition=1)
+        home.fs.fail("pwrite", "t-1/00000000000000000000.log", FULL)
+        with pytest.raises(CommitUnfinished):
+            staged.commit()
+        home.clock.advance(60_000)
+
+        assert [one.value for one in manager.partition("t", 1).log.records()] == [b"a"]
+
+
+# Files of our own
+
+
+@pytest.mark.parametrize("name", [journal_name("x"), FINISHED_FILE])
+def test_a_file_of_a_newer_version_is_refused_untouched(name: str) -> None:
+    """What it means is not known here, so nothing is written to the directory."""
+    home = home_with_topics()
+    with home.open(defaults=KEEP) as logs:
+        write(logs)
+    interrupted(home) if name != FINISHED_FILE else None
+    text = json.dumps({"version": 2, "other": "form"})
+    home.write(name, text)
+    refused = pytest.raises(KafkaStorageError, match="has version 2; this tidelog reads up to 1")
+    with refused, home.open(defaults=KEEP) as logs:
+        write(logs, "y")
+
+    assert home.text(name) == text
+    assert home.values("t-0") == [b"before", b"a", b"b"]
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"version": "x"}', '{"version": 1}', "\0" * 9])
+def test_a_damaged_journal_is_refused(text: str) -> None:
+    """A part of a transaction is never applied."""
+    home = home_with_topics()
+    home.write(journal_name("x"), text)
+
+    with pytest.raises(KafkaStorageError, match="cannot be read"):
+        home.open(defaults=KEEP)
+
+
+def test_a_journal_names_no_file_outside_the_directory() -> None:
+    """What is read from a file is input."""
+    home = home_with_topics()
+    interrupted(home)
+    name = journal_name("x")
+    content = json.loads(home.text(name))
+    content["moves"][0]["run"]["name"] = "../../etc/passwd"
+    home.write(name, json.dumps(content))
+
+    with pytest.raises(KafkaStorageError, match="is not the name of a staged file"):
+        home.open(defaults=KEEP)
+
+
+def test_the_sweep_spares_the_files_that_a_journal_names() -> None:
+    """However old they are."""
+    home = home_with_topics()
+    logs = pending(home)
+    home.clock.advance(30 * 24 * 3_600_000)
+    before = own_files(home)
+    logs.manager.tasks.delete_staged_files()
+
+    assert len(before) == 2
+    assert own_files(home) == before
+
+
+# Syncs
+
+
+def syncs(home: DataHome, values: tuple[bytes, ...] = (b"a", b"b")) -> Counter[str]:
+    """Count the syncs of a second transaction, by what is synced."""
+    with home.open(defaults=KEEP) as logs:
+        write(logs, "warm")
+        before = len(home.fs.operations)
+        write(logs, "counted", values)
+        done = home.fs.operations[before:]
+    kinds = {"sync": "file", "sync_directory": "directory"}
+    return Counter(
+        f"{kinds[one.name]} {one.path.rpartition('/')[2].removesuffix('.tmp')}"
+        for one in done
+        if one.name in kinds
+    )
+
+
+def test_a_commit_syncs_a_constant_and_once_for_each_log() -> None:
+    """One for the staged file, eight for the commit, one for each log that it writes to."""
+    found = syncs(home_with_topics())
+    logs = found.pop("file 00000000000000000000.log")
+    staged = sum(count for name, count in found.items() if name.endswith(".staged"))
+    found = Counter({name: n for name, n in found.items() if not name.endswith(".staged")})
+
+    assert (logs, staged) == (2, 1)
+    assert found == {
+        f"file {journal_name('counted')}": 1,
+        "file replication-offset-checkpoint": 1,
+        f"file {FINISHED_FILE}": 1,
+        "directory data": 4,
+    }
