@@ -200,7 +200,7 @@ def check_files(story: Story) -> None:
     """Indexes, snapshots, epochs and checksums are right, and append times are all the same."""
     for name in story.values():
         directory = f"{story.home.path}/{name}"
-        findings = verify_partition(story.home.fs, directory, clock=story.home.clock)
+        findings = verify_partition(story.home.fs, directory, clock=story.home.clock).findings
         assert [one for one in findings if one.severity is Severity.DAMAGE] == []
     if story.case.config:
         with story.home.read_only("t-0") as log:
