@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -244,7 +245,7 @@ def test_a_commit_that_is_cut_short_is_whole_or_absent(
     name: str, step: int, enumerated: Enumerated
 ) -> None:
     """At each moment, with what was not synced kept, or lost."""
-    make = lambda seed: prepared(name, seed)  # noqa: E731
+    make = partial(prepared, name)
     states, crashes = enumerate_states(crashed(make, Story.commit, 0, step=step))
 
     enumerated("crashes", crashes, at_least=25)
@@ -258,7 +259,7 @@ def test_a_commit_of_any_kind_that_is_cut_short_is_whole_or_absent(
     name: str, enumerated: Enumerated
 ) -> None:
     """At each moment, with what was not synced kept, lost, or kept in part and torn."""
-    make = lambda seed: prepared(name, seed)  # noqa: E731
+    make = partial(prepared, name)
     states, crashes = enumerate_states(crashed(make, Story.commit, SEEDS))
 
     enumerated("crashes", crashes, at_least=states)
@@ -291,7 +292,7 @@ def reopen(story: Story) -> None:
 @pytest.mark.parametrize("name", ["partitions"])
 def test_a_replay_that_is_cut_short_is_repeated(name: str, enumerated: Enumerated) -> None:
     """A second crash, while the journal of the first is finished, changes nothing."""
-    make = lambda seed: committed(name, seed)  # noqa: E731
+    make = partial(committed, name)
     states, crashes = enumerate_states(crashed(make, reopen, 0, step=9))
 
     enumerated("crashes", crashes, at_least=12)
@@ -305,7 +306,7 @@ def test_a_replay_of_any_kind_that_is_cut_short_is_repeated(
     name: str, enumerated: Enumerated
 ) -> None:
     """A second crash at each moment, in many ways."""
-    make = lambda seed: committed(name, seed)  # noqa: E731
+    make = partial(committed, name)
     states, crashes = enumerate_states(crashed(make, reopen, SEEDS))
 
     enumerated("crashes", crashes, at_least=states)
@@ -346,7 +347,7 @@ def test_a_disk_that_fills_up_leaves_a_commit_whole_or_absent(
     name: str, enumerated: Enumerated
 ) -> None:
     """At each operation before and after the commit point."""
-    make = lambda seed: prepared(name, seed)  # noqa: E731
+    make = partial(prepared, name)
     states, failures = enumerate_states(without_space(make, Story.commit))
 
     enumerated("failures", failures, at_least=20)
@@ -362,7 +363,7 @@ def test_a_disk_that_fills_up_leaves_a_commit_of_any_kind_whole_or_absent(
 ) -> None:
     """At each operation of the commit, and of its replay."""
     ready = prepared if act is Story.commit else committed
-    make = lambda seed: ready(name, seed)  # noqa: E731
+    make = partial(ready, name)
     states, failures = enumerate_states(without_space(make, act))
 
     enumerated("failures", failures, at_least=states)
@@ -390,7 +391,7 @@ def overtaken(seed: int) -> Story:
 
 
 def test_what_another_writer_appended_in_between_stays(enumerated: Enumerated) -> None:
-    """The rest of the transaction follows it, after a journal that says so; also if that is cut."""
+    """The rest of the transaction follows it, as a new journal says; also if that is cut short."""
     seen = set()
     for story in crashed(overtaken, reopen, 0, step=3):
         state = contents(story.home)

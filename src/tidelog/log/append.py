@@ -26,7 +26,7 @@ from tidelog.errors import (
 )
 from tidelog.kernels import rows
 from tidelog.log.append_info import NO_GUARD, AppendInfo
-from tidelog.log.flushing import flush, roll_locked
+from tidelog.log.flushing import flush, flush_records, roll_locked
 from tidelog.log.producers.producer_append import UNKNOWN_TRANSACTION_VERSION
 from tidelog.log.producers.replay import producer_batches
 from tidelog.log.trace import is_traced, trace_append
@@ -60,13 +60,18 @@ _log = logging.getLogger(__name__)
 
 
 class AppendRequest(NamedTuple):
-    """How batches are to be appended; ``on_rejected`` is called before an error is raised."""
+    """How batches are to be appended; ``on_rejected`` is called before an error is raised.
+
+    ``flushes_before_roll``: records are durable before a later segment can be, so that a crash
+    leaves no gap.
+    """
 
     leader_epoch: int
     origin: AppendOrigin
     transaction_version: int = UNKNOWN_TRANSACTION_VERSION
     verification_guard: int = NO_GUARD
     on_rejected: OnRejected = ignore_rejections
+    flushes_before_roll: bool = False
 
     @property
     def assigns_offsets(self) -> bool:
@@ -176,7 +181,7 @@ def _append_locked(
     epochs = state.epochs.entries
     try:
         _assign_epochs(state, batches)
-        _make_room(state, batches, now_ms)
+        _make_room(state, batches, now_ms, request)
         updates = _check_producers(state, batches, request)
         if updates.duplicate is None:
             _write(state, batches, updates)
@@ -338,7 +343,7 @@ def _assign_epochs(state: LogState, batches: _Batches) -> None:
             state.epochs.clear_and_flush()
 
 
-def _make_room(state: LogState, batches: _Batches, now_ms: int) -> None:
+def _make_room(state: LogState, batches: _Batches, now_ms: int, request: AppendRequest) -> None:
     """Roll if the batches do not fit the active segment."""
     config = state.context.config
     size_bytes = len(byte_view(batches.data))
@@ -355,6 +360,8 @@ def _make_room(state: LogState, batches: _Batches, now_ms: int) -> None:
         first = batches.first_offset
         # Of old batches only the last offset is known: the segment may begin as low as this.
         expected = first if first != UNKNOWN_OFFSET else batches.last_offset - INT32_MAX
+        if request.flushes_before_roll:
+            flush_records(state)
         roll_locked(state, expected)
 
 

@@ -200,14 +200,23 @@ class Log(ReadableLog):
         leader_epoch: int,
         *,
         on_rejected: OnRejected = ignore_rejections,
+        flushes_before_roll: bool = False,
     ) -> AppendInfo:
         """Append batches as they came from the leader, with their offsets, which may leave gaps.
 
         Batches of an epoch above ``leader_epoch``, the follower's own, are left out with all after
         them. Raises UnexpectedAppendOffset if the batches begin below the log's end,
         OffsetsOutOfOrder if their offsets do not rise, and CorruptMessage.
+
+        With ``flushes_before_roll`` records are made durable before the next segment is begun, so
+        that a crash leaves no gap.
         """
-        request = AppendRequest(leader_epoch, AppendOrigin.REPLICATION, on_rejected=on_rejected)
+        request = AppendRequest(
+            leader_epoch,
+            AppendOrigin.REPLICATION,
+            on_rejected=on_rejected,
+            flushes_before_roll=flushes_before_roll,
+        )
         return append(self._state, records, request)
 
     def append_records(

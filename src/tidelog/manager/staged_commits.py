@@ -169,7 +169,8 @@ class StagedCommits:
                 # Its id stays among those of deleted topics, so that a replay leaves it out.
                 self._check_disk(log_dir, error)
                 left = journal.without_topic(topic_id)
-                _log.warning("transaction-not-rewritten txn=%s reason=%s", txn, error)
+                text = "transaction-not-rewritten directory=%s txn=%s reason=%s"
+                _log.warning(text, path, txn, error)
             target.hold(left)
             self._note(path, left, reason)
 

@@ -51,14 +51,15 @@ class NewPlaces(NamedTuple):
 def place_moves(
     fs: FileSystem, data_dir: str, log: Log, journal: Journal, moves: Sequence[Move]
 ) -> NewPlaces | None:
-    """Append what is missing of the moves of one partition, without making it durable.
+    """Append what is missing of the moves of one partition; its last segment is not made durable.
 
-    Returns None once all are in the log.
+    Returns None once all are in the log. A crash leaves a prefix of the batches, never a gap.
 
     Raises:
         KafkaStorageError: the disk is full or failed, or what the log holds does not show how far
             an earlier try came.
     """
+    log.flush_records()
     for number, move in enumerate(moves):
         found = find_move(fs, data_dir, log, journal, move)
         if found.is_whole:
@@ -70,7 +71,7 @@ def place_moves(
         piece_bytes = min(log.config.segment_size_bytes, PIECE_BYTES)
         with closing(placed_batches(fs, data_dir, move.run, rest, piece_bytes)) as pieces:
             for data, _ in pieces:
-                log.append_as_follower(data, move.leader_epoch)
+                log.append_as_follower(data, move.leader_epoch, flushes_before_roll=True)
     return None
 
 
@@ -127,6 +128,8 @@ def _compare(log: Log, journal: Journal, base: int, wanted: Iterator[bytes]) -> 
             want = following
         else:
             is_same = False
+    if offset != log.log_end_offset:
+        raise _unclear(log, f"lacks records from offset {offset} on", journal)
     return Found(batches, records, is_whole=False, is_at_end=is_same)
 
 
@@ -153,7 +156,7 @@ def _log_batches(log: Log, start_offset: int) -> Iterator[tuple[list[int], bytes
             yield row, batch
             offset = row[rows.LAST_OFFSET] + 1
         if offset == first:
-            raise KafkaStorageError(f"{log.directory} cannot be read at offset {offset}")
+            return
 
 
 def _split(data: bytes | bytearray) -> Iterator[tuple[list[int], bytes]]:

@@ -192,7 +192,8 @@ def finish(target: StagingDirectory, journal: Journal) -> CommittedTransaction:
             target.reached(CommitPoint.VISIBLE)
             write_finished(fs, path, known, done)
             target.release(journal)
-        _log.info("transaction-committed txn=%s records=%d", journal.txn, done.total)
+        text = "transaction-committed directory=%s txn=%s records=%d"
+        _log.info(text, path, journal.txn, done.total)
     target.reached(CommitPoint.FINISHED)
     target.release(journal)
     clean_up(target, journal)
@@ -238,7 +239,8 @@ def clean_up(target: StagingDirectory, journal: Journal) -> None:
         with suppress(FileNotFoundError):
             fs.delete(os.path.join(path, journal.name))
     except OSError as error:
-        _log.warning("transaction-not-cleaned-up txn=%s reason=%s", journal.txn, error)
+        text = "transaction-not-cleaned-up directory=%s txn=%s reason=%s"
+        _log.warning(text, path, journal.txn, error)
 
 
 def drop_topic(target: StagingDirectory, journal: Journal, topic_id: UUID) -> Journal:
