@@ -10,10 +10,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cleaner.cleaner_manager import LogCleanerManager
+from tidelog.cleaner.cleaner_manager import POLL_MS, LogCleanerManager
 from tidelog.cleaner.log_cleaner import LogCleaner
 from tidelog.datadir.offset_checkpoints import LOG_FILES
-from tidelog.errors import KafkaStorageError
+from tidelog.errors import InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,6 +35,7 @@ class Cleaning:
         self.cleaner: LogCleaner | None = None
         self._is_stopped = False
         self._in_use: set[TopicPartition] = set()
+        self._sleep_ms: Final = machine.sleep_ms
         # Without a cleaner, only what is done on demand has states.
         self._states: Final = LogCleanerManager(
             dict, fs=machine.fs, clock=machine.clock, sleep_ms=machine.sleep_ms
@@ -57,7 +58,11 @@ class Cleaning:
         if self.cleaner is not None:
             self.cleaner.shutdown()
         for key in list(self._in_use):
-            self._manager.abort(key)
+            try:
+                self._manager.abort(key)
+            except InvalidArgument:  # another thread is stopping it, by deleting its topic, say
+                while key in self._in_use:
+                    self._sleep_ms(POLL_MS)
 
     @contextmanager
     def exclusive(self, key: TopicPartition) -> Iterator[Callable[[], None]]:

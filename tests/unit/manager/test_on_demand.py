@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tidelog.cleaner.states import Event
 from tidelog.errors import CleaningAborted, InvalidArgument, UnknownTopicOrPartition
 from tidelog.manager.log_manager import Loading
+from tidelog.segment.filenames import TopicPartition
 from tidelog.testing.manager_home import MAX_AGE_MS, ManagerHome, fill, values
 
 if TYPE_CHECKING:
@@ -144,3 +146,25 @@ def test_the_cleaners_checkpoint_is_read_once_for_all_logs() -> None:
         opened_files = [one.path for one in traced if one.name == "open"]
 
     assert opened_files.count("/data/cleaner-offset-checkpoint") == 1
+
+
+def test_closing_waits_for_a_compaction_that_another_thread_is_stopping() -> None:
+    """Else the locks of the directories would stay, with an error about the cleaning."""
+    home = ManagerHome()
+    key = TopicPartition("t", 0)
+    with opened(home) as manager:
+        manager.create_topic("t", 1, COMPACT)
+        body = manager._cleaning.exclusive(key)
+        body.__enter__()
+        manager._cleaning._manager._apply(key, Event.PAUSE)  # what an abort begins with
+        ended: list[int] = []
+
+        def end() -> None:
+            ended.append(home.clock.now_ms())
+            body.__exit__(None, None, None)
+
+        home.scheduler.schedule("end", end, delay_ms=1_000)
+        manager.close()
+
+    assert len(ended) == 1
+    assert home.is_marked()
