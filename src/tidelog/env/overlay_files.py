@@ -121,7 +121,10 @@ class OverlayFile:
 
     def pread(self, size: int, position: int) -> bytes:
         """Return ``size`` bytes at byte ``position``; fewer only at the end of the file."""
-        data = bytearray(max(min(size, self.size() - position), 0))
+        try:
+            data = bytearray(max(min(size, self.size() - position), 0))
+        except MemoryError:  # a write keeps in memory what follows it
+            raise _error(errno.ENOMEM, self.path) from None
         self.pread_into(data, position)
         return bytes(data)
 

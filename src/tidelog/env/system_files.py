@@ -164,7 +164,10 @@ class SystemFile:
 
     def _read_at(self, size: int, position: int) -> bytes:
         descriptor = self._descriptor
-        data = os.pread(descriptor, size, position)
+        try:
+            data = os.pread(descriptor, size, position)
+        except MemoryError:  # a damaged batch may claim to be as large as its file
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM), self.path) from None
         self._check_still(descriptor)
         return data
 
@@ -228,6 +231,7 @@ class SystemFiles(WholeFiles):
         except OSError as error:
             if error.errno == errno.ENXIO:  # a socket cannot be opened
                 check_regular(path, os.stat(path).st_mode)
+            _check_target(path, error)
             raise
         found = os.fstat(descriptor)
         if keep_if_locked(descriptor, found):
@@ -270,7 +274,11 @@ class SystemFiles(WholeFiles):
 
     def stat(self, path: str) -> FileStat:
         """Return size, time of modification and kind."""
-        found = os.stat(path)
+        try:
+            found = os.stat(path)
+        except FileNotFoundError as error:
+            _check_target(path, error)
+            raise
         mtime_ms = found.st_mtime_ns // 1_000_000
         return FileStat(found.st_size, mtime_ms, stat.S_ISDIR(found.st_mode))
 
@@ -314,6 +322,15 @@ class SystemFiles(WholeFiles):
     def _need_posix(self, what: str) -> None:
         if not self._has_posix:
             raise UnsupportedPlatform(f"{what} needs Linux or macOS; tidelog is read-only here")
+
+
+def _check_target(path: str, error: OSError) -> None:
+    """Raise an OSError of ``WRONG_KIND`` if it is a link's target that is missing, not the entry.
+
+    A name that was listed and cannot be found would otherwise seem to vanish at each look.
+    """
+    if error.errno == errno.ENOENT and os.path.islink(path):
+        raise OSError(errno.ELOOP, "Link to a missing file", path) from error
 
 
 @cache

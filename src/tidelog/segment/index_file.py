@@ -11,6 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import CorruptIndex
+from tidelog.records.batch import INT32_MAX
 
 if TYPE_CHECKING:
     from tidelog.env.files import FileSystem, OpenFile
@@ -27,12 +28,15 @@ def read_index_file(fs: FileSystem, path: str) -> tuple[bytes, int]:
 
     A preallocated or sparse file is mostly zeros; at least the zeros that complete the last entry,
     and those of two more entries, are returned. Raises CorruptIndex for more than
-    ``MAX_INDEX_BYTES`` before them: more than the batches of any segment need.
+    ``MAX_INDEX_BYTES`` before them, more than the batches of any segment need, and for a file that
+    is larger than ``segment.index.bytes`` can be.
     """
     pieces: list[bytes] = []
     position = used = 0
     with closing(fs.open(path)) as file:
         size = file.size()
+        if size > INT32_MAX:
+            raise CorruptIndex(f"{path} has {size:,} bytes, more than an index can have")
         while position < size and (block := file.pread(_BLOCK_BYTES, position)):
             if block != bytes(len(block)):
                 if position >= MAX_INDEX_BYTES:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.records.batch import BATCH_PREFIX, LOG_OVERHEAD
+from tidelog.records.batch import BATCH_PREFIX, INT64_MAX, LOG_OVERHEAD
 
 if TYPE_CHECKING:
     from tidelog.env.files import OpenFile
 
-_ZERO_BLOCK: Final = 1 << 20
+_BLOCK_BYTES: Final = 1 << 20
 
 
 def ends_here(file: OpenFile, position: int) -> bool:
@@ -22,12 +22,19 @@ def ends_here(file: OpenFile, position: int) -> bool:
     if len(prefix) < BATCH_PREFIX.size:
         return True
     length = BATCH_PREFIX.unpack(prefix).length
-    return _only_zeros(file, position + (LOG_OVERHEAD + length if length > 0 else 0))
+    return only_zeros(file, position + (LOG_OVERHEAD + length if length > 0 else 0))
 
 
-def _only_zeros(file: OpenFile, position: int) -> bool:
-    while block := file.pread(_ZERO_BLOCK, position):
-        if block.strip(b"\0"):
+def only_zeros(file: OpenFile, position: int, end: int = INT64_MAX) -> bool:
+    """Return whether bytes ``[position, end)`` of a file, or those up to its end, are all zero."""
+    end = min(end, file.size())
+    block = bytearray(max(min(_BLOCK_BYTES, end - position), 0))
+    zeros = bytes(len(block))
+    while position < end:
+        if len(block) > end - position:
+            return not file.pread(end - position, position).strip(b"\0")
+        file.pread_into(block, position)
+        if block != zeros:
             return False
         position += len(block)
     return True

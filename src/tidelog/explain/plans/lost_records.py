@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tidelog.errors import CorruptMessage, InvalidRecord
 from tidelog.log.record_count import count_records
 from tidelog.records.past_damage import BadBytes, walk_past_damage
+from tidelog.segment.unfinished_end import only_zeros
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Self
 
-    from tidelog.env.files import OpenFile
     from tidelog.log.loading.load_watch import Loss
     from tidelog.records.file_records import Piece
-
-_BLOCK_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +94,3 @@ def look_into(loss: Loss) -> LostBytes:
         is_all_zeros=not content.batches and only_zeros(loss.file, loss.position, loss.end),
         kept_in=loss.kept_in,
     )
-
-
-def only_zeros(file: OpenFile, position: int, end: int) -> bool:
-    """Return whether bytes ``[position, end)`` of a file are all zero."""
-    while position < end:
-        block = file.pread(min(_BLOCK_BYTES, end - position), position)
-        if not block or block.strip(b"\0"):
-            return not block
-        position += len(block)
-    return True

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.codec.checkpoint_file import read_checkpoint
+from tidelog.codec.checkpoint_file import TEMPORARY_SUFFIX, read_checkpoint
 from tidelog.codec.metadata_files import (
     CLEAN_SHUTDOWN_FILE,
     META_PROPERTIES_FILE,
@@ -78,6 +79,8 @@ def _check(directory: ReadOnlyDirectory) -> Iterator[Located]:
             what = f"topic {topic.name} cannot be loaded: {error}"
             remedy = "correct the setting with `tidelog alter`"
             yield Located(None, damage(catalogue_path, None, what, remedy))
+    yield from _check_identity(directory)
+    yield from _check_temporary(directory)
     for name, reason in directory.foreign.items():
         path = os.path.join(directory.path, name)
         remedy = "move it elsewhere: tidelog leaves it alone, but Kafka may not start"
@@ -114,6 +117,18 @@ def _check_identity(directory: ReadOnlyDirectory) -> Iterator[Located]:
     if fs.is_link(path) or (fs.exists(path) and fs.stat(path).is_directory):
         what = "it is not a plain file, so that no writer can lock the directory"
         yield Located(None, damage(path, None, what, "remove it"))
+
+
+def _check_temporary(directory: ReadOnlyDirectory) -> Iterator[Located]:
+    """Yield what is in the way of the temporary files by which small files are replaced."""
+    for name in (*CHECKPOINT_FILES, CATALOGUE_FILE, META_PROPERTIES_FILE, CLEAN_SHUTDOWN_FILE):
+        path = os.path.join(directory.path, name + TEMPORARY_SUFFIX)
+        try:
+            with suppress(FileNotFoundError), closing(directory.fs.open(path)):
+                continue
+        except KafkaStorageError as error:
+            what = f"{name} cannot be replaced: {error}"
+            yield Located(None, damage(path, None, what, "move the entry elsewhere"))
 
 
 def _topic_ids(directory: ReadOnlyDirectory) -> dict[TopicPartition, UUID]:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from tidelog.codec.metadata_files import CLEAN_SHUTDOWN_FILE
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
 from tidelog.errors import InvariantError, TidelogError, UnknownTopicOrPartition
-from tidelog.explain.plans.lost_records import only_zeros
 from tidelog.explain.verify.checked import Checked
 from tidelog.explain.verify.confirmed import confirmed
 from tidelog.explain.verify.findings import (
@@ -43,7 +42,7 @@ from tidelog.explain.verify.verify_producers import EpochChecks, ProducerChecks,
 from tidelog.log.leader_epoch import LEADER_EPOCH_FILE
 from tidelog.readonly.log_snapshot import MAX_LOOKS, changing
 from tidelog.readonly.read_files import reading
-from tidelog.records.batch import INT64_MAX
+from tidelog.records.batch import INT32_MAX, INT64_MAX
 from tidelog.records.file_records import FileRecords
 from tidelog.segment.filenames import (
     log_file,
@@ -53,7 +52,7 @@ from tidelog.segment.filenames import (
     transaction_index_file,
 )
 from tidelog.segment.index_file import read_index_file
-from tidelog.segment.unfinished_end import ends_here
+from tidelog.segment.unfinished_end import ends_here, only_zeros
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -72,6 +71,9 @@ class PartitionCheck(NamedTuple):
     checked: Checked
 
 
+_CUT_BY_HAND: Final = (
+    "look at what follows the last batch; if that is not needed, truncate the file at this byte"
+)
 _COMPACT_HINT: Final = "if the topic is compacted, say so with -o cleanup.policy=compact"
 
 
@@ -171,6 +173,10 @@ def verify_partition(
         lambda: _state(files, directory),
     )
     return PartitionCheck(found, checked)
+
+
+def _too_large(size_bytes: int) -> str:
+    return f"{size_bytes:,} bytes, more than a segment can have: no log manager loads the log"
 
 
 def _state(fs: FileSystem, directory: str) -> dict[str, FileStat | None]:
@@ -310,15 +316,19 @@ class LogVerifier:
                 yield from checks.take()
                 self._on_progress(self.checked.bytes)
             position = records.next_position
-            if records.trailing_bytes:
+            if records.end > INT32_MAX:
+                yield damage(segment.path, position, _too_large(records.end), _CUT_BY_HAND)
+                is_damaged = self._is_damaged = True
+                producers.is_sure = False
+            elif records.trailing_bytes:
                 next_offset = checks.batches.next_offset
                 found = self._check_end(segment, promised, file, records, next_offset)
                 is_damaged = yield from found
-            if is_damaged:
-                self._is_damaged = True
-                producers.is_sure = False
-                yield from search_behind(file, position, records.end, checks.feed)
-                yield from checks.take()
+                if is_damaged:
+                    self._is_damaged = True
+                    producers.is_sure = False
+                    yield from search_behind(file, position, records.end, checks.feed)
+                    yield from checks.take()
         yield from self._check_gaps_inside(segment, checks.batches)
         if not is_damaged:
             yield from self._check_indexes(segment, checks, position)

@@ -46,6 +46,9 @@ class CutFileEnd(NamedTuple):
 
 CUT_FILE_END: Final = Layout(CutFileEnd)
 
+_MAX_BYTES: Final = INT32_MAX + MAX_DESCRIPTION_BYTES + CUT_FILE_END.size
+"""Most bytes of a cut file: a whole segment and its description."""
+
 
 class CutName(NamedTuple):
     """What the name of a cut file says.
@@ -127,6 +130,8 @@ def read_content(file: OpenFile) -> CutContent:
         CorruptFile: the description is not valid.
     """
     size_bytes = file.size()
+    if size_bytes > _MAX_BYTES:
+        raise CorruptFile(f"{file.path} has {size_bytes:,} bytes, more than a segment")
     start = size_bytes - CUT_FILE_END.size
     if start < 0:
         return CutContent(size_bytes, None)

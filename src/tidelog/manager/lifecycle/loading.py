@@ -337,11 +337,16 @@ class LogLoading:
     def _size(self, path: str, name: str) -> int:
         self._check()
         directory = os.path.join(path, name)
-        return sum(
-            self._fs.stat(os.path.join(directory, file)).size_bytes
-            for file in self._fs.list(directory)
-            if is_log_file(file)
-        )
+        files = filter(is_log_file, self._fs.list(directory))
+        return sum(self._file_size(os.path.join(directory, file)) for file in files)
+
+    def _file_size(self, path: str) -> int:
+        try:
+            return self._fs.stat(path).size_bytes
+        except OSError as error:
+            if error.errno not in WRONG_KIND:
+                raise
+            return 0  # a link to nothing: loading the log reports it
 
     def _check(self) -> None:
         if self._should_stop():

@@ -1,0 +1,110 @@
+"""Faults that ``tests/crash/hostile_directories.py`` has found, each under the name of its rule."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.cli.main import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+TOO_LARGE = 1 << 31
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Callable[[str], Path]:
+    """Copy a golden directory to where it may be damaged."""
+
+    def copied(name: str) -> Path:
+        data = tmp_path / "data"
+        shutil.copytree(GOLDEN / name, data)
+        return data
+
+    return copied
+
+
+def test_a_segment_that_is_too_large_is_not_sound(
+    copy: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No writer loads a log with a file of 2 GiB, so verify calls that damage."""
+    data = copy("own/data/short-writer")
+    path = max(data.glob("codec-none-0/*.log"))
+    with path.open("r+b") as file:
+        file.truncate(TOO_LARGE)
+
+    assert main(["verify", "-d", str(data), "codec-none"]) == 1
+    assert "more than a segment can have" in capsys.readouterr().out
+    assert main(["recover", "-d", str(data), "codec-none"]) == 1
+
+
+def test_a_cut_file_larger_than_a_segment_is_refused_unread(
+    copy: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing that was cut off a segment is larger: a hole of a terabyte is not looked through."""
+    data = copy("own/data/short-writer")
+    cut = data / f"tidelog.{'A' * 22}-0.{0:020d}.1.cut"
+    cut.touch()
+    os.truncate(cut, 1 << 40)
+
+    assert main(["salvage", "-d", str(data), "--records"]) != 0
+    assert "more than a segment" in capsys.readouterr().err
+
+
+def test_an_index_with_a_hole_of_a_terabyte_is_refused_unread(
+    copy: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An index is at most as large as ``segment.index.bytes`` can be; without it all is well."""
+    data = copy("own/data/short-writer")
+    index = max(data.glob("codec-none-0/*.index"))
+    os.truncate(index, 1 << 40)
+
+    assert main(["verify", "-d", str(data), "codec-none"]) == 1
+    assert "more than an index can have" in capsys.readouterr().out
+    assert main(["recover", "-d", str(data), "codec-none"]) == 1
+    index.unlink()
+    assert main(["recover", "-d", str(data), "codec-none"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "code"),
+    [
+        ("00000000000000000009.index.swap", "00000000000000000009.index.swap", 0),
+        ("00000000000000000900.index", "nowhere", 0),
+        ("foo.log", "nowhere", 0),
+        ("00000000000000000900.log", "nowhere", 3),
+    ],
+)
+def test_a_link_to_nothing_among_the_files_of_a_log_concerns_that_log_only(
+    copy: Callable[[str], Path],
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    target: str,
+    code: int,
+) -> None:
+    """Nothing is wrong with the disk: every other log is recovered, and the report names it."""
+    data = copy("own/data/short-writer")
+    (data / "codec-gzip-0" / name).symlink_to(target)
+
+    assert main(["recover", "-d", str(data)]) == code
+    printed = capsys.readouterr()
+    assert "offline" not in printed.err
+    assert "tides-2: [0, 25)" in printed.out
+    assert ("codec-gzip-0 cannot be loaded" in printed.err) == bool(code)
+
+
+def test_what_keeps_a_small_file_from_being_replaced_is_not_sound(
+    copy: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A directory under the name of the temporary file stops every writer."""
+    data = copy("own/data/short-writer")
+    (data / "tidelog.topics.json.tmp").mkdir()
+
+    assert main(["verify", "-d", str(data)]) == 1
+    assert "tidelog.topics.json cannot be replaced" in capsys.readouterr().out
