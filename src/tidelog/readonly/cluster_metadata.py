@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tidelog.codec.checkpoint_file import read_small_file
 from tidelog.codec.metadata_files import META_PROPERTIES_FILE, read_meta_properties
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
@@ -272,8 +273,8 @@ def _apply_control(found: ClusterMetadata, record: Record) -> None:
 
 def _voters_in_quorum_state(fs: ReadFiles, path: str) -> int | None:
     try:
-        content: Any = json.loads(fs.read(os.path.join(path, QUORUM_STATE_FILE)))
-    except (FileNotFoundError, ValueError, RecursionError):
+        content: Any = json.loads(read_small_file(fs, os.path.join(path, QUORUM_STATE_FILE)))
+    except (FileNotFoundError, CorruptFile, ValueError, RecursionError):
         return None
     voters = content.get("currentVoters") if isinstance(content, dict) else None
     return len(voters) if isinstance(voters, list) else None

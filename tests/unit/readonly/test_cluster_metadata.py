@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
 
+from tidelog.codec.checkpoint_file import MAX_FILE_BYTES
 from tidelog.errors import KafkaStorageError
 from tidelog.readonly.cluster_metadata import (
     ClusterMetadata,
@@ -184,6 +186,16 @@ def test_the_quorum_state_names_voters_where_no_record_does(state: str, voters: 
     home.write("__cluster_metadata-0/quorum-state", state)
 
     assert read(home).voters == voters
+
+
+def test_a_far_too_large_quorum_state_names_no_voters() -> None:
+    """It may be sparse, and is not read whole."""
+    home = home_with(b"", 50, s50=made.metadata_snapshot(FIRST))
+    path = f"{home.path}/__cluster_metadata-0/quorum-state"
+    with closing(home.fs.open(path, "w")) as file:
+        file.truncate(MAX_FILE_BYTES + 1)
+
+    assert read(home).voters is None
 
 
 def meta(cluster: str, node: int = 1) -> str:
