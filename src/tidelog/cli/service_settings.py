@@ -7,9 +7,9 @@ import os
 from typing import TYPE_CHECKING
 
 from tidelog.cli.options import DIRECTORY_VARIABLE
-from tidelog.codec.java_properties import parse_properties
 from tidelog.config.kafka_names import foreign_names
 from tidelog.config.sources import from_environment
+from tidelog.datadir.broker_properties import read_properties
 from tidelog.env.system_files import SYSTEM_FILES
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def given_settings(args: Namespace) -> dict[str, str]:
     """
     from_file = {}
     if args.config is not None:
-        from_file = _of_storage(args.config, parse_properties(SYSTEM_FILES.read(args.config)))
+        from_file = _of_storage(args.config, read_properties(SYSTEM_FILES, args.config))
     environment = dict(os.environ)
     default_directory = environment.pop(DIRECTORY_VARIABLE, "")
     given = {**from_file, **from_environment(environment), **dict(args.options)}

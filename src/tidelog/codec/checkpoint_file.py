@@ -116,15 +116,15 @@ def format_lines(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in (VERSION, len(entries), *entries))
 
 
-def read_small_file(fs: FileSystem, path: str) -> bytes:
+def read_small_file(fs: FileSystem, path: str, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     """Return all bytes of a file such as ``replace_file`` writes.
 
-    Raises CorruptFile for one of more than ``MAX_FILE_BYTES``, which may be sparse.
+    Raises CorruptFile for one of more than ``max_bytes``, which may be sparse.
     """
     with closing(fs.open(path)) as file:
         size = file.size()
-        if size > MAX_FILE_BYTES:
-            raise CorruptFile(f"{path} has {size:,} bytes; {MAX_FILE_BYTES:,} are allowed")
+        if size > max_bytes:
+            raise CorruptFile(f"{path} has {size:,} bytes; {max_bytes:,} are allowed")
         return file.pread(size, 0)
 
 

@@ -6,24 +6,40 @@ Only settings of topics are used of it, and where the metadata of the cluster li
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from tidelog.codec.checkpoint_file import read_small_file
 from tidelog.codec.java_properties import parse_properties
 from tidelog.config.kafka_names import REMOVED
+from tidelog.errors import CorruptFile, InvalidArgument
 
 if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
 
+MAX_PROPERTIES_BYTES: Final = 1 << 20
+"""A larger file is not one of settings; it may be sparse."""
+
 _log = logging.getLogger(__name__)
+
+
+def read_properties(fs: FileSystem, path: str) -> dict[str, str]:
+    """Return the settings in a file that a user has named.
+
+    Raises OSError, or InvalidArgument for a file that is malformed or too large.
+    """
+    try:
+        return parse_properties(read_small_file(fs, path, MAX_PROPERTIES_BYTES))
+    except CorruptFile as error:
+        raise InvalidArgument(str(error)) from None
 
 
 def read_broker_properties(fs: FileSystem, path: str) -> dict[str, str]:
     """Return the settings in a file; whatever Kafka accepts there is accepted.
 
     Names that Kafka has removed are logged. Raises OSError, or InvalidArgument for a file that is
-    malformed.
+    malformed or too large.
     """
-    properties = parse_properties(fs.read(path))
+    properties = read_properties(fs, path)
     for name in sorted(properties.keys() & REMOVED.keys()):
         _log.warning("setting-removed path=%s setting=%s reason=%s", path, name, REMOVED[name])
     return properties

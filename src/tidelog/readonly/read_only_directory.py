@@ -9,6 +9,7 @@ what has changed since, open the directory again.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -26,7 +27,7 @@ from tidelog.datadir.offset_checkpoints import (
     read_offsets,
 )
 from tidelog.datadir.partition_directories import survey
-from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.errors import CorruptFile, InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.checkpoints import Checkpoints
 from tidelog.readonly.cluster_metadata import find_broker_settings
 from tidelog.readonly.holes import Hole
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from uuid import UUID
 
+    from tidelog.codec.checkpoint_file import OffsetCheckpoint
     from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
     from tidelog.env.files import FileSystem
     from tidelog.readonly.damaged_range import OnDamage
@@ -135,8 +137,12 @@ class ReadOnlyDirectory:
         """
         if not self._entries.lost:
             return ()
-        watermarks = self.checkpoints.high_watermarks
-        points = read_offsets(self._fs, os.path.join(self.path, RECOVERY_POINT_FILE))
+        watermarks: OffsetCheckpoint = {}
+        points: OffsetCheckpoint = {}
+        with suppress(CorruptFile):  # what is missing can be reported all the same
+            points = read_offsets(self._fs, os.path.join(self.path, RECOVERY_POINT_FILE))
+        with suppress(CorruptFile):
+            watermarks = self.checkpoints.high_watermarks
         is_being_written = has_writer(self.path)
         found = (
             MissingPartition(*key, watermarks.get(key, points.get(key)))

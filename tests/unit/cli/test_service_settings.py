@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import pytest
 from tidelog.cli.server_properties import broker_properties
 from tidelog.cli.service_settings import given_settings
 from tidelog.config.sources import broker_config
-from tidelog.errors import InvalidConfig
+from tidelog.errors import InvalidArgument, InvalidConfig
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,3 +86,15 @@ def test_the_file_of_another_broker_may_hold_anything(
     assert properties["log.retention.ms"] == "5"
     assert "setting=message.format.version" in caplog.text
     assert broker_properties(Namespace(server_properties=None)) is None
+
+
+@pytest.mark.parametrize("option", ["config", "server_properties"])
+def test_a_file_too_large_for_settings_is_refused_unread(tmp_path: Path, option: str) -> None:
+    """It may be sparse, and larger than memory."""
+    file = tmp_path / "server.properties"
+    file.touch()
+    os.truncate(file, 1 << 40)
+
+    read = given_settings if option == "config" else broker_properties
+    with pytest.raises(InvalidArgument, match="has 1,099,511,627,776 bytes"):
+        read(args_of(file, server_properties=str(file)))

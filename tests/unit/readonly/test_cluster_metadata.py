@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from contextlib import closing
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -10,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from tidelog.codec.checkpoint_file import MAX_FILE_BYTES
+from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import KafkaStorageError
 from tidelog.readonly.cluster_metadata import (
     ClusterMetadata,
@@ -22,6 +24,7 @@ from tidelog.testing.directory_home import DataHome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 ONE, TWO = UUID(int=1), UUID(int=2)
 FIRST = [made.topic("t", ONE), made.setting("retention.ms", "1", "t")]
@@ -196,6 +199,23 @@ def test_a_far_too_large_quorum_state_names_no_voters() -> None:
         file.truncate(MAX_FILE_BYTES + 1)
 
     assert read(home).voters is None
+
+
+def test_a_quorum_state_too_large_for_one_is_not_read(tmp_path: Path) -> None:
+    """It may be sparse, and larger than memory; it then names no voters."""
+    made_in = home_with(b"", 50, s50=made.metadata_snapshot(FIRST))
+    folder = tmp_path / "__cluster_metadata-0"
+    folder.mkdir()
+    for name in made_in.files("__cluster_metadata-0"):
+        data = made_in.fs.read(f"{made_in.path}/__cluster_metadata-0/{name}")
+        (folder / name).write_bytes(data)
+    (folder / "quorum-state").touch()
+    os.truncate(folder / "quorum-state", 1 << 40)
+
+    found = read_cluster_metadata(str(tmp_path), fs=SYSTEM_FILES)
+
+    assert found is not None
+    assert (found.voters, found.end) == (None, 50)
 
 
 def meta(cluster: str, node: int = 1) -> str:

@@ -151,3 +151,17 @@ def test_a_read_of_nothing_but_what_is_missing_fails(beheaded: Cli, words: tuple
 
     assert (outcome.code, outcome.out) == (1, "")
     assert "t-0 is listed in tidelog.topics.json, but its directory is missing" in outcome.err
+
+
+def test_a_damaged_checkpoint_does_not_hide_a_missing_partition(beheaded: Cli) -> None:
+    """The check goes on: both are reported, and the partition that is there is read."""
+    (beheaded.data / "replication-offset-checkpoint").write_text("x\n")
+    (beheaded.data / "recovery-point-offset-checkpoint").write_text("0\n1\n")
+
+    *rows, total = beheaded.on("verify", "--json").rows
+
+    found = {(row["topic"], row["partition"], row["file"].rpartition("/")[2]) for row in rows}
+    assert ("t", 0, "tidelog.topics.json") in found
+    assert ("t", 1, "replication-offset-checkpoint") in found
+    assert ("t", 1, "recovery-point-offset-checkpoint") in found
+    assert total["records"] == 1
