@@ -28,6 +28,7 @@ COMMAND_MODULES: Final = {
     "alter": "alter",
     "move": "move",
     "append": "append",
+    "staged": "staged",
     "cat": "cat",
     "offsets": "offsets",
     "txns": "txns",

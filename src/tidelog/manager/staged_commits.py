@@ -28,7 +28,7 @@ from tidelog.manager.topics.topic_checks import check_topic
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.commit import commit_staged
 from tidelog.staging.journal import journals
-from tidelog.staging.transaction import commit, drop_topic, finish
+from tidelog.staging.transaction import clean_up, commit, drop_topic, finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -154,6 +154,22 @@ class StagedCommits:
             except BaseException as error:  # such as an interrupt, at any moment of the commit
                 self._note_written(log_dir, transaction.txn, error)
                 raise
+
+    def drop(self, path: str, txn: str) -> None:
+        """Give up what is left of a pending transaction; what is in the logs becomes visible.
+
+        Its id may be used again. Raises InvalidArgument if no such transaction is pending.
+        """
+        with self.registry.change_lock:
+            self.registry.check_open()
+            log_dir, found = self.log_dirs.get(path), self.pending.get((path, txn))
+            if log_dir is None or found is None:
+                raise InvalidArgument(f"transaction {txn!r} is not pending in {path}")
+            target = _Directory(self, log_dir)
+            clean_up(target, found[0])
+            target.release(found[0])
+            self._forget(path, txn)
+            _log.warning("transaction-dropped directory=%s txn=%s", path, txn)
 
     def drop_topic(self, topic_id: UUID) -> None:
         """Take a topic that was deleted out of all journals; the caller holds ``change_lock``."""

@@ -136,7 +136,7 @@ def _compare(log: Log, journal: Journal, base: int, wanted: Iterator[bytes]) -> 
 def _unclear(log: Log, what: str, journal: Journal) -> KafkaStorageError:
     return KafkaStorageError(
         f"{log.directory} {what}, where transaction {journal.txn!r} was to be written: it cannot be"
-        " said which of its records are there; decide with: tidelog staged commit, or drop"
+        " said which of its records are there; the rest is given up by: tidelog staged drop"
     )
 
 

@@ -403,6 +403,22 @@ def test_a_log_that_lost_what_was_durable_is_left_to_the_user() -> None:
     assert "cannot be said" in reasons[0]
 
 
+def test_a_dropped_transaction_is_given_up() -> None:
+    """What is in the logs stays, the partitions take appends again, and the id is free."""
+    home = home_with_topics()
+    interrupted(home)
+    home.fs.fail("pwrite", "u-0/00000000000000000000.log", FULL)
+    with home.open(defaults=KEEP) as logs:
+        logs.manager.staged_commits.drop(home.path, "x")
+
+        assert (seen(logs), seen(logs, "u")) == ([b"before", b"a", b"b"], [b"before"])
+        write(logs, "x", (b"again",))
+        assert seen(logs, "u") == [b"before", b"c"]
+        with pytest.raises(InvalidArgument, match="'x' is not pending"):
+            logs.manager.staged_commits.drop(home.path, "x")
+    assert own_files(home) == []
+
+
 def test_a_service_finishes_the_journals_that_it_finds() -> None:
     """After its logs have recovered, and before clients come."""
     home = ManagerHome(retention_ms=-1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, Protocol
 
 from tidelog.cli.options import (
     add_directory,
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from tidelog.cli.options import Commands
     from tidelog.embedded.logs import Logs
     from tidelog.embedded.topic_writer import TopicWriter
+    from tidelog.embedded.transaction import Transaction
     from tidelog.records.json.json_record import Encoding
+    from tidelog.records.new_record import NewRecord
 
 
 _BYTES_FOR_ONE: Final = 6
@@ -38,7 +40,10 @@ _COMPRESSION: Final = 16
 
 
 class BadLine(InvalidArgument):
-    """A line is not a valid record, or the topic rejects it; the lines before it are appended."""
+    """A line is not a valid record, or the topic rejects it; the lines before it are appended.
+
+    With ``--txn`` they are not.
+    """
 
     def __init__(self, number: int, reason: str, path: str = "") -> None:
         super().__init__(number, reason, path)
@@ -78,6 +83,12 @@ def add_parser(commands: Commands) -> None:
         default="none",
         help="codec of the batches (default none)",
     )
+    parser.add_argument(
+        "--txn",
+        metavar="ID",
+        help="append all of the input or, if anything fails, nothing; if ID was committed before,"
+        " nothing is appended again",
+    )
     add_settings(parser)
 
 
@@ -96,6 +107,8 @@ def run(args: Namespace) -> int:
         _input(args.file) as lines,
         open_briefly(args.directory, overrides=settings) as logs,
     ):
+        if args.txn is not None:
+            return _append_once(logs, lines, args)
         writer = _writer(logs, args)
         _checkpoint_new_partitions(logs, args)
         try:
@@ -105,10 +118,55 @@ def run(args: Namespace) -> int:
             _append(writer, _bytes_of(arriving, args.file), args)
         finally:
             writer.flush()
-            form = "JSON" if args.format == "json" else "text"
             count = counted(writer.records, "record")
-            print(f"{count} appended to {args.topic}, each line as {form}")
+            print(f"{count} appended to {args.topic}, each line as {_form(args)}")
     return 0
+
+
+def _append_once(logs: Logs, lines: IO[bytes], args: Namespace) -> int:
+    """Append the whole input as a transaction, unless its id was committed before."""
+    from tidelog.cli.lingering_lines import LingeringLines
+    from tidelog.cli.terminal import counted, format_time, print_line
+    from tidelog.codec.compression import Codec
+    from tidelog.env.clock import SYSTEM_CLOCK
+
+    _check_partition(logs, args)
+    with logs.transaction(args.txn, codec=Codec.named(args.compression)) as txn:
+        if txn.committed is not None:
+            txn.committed.check_topics([args.topic])
+            count = counted(txn.committed.total, "record")
+            when = format_time(txn.committed.time_ms)
+            print_line(f"nothing appended: {args.txn} was committed at {when} with {count}")
+            return 0
+        limit_bytes = _longest_line(logs, args)
+        arriving = LingeringLines(lines, lambda: None, SYSTEM_CLOCK, limit_bytes=limit_bytes)
+        _append(_StagedTopic(txn, args.topic), _bytes_of(arriving, args.file), args)
+    count = counted(txn.committed.total if txn.committed else 0, "record")
+    print_line(f"{count} appended to {args.topic} as {args.txn}, each line as {_form(args)}")
+    return 0
+
+
+class _Taker(Protocol):
+    """What takes the records of the input."""
+
+    def append(self, record: NewRecord) -> None:
+        """Take one record."""
+
+
+class _StagedTopic:
+    """Takes the records of one topic in a transaction."""
+
+    def __init__(self, txn: Transaction, topic: str) -> None:
+        self._txn = txn
+        self._topic = topic
+
+    def append(self, record: NewRecord) -> None:
+        """Take one record."""
+        self._txn.append_record(self._topic, record)
+
+
+def _form(args: Namespace) -> str:
+    return "JSON" if args.format == "json" else "text"
 
 
 def _longest_line(logs: Logs, args: Namespace) -> int:
@@ -128,13 +186,18 @@ def _longest_line(logs: Logs, args: Namespace) -> int:
 def _writer(logs: Logs, args: Namespace) -> TopicWriter:
     from tidelog.codec.compression import Codec
 
+    _check_partition(logs, args)
+    return logs.writer(args.topic, codec=Codec.named(args.compression))
+
+
+def _check_partition(logs: Logs, args: Namespace) -> None:
+    """Raise UnknownTopicOrPartition, with what to do, unless there is what is written to."""
     try:
         partitions = logs.topic(args.topic).partitions
     except UnknownTopicOrPartition as error:
         raise UnknownTopicOrPartition(f"{error}; {_hint(args)}") from None
     if args.partition is not None and args.partition not in partitions:
         raise UnknownTopicOrPartition(f"topic {args.topic} has no partition {args.partition}")
-    return logs.writer(args.topic, codec=Codec.named(args.compression))
 
 
 def _checkpoint_new_partitions(logs: Logs, args: Namespace) -> None:
@@ -160,7 +223,7 @@ def _hint(args: Namespace) -> str:
     return f"create it with: tidelog create {args.topic} -d {args.directory}"
 
 
-def _append(writer: TopicWriter, lines: Iterator[bytes], args: Namespace) -> None:
+def _append(writer: _Taker, lines: Iterator[bytes], args: Namespace) -> None:
     from tidelog.cli.lingering_lines import LineTooLong
     from tidelog.records.json.json_record import Encoding, record_from_json
     from tidelog.records.new_record import NewRecord

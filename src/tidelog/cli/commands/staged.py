@@ -1,0 +1,102 @@
+"""``tidelog staged``: transactions that are staged, or committed and not applied yet."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from tidelog.cli.options import add_directory, add_json, new_parser
+from tidelog.errors import InvalidArgument, KafkaStorageError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+
+    from tidelog.cli.options import Commands
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog staged`` to the command line."""
+    parser = new_parser(
+        commands,
+        "staged",
+        "list, finish or drop transactions that are not applied yet",
+        run,
+        epilog="list: committed transactions that are not applied yet, and staged files\n"
+        "commit: apply what is committed; every command that writes does so, too\n"
+        "drop: give up what is left of a committed transaction; what is in the logs stays",
+    )
+    parser.add_argument("action", choices=("list", "commit", "drop"))
+    parser.add_argument("txn", metavar="TXN", nargs="?", help="the transaction to drop")
+    add_directory(parser)
+    add_json(parser, "list: print JSON lines instead of text")
+
+
+def run(args: Namespace) -> int:
+    """Do one of the three; 3 if a transaction cannot be applied."""
+    if (args.action == "drop") is (args.txn is None):
+        raise InvalidArgument("drop, and nothing else, takes the id of a transaction")
+    return {"list": _list, "commit": _commit, "drop": _drop}[args.action](args)
+
+
+def _list(args: Namespace) -> int:
+    from tidelog.cli.terminal import print_line
+
+    for row in _rows(os.path.abspath(args.directory)):
+        if args.json:
+            print(json.dumps(row))
+            continue
+        counts = (f"{topic}: {count:,}" for topic, count in row["records"].items())
+        what = ", ".join(counts) or ", ".join(row["files"])
+        print_line(f"{row['state']}  {row['txn'] or '(no journal)'}  {what}")
+    return 0
+
+
+def _rows(directory: str) -> Iterator[dict[str, Any]]:
+    """Yield a row for each journal, then one for staged files that no journal names."""
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.staging.journal import journals
+    from tidelog.staging.staged_file import list_staged
+
+    named: set[str] = set()
+    for journal in journals(SYSTEM_FILES, directory):
+        named |= journal.files
+        yield {
+            "txn": journal.txn,
+            "state": "committed",
+            "timeMs": journal.time_ms,
+            "records": dict(journal.records),
+            "partitions": [list(key) for key in journal.keys],
+            "files": sorted(journal.files),
+        }
+    files = [name for name in list_staged(SYSTEM_FILES, directory) if name not in named]
+    if files:
+        row = {"txn": None, "state": "staged", "timeMs": None, "records": {}, "partitions": []}
+        yield {**row, "files": files}
+
+
+def _commit(args: Namespace) -> int:
+    from tidelog.cli.terminal import print_line
+    from tidelog.embedded.doors import open_briefly
+
+    before = [row["txn"] for row in _rows(os.path.abspath(args.directory)) if row["txn"]]
+    with open_briefly(args.directory) as logs:
+        pending = logs.manager.staged_commits.pending
+        left = {txn: reason for (_, txn), (_, reason) in pending.items()}
+    for txn in before:
+        if txn not in left:
+            print_line(f"{txn}: applied")
+    if left:
+        raise KafkaStorageError("; ".join(f"{txn}: {reason}" for txn, reason in left.items()))
+    return 0
+
+
+def _drop(args: Namespace) -> int:
+    from tidelog.cli.terminal import print_line
+    from tidelog.embedded.doors import open_briefly
+
+    with open_briefly(args.directory) as logs:
+        logs.manager.staged_commits.drop(os.path.abspath(args.directory), args.txn)
+    print_line(f"{args.txn}: dropped; what is in the logs stays")
+    return 0
