@@ -27,7 +27,7 @@ from tidelog.manager.partition import Hold
 from tidelog.manager.topics.topic_checks import check_topic
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.commit import commit_staged
-from tidelog.staging.journal import journals
+from tidelog.staging.journal import journals, read_journal
 from tidelog.staging.transaction import clean_up, commit, drop_topic, finish
 
 if TYPE_CHECKING:
@@ -109,17 +109,18 @@ class StagedCommits:
 
     def finish_all(self) -> None:
         """Apply the journals that are pending; those that cannot be applied yet stay so."""
-        for (path, _), (journal, _) in sorted(self.pending.items()):
+        for path, txn in sorted(self.pending):
             with self.registry.change_lock:
-                log_dir = self.log_dirs.get(path)
-                if log_dir is not None and not self.registry.is_closed:
-                    self._finish(log_dir, journal)
+                log_dir, found = self.log_dirs.get(path), self.pending.get((path, txn))
+                if found and log_dir is not None and not self.registry.is_closed:
+                    self._finish(log_dir, found[0])
 
     def _finish(self, log_dir: LogDir, journal: Journal) -> None:
         target = _Directory(self, log_dir)
         try:
             log_dir.begin_change()
-            finish(target, journal)
+            # An earlier try may have written other places into the file before it failed.
+            finish(target, self._reread(log_dir, journal))
         except (KafkaError, OSError) as error:
             self._failed(log_dir, journal, error)
         else:
@@ -180,15 +181,20 @@ class StagedCommits:
             target = _Directory(self, log_dir)
             target.release(journal)
             try:
-                left = drop_topic(target, journal, topic_id)
-            except OSError as error:
+                left = drop_topic(target, self._reread(log_dir, journal), topic_id)
+            except (OSError, KafkaStorageError) as error:
                 # Its id stays among those of deleted topics, so that a replay leaves it out.
-                self._check_disk(log_dir, error)
+                if isinstance(error, OSError):
+                    self._check_disk(log_dir, error)
                 left = journal.without_topic(topic_id)
                 text = "transaction-not-rewritten directory=%s txn=%s reason=%s"
                 _log.warning(text, path, txn, error)
             target.hold(left)
             self._note(path, left, reason)
+
+    def _reread(self, log_dir: LogDir, journal: Journal) -> Journal:
+        """Return a journal as it is on the disk now."""
+        return read_journal(self.machine.fs, log_dir.path, journal.name)
 
     def _read(self, log_dir: LogDir) -> list[Journal]:
         try:

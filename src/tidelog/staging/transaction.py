@@ -78,6 +78,9 @@ def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTrans
     done = read_finished(target.fs, target.path).get(transaction.txn)
     if done is not None:
         done.check_topics(transaction.topics)
+        for name in {run.name for run in transaction.runs}:
+            with suppress(OSError):  # else a later sweep removes it
+                target.fs.delete(os.path.join(target.path, name))
         return done
     configs = _check(target, transaction)
     new = {topic.name for topic in transaction.new_topics}

@@ -403,6 +403,55 @@ def test_a_log_that_lost_what_was_durable_is_left_to_the_user() -> None:
     assert "cannot be said" in reasons[0]
 
 
+def test_a_second_try_goes_by_the_journal_as_the_first_left_it() -> None:
+    """It may name other places since: behind what another writer appended in between."""
+    home = home_with_topics()
+    interrupted(home)
+    path = f"{home.path}/{journal_name('x')}"
+    home.fs.rename(path, f"{path}.hidden")
+    with home.open(defaults=KEEP) as logs:
+        logs.append("t", b"other", partition=0)
+    home.fs.rename(f"{path}.hidden", path)
+    home.fs.fail("pwrite", "u-0/00000000000000000000.log", FULL, 2)
+    with home.open(defaults=KEEP) as logs:
+        logs.manager.staged_commits.finish_all()
+        assert seen(logs, "u") == [b"before"]
+        logs.manager.staged_commits.finish_all()
+
+        assert seen(logs) == [b"before", b"other", b"a", b"b"]
+        assert seen(logs, "u") == [b"before", b"c"]
+
+
+def test_deleting_a_topic_keeps_the_places_of_the_others() -> None:
+    """The journal is rewritten as it is on the disk, not as it was at first."""
+    home = home_with_topics()
+    interrupted(home)
+    path = f"{home.path}/{journal_name('x')}"
+    home.fs.rename(path, f"{path}.hidden")
+    with home.open(defaults=KEEP) as logs:
+        logs.append("t", b"other", partition=0)
+    home.fs.rename(f"{path}.hidden", path)
+    home.fs.fail("pwrite", "u-0/00000000000000000000.log", FULL)
+    with home.open(defaults=KEEP) as logs:
+        logs.delete_topic("u")
+        logs.manager.staged_commits.finish_all()
+
+        assert seen(logs) == [b"before", b"other", b"a", b"b"]
+
+
+def test_a_repeat_that_began_before_the_first_was_committed_is_skipped() -> None:
+    """What it has staged is deleted."""
+    home = home_with_topics()
+    with home.open(defaults=KEEP) as logs:
+        late = logs.transaction("x")
+        late.append("t", b"late", partition=0)
+        write(logs)
+
+        assert late.commit().total == 3
+        assert seen(logs) == [b"before", b"a", b"b"]
+    assert own_files(home) == []
+
+
 def test_a_dropped_transaction_is_given_up() -> None:
     """What is in the logs stays, the partitions take appends again, and the id is free."""
     home = home_with_topics()

@@ -72,8 +72,8 @@ def _rows(directory: str) -> Iterator[dict[str, Any]]:
         }
     files = [name for name in list_staged(SYSTEM_FILES, directory) if name not in named]
     if files:
-        row = {"txn": None, "state": "staged", "timeMs": None, "records": {}, "partitions": []}
-        yield {**row, "files": files}
+        row: dict[str, Any] = {"txn": None, "state": "staged", "timeMs": None, "records": {}}
+        yield {**row, "partitions": [], "files": files}
 
 
 def _commit(args: Namespace) -> int:
