@@ -100,8 +100,8 @@ class LogCleanerManager:
     def abort_and_pause(self, key: Key) -> None:
         """Abort the cleaning of a partition, wait until it has stopped, and block it until resumed.
 
-        Raises InvalidArgument while another abort is in progress.
-        Source: Kafka abortAndPauseCleaning.
+        Several callers may do so at once: each waits, and each pause has to be undone.
+        Source: Kafka abortAndPauseCleaning, which refuses a second abort.
         """
         state = self._apply(key, Event.PAUSE)
         if state.phase is not Phase.ABORTED:

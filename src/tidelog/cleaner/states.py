@@ -37,6 +37,8 @@ TRANSITIONS: Final[dict[tuple[Phase, Event], Phase]] = {
     (Phase.IN_PROGRESS, Event.PAUSE): Phase.ABORTED,
     # The thread that requested the abort waits for this: the cleaner has released the partition.
     (Phase.ABORTED, Event.END): Phase.PAUSED,
+    # Kafka refuses this; here another caller waits for the same end, and pauses too.
+    (Phase.ABORTED, Event.PAUSE): Phase.ABORTED,
     (Phase.PAUSED, Event.PAUSE): Phase.PAUSED,
     (Phase.PAUSED, Event.RESUME): Phase.PAUSED,
 }

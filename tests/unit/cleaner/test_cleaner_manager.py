@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidelog.cleaner.cleaner_manager import LogCleanerManager
-from tidelog.cleaner.states import Phase
+from tidelog.cleaner.states import CleaningState, Phase
 from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
 from tidelog.errors import CleaningAborted, InvalidArgument
 from tidelog.testing.cleaning import CleanerHome
@@ -247,6 +247,31 @@ def test_an_aborted_cleaning_writes_no_checkpoint(place: Place) -> None:
 
     assert place.lines()[TWO] == 1
     assert place.manager.state(TWO) == (Phase.PAUSED, 1)
+    place.manager.resume([TWO])
+    assert place.grab() == TWO
+
+
+def test_two_callers_abort_one_cleaning(place: Place) -> None:
+    """Both wait until the cleaner has stopped; the partition is free when both have resumed it."""
+    place.grab()
+    second: list[CleaningState] = []
+
+    def abort_too() -> None:
+        place.on_sleep = stop
+        place.manager.abort_and_pause(TWO)
+        second.append(place.manager.state(TWO))
+
+    def stop() -> None:
+        if place.manager.state(TWO).phase is Phase.ABORTED:
+            place.manager.done_cleaning(TWO, place.logs[TWO], 4)
+
+    place.on_sleep = abort_too
+
+    place.manager.abort_and_pause(TWO)
+
+    assert second == [CleaningState(Phase.PAUSED, 2)]
+    place.manager.resume([TWO])
+    assert place.manager.state(TWO) == CleaningState(Phase.PAUSED, 1)
     place.manager.resume([TWO])
     assert place.grab() == TWO
 

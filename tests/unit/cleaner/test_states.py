@@ -27,6 +27,15 @@ def test_an_aborted_cleaning_ends_paused() -> None:
     assert after(Event.BEGIN, Event.PAUSE, Event.END) == CleaningState(Phase.PAUSED, 1)
 
 
+def test_a_second_abort_waits_for_the_end_of_the_first() -> None:
+    """Both callers have paused the partition then, and both have to resume it."""
+    twice = after(Event.BEGIN, Event.PAUSE, Event.PAUSE)
+
+    assert twice.phase is Phase.ABORTED
+    assert twice.after(Event.END) == CleaningState(Phase.PAUSED, 2)
+    assert twice.after(Event.END).after(Event.RESUME).after(Event.RESUME) == IDLE
+
+
 def test_pauses_are_counted() -> None:
     """A partition is idle again only after each pause has been undone."""
     twice = after(Event.PAUSE, Event.PAUSE)

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.partition_directories import is_directory, is_kept_apart, survey
-from tidelog.env.files import WRONG_KIND
 from tidelog.errors import KafkaStorageError, StartAborted, TidelogError
-from tidelog.log.directory_guard import lacks_resources
+from tidelog.log.directory_guard import PASSING, lacks_resources
 from tidelog.log.loading.load_watch import LoadWatcher
 from tidelog.manager.lifecycle.closing import DirectoryCloser
 from tidelog.segment.filenames import (
@@ -201,7 +200,8 @@ class LogLoading:
         """Load everything.
 
         A directory whose disk fails is taken offline. A log that cannot be loaded for another
-        reason is noted in the registry's ``failed``. The others are loaded all the same.
+        reason, such as a full disk, is noted in the registry's ``failed``. The others are loaded
+        all the same.
 
         Raises:
             KafkaStorageError: file descriptors or memory ran out; that says nothing about a disk.
@@ -301,7 +301,7 @@ class LogLoading:
             if isinstance(error, StartAborted) or lacks_resources(error):
                 one.is_in_doubt = True  # its files may be half recovered, and nobody closes them
                 raise
-            if isinstance(cause, OSError) and cause.errno not in WRONG_KIND:
+            if isinstance(cause, OSError) and cause.errno not in PASSING:
                 _log.error("Error while loading log dir %s: %s", one.path, error)
                 self._log_dirs.take_offline(one.path, cause)
             else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from errno import EMFILE, ENFILE, ENOMEM
+from errno import EDQUOT, EMFILE, ENFILE, ENOMEM, ENOSPC
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import pytest
@@ -170,6 +170,23 @@ def test_a_lack_of_descriptors_or_memory_fails_the_start_and_no_directory(
     assert "log-dir-offline" not in caplog.text
     with home.open() as manager:
         assert len(values(manager, "t", 0)) == 3
+
+
+@pytest.mark.parametrize("code", [ENOSPC, EDQUOT])
+@pytest.mark.parametrize("operation", [("write", ".snapshot"), ("truncate", ".timeindex")])
+def test_a_full_disk_fails_the_log_that_needs_space_and_no_directory(
+    code: int, operation: tuple[str, str]
+) -> None:
+    """Its error is typed and the others are there; after the next start it is there, too."""
+    home = home_after_a_kill(2)
+    home.fs.fail(*operation, OSError(code, "full"))
+    with home.open() as manager:
+        assert manager.live_dirs == ["/data"]
+        assert values(manager, "t", 1)
+        with pytest.raises(KafkaStorageError, match="full"):
+            manager.partition("t", 0)
+    with home.open() as manager:
+        assert values(manager, "t", 0) == values(manager, "t", 1)
 
 
 def test_a_lack_of_descriptors_on_first_use_is_an_error_of_that_use() -> None:
