@@ -110,7 +110,9 @@ def _closing_on_sigterm() -> Iterator[None]:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    words = sys.argv[1:] if argv is None else argv
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     parser = make_parser(words)
     args = parser.parse_args(words)
     if args.version:

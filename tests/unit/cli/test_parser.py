@@ -107,6 +107,14 @@ def test_a_usage_error_has_two_lines(
     assert printed.count("\n") == 2
 
 
+@pytest.mark.parametrize("words", [[], ["create"], ["plan"]], ids=str)
+def test_help_is_a_command(words: list[str], cli: Cli) -> None:
+    """It prints what ``--help`` prints, of all commands or of one."""
+    assert cli("help", *words) == cli(*words, "--help")
+    assert cli("help", *words).out.startswith(" ".join(["usage: tidelog", *words]))
+    assert cli("help", "creat").code == 2
+
+
 def test_every_help_lists_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     """Including those of signals."""
     for words in ([], ["cat"], ["append"], ["run"]):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tidelog.cleaner.compaction import CompactionFacts
     from tidelog.cli.options import Commands
-    from tidelog.cli.partition_choice import Place
+    from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.env.scheduler import Scheduler
 
 _NOT_COMPACTED: Final = "not compacted: its cleanup.policy lacks compact or is unknown; -o sets it"
@@ -44,8 +44,21 @@ def run(args: Namespace) -> int:
 
 
 def print_plan(args: Namespace) -> int:
-    """Print what ``run`` would do; the logs are only read, so a writer may be at work."""
-    return _print_all(args, _planned(args), "would drop")
+    """Print what ``run`` would do; the logs are only read, so a writer may be at work.
+
+    Returns 1 if a partition of the catalogue is missing.
+    """
+    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.server_properties import broker_properties
+    from tidelog.config.log_config import LogConfig
+    from tidelog.env.system_files import SYSTEM_FILES
+
+    LogConfig().with_overrides(dict(args.options))
+    chosen = choose_partitions(
+        SYSTEM_FILES, args.directory, args.topics, server_properties=broker_properties(args)
+    )
+    has_loss = chosen.report_missing(args.command)
+    return max(_print_all(args, _planned(args, chosen), "would drop"), int(has_loss))
 
 
 def _print_all(args: Namespace, found: Iterable[CompactionFacts], verb: str) -> int:
@@ -62,39 +75,47 @@ def _print_all(args: Namespace, found: Iterable[CompactionFacts], verb: str) -> 
     return 0
 
 
-def _planned(args: Namespace) -> Iterator[CompactionFacts]:
+def _planned(args: Namespace, chosen: ChosenPartitions) -> Iterator[CompactionFacts]:
     """Yield what would be done to each log."""
     import random
 
     from tidelog.cleaner.compaction import Compaction
     from tidelog.cli.operations import clock_of
-    from tidelog.cli.partition_choice import choose_partitions
-    from tidelog.cli.server_properties import broker_properties
     from tidelog.config.broker_config import BrokerConfig
-    from tidelog.config.log_config import LogConfig
     from tidelog.env.scheduler import InlineScheduler
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.plans.compaction import CleanerLines, plan_compaction
+    from tidelog.explain.plans.recovery_beside import recovery_points
+    from tidelog.explain.plans.txn_index_check import unmatched_txn_indexes
 
-    overrides = dict(args.options)
-    LogConfig().with_overrides(overrides)
     clock = clock_of(args)
-    chosen = choose_partitions(
-        SYSTEM_FILES, args.directory, args.topics, server_properties=broker_properties(args)
-    )
-    chosen.report_missing(args.command)
-    configs = chosen.configs_in_force(overrides)
+    configs = chosen.configs_in_force(dict(args.options))
     lines = CleanerLines.read(SYSTEM_FILES, chosen.directory.path)
+    points = recovery_points(SYSTEM_FILES, chosen.directory.path)
     compaction = Compaction(
         BrokerConfig(), clock=clock, scheduler=InlineScheduler(), rng=random.SystemRandom()
     )
 
-    def plan(place: Place) -> CompactionFacts:
+    def plan(place: Place) -> tuple[CompactionFacts, list[str]]:
         config = configs[place.topic]
-        return plan_compaction(lambda: chosen.open(place), config, lines, clock, compaction)
+        facts = plan_compaction(lambda: chosen.open(place), config, lines, clock, compaction)
+        if not facts.is_compacted:
+            return facts, []
+        with chosen.open(place) as log:
+            return facts, unmatched_txn_indexes(log, points.get(place.key, 0))
 
-    for _, facts in chosen.look(args.command, plan):
+    for place, (facts, unmatched) in chosen.look(args.command, plan):
+        if unmatched:
+            _print_unmatched(args.command, place, unmatched)
         yield facts
+
+
+def _print_unmatched(command: str, place: Place, names: list[str]) -> None:
+    from tidelog.cli.terminal import print_message
+
+    text = f"{place.key}: aborted transactions of the log are missing in {', '.join(names)}"
+    rebuilt = "opening the log rebuilds what is missing, so a cleaning may drop other records"
+    print_message(command, f"{text}; {rebuilt}")
 
 
 def _compacted(args: Namespace) -> Iterator[CompactionFacts]:

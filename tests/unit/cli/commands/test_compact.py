@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import tidelog
 from tidelog.cleaner.failed_cleanings_file import FILE_NAME
 from tidelog.embedded.doors import open_briefly
+from tidelog.records.builder import build_batch
+from tidelog.records.control import build_marker
+from tidelog.records.validation.append_origin import AppendOrigin
 
 if TYPE_CHECKING:
     Cli = Any
@@ -125,3 +129,41 @@ def test_status_is_what_a_compaction_begins_with(dirty: Cli) -> None:
     [done] = dirty.on("compact", *words).rows
 
     assert status == {name: done[name] for name in status}
+
+
+def test_a_plan_names_transaction_indexes_that_opening_rebuilds(cli: Cli) -> None:
+    """After a power cut one may lack entries, whose records a cleaning drops; the plan names it."""
+    assert cli.on("create", "t", *SETTINGS).code == 0
+    with tidelog.open(cli.data, transaction_partition_verification_enable=False) as logs:
+        row = (1_700_000_000_000, b"k", b"v", ())
+        producer: dict[str, Any] = {"producer_id": 9, "producer_epoch": 3}
+        batch = build_batch([row], transactional=True, base_sequence=0, **producer)
+        ended: dict[str, Any] = {"is_commit": False, "timestamp": row[0], "coordinator_epoch": 1}
+        logs.partition("t", 0).append(batch)
+        marker = build_marker(**producer, **ended)
+        origin = AppendOrigin.COORDINATOR
+        logs.partition("t", 0).append(marker, origin, transaction_version=1)
+    index = next(path for path in (cli.data / "t-0").glob("*.txnindex") if path.stat().st_size)
+
+    sound = cli.on("plan", "compaction")
+    (cli.data / ".kafka_cleanshutdown").unlink()
+    (cli.data / "recovery-point-offset-checkpoint").unlink()
+    still_sound = cli.on("plan", "compaction")
+    index.write_bytes(b"")
+    lacking = cli.on("plan", "compaction")
+
+    assert "missing in" not in sound.err + still_sound.err
+    assert f"t-0: aborted transactions of the log are missing in {index.name}" in lacking.err
+
+
+def test_a_plan_ends_with_1_where_a_partition_is_missing(dirty: Cli) -> None:
+    """What it held is lost, whatever a cleaning would do to the others."""
+    assert dirty.on("create", "u").code == 0
+    for path in (dirty.data / "u-0").iterdir():
+        path.unlink()
+    (dirty.data / "u-0").rmdir()
+
+    outcome = dirty.on("plan", "compaction")
+
+    assert outcome.code == 1
+    assert "u-0 is listed in tidelog.topics.json, but its directory is missing" in outcome.err
