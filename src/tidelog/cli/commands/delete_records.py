@@ -74,7 +74,7 @@ def _delete(args: Namespace, fs: FileSystem) -> list[ShrunkLog]:
             try:
                 log = delete_records(acting.manager, *place[:2], args.before)
             except OffsetOutOfRange as error:
-                name = f"{place.topic}-{place.partition}"
-                raise InvalidArgument(f"{name}: {error}; nothing was deleted") from error
+                named = error.of_log(f"{place.topic}-{place.partition}")
+                raise InvalidArgument(f"{named}; nothing was deleted") from error
             logs.append(log)
     return logs

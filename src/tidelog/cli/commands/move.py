@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import directory_name
 from tidelog.cli.options import add_directory, add_partition, add_topic, new_parser
-from tidelog.errors import DirectoryLocked, KafkaStorageError
+from tidelog.errors import DirectoryLocked, InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -51,6 +51,8 @@ def run(args: Namespace) -> int:
 
     source, target = os.path.abspath(args.directory), os.path.abspath(args.target)
     places = find_places(SYSTEM_FILES, source, [args.topic], args.partition)
+    if source == target:
+        raise InvalidArgument(f"--to {args.target}: the partitions are there already")
     try:
         _move_here(places, source, target)
     except DirectoryLocked as error:

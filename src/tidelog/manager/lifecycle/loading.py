@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.partition_directories import is_directory, is_kept_apart, survey
+from tidelog.env.files import WRONG_KIND
 from tidelog.errors import KafkaStorageError, StartAborted, TidelogError
 from tidelog.log.directory_guard import PASSING, lacks_resources
 from tidelog.log.loading.load_watch import LoadWatcher

@@ -18,6 +18,16 @@ ENDED: Final = 999_999_999
 """The number of a process that does not exist."""
 
 
+def test_a_move_to_where_the_partitions_are_is_refused(cli: Cli) -> None:
+    """Exit code 2, and nothing is touched."""
+    cli.on("create", "t")
+
+    answer = cli.on("move", "t", "--to", f"{cli.data}/../{cli.data.name}")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert "the partitions are there already" in answer.err
+
+
 def test_all_partitions_of_a_topic_move(cli: Cli) -> None:
     """With all records; their space in the source is free when the command ends."""
     target = cli.data.parent / "target"

@@ -123,7 +123,7 @@ def test_records_are_deleted_in_all_partitions_or_in_none(cli: Cli) -> None:
     outcome = cli.on("delete-records", "t", "--before", 2)
 
     assert outcome[:2] == (2, "")
-    assert "t-1: offset 2 is out of range: the log holds [0, 1]" in outcome.err
+    assert "delete-records: t-1: offset 2 is out of range: the log holds [0, 1]" in outcome.err
     assert cli.values() == ["a", "b", "c"]
 
 
