@@ -301,10 +301,12 @@ def intact_batches(tree: dict[str, Entry], base: dict[str, Entry]) -> dict[str, 
         for batch in batches_of(entry.data)
     }
     found: dict[str, set[bytes]] = {}
+    deleted = deleted_ids(tree)
     for name in partitions_of(tree):
-        if partition_of(name) is None or tree[name].mode is not None:
-            continue
         files = files_of(tree, name)
+        id_line = files.get("partition.metadata", b"").rpartition(b" ")[2].strip()
+        if partition_of(name) is None or tree[name].mode is not None or id_line in deleted:
+            continue
         logs = [
             data
             for file, data in files.items()
@@ -314,6 +316,16 @@ def intact_batches(tree: dict[str, Entry], base: dict[str, Entry]) -> dict[str, 
         ]
         found[name] = {batch for data in logs for batch in batches_of(data)} & whole
     return found
+
+
+def deleted_ids(tree: dict[str, Entry]) -> set[bytes]:
+    """Return the ids of topics whose deletion opening the directory completes."""
+    with suppress(KeyError, ValueError, TypeError, AttributeError, RecursionError):
+        return {
+            str(text).encode("utf-8", "replace")
+            for text in json.loads(tree["tidelog.topics.json"].data)["deleted"]
+        }
+    return set()
 
 
 def batches_of(data: bytes) -> Iterator[bytes]:

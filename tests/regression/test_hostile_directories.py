@@ -108,3 +108,15 @@ def test_what_keeps_a_small_file_from_being_replaced_is_not_sound(
 
     assert main(["verify", "-d", str(data)]) == 1
     assert "tidelog.topics.json cannot be replaced" in capsys.readouterr().out
+
+
+def test_a_replacement_that_cannot_be_completed_is_not_sound(
+    copy: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No writer loads a log in which a FIFO has the name of a complete new segment."""
+    data = copy("own/data/short-writer")
+    os.mkfifo(data / "codec-none-0" / f"{0:020d}.log.swap")
+
+    assert main(["verify", "-d", str(data), "codec-none"]) == 1
+    assert "no log manager loads the log" in capsys.readouterr().out
+    assert main(["recover", "-d", str(data), "codec-none"]) == 3

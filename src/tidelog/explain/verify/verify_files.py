@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import read_checkpoint, read_leader_epochs
@@ -21,6 +22,7 @@ from tidelog.datadir.offset_checkpoints import (
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.explain.verify.findings import Finding, damage, unusual
 from tidelog.log.leader_epoch import LEADER_EPOCH_FILE
+from tidelog.records.batch import INT32_MAX
 from tidelog.segment.filenames import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -45,6 +47,7 @@ _LEFTOVERS: Final = {
     CLEANED_SUFFIX: ("is a segment that was never finished", "none needed: opening removes it"),
     SWAP_SUFFIX: ("is a replacement that was interrupted", "none needed: opening finishes it"),
 }
+_MOVE_AWAY: Final = "move it elsewhere: the segments that it would replace are still there"
 _UNFINISHED: Final = ("is a file that was never finished", "delete it")
 _FOREIGN: Final = ("is not a file of a log", "none needed: it is left alone")
 _KNOWN_NAMES: Final = (LEADER_EPOCH_FILE, PARTITION_METADATA_FILE, "quorum-state")
@@ -122,11 +125,26 @@ def list_files(fs: FileSystem, directory: str) -> Iterator[Finding | LogFiles]:
         elif found.state:
             what, remedy = _LEFTOVERS[found.state]
             yield unusual(path, None, f"{name} {what}", remedy)
+            if (found.kind, found.state) == (LOG_SUFFIX, SWAP_SUFFIX):
+                yield from _check_swap(fs, path)
         elif found.kind == LOG_SUFFIX:
             bases.append(found.offset)
         elif found.kind == SNAPSHOT_SUFFIX:
             snapshots.append(found.offset)
     yield LogFiles(names, tuple(sorted(bases)), tuple(sorted(snapshots)))
+
+
+def _check_swap(fs: FileSystem, path: str) -> Iterator[Finding]:
+    """Yield what keeps opening the log from completing a replacement of segments."""
+    try:
+        with closing(fs.open(path)) as file:
+            size_bytes = file.size()
+    except KafkaStorageError as error:
+        yield damage(path, None, f"no log manager loads the log: {error}", _MOVE_AWAY)
+        return
+    if size_bytes > INT32_MAX:
+        what = f"{size_bytes:,} bytes, more than a segment can have: no log manager loads the log"
+        yield damage(path, None, what, _MOVE_AWAY)
 
 
 def check_names(directory: str, files: LogFiles) -> Iterator[Finding]:
