@@ -79,7 +79,6 @@ def _check(directory: ReadOnlyDirectory) -> Iterator[Located]:
             what = f"topic {topic.name} cannot be loaded: {error}"
             remedy = "correct the setting with `tidelog alter`"
             yield Located(None, damage(catalogue_path, None, what, remedy))
-    yield from _check_identity(directory)
     yield from _check_temporary(directory)
     for name, reason in directory.foreign.items():
         path = os.path.join(directory.path, name)

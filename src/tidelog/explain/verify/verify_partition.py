@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from tidelog.codec.metadata_files import CLEAN_SHUTDOWN_FILE
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
-from tidelog.errors import InvariantError, TidelogError, UnknownTopicOrPartition
+from tidelog.errors import InvariantError, KafkaStorageError, TidelogError, UnknownTopicOrPartition
 from tidelog.explain.verify.checked import Checked
 from tidelog.explain.verify.confirmed import confirmed
 from tidelog.explain.verify.findings import (
@@ -187,7 +187,7 @@ def _state(fs: FileSystem, directory: str) -> dict[str, FileStat | None]:
         paths += [os.path.join(directory, name) for name in fs.list(directory)]
     found: dict[str, FileStat | None] = dict.fromkeys(paths)
     for path in paths:
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, KafkaStorageError):  # such as a link to nothing
             found[path] = fs.stat(path)
     return found
 
