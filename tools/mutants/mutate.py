@@ -19,6 +19,7 @@ LEFT_OUT: Final = re.compile(
     "core/ReplaceBinaryOperator_(?!Add_Sub$|Sub_Add$|Mul_FloorDiv$|FloorDiv_Mul$|Mod_Mul$)"
     "|core/ReplaceComparisonOperator_(?!Lt_LtE$|LtE_Lt$|Gt_GtE$|GtE_Gt$|Lt_GtE$|GtE_Lt$|Gt_LtE$"
     "|LtE_Gt$|Eq_NotEq$|NotEq_Eq$|Is_IsNot$|IsNot_Is$|In_NotIn$|NotIn_In$)"
+    "|core/ReplaceUnaryOperator_USub_"  # of -1, which becomes 1, -2 and 0 without it
     "|core/RemoveDecorator"
     "|core/AddNot"  # mostly the same as the opposite comparison
 )

@@ -29,8 +29,10 @@ class Place:
 
     def open(self) -> LeaderEpochCache:
         """Read the cache from the disk."""
-        guard = DirectoryGuard("/data")
-        return LeaderEpochCache.open(DIRECTORY, fs=self.fs, scheduler=self.scheduler, guard=guard)
+        self.guard = DirectoryGuard("/data")
+        return LeaderEpochCache.open(
+            DIRECTORY, fs=self.fs, scheduler=self.scheduler, guard=self.guard
+        )
 
 
 def test_the_file_exists_from_the_start_without_entries() -> None:
@@ -68,7 +70,10 @@ def test_the_latest_epoch_again_at_a_higher_offset_is_no_news() -> None:
     place = Place((2, 5))
 
     assert not place.cache.assign(2, 9)
+    assert not place.cache.assign(2, 5)
     assert place.cache.entries == (EpochEntry(2, 5),)
+    assert place.cache.assign(3, 9)
+    assert not place.cache.assign(3, 10)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +105,32 @@ def test_entries_that_contradict_a_new_one_give_way(
 
 
 @pytest.mark.parametrize(
+    ("known", "assigned", "removed"),
+    [
+        ([(5, 11), (6, 12), (7, 13)], (7, 12), [(6, 12), (7, 13)]),
+        ([(1, 0), (2, 9)], (2, 5), [(2, 9)]),
+        ([(1, 0), (2, 9)], (3, 9), []),
+        ([(1, 0), (2, 9)], (3, 10), []),
+        ([], (3, 10), []),
+    ],
+)
+def test_a_warning_names_the_entries_that_gave_way(
+    caplog: pytest.LogCaptureFixture,
+    known: list[tuple[int, int]],
+    assigned: tuple[int, int],
+    removed: list[tuple[int, int]],
+) -> None:
+    """An epoch in which nothing was written is replaced by the next one without a warning."""
+    place = Place(*known)
+
+    assert place.cache.assign(*assigned)
+
+    entries = tuple(EpochEntry(*entry) for entry in removed)
+    assert ("leader-epochs-replaced" in caplog.text) is bool(removed)
+    assert not removed or f"removed={entries}" in caplog.text
+
+
+@pytest.mark.parametrize(
     ("lines", "expected"),
     [
         ("1 20\n2 10\n", [(2, 10)]),
@@ -119,10 +150,11 @@ def test_in_a_file_whose_entries_do_not_rise_the_later_line_counts(
     assert place.fs.read(f"{DIRECTORY}/leader-epoch-checkpoint") == text
 
 
-def test_a_file_with_a_negative_epoch_is_refused() -> None:
+@pytest.mark.parametrize("line", ["-1 0", "0 -1"])
+def test_a_file_with_a_negative_number_is_refused(line: str) -> None:
     """Kafka does not start on it either."""
     place = Place()
-    place.fs.write(f"{DIRECTORY}/leader-epoch-checkpoint", b"0\n1\n-1 0\n")
+    place.fs.write(f"{DIRECTORY}/leader-epoch-checkpoint", f"0\n1\n{line}\n".encode())
 
     with pytest.raises(InvalidArgument):
         place.open()
@@ -140,7 +172,13 @@ def test_a_negative_epoch_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("end_offset", "expected"),
-    [(8, [(2, 6)]), (9, [(2, 6), (3, 8)]), (-1, [(2, 6), (3, 8), (4, 11)])],
+    [
+        (0, []),
+        (8, [(2, 6)]),
+        (9, [(2, 6), (3, 8)]),
+        (12, [(2, 6), (3, 8), (4, 11)]),
+        (-1, [(2, 6), (3, 8), (4, 11)]),
+    ],
 )
 def test_truncating_the_end_drops_epochs_that_begin_there(
     end_offset: int, expected: list[tuple[int, int]]
@@ -154,9 +192,10 @@ def test_truncating_the_end_drops_epochs_that_begin_there(
     """
     place = Place((2, 6), (3, 8), (4, 11))
 
-    place.cache.truncate_from_end(end_offset)
+    is_changed = place.cache.truncate_from_end(end_offset)
 
     assert [tuple(entry) for entry in place.cache.entries] == expected
+    assert is_changed is place.cache.is_dirty is (len(expected) < 3)
 
 
 @pytest.mark.parametrize(
@@ -164,6 +203,7 @@ def test_truncating_the_end_drops_epochs_that_begin_there(
     [
         (1, [(2, 6), (3, 8), (4, 11)]),
         (6, [(2, 6), (3, 8), (4, 11)]),
+        (7, [(2, 7), (3, 8), (4, 11)]),
         (8, [(3, 8), (4, 11)]),
         (9, [(3, 9), (4, 11)]),
         (11, [(4, 11)]),
@@ -188,9 +228,10 @@ def test_truncating_the_start_cuts_the_epoch_that_covers_it(
     """
     place = Place((2, 6), (3, 8), (4, 11))
 
-    place.cache.truncate_from_start(start_offset)
+    is_changed = place.cache.truncate_from_start(start_offset)
 
     assert [tuple(entry) for entry in place.cache.entries] == expected
+    assert is_changed is place.cache.is_dirty is (start_offset > 6)
 
 
 def test_a_truncation_reaches_the_file_in_background() -> None:
@@ -206,6 +247,46 @@ def test_a_truncation_reaches_the_file_in_background() -> None:
 
     assert before == (EpochEntry(2, 6), EpochEntry(3, 8))
     assert place.open().entries == (EpochEntry(2, 6),)
+
+
+def test_earlier_entries_are_restored_in_background() -> None:
+    """What an undone truncation dropped is in the file again, after the next write."""
+    place = Place((2, 6), (3, 8))
+    earlier = place.cache.entries
+    place.cache.truncate_from_end(8)
+
+    place.cache.restore(earlier)
+    place.clock.advance(0)
+
+    assert place.cache.entries == place.open().entries == earlier
+
+
+@pytest.mark.parametrize("is_dirty", [True, False])
+def test_a_clean_or_offline_cache_is_not_written_in_background(is_dirty: bool) -> None:
+    """The disk failed, or there is nothing to write."""
+    place = Place((2, 6))
+    if is_dirty:
+        place.cache.truncate_from_end(6)
+        place.guard.take_offline(OSError(errno.EIO, "the disk failed"))
+    traced = place.fs.trace()
+
+    place.cache.flush_if_dirty()
+
+    assert traced == []
+
+
+def test_all_epochs_are_dropped_even_if_the_disk_is_full() -> None:
+    """Memory does not wait for the file; another error of the disk is raised."""
+    full, broken = Place((2, 6)), Place((2, 6))
+    full.fs.fail("pwrite", "leader-epoch-checkpoint.tmp", FULL)
+    broken.fs.fail("pwrite", "leader-epoch-checkpoint.tmp", OSError(errno.EIO, "broken"))
+
+    full.cache.truncate_all()
+    with pytest.raises(OSError, match="broken"):
+        broken.cache.truncate_all()
+
+    assert full.cache.entries == broken.cache.entries == ()
+    assert full.cache.is_dirty
 
 
 def test_a_background_write_tolerates_a_vanished_directory() -> None:
@@ -263,13 +344,17 @@ def test_lookups_find_neighbours_and_the_epoch_of_an_offset() -> None:
     LeaderEpochFileCacheTest.testFindPreviousEpoch, LeaderEpochFileCacheTest.testGetEpochEntry,
     LeaderEpochFileCacheTest.testPreviousEpoch
     """
+    cache = Place((2, 6), (3, 8), (4, 11)).cache
+    assert (cache.earliest, cache.latest) == (EpochEntry(2, 6), EpochEntry(4, 11))
     cache = Place((2, 6), (4, 11)).cache
 
     assert [cache.epoch_for_offset(offset) for offset in (5, 6, 10, 11)] == [None, 2, 2, 4]
     assert (cache.previous_epoch(4), cache.previous_epoch(2)) == (2, None)
     assert (cache.next_epoch(2), cache.next_epoch(4)) == (4, None)
     assert (cache.epoch_entry(4), cache.epoch_entry(3)) == (EpochEntry(4, 11), None)
-    assert (cache.earliest, cache.latest) == (EpochEntry(2, 6), EpochEntry(4, 11))
+    assert (cache.epoch_entry(2), cache.epoch_entry(5)) == (EpochEntry(2, 6), None)
+    assert (cache.latest_epoch, Place().cache.latest_epoch) == (4, None)
+    assert (Place().cache.earliest, Place().cache.latest) == (None, None)
 
 
 @pytest.mark.parametrize(
