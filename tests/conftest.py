@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import pytest
 
+from tidelog.testing.scale import scaled
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -133,7 +135,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that have passed before."""
+    """Leave out the tests that have passed before; give the others the time that SCALE needs."""
+    for item in items if scaled(1) > 1 else ():
+        timeout = item.get_closest_marker("timeout")
+        seconds = int(timeout.args[0] if timeout else config.getini("timeout"))
+        item.add_marker(pytest.mark.timeout(scaled(seconds)), append=False)
     earlier = config.stash.get(EARLIER, {})
     done = [item for item in items if item.nodeid in earlier]
     if done:
@@ -165,8 +171,8 @@ class PassedTests:
 
 
 def sources_digest() -> str:
-    """Return a digest of all that tests depend on in this checkout."""
-    digest = hashlib.sha256()
+    """Return a digest of ``SCALE`` and all that tests depend on in this checkout."""
+    digest = hashlib.sha256(f"{scaled(1)}".encode())
     roots = (
         "src",
         "tests",

@@ -28,6 +28,7 @@ from tidelog.records.memory import walk
 from tidelog.records.record_columns import iterate
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing.long_varints import with_long_key_lengths
+from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -179,7 +180,7 @@ def clean_here(log: Log, end: int, now_ms: int) -> None:
     cleaner.clean(log, OffsetsToClean(0, end), now_ms)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(scaled(3)))
 def test_kafka_and_tidelog_clean_a_log_to_the_same_batches(
     kafka: Kafka, tmp_path: Path, seed: int
 ) -> None:

@@ -1,7 +1,7 @@
 """Damaged and odd directories, opened here and by Kafka's own log: what each makes of them.
 
-Cases are made from seeds. ``RECOVERY_SEED=5000 RECOVERY_CASES=2000 pytest -m compat`` on this file
-tries others than those of every run.
+Cases are made from seeds. ``RECOVERY_SEED=5000 SCALE=10 pytest -m compat`` on this file tries
+2000 others than those of every run.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from tidelog.testing import ManualClock
 from tidelog.testing.damage import bases
 from tidelog.testing.odd_logs import StoredLog
 from tidelog.testing.recovery_case import CHANGED_S, RecoveryCase, make_case
+from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,7 +51,7 @@ pytestmark = [pytest.mark.compat, pytest.mark.slow]
 GOLDEN = Path(__file__).parents[1] / "golden" / "data"
 LARGEST_BYTES = 400_000
 FIRST_SEED = int(os.environ.get("RECOVERY_SEED", "0"))
-CASES = int(os.environ.get("RECOVERY_CASES", "200"))
+CASES = scaled(200)
 BLOCKS = 8
 SMALL_INDEXES = {"segment.index.bytes": "65536"}
 

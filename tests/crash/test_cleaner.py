@@ -11,6 +11,7 @@ import pytest
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.testing import PowerCut
 from tidelog.testing.cleaning import CleanerHome, kept, last_values
+from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tidelog.testing.disk import Kept
 
 SETTINGS = {"internal_segment_bytes": 300, "file_delete_delay_ms": 0}
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, scaled(4)))]
 
 
 def filled(seed: int) -> CleanerHome:
@@ -79,7 +81,7 @@ def seen(
     return *found, left, records
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("how", ["power cut", "kill"])
 @pytest.mark.parametrize("writes", ["late", "at once"])
 def test_a_crash_after_any_operation_of_a_cleaning_loses_nothing(
@@ -169,7 +171,7 @@ def test_every_state_a_crash_may_leave_of_a_swap_is_recovered_from(
     values, end, sequence, _, all_records = seen(filled(0))
     states: set[str] = set()
     crashes = 0
-    for home in crashed(6, writes):
+    for home in crashed(scaled(6), writes):
         crashes += 1
         state = contents(home)
         if state not in states:

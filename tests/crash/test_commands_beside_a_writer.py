@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from tidelog.cli.main import main
+from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -243,5 +244,5 @@ def test_commands_answer_beside_a_writer(looks: Looks) -> None:
 @pytest.mark.parametrize("name", LOOKS)
 def test_a_command_always_answers_beside_a_writer(looks: Looks, name: str) -> None:
     """So does each command 200 times in a row."""
-    for _ in range(200):
+    for _ in range(scaled(200)):
         getattr(looks, name)()

@@ -24,6 +24,7 @@ from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import PowerCut, build_batch
 from tidelog.testing.log_home import LogHome, all_values
+from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -44,7 +45,7 @@ SETTINGS = {
     "file_delete_delay_ms": 1_000,
 }
 CHECKPOINT = f"{LogHome.data_directory}/recovery-point-offset-checkpoint"
-FEW, MANY = 1, 40
+FEW, MANY = 1, scaled(40)
 """Seeds tried for each moment, in the fast run and in the long one."""
 
 

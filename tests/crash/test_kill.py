@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidelog
+from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from tests.conftest import Enumerated
 
 PARTITIONS = 20
-KILLS = 200
+KILLS = scaled(200)
 WRITER = """
 import os, sys, tidelog
 from random import Random

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tidelog.testing import PowerCut, build_batch, seeds
 from tidelog.testing.log_home import LogHome, all_values
+from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated
@@ -46,7 +47,7 @@ def check_opens(home: LogHome, recovery_point: int, appended: list[bytes]) -> Lo
     return log
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=scaled(100), deadline=None)
 @given(flushed=VALUES, unflushed=VALUES, seed=seeds())
 def test_power_cut_loses_only_an_unflushed_suffix(
     flushed: list[bytes], unflushed: list[bytes], seed: int
@@ -73,7 +74,7 @@ def test_power_cut_loses_only_an_unflushed_suffix(
     assert log.log_end_offset == len(survivors)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=scaled(50), deadline=None)
 @given(values=VALUES, seed=seeds())
 def test_a_killed_process_loses_nothing(values: list[bytes], seed: int) -> None:
     """What was appended is in the page cache: only the machine can lose it.
@@ -137,7 +138,7 @@ def test_a_power_cut_after_any_operation_is_recovered_from(
         assert all_values(home.open())[-1][1] == b"after"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40), deadline=None)
 @given(cut=st.integers(0, 12), seed=seeds())
 def test_a_truncation_survives_a_power_cut_as_before_or_after(cut: int, seed: int) -> None:
     """A crash during or after a truncation leaves a prefix of the log, never a mixture."""

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from tidelog.errors import KafkaStorageError
 from tidelog.testing import PowerCut
 from tidelog.testing.manager_home import ManagerHome, fill, values
+from tidelog.testing.scale import scaled
 
 
 def expected(count: int) -> list[bytes]:
     return [b"value %d" % number for number in range(count)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(seed=st.integers(0, 10_000), operations=st.integers(0, 160))
 def test_a_power_cut_loses_only_unflushed_suffixes(seed: int, operations: int) -> None:
     """Each log has what was flushed, then a part of what was not, without holes at its front.

@@ -13,6 +13,7 @@ from tidelog.records.builder import build_batch
 from tidelog.staging.staged_file import StagedFile, StagedWriter
 from tidelog.testing import PowerCut
 from tidelog.testing.directory_home import DataHome, record
+from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 CONFIG = {"retention.ms": "-1"}
 VALUES = [b"a", b"b", b"c", b"d", b"e"]
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))]
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, scaled(6)))]
 FLUSHED = 2
 """How many of the values are flushed before the others are appended."""
 

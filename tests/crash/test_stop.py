@@ -20,6 +20,7 @@ import pytest
 
 import tidelog
 from tidelog.segment.filenames import log_delete_directory_name
+from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 COMMAND = [sys.executable, "-c", "import sys; from tidelog.cli.main import main; sys.exit(main())"]
 MARK = ".kafka_cleanshutdown"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
-STOPS = 6
+STOPS = scaled(6)
 """How often the slow test stops each kind of service."""
 STOP_S = 2.0
 REFERENCE_S = 0.15

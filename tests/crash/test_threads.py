@@ -24,6 +24,7 @@ from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import ManualClock, build_batch
 from tidelog.testing.log_home import LogHome
+from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -171,7 +172,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 
 @pytest.mark.parametrize(
-    "seconds", [1.5, pytest.param(60, marks=[pytest.mark.slow, pytest.mark.timeout(200)])]
+    "seconds", [1.5, pytest.param(scaled(60), marks=[pytest.mark.slow, pytest.mark.timeout(200)])]
 )
 def test_readers_beside_a_writer_and_retention_see_no_wrong_record(
     log: Log, seconds: float

@@ -16,6 +16,7 @@ from tidelog.records.bulk_builder import RecordSource, build_batches
 from tidelog.records.control import build_marker
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import decode
+from tidelog.testing.scale import scaled
 from tidelog.testing.strategies import batch_samples, records, stored_specs
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     Both = tuple[Library, Codec]
 
 SOME = settings(
-    max_examples=25,
+    max_examples=scaled(25),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],  # the engine is set once a test
 )

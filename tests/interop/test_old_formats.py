@@ -11,6 +11,7 @@ from tidelog.records.batch import NO_TIMESTAMP, TimestampType
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import decode
 from tidelog.testing.old_batches import build_old
+from tidelog.testing.scale import scaled
 from tidelog.testing.strategies import payloads
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     Form = tuple[Library, int, Codec]
     OldRecord = tuple[int, bytes | None, bytes | None]
 
-SOME = settings(max_examples=25, deadline=None)
+SOME = settings(max_examples=scaled(25), deadline=None)
 RECORDS = st.lists(st.tuples(st.integers(0, 2**62), payloads(), payloads()), min_size=1, max_size=6)
 
 

@@ -15,6 +15,7 @@ from tidelog.records.bulk_builder import RecordSource, build_batches
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import decode
 from tidelog.testing import records, stored_batches
+from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from tidelog.records.builder import RecordFields
@@ -32,7 +33,7 @@ def read(data: bytes, *, by_kernels: bool) -> tuple[Walk, RecordColumns]:
         gate.force(None)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=scaled(30), deadline=None)
 @given(samples=stored_batches())
 def test_a_log_of_batches_reads_back(samples: list[BatchSample]) -> None:
     """Headers, offsets, keys and values are the same, by kernels and by plain code."""
@@ -57,7 +58,7 @@ def test_a_log_of_batches_reads_back(samples: list[BatchSample]) -> None:
     assert [record.timestamp for record in found] == times
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(
     written=st.lists(records(), min_size=1, max_size=20),
     codec=st.sampled_from(Codec),

@@ -16,6 +16,7 @@ from tidelog.kernels.runtime import gate
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.readonly.snapshot_log import answer_at_once
 from tidelog.testing.cleaning import CleanerHome, batch_headers, last_values
+from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,7 @@ RECORDS = st.lists(st.tuples(KEYS, VALUES), min_size=1, max_size=4)
 CODECS = st.sampled_from([Codec.NONE, Codec.NONE, Codec.ZSTD, Codec.LZ4])
 PRODUCERS = st.integers(1, 3)
 HISTORIES = settings(
-    max_examples=50,
+    max_examples=scaled(50),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -118,7 +119,7 @@ class History:
 
 
 @settings(
-    max_examples=80,
+    max_examples=scaled(80),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -16,6 +16,7 @@ from tidelog.codec.java_properties import format_properties, parse_properties
 from tidelog.codec.metadata_files import MetaProperties, format_uuid, parse_uuid
 from tidelog.errors import CorruptMessage, InvalidArgument, InvalidRecord, MessageTooLarge
 from tidelog.testing import CrashFileSystem
+from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -62,7 +63,7 @@ def test_any_bytes_are_a_number_in_range_or_invalid(data: bytes, at: int) -> Non
 
 
 @given(codec=codecs, plain=plains, magic=magics)
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=scaled(200))
 def test_compressed_bytes_come_back(codec: Codec, plain: bytes, magic: int) -> None:
     """Every codec is tried, at a limit that just suffices."""
     area = compress(codec, plain, magic=magic)
@@ -75,7 +76,7 @@ def test_compressed_bytes_come_back(codec: Codec, plain: bytes, magic: int) -> N
     plain=st.binary(max_size=200),
     cuts=st.lists(st.tuples(st.integers(0, 300), st.integers(0, 8), st.binary(max_size=8))),
 )
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=scaled(200))
 def test_damaged_bytes_give_a_typed_error_or_bytes_within_the_limit(
     codec: Codec, plain: bytes, cuts: list[tuple[int, int, bytes]]
 ) -> None:

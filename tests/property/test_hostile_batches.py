@@ -24,6 +24,7 @@ from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.validate import LeaderPolicy, validate_for_leader
 from tidelog.testing import CrashFileSystem
 from tidelog.testing.old_batches import build_old
+from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -232,7 +233,7 @@ def test_made_up_batches_give_typed_errors(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("both_engines")
-@pytest.mark.parametrize("seed", range(100, 104))
+@pytest.mark.parametrize("seed", range(100, 100 + scaled(4)))
 def test_many_made_up_batches_give_typed_errors(seed: int) -> None:
     """There are ten thousand corruptions per seed."""
     survive(10_000, seed)

@@ -22,6 +22,7 @@ from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import build_batch, seeds
 from tidelog.testing.log_home import LogHome, all_values
+from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated
@@ -30,14 +31,14 @@ if TYPE_CHECKING:
 NOW_MS = 1_700_000_000_000
 VALUES = st.lists(st.binary(max_size=60), min_size=1, max_size=4)
 PRODUCERS = st.integers(1, 2)
-QUICK = settings(max_examples=25, stateful_step_count=25, deadline=None)
+QUICK = settings(max_examples=scaled(25), stateful_step_count=25, deadline=None)
 LONG = settings(
-    max_examples=240,
+    max_examples=scaled(240),
     stateful_step_count=60,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-LEAST_STEPS = 10_000
+LEAST_STEPS = scaled(10_000)
 
 
 class Batch(NamedTuple):

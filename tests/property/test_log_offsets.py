@@ -18,6 +18,7 @@ from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.filenames import filename_prefix_from_offset
 from tidelog.testing import build_batch
 from tidelog.testing.log_home import LogHome, all_values
+from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +56,7 @@ def log_from(base_offset: int, **settings: Any) -> tuple[LogHome, Log]:
     return home, log
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150), deadline=None)
 @given(
     segment_base=st.sampled_from([0, 0, 2**40]) | NEAR_THE_END,
     good=st.integers(0, 3),
@@ -98,7 +99,7 @@ def test_a_log_opens_whatever_offsets_its_batches_state(
     assert home.open().log_end_offset == min(end + 1, INT64_MAX)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(
     left=st.integers(0, 5),
     count=st.integers(1, 6),

@@ -15,6 +15,7 @@ from tidelog.env.scheduler import InlineScheduler
 from tidelog.log.producers.producer_snapshot import SNAPSHOT_HEADER
 from tidelog.manager.log_manager import Loading, LogManager
 from tidelog.testing import CrashFileSystem, ManualClock, ManualScheduler
+from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 PATH = "/data"
 RANDOM_ID = re.compile(rb"(?<![\w-])[\w-]{22}(?![\w-])")
 SETTINGS = LogConfig(internal_segment_bytes=300, segment_index_bytes=1200, retention_ms=-1)
-SEEDS = [*range(12), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 200))]
+SEEDS = [
+    *range(12),
+    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, scaled(200))),
+]
 KINDS = ("create", "append", "append", "append", "alter", "delete", "retain", "records")
 NOW_MS = 1_700_000_000_000
 DELAY_MS = 120_000

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tidelog.cli.main import main
 from tidelog.embedded.doors import open_briefly
+from tidelog.testing.scale import scaled
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -91,7 +92,7 @@ def report_of(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=scaled(20), deadline=None)
 @given(case=CASES)
 def test_retention_deletes_the_files_and_records_that_its_plan_names(case: Case) -> None:
     """It does so at the same time, and the files are deleted when the command ends."""

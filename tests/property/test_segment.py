@@ -12,12 +12,15 @@ from tidelog.config.log_config import LogConfig
 from tidelog.records.memory import walk
 from tidelog.segment.segment import LogSegment
 from tidelog.testing import CrashFileSystem, ManualClock, stored_batches
+from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from tidelog.testing.strategies import BatchSample
 
 DIRECTORY = "/topic-0"
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(
+    max_examples=scaled(60), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 
 samples = stored_batches(start_offset=3)
 intervals = st.integers(0, 400)

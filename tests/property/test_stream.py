@@ -18,6 +18,7 @@ from tidelog.spark.read.live_batches import RangeReader
 from tidelog.spark.read.stream_offsets import StreamOffset
 from tidelog.spark.read.stream_plan import StreamPlan
 from tidelog.testing.directory_home import DataHome, record
+from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from tidelog.spark.read.stream_offsets import Json
@@ -245,7 +246,7 @@ def play(engine: Engine, logs: Logs, step: tuple[Any, ...]) -> None:
         engine.restart()
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=scaled(120), deadline=None)
 @given(script=SCRIPT, limits=LIMITS, begins=st.sampled_from(["earliest", "latest"]))
 @example(
     script=[("batch", "end"), ("append", "a", 0, 1), ("batch", "end"), ("append", "a", 0, 1)] * 2,
@@ -270,7 +271,7 @@ def test_every_record_comes_once_in_order_whatever_happens(
     assert engine.output == {place: rows for place, rows in expected.items() if rows}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=scaled(120), deadline=None)
 @given(
     script=st.lists(STEPS | st.tuples(st.just("again"), TOPICS), min_size=3, max_size=20),
     limits=LIMITS,

@@ -1,0 +1,22 @@
+"""One variable of the environment says how many cases the long tests try."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.errors import InvalidArgument
+from tidelog.testing.scale import scaled
+
+
+def test_a_count_is_multiplied_by_the_scale() -> None:
+    """Without ``SCALE`` it stays as it is."""
+    assert scaled(200, {}) == 200
+    assert scaled(200, {"SCALE": "1"}) == 200
+    assert scaled(200, {"SCALE": "10"}) == 2000
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "ten", "²"])
+def test_a_scale_is_an_integer_of_at_least_1(text: str) -> None:
+    """A run of fewer cases, or of none, cannot be asked for by mistake."""
+    with pytest.raises(InvalidArgument, match="SCALE="):
+        scaled(200, {"SCALE": text})
