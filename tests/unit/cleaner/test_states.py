@@ -42,6 +42,7 @@ def test_pauses_are_counted() -> None:
 
     assert (twice.pauses, str(twice)) == (2, "paused (2)")
     assert twice.after(Event.RESUME) == CleaningState(Phase.PAUSED, 1)
+    assert str(twice.after(Event.RESUME)) == "paused"
     assert twice.after(Event.RESUME).after(Event.RESUME) == IDLE
 
 

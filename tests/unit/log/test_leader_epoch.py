@@ -242,8 +242,12 @@ def test_a_truncation_reaches_the_file_in_background() -> None:
     place = Place((2, 6), (3, 8))
     place.cache.truncate_from_end(8)
     before = place.open().entries
+    waiting = place.scheduler.first()
 
     place.clock.advance(0)
+
+    assert waiting is not None
+    assert waiting.name == "leader-epoch-cache-flush-flights-0"
 
     assert before == (EpochEntry(2, 6), EpochEntry(3, 8))
     assert place.open().entries == (EpochEntry(2, 6),)

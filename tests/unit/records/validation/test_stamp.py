@@ -34,6 +34,23 @@ def test_offsets_follow_each_other_and_spare_the_crc() -> None:
 
 
 @pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("base_offset", [0, 5])
+def test_offsets_of_any_number_of_batches_follow_each_other(base_offset: int) -> None:
+    """Whatever their offsets were before, and also for batches of one record."""
+    one = build_batch([(10, b"k", b"v", ())], base_offset=3)
+    data = bytearray(one + build_batch([(30, b"k", b"v", ())], base_offset=9, last_offset=11) + one)
+    batches = walk(data).batches
+
+    assert stamp_offsets(data, batches, base_offset, 7) == base_offset + 5
+
+    again = walk(data).batches
+    assert (again.base_offset - base_offset).tolist() == [0, 1, 4]
+    assert (again.last_offset - base_offset).tolist() == [0, 3, 4]
+    single = bytearray(one)
+    assert stamp_offsets(single, walk(single).batches, base_offset, 7) == base_offset + 1
+
+
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize(
     "bad",
     [
@@ -76,6 +93,52 @@ def test_only_known_flags_survive_a_new_type() -> None:
 
     expected = kept | BatchFlags.LOG_APPEND_TIME
     assert BATCH_HEADER.unpack(data).attributes == row[6] == expected
+
+
+@pytest.mark.parametrize(
+    ("attributes", "kind", "max_timestamp"),
+    [(0, TimestampType.CREATE_TIME, 21), (0, APPEND, 20), (8, TimestampType.CREATE_TIME, 20)],
+)
+def test_a_new_type_or_timestamp_takes_a_new_crc(
+    attributes: int, kind: TimestampType, max_timestamp: int
+) -> None:
+    """Either alone is enough."""
+    header = BATCH_HEADER.unpack(BATCH)._replace(attributes=attributes)
+    data = bytearray(pack_batch(header, BATCH[61:]))
+    row = walk(data).batches.array[:, 0].tolist()
+
+    stamp_in_place(data, row, kind, max_timestamp)
+
+    again = walk(data, check_crc=True)
+    assert again.error is None
+    assert again.batches.array[:, 0].tolist() == row
+    assert again.batches.max_timestamp.tolist() == [max_timestamp]
+    assert again.batches.is_log_append_time.tolist() == [kind is APPEND]
+
+
+@pytest.mark.parametrize("bit", range(15))
+def test_each_defined_flag_survives_a_new_type(bit: int) -> None:
+    """Codec, timestamp type, transaction, control and delete horizon: bits 0 to 6."""
+    header = BATCH_HEADER.unpack(BATCH)._replace(attributes=1 << bit)
+    data = bytearray(pack_batch(header, BATCH[61:]))
+    row = walk(data).batches.array[:, 0].tolist()
+
+    stamp_in_place(data, row, APPEND, 99)
+
+    assert row[6] == BatchFlags.LOG_APPEND_TIME | (1 << bit if bit < 7 else 0)
+
+
+def test_the_same_type_and_timestamp_spare_the_crc() -> None:
+    """So the bytes stay as they were, a wrong CRC and undefined flags included."""
+    for kind, attributes in ((TimestampType.CREATE_TIME, 0x80), (APPEND, 0x88)):
+        header = BATCH_HEADER.unpack(BATCH)._replace(attributes=attributes)
+        data = bytearray(pack_batch(header, BATCH[61:]))
+        data[17] ^= 1
+        before = bytes(data)
+
+        stamp_in_place(data, walk(data).batches.array[:, 0].tolist(), kind, 20)
+
+        assert bytes(data) == before
 
 
 def test_nothing_new_changes_no_byte() -> None:
