@@ -196,7 +196,7 @@ def examine(log: ExaminedLog, checkpoint: int | None, now_ms: int) -> LogToClean
     return LogToClean(
         OffsetsToClean(first_dirty, first_uncleanable),
         _bytes_of(clean),
-        _bytes_of(segment for segment in dirty if segment.base_offset < first_uncleanable),
+        _bytes_of(dirty),
         _compaction_delay_ms(log, first_dirty, now_ms),
         is_reset,
         held_by,

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.cleaner.pick import cleanable_limit, dirty_start, examine
+import pytest
+
+from tidelog.cleaner.cleanable_range import OffsetsToClean
+from tidelog.cleaner.pick import LogToClean, cleanable_limit, dirty_start, examine
+from tidelog.records.builder import build_batch
 from tidelog.testing.cleaning import CleanerHome
 
 if TYPE_CHECKING:
@@ -87,6 +91,16 @@ def test_a_lag_shorter_than_all_ages_holds_nothing() -> None:
         assert cleanable_limit(log, 0, home.clock.now_ms()) == (2, "active segment")
 
 
+@pytest.mark.parametrize(("lag_ms", "limit"), [(0, 1), (1, 0)])
+def test_without_a_lag_no_timestamp_holds(lag_ms: int, limit: int) -> None:
+    """Not even one in the future; a lag of 1 ms holds what was written in this millisecond."""
+    home = CleanerHome(min_compaction_lag_ms=lag_ms)
+    with home.open() as log:
+        rolled(home, log, 1)
+
+        assert cleanable_limit(log, 0, home.clock.now_ms() - 5 * (lag_ms == 0)).offset == limit
+
+
 def test_a_segment_that_holds_the_limit_is_left_out_whole() -> None:
     """The limit never splits a segment into a part that is cleaned and one that is not."""
     home = CleanerHome()
@@ -120,6 +134,67 @@ def test_a_checkpoint_outside_of_the_log_is_reset() -> None:
         assert dirty_start(log, 2) == (2, False)
         assert dirty_start(log, 3) == (3, False)
         assert dirty_start(log, None) == (2, False)
+
+
+@pytest.mark.parametrize(
+    ("policy", "checkpoint", "is_logged"),
+    [
+        (("compact", "delete"), 1, False),
+        (("compact", "delete"), 4, True),
+        (("compact",), 1, True),
+        (("compact",), 4, True),
+        (("compact",), 2, False),
+        (("compact",), 3, False),
+    ],
+)
+def test_a_checkpoint_that_retention_has_passed_is_reset_in_silence(
+    caplog: pytest.LogCaptureFixture, policy: tuple[str, ...], checkpoint: int, is_logged: bool
+) -> None:
+    """Any other checkpoint outside of the log is logged."""
+    home = CleanerHome(cleanup_policy=policy)
+    with home.open() as log:
+        rolled(home, log, 3)
+        log.maybe_increment_log_start_offset(2)
+
+        dirty_start(log, checkpoint)
+
+    assert ("cleaner-checkpoint-reset" in caplog.text) is is_logged
+
+
+def to_clean(clean: int, cleanable: int, delay_ms: int) -> LogToClean:
+    """Make what was found of a log, in bytes and ms."""
+    return LogToClean(OffsetsToClean(0, 1), clean, cleanable, delay_ms, False, "")
+
+
+@pytest.mark.parametrize(
+    ("cleanable", "delay_ms", "expected"), [(1, 1, True), (0, 1, False), (1, 0, False)]
+)
+def test_compaction_is_overdue_by_one_byte_and_one_millisecond(
+    cleanable: int, delay_ms: int, expected: bool
+) -> None:
+    """Without bytes that may be cleaned it is never overdue."""
+    assert to_clean(9, cleanable, delay_ms).needs_compaction_now is expected
+
+
+def test_a_log_of_one_byte_can_be_eligible_and_an_empty_one_cannot() -> None:
+    """The ratio of nothing is 0."""
+    assert to_clean(0, 1, 0).is_eligible(0.5)
+    assert not to_clean(0, 0, 0).is_eligible(-0.5)
+    assert to_clean(0, 0, 0).dirty_ratio == 0.0
+
+
+@pytest.mark.parametrize(("first_ms", "delay_ms"), [(-1, 0), (0, 0), (1, 9), (2, 8)])
+def test_the_delay_counts_from_the_earliest_positive_timestamp(
+    first_ms: int, delay_ms: int
+) -> None:
+    """As in Kafka, 0 does not count as one; without a timestamp nothing is overdue."""
+    home = CleanerHome(max_compaction_lag_ms=90)
+    with home.open() as log:
+        log.append_as_leader(build_batch([(first_ms, b"a", b"v", ())]), 0)
+        log.roll()
+
+        assert examine(log, None, 100).compaction_delay_ms == delay_ms
+        assert examine(log, None, 50).compaction_delay_ms == 0
 
 
 def test_a_checkpoint_inside_the_active_segment_leaves_nothing_to_clean() -> None:

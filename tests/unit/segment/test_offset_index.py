@@ -156,6 +156,79 @@ def test_offsets_must_increase(room: Room, offset: int) -> None:
     assert index.entry_count == 4
 
 
+@pytest.mark.parametrize(
+    ("offsets", "wrong"),
+    [
+        ([70, 80, 80, 90], 80),
+        ([75, 70, 90], 70),
+        ([60, 70, 80], 60),
+        ([61, 70, 80], 61),
+        ([70, 80, 79], 79),
+    ],
+)
+def test_the_offset_that_does_not_increase_is_named(
+    room: Room, offsets: list[int], wrong: int
+) -> None:
+    """The first of many is compared with the last entry, each other one with that before it."""
+    index = filled(room)
+
+    with pytest.raises(OffsetsOutOfOrder, match=f"offset {wrong} "):
+        index.append_all(np.array(offsets), np.arange(len(offsets)) + 500)
+
+    assert index.entry_count == 4
+
+
+@pytest.mark.parametrize(
+    ("offsets", "wrong"),
+    [
+        ([BASE - 1, BASE, BASE + 1], BASE - 1),
+        ([BASE, BASE + 1, BASE + 2**31], BASE + 2**31),
+        ([BASE + 2**31 - 1, BASE + 2**31], BASE + 2**31),
+    ],
+)
+def test_the_offset_that_does_not_fit_is_named(room: Room, offsets: list[int], wrong: int) -> None:
+    """The base offset and the greatest relative one fit."""
+    index = make(room)
+
+    with pytest.raises(SegmentOffsetOverflow) as caught:
+        index.append_all(np.array(offsets), np.arange(len(offsets)))
+
+    assert str(wrong) in str(caught.value)
+    assert index.entry_count == 0
+
+
+def test_many_entries_follow_the_last_one(room: Room) -> None:
+    """No entries at all are appended without a file; positions do not matter for the order."""
+    make(room).append_all(np.array([], np.int64), np.array([], np.int64))
+    assert room.names() == []
+    index = filled(room)
+
+    index.append_all(np.array([62, 63]), np.array([500, 600]))
+
+    assert (index.entry_count, index.last_offset) == (6, 63)
+
+
+def test_entries_at_both_ends_of_the_range_are_found_and_removed(room: Room) -> None:
+    """Relative offsets 0 and 2**31 - 1."""
+    index = make(room)
+    index.append_all(np.array([BASE, BASE + 2**31 - 1]), np.array([5, 6]))
+
+    assert index.lookup(BASE) == (BASE, 5)
+    assert index.lookup(BASE + 2**31 - 2) == (BASE, 5)
+    assert index.lookup(BASE + 2**31 - 1) == (BASE + 2**31 - 1, 6)
+    index.truncate_to(BASE + 2**31 - 1)
+    assert index.entry_count == 1
+    index.truncate_to(BASE)
+    assert index.entry_count == 0
+
+
+def test_a_negative_relative_offset_is_read_as_the_start_of_the_file(room: Room) -> None:
+    """Garbage in an unchecked index, again."""
+    room.fs.write(room.path(NAME), np.array([-5, 7], ">i4").tobytes())
+
+    assert make(room).lookup(BASE - 3) == (BASE, 0)
+
+
 @pytest.mark.parametrize("offset", [BASE - 1, BASE + 2**31])
 def test_offsets_must_fit_four_bytes(room: Room, offset: int) -> None:
     """A relative offset is 0 to 2**31 - 1."""

@@ -144,9 +144,11 @@ def test_valid_batches_after_a_bad_one_are_truncated_too(room: Room) -> None:
 def test_a_segment_whose_first_batch_is_bad_is_emptied(room: Room) -> None:
     """It is kept, with 0 bytes."""
     segment = write(room, flip(room.batch([0], [5]), 80))
+    cuts: list[Cut] = []
 
-    segment.recover()
+    segment.recover(on_cut=cuts.append)
 
+    assert [cut.next_offset for cut in cuts] == [0]
     assert (segment.size_bytes, segment.max_timestamp, segment.read_next_offset()) == (0, -1, 0)
 
 
@@ -188,9 +190,13 @@ def test_the_segment_ends_where_offsets_decrease(room: Room, interval: int) -> N
     """Such a batch is bad even if no index shows it, because its CRC does not cover the offset."""
     parts = [room.batch([i]) for i in (5, 6, 3, 7)]
     segment = write(room, *parts, index_interval_bytes=interval)
+    observer = Observer()
+    cuts: list[Cut] = []
 
-    assert segment.recover() == len(parts[2] + parts[3])
+    assert segment.recover(observer, on_cut=cuts.append) == len(parts[2] + parts[3])
     assert segment.read_next_offset() == 7
+    assert observer.seen == [(5, 5), (6, 6)]
+    assert [cut.next_offset for cut in cuts] == [7]
 
 
 @pytest.mark.parametrize("offset", [-1, -(2**63), 2**63 - 1, 9])
@@ -205,6 +211,7 @@ def test_the_segment_ends_at_an_impossible_offset(room: Room, offset: int) -> No
     assert segment.recover(on_cut=cuts.append) == 2 * len(good)
     assert segment.read_next_offset() == base + 1
     assert [(cut.position, str(offset) in cut.reason) for cut in cuts] == [(len(good), True)]
+    assert cuts[0].next_offset == base + 1
 
 
 def test_an_offset_far_ahead_is_truncated_if_the_next_one_is_lower(room: Room) -> None:
@@ -215,6 +222,24 @@ def test_an_offset_far_ahead_is_truncated_if_the_next_one_is_lower(room: Room) -
 
     assert segment.recover() == len(parts[1] + parts[2])
     assert segment.read_next_offset() == 1
+
+
+def test_an_offset_far_ahead_counts_up_to_the_next_bad_crc(room: Room) -> None:
+    """What follows a batch with a wrong CRC says nothing about the offsets before it."""
+    lower = room.batch([1])
+    segment = write(room, room.batch([0]), room.batch([2**31]), flip(lower, len(lower) - 1))
+
+    with pytest.raises(SegmentOffsetOverflow):
+        segment.recover()
+
+
+def test_only_a_segment_that_is_cut_is_logged(room: Room, caplog: pytest.LogCaptureFixture) -> None:
+    """A warning means that something was lost."""
+    write(room, room.batch([0])).recover()
+    assert "segment-truncated" not in caplog.text
+
+    write(room, flip(room.batch([10]), 100), base_offset=10).recover()
+    assert "segment-truncated" in caplog.text
 
 
 def test_recovery_continues_when_the_index_is_full(room: Room) -> None:
@@ -290,7 +315,7 @@ def test_recovery_ends_after_a_batch_that_the_observer_cannot_read(
             super().observe(batches, data, aborted)
             raise kind("no marker", int(batches.position[1]))
 
-    parts = [room.batch([i]) for i in range(4)]
+    parts = [room.batch([i], [9 - i]) for i in range(4)]
     segment = write(room, *parts)
     txn = AbortedTxn(0, 7, 0, 0, 1)
 
@@ -298,6 +323,7 @@ def test_recovery_ends_after_a_batch_that_the_observer_cannot_read(
 
     assert cut == len(parts[2] + parts[3])
     assert segment.read_next_offset() == 2
+    assert segment.largest_so_far() == (9, 0)
     assert segment.txn_index.all_aborted() == [txn]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -102,6 +103,52 @@ def test_a_timestamp_that_is_not_greater_is_skipped(room: Room) -> None:
     assert index.entry_count == 1
 
 
+def test_only_timestamps_above_the_last_one_are_appended(room: Room) -> None:
+    """One or many; offsets may stay the same."""
+    index = make(room)
+    index.maybe_append(1000, BASE + 5)
+
+    assert not index.maybe_append(1000, BASE + 6)
+    index.maybe_append_all(np.array([1000, 1001, 1001]), BASE + np.array([5, 7, 7]))
+    index.maybe_append_all(np.array([], np.int64), np.array([], np.int64))
+
+    assert index.entries().filled_keys.tolist() == [1000, 1001]
+    assert index.entries().filled_values.tolist() == [5, 7]
+
+
+def test_many_new_timestamps_are_appended(room: Room) -> None:
+    """From the base offset on, also several at one offset."""
+    index = make(room)
+
+    index.maybe_append_all(np.array([1, 2, 3]), BASE + np.array([0, 1, 1]))
+    index.maybe_append_all(np.array([4, 5, 6]), BASE + np.array([1, 2, 2**31 - 1]))
+
+    assert index.entries().filled_keys.tolist() == [1, 2, 3, 4, 5, 6]
+    assert index.entries().filled_values.tolist() == [0, 1, 1, 1, 2, 2**31 - 1]
+
+
+@pytest.mark.parametrize("relative", [[4, 7, 8], [6, 9, 8], [6, 5, 7]])
+def test_each_offset_is_compared_with_the_one_before(room: Room, relative: list[int]) -> None:
+    """The first with the last entry's."""
+    index = make(room)
+    index.maybe_append(1000, BASE + 5)
+    wrong = next(new for old, new in pairwise([5, *relative]) if new < old)
+
+    with pytest.raises(OffsetsOutOfOrder, match=f"offset {BASE + wrong} "):
+        index.maybe_append_all(np.array([1001, 1002, 1003]), BASE + np.array(relative))
+
+    assert index.entry_count == 1
+
+
+def test_an_entry_at_the_greatest_relative_offset_fits(room: Room) -> None:
+    """One above it does not, at the end of many either."""
+    index = make(room)
+
+    with pytest.raises(SegmentOffsetOverflow):
+        index.maybe_append_all(np.array([10, 20]), BASE + np.array([0, 2**31]))
+    assert index.maybe_append(10, BASE + 2**31 - 1)
+
+
 def test_offsets_must_not_decrease(room: Room) -> None:
     """An offset below the last one is rejected, an equal one is not."""
     index = filled(room)
@@ -194,6 +241,16 @@ def test_truncation_goes_by_offset(room: Room, offset: int, left: int) -> None:
     assert index.entry_count == left
 
 
+def test_truncation_to_the_base_offset_removes_its_entry(room: Room) -> None:
+    """Relative offset 0 is at or above it."""
+    index = make(room)
+    index.maybe_append(5, BASE)
+
+    index.truncate_to(BASE)
+
+    assert index.entry_count == 0
+
+
 def test_truncation_to_nothing(room: Room) -> None:
     """The last entry is then that of an empty index."""
     index = filled(room)
@@ -204,8 +261,11 @@ def test_truncation_to_nothing(room: Room) -> None:
 
 
 def test_a_valid_index_passes_its_check(room: Room) -> None:
-    """So does an empty one."""
-    make(room).sanity_check()
+    """So does an empty one, and one whose only entry is at the base offset."""
+    index = make(room)
+    index.sanity_check()
+    index.maybe_append(5, BASE)
+    index.sanity_check()
 
     filled(room).sanity_check()
 

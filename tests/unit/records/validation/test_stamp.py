@@ -36,7 +36,7 @@ def test_offsets_follow_each_other_and_spare_the_crc() -> None:
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("base_offset", [0, 5])
 def test_offsets_of_any_number_of_batches_follow_each_other(base_offset: int) -> None:
-    """Whatever their offsets were before, and also for batches of one record."""
+    """Their earlier offsets do not matter; one batch of one record is enough."""
     one = build_batch([(10, b"k", b"v", ())], base_offset=3)
     data = bytearray(one + build_batch([(30, b"k", b"v", ())], base_offset=9, last_offset=11) + one)
     batches = walk(data).batches
