@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -17,7 +18,7 @@ from tidelog.errors import (
     KafkaStorageError,
     SegmentOffsetOverflow,
 )
-from tidelog.log.file_deletion import delete_segment_files, delete_snapshots
+from tidelog.log.file_deletion import delete_renamed, delete_snapshots, rename_to_deleted
 from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.log.loading.log_recovery import SegmentRecovery
@@ -372,10 +373,12 @@ class LogLoader:
         if not checkpoints.is_clean:
             self._names = None
         if not checkpoints.is_clean and segments.all:
-            behind = self._recovery.recover_from(
-                checkpoints.recovery_point, keeping_behind=self._without_index
+            removed = self._recovery.recover_from(
+                checkpoints.recovery_point,
+                partial(self._remove, reason="the log was cut before it"),
+                keeping_behind=self._without_index,
             )
-            self._remove(behind, "the log was cut before it")
+            self._delete_snapshots(removed)
         end = self._checked_end()
         start = checkpoints.log_start_offset
         if end is not None and end < start:
@@ -383,7 +386,9 @@ class LogLoader:
                 "log-emptied directory=%s log_end_offset=%d log_start_offset=%d",
                 *(self._context.directory, end, start),
             )
-            self._remove(list(segments), "log start offset beyond the end")
+            removed = segments.all
+            self._remove(removed, "log start offset beyond the end")
+            self._delete_snapshots(removed)
             self._epochs.clear_and_flush()
             self._producers.truncate_fully_and_start_at(start)
         is_kept = end is None or end >= start
@@ -407,17 +412,25 @@ class LogLoader:
             self._repair_end(active)
         return active.read_next_offset()
 
-    def _remove(self, segments: list[LogSegment], reason: str) -> None:
-        """Delete segments; nobody reads those that are kept, so their indexes go at once."""
+    def _remove(self, segments: Sequence[LogSegment], reason: str) -> None:
+        """Delete segments, durably; nobody reads those that are kept: their indexes go at once.
+
+        The last one is first, so that what a crash leaves of the log has no hole.
+        """
         self._names = None
-        others = []
-        for segment in segments:
+        context, others = self._context, []
+        for segment in reversed(segments):
             is_kept = self._recovery.keep_removed(segment, reason)
             self._segments.remove(segment.base_offset)
             if is_kept:
                 segment.delete()
             else:
+                context.leaving.add(segment)
+                rename_to_deleted(context, segment, reason)
                 others.append(segment)
-        delete_segment_files(self._context, others, reason)
+        delete_renamed(context, others)
+        self._fs.sync_directory(context.directory)
+
+    def _delete_snapshots(self, segments: Iterable[LogSegment]) -> None:
         offsets = [segment.base_offset for segment in segments]
         delete_snapshots(self._context, self._producers.snapshots, offsets)

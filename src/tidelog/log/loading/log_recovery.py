@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import closing, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.log.loading.cut_keeper import CutKeeper, KeepCuts
@@ -97,11 +98,11 @@ class SegmentRecovery:
         """
         self._meter.expect(segment.size_bytes)
         try:
-            return self._recover(segment)
+            return self._recover(segment, partial(self._keep_cut, segment))
         finally:
             self._drop_snapshots()
 
-    def _recover(self, segment: LogSegment) -> int:
+    def _recover(self, segment: LogSegment, on_cut: Callable[[Cut], None]) -> int:
         context = self._context
         producers = ProducerStateManager(
             context.directory, fs=context.fs, clock=context.clock, config=self._config
@@ -117,9 +118,7 @@ class SegmentRecovery:
         )
         observer = _Observer(self._epochs, producers, self._meter)
         size_bytes = segment.size_bytes
-        cut_bytes = segment.recover(
-            observer, lambda cut: self._keep_cut(segment, cut), self._helpers
-        )
+        cut_bytes = segment.recover(observer, on_cut, self._helpers)
         observer.assign_epochs()
         self._meter.advance(size_bytes - observer.seen_bytes)
         producers.take_snapshot(sync=False)
@@ -147,16 +146,23 @@ class SegmentRecovery:
         self._watcher.losing(Loss(*where, *what, is_segment=False, kept_in=kept_in))
 
     def recover_from(
-        self, recovery_point: int, *, keeping_behind: Collection[int] = ()
-    ) -> list[LogSegment]:
+        self,
+        recovery_point: int,
+        remove: Callable[[Sequence[LogSegment]], None],
+        *,
+        keeping_behind: Collection[int] = (),
+    ) -> Sequence[LogSegment]:
         """Recover all segments from the one that holds ``recovery_point`` on.
 
-        Where bytes had to be cut the log ends. Returns the segments behind that, still in the set.
+        Where bytes have to be cut the log ends, and ``remove`` is called with the segments behind
+        that, if there are any. It removes them durably before the bytes are cut: if a crash comes
+        in between, the next recovery still finds the bytes, and does the same again. Returns those
+        segments; their producer snapshots are still there.
         Segments are kept only behind those whose base offset is in ``keeping_behind``: as in Kafka,
         which recovers a segment without an index when it opens it, and finds nothing to cut later.
         """
         try:
-            return self._recover_from(recovery_point, keeping_behind)
+            return self._recover_from(recovery_point, remove, keeping_behind)
         finally:
             self._drop_snapshots()
 
@@ -169,22 +175,39 @@ class SegmentRecovery:
         self._set_aside.clear()
 
     def _recover_from(
-        self, recovery_point: int, keeping_behind: Collection[int]
-    ) -> list[LogSegment]:
+        self,
+        recovery_point: int,
+        remove: Callable[[Sequence[LogSegment]], None],
+        keeping_behind: Collection[int],
+    ) -> Sequence[LogSegment]:
         unflushed = self._segments.from_floor(recovery_point) or self._segments.all
         self._meter.expect(sum(segment.size_bytes for segment in unflushed))
         for number, segment in enumerate(unflushed):
             self._watcher.recovering(self._context.directory, len(unflushed) - number)
-            cut_bytes = self._recover(segment)
-            if cut_bytes and segment.base_offset not in keeping_behind:
-                behind = unflushed[number + 1 :]
+            behind = unflushed[number + 1 :]
+            ends_log = segment.base_offset not in keeping_behind
+            removed = behind if ends_log else ()
+            cut_bytes = self._recover(segment, partial(self._end_log, segment, removed, remove))
+            if cut_bytes and ends_log:
                 _log.warning(
                     "log-cut directory=%s base_offset=%d cut_bytes=%d segments_removed=%d",
                     *(self._context.directory, segment.base_offset, cut_bytes, len(behind)),
                 )
-                return list(behind)
-            self._warn_of_gap(segment, unflushed[number + 1 :])
-        return []
+                return behind
+            self._warn_of_gap(segment, behind)
+        return ()
+
+    def _end_log(
+        self,
+        segment: LogSegment,
+        behind: Sequence[LogSegment],
+        remove: Callable[[Sequence[LogSegment]], None],
+        cut: Cut,
+    ) -> None:
+        """Keep what is about to be cut, then remove the segments behind it."""
+        self._keep_cut(segment, cut)
+        if behind:
+            remove(behind)
 
     def _warn_of_gap(self, segment: LogSegment, behind: Sequence[LogSegment]) -> None:
         """Report offsets that no segment holds. They are not searched for, as in Kafka.

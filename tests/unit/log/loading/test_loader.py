@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any, Unpack
 import pytest
 
 from tidelog.errors import InvalidTxnState, KafkaStorageError
+from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.log.loading.load_watch import LoadWatcher, Loss, RecoveryProgress
-from tidelog.testing import build_batch
+from tidelog.testing import PowerCut, build_batch
 from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidelog.records.builder import BatchFields
+    from tidelog.testing.disk import Kept
     from tidelog.testing.fields import ProducerFields
 
 NOW_MS = 1_700_000_000_000
@@ -530,3 +532,31 @@ def test_damage_that_hides_the_end_of_a_clean_log_is_a_storage_error() -> None:
 
     assert before == {name: home.read(name) for name in home.files()}
     assert values_of(home) == VALUES[:2]
+
+
+@pytest.mark.parametrize("kept", ["all", "none", "any", None])
+@pytest.mark.parametrize("keep_cuts", [KeepCuts.IF_SPACE, KeepCuts.NEVER])
+def test_a_power_cut_while_a_log_is_cut_leaves_no_hole(
+    kept: Kept | None, keep_cuts: KeepCuts
+) -> None:
+    """The segments behind a bad batch are durably deleted before the batch is truncated."""
+    values = [b"%d" % number for number in range(7)]
+    for operations in range(300):
+        home = home_of(values)
+        damaged = bytearray(home.read(f"{SECOND}.log"))
+        damaged[SIZE + 30] ^= 1
+        home.write(f"{SECOND}.log", damaged)
+        home.power_cut("all")
+        home.fs.crash_after(operations)
+        try:
+            home.open(clean=False, keep_cuts=keep_cuts)
+            is_done = True
+        except (PowerCut, KafkaStorageError):
+            is_done = False
+        home.power_cut(kept)
+
+        assert values_of(home, keep_cuts=keep_cuts) == values[:3], operations
+        if is_done:
+            break
+    assert is_done
+    assert operations > 15
