@@ -95,6 +95,7 @@ PLACELESS = {
     "settings-not-taken": "of the service",
     "settings-without-effect": "of the service",
     "topic-deletion-put-off": "of topics that the error names",
+    "tasks-still-running": "of the service",
     "task-failed": "of the scheduler",
     "task-ignored": "of the scheduler",
 }

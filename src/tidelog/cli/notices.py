@@ -77,6 +77,7 @@ SENTENCES: Final = {
     "creation-not-undone": "{topic} was created in part and could not be removed: {reason}",
     "deletion-not-completed": "{topic} is deleted; what is left of it is removed later: {reason}",
     "log-left-out": "{topic}-{partition} is left out: {reason}",
+    "tasks-still-running": "{count} background tasks still run after {waited_ms:,} ms",
     "topic-deleted-at-once": "the files of {topic} are deleted first, to make space: {reason}",
     "topic-id-unreadable": "{directory}: its topic id cannot be read: {reason}",
     "topic-not-adopted": "{topic} is left alone, since its id cannot be read: {reason}",

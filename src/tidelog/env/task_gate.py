@@ -6,6 +6,7 @@ tasks ends those before it closes what they use, while other tasks go on.
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 MAX_WAIT_MS: Final = 30_000
 _MS_PER_S: Final = 1000
+
+_log = logging.getLogger(__name__)
 
 
 class TaskGate:
@@ -49,12 +52,17 @@ class TaskGate:
     def close(self, max_wait_ms: int = MAX_WAIT_MS) -> bool:
         """Let no further task begin; wait until those of other threads end, and return whether.
 
-        May be called from a task, and more than once.
+        If some still run after ``max_wait_ms``, that is logged. May be called from a task, and
+        more than once.
         """
         thread = threading.get_ident()
         with self._changed:
             self.is_closed = True
-            return self._changed.wait_for(
+            have_ended = self._changed.wait_for(
                 lambda: all(other == thread for other in self._running),
                 timeout=max_wait_ms / _MS_PER_S,
             )
+            count = sum(other != thread for other in self._running)
+        if not have_ended:
+            _log.warning("tasks-still-running count=%d waited_ms=%d", count, max_wait_ms)
+        return have_ended

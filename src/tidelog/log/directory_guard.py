@@ -60,12 +60,17 @@ class DirectoryGuard:
         """Whether the directory or the log has failed; it stays so until it is opened anew."""
         return self._failure is not None
 
+    @property
+    def needs_reopening(self) -> bool:
+        """Whether the log alone is offline, after an error of ``PASSING``: opening mends it."""
+        return self._failure is not None and self._failure.errno in PASSING
+
     def check_online(self) -> None:
         """Raise KafkaStorageError if the directory or the log has failed before."""
         failure = self._failure
         if failure is None:
             return
-        if failure.errno in PASSING:
+        if self.needs_reopening:
             raise self.error(f"a change was not completed: {failure}; the log must be reopened")
         raise self.error(f"{self.data_directory} is offline: {failure}")
 
@@ -76,7 +81,7 @@ class DirectoryGuard:
 
     def take_offline(self, error: OSError) -> None:
         """Let every later use of the log fail; notify the directory's owner if its disk failed."""
-        if self._failure is None or self._failure.errno in PASSING:
+        if self._failure is None or self.needs_reopening:
             self._failure = error
         if self._on_failure is not None and error.errno not in PASSING:
             self._on_failure(self.data_directory, error)

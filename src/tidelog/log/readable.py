@@ -73,6 +73,11 @@ class ReadableLog:
         return self._state.context.guard.is_offline
 
     @property
+    def needs_reopening(self) -> bool:
+        """Whether a change was not completed, and the log's disk has not failed."""
+        return self._state.context.guard.needs_reopening
+
+    @property
     def config(self) -> LogConfig:
         """The current settings."""
         return self._state.context.config

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.env.task_gate import TaskGate
 from tidelog.errors import KafkaStorageError
+from tidelog.log.directory_guard import PASSING
 from tidelog.manager.directories.disk_reserve import retain_by_percent
 
 if TYPE_CHECKING:
@@ -151,7 +152,9 @@ class BackgroundTasks:
             try:
                 free_bytes = self._machine.fs.free_bytes(log_dir.path)
             except OSError as error:
-                self._log_dirs.take_offline(log_dir.path, error)
+                _log.error("retention-failed directory=%s reason=%s", log_dir.path, error)
+                if error.errno not in PASSING:
+                    self._log_dirs.take_offline(log_dir.path, error)
                 continue
             logs = self._registry.in_directory(log_dir.path).values()
             deleted += retain_by_percent(log_dir, logs, free_bytes, percent, now_ms)

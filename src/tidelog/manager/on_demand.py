@@ -70,9 +70,9 @@ class OnDemand:
         """Delete the segments that have expired by now; see ``LogManager.retain``."""
         now_ms = self._machine.clock.now_ms()
         deleted: dict[tuple[str, int], list[DeletedSegment]] = {}
-        for key, log in self._logs(chosen, leaves_unknown=False):
+        for key, partition in self._partitions(chosen, leaves_unknown=False):
             with self._cleaning.exclusive(key):
-                deleted[key] = log.retain(now_ms)
+                deleted[key] = partition.log.retain(now_ms)
         return deleted
 
     def compact(
@@ -84,8 +84,9 @@ class OnDemand:
         read = self._checkpoints.read
         if self._cleaning.cleaner is None:
             read = cache(read)  # nobody else changes the lines of other logs meanwhile
-        for key, log in self._logs(chosen, leaves_unknown=leaves_unknown):
+        for key, partition in self._partitions(chosen, leaves_unknown=leaves_unknown):
             with self._cleaning.exclusive(key) as check_done:
+                log = partition.log
                 compaction = Compaction(
                     self._config(),
                     clock=self._machine.clock,
@@ -118,27 +119,31 @@ class OnDemand:
                 write_failures(fs, path, failures)
         return cleaned
 
-    def _logs(
+    def _partitions(
         self, chosen: Sequence[Chosen], *, leaves_unknown: bool
-    ) -> list[tuple[TopicPartition, Log]]:
-        """Return the logs chosen, all if none is; refuse those of an unknown policy."""
+    ) -> list[tuple[TopicPartition, Partition]]:
+        """Return the partitions chosen, all if none is; refuse those of an unknown policy.
+
+        The log of one may be replaced, by a move or by being reopened, until it is in exclusive
+        use.
+        """
         self._check_open()
         if not chosen:
-            return list(self._all_logs())
-        logs = [(key, self._partition_of(*key).log) for key in self._keys(chosen)]
-        unknown = sorted({key.topic for key, log in logs if not log.config.is_policy_known})
+            return list(self._all_partitions())
+        found = [(key, self._partition_of(*key)) for key in self._keys(chosen)]
+        unknown = sorted({key.topic for key, one in found if not one.log.config.is_policy_known})
         if unknown and not leaves_unknown:
             raise InvalidArgument(
                 f"cleanup.policy of {', '.join(unknown)} is unknown: set one of"
                 f" {', '.join(DELETION_SETTINGS)} for the topic"
             )
-        return logs
+        return found
 
-    def _all_logs(self) -> Iterator[tuple[TopicPartition, Log]]:
-        """Yield all logs but those that cannot be loaded, as where their directory is offline."""
+    def _all_partitions(self) -> Iterator[tuple[TopicPartition, Partition]]:
+        """Yield all partitions but those that cannot be loaded, as in an offline directory."""
         for key in self._keys(sorted(self._topics())):
             try:
-                yield key, self._partition_of(*key).log
+                yield key, self._partition_of(*key)
             except (UnknownTopicOrPartition, KafkaStorageError) as error:
                 _log.warning("log-left-out topic=%s partition=%d reason=%s", *key, error)
 

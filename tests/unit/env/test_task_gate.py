@@ -19,8 +19,8 @@ def test_tasks_run_until_the_gate_is_closed() -> None:
     assert (ran, gate.is_closed) == (["before"], True)
 
 
-def test_closing_waits_for_the_task_that_runs() -> None:
-    """What the task uses can be closed afterwards."""
+def test_closing_waits_for_the_task_that_runs(caplog: pytest.LogCaptureFixture) -> None:
+    """What the task uses can be closed afterwards; a task that takes too long is logged."""
     gate, ended = TaskGate(), []
     begun, may_end = threading.Event(), threading.Event()
 
@@ -38,6 +38,7 @@ def test_closing_waits_for_the_task_that_runs() -> None:
     thread.join()
 
     assert (too_early, in_time, ended) == (False, True, [True])
+    assert caplog.messages == ["tasks-still-running count=1 waited_ms=1"]
 
 
 def test_a_task_may_close_the_gate() -> None:

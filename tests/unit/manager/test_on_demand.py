@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tidelog.cleaner.states import Event
-from tidelog.errors import CleaningAborted, InvalidArgument, UnknownTopicOrPartition
+from tidelog.errors import (
+    CleaningAborted,
+    InvalidArgument,
+    KafkaStorageError,
+    UnknownTopicOrPartition,
+)
 from tidelog.manager.log_manager import Loading
 from tidelog.segment.filenames import TopicPartition
 from tidelog.testing.manager_home import MAX_AGE_MS, ManagerHome, fill, values
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from tidelog.manager.log_manager import LogManager
 
 HOWS = pytest.mark.parametrize(
@@ -168,3 +177,29 @@ def test_closing_waits_for_a_compaction_that_another_thread_is_stopping() -> Non
 
     assert len(ended) == 1
     assert home.is_marked()
+
+
+@pytest.mark.parametrize("act", ["retain", "compact"])
+def test_a_log_that_is_replaced_while_its_turn_is_awaited_is_used_as_it_is_then(
+    act: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the one before, which is closed: a move or a reopening may come in between."""
+    home = ManagerHome()
+    with opened(home) as manager:
+        manager.create_topic("t", 1, COMPACT)
+        fill(manager, "t", 0, 6)
+        before, exclusive = manager.partition("t", 0).log, manager._cleaning.exclusive
+
+        @contextmanager
+        def reopened_first(key: TopicPartition) -> Iterator[Callable[[], None]]:
+            home.fs.fail("truncate", ".index", OSError(errno.ENOSPC, "full"))
+            with pytest.raises(KafkaStorageError):
+                before.truncate_to(5)
+            assert manager._reopener.reopen_all() == 1
+            with exclusive(key) as check_done:
+                yield check_done
+
+        monkeypatch.setattr(manager._cleaning, "exclusive", reopened_first)
+
+        assert list(getattr(manager, act)("t")) == [("t", 0)]
+        assert manager.partition("t", 0).log is not before

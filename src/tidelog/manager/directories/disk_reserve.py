@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import DirectoryFull, KafkaStorageError
+from tidelog.log.directory_guard import PASSING
 from tidelog.manager.directories.log_dirs import parent_of
 
 if TYPE_CHECKING:
@@ -67,12 +68,17 @@ class DiskReserve:
                 if home is not None and self._free_bytes(path) < _SOME_BYTES:
                     continue
             except OSError as error:
+                if error.errno in PASSING:
+                    continue
                 self._dirs.take_offline(path, error)
             self.out_of_space -= {path}
             _log.info("disk-has-space directory=%s", path)
 
     def look(self) -> None:
-        """Look at all disks; a task does this each second where there is a reserve."""
+        """Look at all disks; a task does this each second where there is a reserve.
+
+        What is known of a disk stays where its free space cannot be measured for lack of resources.
+        """
         self._look_for_space()
         reserve = self._reserve_bytes()
         full = set()
@@ -81,7 +87,10 @@ class DiskReserve:
                 if self._free_bytes(home.path) < reserve:
                     full.add(home.path)
             except OSError as error:
-                self._dirs.take_offline(home.path, error)
+                if error.errno not in PASSING:
+                    self._dirs.take_offline(home.path, error)
+                elif home.path in self.full:
+                    full.add(home.path)
         for path in full - self.full:
             _log.warning("directory-full directory=%s reserve_bytes=%d", path, reserve)
         for path in self.full - full:

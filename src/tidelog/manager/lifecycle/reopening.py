@@ -23,7 +23,10 @@ _log = logging.getLogger(__name__)
 
 
 class LogReopener:
-    """Reopens logs that are offline in directories that are not."""
+    """Reopens logs that are offline in directories that are not.
+
+    A log whose disk failed is not reopened, even in the instant before its directory is offline.
+    """
 
     def __init__(self, log_dirs: LogDirs, registry: LogRegistry, opener: LogOpener) -> None:
         self._log_dirs: Final = log_dirs
@@ -46,14 +49,14 @@ class LogReopener:
         return partition
 
     def _reopen_if_offline(self, partition: Partition) -> bool:
-        if not partition.log.is_offline:
+        if not partition.log.needs_reopening:
             return False
         key = TopicPartition(partition.topic, partition.partition)
         with self._registry.change_lock, partition.lock:
             log = partition.log
             is_current = self._registry.partition(key) is partition and not self._registry.is_closed
             is_alone = self._log_dirs.get(parent_of(log)) is not None
-            if not (is_current and is_alone and log.is_offline):
+            if not (is_current and is_alone and log.needs_reopening):
                 return False
             log.close_handlers()
             partition.use(self._opener.reopen(key, log))

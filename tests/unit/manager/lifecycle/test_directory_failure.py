@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from errno import EIO, ENOSPC
+from errno import EIO, EMFILE, ENOSPC
 from typing import TYPE_CHECKING
 
 import pytest
@@ -188,3 +188,47 @@ def test_a_share_of_the_disk_spares_compacted_logs() -> None:
         manager.tasks.cleanup_logs()
 
         assert len(values(manager, "t", 0)) == 50
+
+
+def test_a_lack_of_descriptors_while_free_space_is_measured_takes_no_directory_offline() -> None:
+    """Only an error of the disk does."""
+    home = ManagerHome("/a", "/b")
+    with home.open(tidelog_retention_disk_percent=50) as manager:
+        home.fs.fail("free_bytes", "/a", OSError(EMFILE, "too many open files"))
+        manager.tasks.cleanup_logs()
+        after_passing = manager.live_dirs
+        home.fs.fail("free_bytes", "/a", IO_ERROR)
+        manager.tasks.cleanup_logs()
+
+        assert (after_passing, manager.live_dirs) == (["/a", "/b"], ["/b"])
+
+
+def test_a_reserve_that_cannot_be_measured_for_lack_of_descriptors_stays_as_it_was() -> None:
+    """The directory stays online, and as full as it was known to be."""
+    home = ManagerHome()
+    with home.open(tidelog_reserve_bytes=1_000_000) as manager:
+        home.fs.set_free_bytes(999_999)
+        home.clock.advance(1000)
+        home.fs.set_free_bytes(2_000_000)
+        home.fs.fail("free_bytes", "/data", OSError(EMFILE, "too many open files"))
+        home.clock.advance(1000)
+
+        assert (manager.live_dirs, set(manager._reserve.full)) == (["/data"], {"/data"})
+        home.clock.advance(1000)
+        assert not manager._reserve.full
+
+
+def test_a_log_of_a_failed_disk_is_not_reopened_before_its_directory_is_offline() -> None:
+    """Another thread may look for logs to reopen between the two."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t")
+        log = manager.partition("t", 0).log
+        guard = log._state.context.guard
+        reopened: list[int] = []
+        guard._on_failure = lambda _path, _error: reopened.append(manager._reopener.reopen_all())
+        home.fs.fail("pwrite", ".log", IO_ERROR)
+        with pytest.raises(KafkaStorageError):
+            fill(manager, "t", 0, 1)
+
+        assert (reopened, log.is_offline, log.needs_reopening) == ([0], True, False)
