@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from tidelog.cli.terminal import print_message
 from tidelog.config.log_config import LogConfig
-from tidelog.datadir.catalogue import METADATA_TOPIC
-from tidelog.datadir.partition_directories import is_partition_directory, live_partitions
+from tidelog.datadir.adoption import deleted_partitions
+from tidelog.datadir.catalogue import METADATA_TOPIC, read_catalogue
+from tidelog.datadir.partition_directories import is_partition_directory, survey
 from tidelog.errors import KafkaStorageError, OffsetOutOfRange, UnknownTopicOrPartition
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import open_read_only
@@ -187,10 +188,22 @@ def find_places(
     else:
         places = [
             Place(*key, os.path.join(path, log_directory_name(*key)))
-            for key in live_partitions(fs, path)
+            for key in _own_partitions(fs, path)
             if key.topic != METADATA_TOPIC or key.topic in topics
         ]
     return _chosen(path, places, (), topics, partition)
+
+
+def _own_partitions(fs: FileSystem, path: str) -> list[TopicPartition]:
+    """Return the partitions that a writer would open: neither foreign nor of a deleted topic."""
+    catalogue = read_catalogue(fs, path)
+    listed = {
+        log_directory_name(topic.name, number)
+        for topic in catalogue.topics.values()
+        for number in topic.partitions
+    }
+    deleted = set(deleted_partitions(fs, path, catalogue))
+    return [key for key in survey(fs, path, listed=listed).live if key not in deleted]
 
 
 def _place_of(path: str) -> Place:

@@ -14,6 +14,9 @@ def home() -> DataHome:
     made = DataHome()
     for name in ("a-0", "b-10", "b-2", f"a-1.{'0' * 32}-delete", "lost+found"):
         made.fs.make_directory(f"{made.path}/{name}")
+    for name in ("a-0", "b-10", "b-2"):
+        made.write(f"{name}/{0:020d}.log", "")
+    made.fs.make_directory(f"{made.path}/empty-0")
     made.write("meta.properties", "")
     made.write("c-0", "a file")
     return made
@@ -28,7 +31,10 @@ def found(*words: object, directory: str = "/data") -> list[str]:
 
 
 def test_all_live_partitions_are_found_in_order() -> None:
-    """By topic, then by number; without deleted partitions, files and other directories."""
+    """By topic, then by number; without deleted partitions, files and other directories.
+
+    A directory without a log that no catalogue lists is not a partition, whatever its name.
+    """
     assert found() == ["a-0", "b-2", "b-10"]
 
 

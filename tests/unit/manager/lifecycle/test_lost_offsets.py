@@ -91,12 +91,13 @@ def test_staged_files_that_nobody_writes_go_at_the_start_and_while_it_runs() -> 
     home = left(1)
     home.fs.write(f"/data/{name.format(1)}", b"")
     home.clock.advance(8 * 86_400_000)
-    with home.open() as manager:
+    hour_ms = 3_600_000
+    with home.open(tidelog_staged_retention_ms=hour_ms) as manager:
         at_start = [one for one in home.files() if one.endswith(".staged")]
         home.fs.write(f"/data/{name.format(2)}", b"")
         manager.tasks.cleanup_logs()
         young = [one for one in home.files() if one.endswith(".staged")]
-        home.clock.advance(8 * 86_400_000)
+        home.clock.advance(2 * hour_ms)
         later = [one for one in home.files() if one.endswith(".staged")]
 
     assert (at_start, young, later) == ([], [name.format(2)], [])
