@@ -16,6 +16,7 @@ import pytest
 from tests.crash.test_service import COMMAND, read_until
 
 import tidelog
+from tidelog.env.local_http import MAX_CONNECTIONS, Answer, LocalHttpServer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,3 +79,33 @@ def test_a_port_in_use_ends_the_start_before_anything_is_opened(tmp_path: Path) 
 
     assert (done.returncode, (tmp_path / "data").exists()) == (3, False)
     assert "in use" in done.stderr
+
+
+def test_slow_clients_cannot_hold_all_connections() -> None:
+    """Each connection has a deadline, however often its client sends another byte."""
+    server = LocalHttpServer(0, {"/": lambda: Answer(200, "text/plain", b"ok")}, deadline_s=0.5)
+    server.start()
+    slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(MAX_CONNECTIONS)]
+    try:
+        closed = [is_closed_while_sending(client) for client in slow]
+        status = get(server.port, "/")[0]
+    finally:
+        for client in slow:
+            client.close()
+        server.close()
+
+    assert (closed, status) == ([True] * MAX_CONNECTIONS, 200)
+
+
+def is_closed_while_sending(client: socket.socket) -> bool:
+    """Send a byte of a request every tenth of a second; return whether the server closes it."""
+    client.settimeout(0.1)
+    for _ in range(50):
+        try:
+            client.send(b"G")
+            return client.recv(1) == b""
+        except TimeoutError:
+            continue
+        except OSError:
+            return True
+    return False

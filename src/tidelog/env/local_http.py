@@ -7,8 +7,11 @@ answer, so that a client that hangs holds up nothing else.
 from __future__ import annotations
 
 import logging
+import socket
 import socketserver
 import threading
+import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,6 +22,8 @@ HOST: Final = "127.0.0.1"
 MAX_CONNECTIONS: Final = 8
 TIMEOUT_S: Final = 2.0
 """How long a client may take to send each part of its request, or to read the answer."""
+DEADLINE_S: Final = 10.0
+"""How long a connection may last in all; a client that sends a byte now and then is cut off."""
 _POLL_S: Final = 0.1
 
 _log = logging.getLogger(__name__)
@@ -42,13 +47,20 @@ class LocalHttpServer:
     Args:
         port: the TCP port of 127.0.0.1; 0: any that is free.
         routes: the answer to each path, computed for each request, on any thread.
+        deadline_s: how many seconds a connection may last in all.
 
     Raises:
         OSError: the port is in use, or may not be used.
     """
 
-    def __init__(self, port: int, routes: Mapping[str, Callable[[], Answer]]) -> None:
-        self._server = _Server(port, routes)
+    def __init__(
+        self,
+        port: int,
+        routes: Mapping[str, Callable[[], Answer]],
+        *,
+        deadline_s: float = DEADLINE_S,
+    ) -> None:
+        self._server = _Server(port, routes, deadline_s)
         self._thread: threading.Thread | None = None
 
     @property
@@ -76,9 +88,14 @@ class _Server(socketserver.ThreadingMixIn, HTTPServer):
     block_on_close = False
     request_queue_size = MAX_CONNECTIONS
 
-    def __init__(self, port: int, routes: Mapping[str, Callable[[], Answer]]) -> None:
+    def __init__(
+        self, port: int, routes: Mapping[str, Callable[[], Answer]], deadline_s: float
+    ) -> None:
         self.routes = routes
+        self._deadline_s = deadline_s
         self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._lock = threading.Lock()
+        self._due_s: dict[Any, float] = {}  # by connection that is open; guarded by _lock
         super().__init__((HOST, port), _Handler)
 
     def server_bind(self) -> None:
@@ -91,6 +108,8 @@ class _Server(socketserver.ThreadingMixIn, HTTPServer):
         if not self._slots.acquire(blocking=False):
             self.shutdown_request(request)
             return
+        with self._lock:
+            self._due_s[request] = time.monotonic() + self._deadline_s
         try:
             super().process_request(request, client_address)
         except BaseException:  # no thread has begun, which would release the slot
@@ -103,6 +122,21 @@ class _Server(socketserver.ThreadingMixIn, HTTPServer):
             super().process_request_thread(request, client_address)
         finally:
             self._slots.release()
+
+    def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 - as inherited
+        """Close a connection, which has no deadline from then on."""
+        with self._lock:
+            self._due_s.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Shut down the connections whose deadline has passed; their threads then end."""
+        with self._lock:
+            now_s = time.monotonic()
+            for request in [one for one, due_s in self._due_s.items() if due_s <= now_s]:
+                del self._due_s[request]
+                with suppress(OSError):  # the client has closed it
+                    request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as inherited
         """Log what went wrong with a connection; clients come and go."""
