@@ -6,6 +6,7 @@ Kafka: ``LogManager.checkpointLogRecoveryOffsets``, ``checkpointLogStartOffsets`
 
 from __future__ import annotations
 
+import errno
 import logging
 from typing import TYPE_CHECKING
 
@@ -71,6 +72,7 @@ class OffsetCheckpointing:
                 lambda: write(checkpoints, self._registry.in_directory(log_dir.path))
             )
         except OSError as error:
-            if error.errno not in PASSING:
+            # ENOTDIR: it is the data directory itself that something has taken the place of.
+            if error.errno not in PASSING or error.errno == errno.ENOTDIR:
                 self._log_dirs.take_offline(log_dir.path, error)
             raise KafkaStorageError(f"writing checkpoints of {log_dir.path}: {error}") from error

@@ -20,6 +20,7 @@ def test_tasks_have_kafkas_names() -> None:
         assert home.scheduler.pending() == [
             "tidelog-disk-reserve",
             "tidelog-reopen-logs",
+            "tidelog-staged-commits",
             "tidelog-move-requests",
             "highwatermark-checkpoint",
             "kafka-log-retention",
