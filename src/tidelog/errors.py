@@ -84,6 +84,32 @@ class TransactionMismatch(InvalidArgument):
         )
 
 
+class OldStreamBatch(InvalidArgument):
+    """A stream committed a later batch than this one before; nothing was written.
+
+    Its checkpoint was rolled back, or a copy of it is in use. ``last_batch_id`` was committed at
+    ``time_ms``, in ms since the epoch, with ``records`` records.
+    """
+
+    def __init__(
+        self, query_id: str, batch_id: int, last_batch_id: int, time_ms: int, records: int
+    ) -> None:
+        super().__init__(query_id, batch_id, last_batch_id, time_ms, records)
+        self.query_id = query_id
+        self.batch_id = batch_id
+        self.last_batch_id = last_batch_id
+        self.time_ms = time_ms
+        self.records = records
+
+    def __str__(self) -> str:
+        return (
+            f"batch {self.batch_id} of stream {self.query_id} is older than batch"
+            f" {self.last_batch_id}, which was committed at {self.time_ms} ms with"
+            f" {self.records:,} records: the stream's checkpoint was rolled back, or copied;"
+            " use a new checkpoint, or skip such batches with skipOldBatches=true"
+        )
+
+
 class KafkaError(TidelogError):
     """An error that may reach a Kafka client; each subclass has its own ``ErrorCode``.
 

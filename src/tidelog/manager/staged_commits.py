@@ -129,8 +129,8 @@ class StagedCommits:
     def commit(self, path: str, transaction: Transaction) -> CommittedTransaction:
         """Commit a transaction whose staged files lie in a directory; see ``staging``.
 
-        Raises CommitPending, too, while another one is pending that shares a partition, a new topic
-        or the id with it.
+        Raises CommitPending, too, while another one is pending that shares a partition, a new
+        topic, the id or the stream with it.
         """
         log_dir = self.log_dirs.get(path)
         if log_dir is None:
@@ -206,7 +206,9 @@ class StagedCommits:
     def _check_free(self, path: str, transaction: Transaction) -> None:
         names = {topic.name for topic in transaction.new_topics}
         for (other_path, txn), (journal, reason) in self.pending.items():
-            shares_id = other_path == path and txn == transaction.txn
+            shares_id = other_path == path and (
+                txn == transaction.txn or _share_stream(journal, transaction)
+            )
             shares_topic = names & {topic.name for topic in journal.topics}
             if shares_id or shares_topic or set(journal.keys) & set(transaction.keys):
                 raise CommitPending(
@@ -386,6 +388,12 @@ class StagedCommitCalls:
     def staged_commits(self) -> StagedCommits:
         """The commits of this manager, and those that are not applied yet."""
         return self._staged
+
+
+def _share_stream(journal: Journal, transaction: Transaction) -> bool:
+    """Return whether both are batches of one stream."""
+    one, other = journal.stream, transaction.stream
+    return one is not None and other is not None and one.query_id == other.query_id
 
 
 def _ignore(_: CommitPoint) -> None:

@@ -1,19 +1,20 @@
 """The transactions that a data directory has committed: ``tidelog.transactions.json``.
 
-A repeat of one of them is skipped. Those that a user named are kept for ``RETENTION_MS``, others
-until the next commit.
+A repeat of one of them is skipped. Those that a user named are kept for ``RETENTION_MS``, the last
+batch of each stream until there is a later one, others until the next commit.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.checkpoint_file import read_small_file, replace_file
-from tidelog.errors import CorruptFile, TransactionMismatch
+from tidelog.errors import CorruptFile, OldStreamBatch, TransactionMismatch
 from tidelog.staging.journal import check_version
+from tidelog.staging.stream_batch import StreamBatch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -22,22 +23,28 @@ if TYPE_CHECKING:
     from tidelog.staging.journal import Journal
 
 FINISHED_FILE: Final = "tidelog.transactions.json"
-FINISHED_VERSION: Final = 1
+FINISHED_VERSION: Final = 2
+"""The newest form: 2 has batches of streams. A table without any is written as 1."""
 RETENTION_MS: Final = 7 * 24 * 3_600_000
 """Time in ms for which a transaction that a user named is known."""
+MAX_STREAMS: Final = 10_000
+"""Streams that are known; of more, those that committed last."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedTransaction:
     """What a transaction wrote: when in ms, and the number of records by topic.
 
-    ``is_named``: the user chose ``txn`` and may repeat it.
+    ``is_named``: the user chose ``txn`` and may repeat it. ``stream``: it is a batch of a stream.
+    ``is_repeat``: this commit was skipped, since the transaction had been committed before.
     """
 
     txn: str
     time_ms: int
     records: Mapping[str, int]
     is_named: bool = True
+    stream: StreamBatch | None = None
+    is_repeat: bool = field(default=False, compare=False)
 
     @property
     def total(self) -> int:
@@ -53,11 +60,59 @@ class CommittedTransaction:
 
 def finished_of(journal: Journal) -> CommittedTransaction:
     """Return the entry of a journal's transaction."""
-    return CommittedTransaction(journal.txn, journal.time_ms, journal.records, journal.is_named)
+    return CommittedTransaction(
+        journal.txn, journal.time_ms, journal.records, journal.is_named, journal.stream
+    )
+
+
+def last_of_stream(
+    known: Mapping[str, CommittedTransaction], stream: StreamBatch
+) -> CommittedTransaction | None:
+    """Return the last batch that the stream of a batch has committed, None: none is known."""
+    for one in known.values():
+        if one.stream is not None and one.stream.query_id == stream.query_id:
+            return one
+    return None
+
+
+def is_finished(known: Mapping[str, CommittedTransaction], journal: Journal) -> bool:
+    """Return whether all that a journal says was done."""
+    if journal.stream is None:
+        return journal.txn in known
+    last = last_of_stream(known, journal.stream)
+    return last is not None and _batch_id(last) >= journal.stream.batch_id
+
+
+def find_repeated(
+    known: Mapping[str, CommittedTransaction],
+    txn: str,
+    stream: StreamBatch | None,
+    *,
+    skips_old: bool = False,
+) -> CommittedTransaction | None:
+    """Return what was committed under an id before, None if the transaction is new.
+
+    A batch of a stream is new if it is later than the last one. Raises OldStreamBatch for one that
+    is earlier; with ``skips_old`` the last one is returned instead.
+    """
+    if stream is None:
+        return known.get(txn)
+    last = last_of_stream(known, stream)
+    if last is None or _batch_id(last) < stream.batch_id:
+        return None
+    if _batch_id(last) > stream.batch_id and not skips_old:
+        raise OldStreamBatch(
+            stream.query_id, stream.batch_id, _batch_id(last), last.time_ms, last.total
+        )
+    return last
+
+
+def _batch_id(one: CommittedTransaction) -> int:
+    return -1 if one.stream is None else one.stream.batch_id
 
 
 def read_finished(fs: FileSystem, data_dir: str) -> dict[str, CommittedTransaction]:
-    """Return the finished transactions by id; none if there is no file.
+    """Return the finished transactions by id, of a stream its last; none if there is no file.
 
     Raises:
         CorruptFile: the file is malformed.
@@ -83,33 +138,50 @@ def write_finished(
 ) -> None:
     """Add a transaction durably; drop those that nobody can repeat any more.
 
-    These are the expired ones, and those without a name of the user's: their journals were deleted
-    durably by the time that the journal of ``added`` was written.
+    These are the expired ones, earlier batches of the stream, and those without a name of the
+    user's: their journals were deleted durably by the time that the journal of ``added`` was
+    written.
     """
     kept = [
         one
         for one in known.values()
-        if one.is_named and one.time_ms + RETENTION_MS >= added.time_ms and one.txn != added.txn
+        if one.stream is None
+        and one.is_named
+        and one.time_ms + RETENTION_MS >= added.time_ms
+        and one.txn != added.txn
     ]
+    others = [
+        one
+        for one in known.values()
+        if one.stream is not None
+        and (added.stream is None or one.stream.query_id != added.stream.query_id)
+    ]
+    streams = sorted(others, key=lambda one: one.time_ms)[1 - MAX_STREAMS :]
+    listed = (*kept, *streams, added)
+    has_streams = any(one.stream is not None for one in listed)
     content = {
-        "version": FINISHED_VERSION,
-        "transactions": [_as_json(one) for one in (*kept, added)],
+        "version": 2 if has_streams else 1,
+        "transactions": [_as_json(one) for one in listed],
     }
     text = json.dumps(content, indent=1) + "\n"
     replace_file(fs, os.path.join(data_dir, FINISHED_FILE), text.encode())
 
 
 def _as_json(one: CommittedTransaction) -> dict[str, Any]:
-    return {
+    entry: dict[str, Any] = {
         "txn": one.txn,
         "named": one.is_named,
         "timeMs": one.time_ms,
         "records": dict(sorted(one.records.items())),
     }
+    if one.stream is not None:
+        entry["stream"] = one.stream.as_json()
+    return entry
 
 
 def _from_json(entry: Mapping[str, Any]) -> CommittedTransaction:
     records = {str(topic): int(count) for topic, count in entry["records"].items()}
+    stream = StreamBatch.from_json(entry["stream"]) if "stream" in entry else None
     return CommittedTransaction(
-        str(entry["txn"]), int(entry["timeMs"]), records, bool(entry["named"])
+        str(entry["txn"]), int(entry["timeMs"]), records, bool(entry["named"]), stream
     )

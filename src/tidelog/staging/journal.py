@@ -19,6 +19,7 @@ from tidelog.records.batch import NO_TIMESTAMP
 from tidelog.segment.filenames import check_topic_name
 from tidelog.staging.staged_file import transaction_hash
 from tidelog.staging.staged_run import Placement, StagedRun
+from tidelog.staging.stream_batch import StreamBatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
 
 JOURNAL_SUFFIX: Final = ".intent"
-JOURNAL_VERSION: Final = 1
+JOURNAL_VERSION: Final = 2
+"""The newest form: 2 may name the batch of a stream. A journal without one is written as 1."""
 _NAME: Final = re.compile(r"tidelog\.[0-9a-f]{32}\.intent")
 
 
@@ -128,7 +130,7 @@ class Journal:
 
     ``time_ms`` is when it was committed; LogAppendTime batches get it. ``records`` counts by topic
     what the transaction wrote, also of topics that were deleted since. ``is_named``: the user chose
-    ``txn`` and may repeat it.
+    ``txn`` and may repeat it. ``stream``: it is a batch of a stream.
     """
 
     txn: str
@@ -137,6 +139,7 @@ class Journal:
     records: Mapping[str, int]
     topics: tuple[NewTopic, ...]
     moves: tuple[Move, ...]
+    stream: StreamBatch | None = None
 
     @property
     def name(self) -> str:
@@ -187,8 +190,8 @@ class Journal:
 
 def write_journal(fs: FileSystem, data_dir: str, journal: Journal) -> None:
     """Write or replace a journal durably; an OSError as of ``replace_file``."""
-    content = {
-        "version": JOURNAL_VERSION,
+    content: dict[str, Any] = {
+        "version": 1 if journal.stream is None else 2,
         "txn": journal.txn,
         "named": journal.is_named,
         "timeMs": journal.time_ms,
@@ -196,6 +199,8 @@ def write_journal(fs: FileSystem, data_dir: str, journal: Journal) -> None:
         "topics": [topic.as_json() for topic in journal.topics],
         "moves": [move.as_json() for move in journal.moves],
     }
+    if journal.stream is not None:
+        content["stream"] = journal.stream.as_json()
     text = json.dumps(content, indent=1) + "\n"
     replace_file(fs, os.path.join(data_dir, journal.name), text.encode())
 
@@ -219,6 +224,7 @@ def read_journal(fs: FileSystem, data_dir: str, name: str) -> Journal:
             {str(topic): int(count) for topic, count in content["records"].items()},
             tuple(NewTopic.from_json(entry) for entry in content["topics"]),
             tuple(Move.from_json(entry) for entry in content["moves"]),
+            StreamBatch.from_json(content["stream"]) if "stream" in content else None,
         )
     except (
         ValueError,

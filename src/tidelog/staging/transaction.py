@@ -10,12 +10,18 @@ import logging
 import os
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidelog.errors import CommitUnfinished, KafkaError, KafkaStorageError
 from tidelog.staging.directory import CommitPoint
-from tidelog.staging.finished import finished_of, read_finished, write_finished
+from tidelog.staging.finished import (
+    find_repeated,
+    finished_of,
+    is_finished,
+    read_finished,
+    write_finished,
+)
 from tidelog.staging.journal import Journal, Move, write_journal
 from tidelog.staging.placing import place_moves
 from tidelog.staging.staged_file import list_staged
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
     from tidelog.staging.finished import CommittedTransaction
     from tidelog.staging.journal import NewTopic
     from tidelog.staging.staged_run import StagedRun
+    from tidelog.staging.stream_batch import StreamBatch
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +46,8 @@ class Transaction:
     """What is to be committed: runs in the order in which each partition gets them.
 
     ``is_named``: the user chose ``txn`` and may repeat it. ``topic_ids`` are those of the existing
-    topics that the runs name; ``new_topics`` are created by the commit.
+    topics that the runs name; ``new_topics`` are created by the commit. ``stream``: it is a batch
+    of a stream, whose ``txn`` it has; with ``skips_old`` it is skipped if a later one is committed.
     """
 
     txn: str
@@ -47,6 +55,8 @@ class Transaction:
     runs: Sequence[StagedRun]
     new_topics: Sequence[NewTopic]
     topic_ids: dict[str, UUID]
+    stream: StreamBatch | None = None
+    skips_old: bool = False
 
     @property
     def topics(self) -> list[str]:
@@ -68,20 +78,21 @@ class Transaction:
 def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTransaction:
     """Commit a transaction, unless it was committed before; return what was.
 
+    A batch of a stream that was committed before, perhaps with other records, is skipped.
+
     The caller has finished the journals that it found, and keeps others from committing.
 
     Raises:
         CommitUnfinished: it is committed, or may be, but is not applied yet.
         TransactionMismatch: it was committed before, for other topics.
+        OldStreamBatch: its stream has committed a later batch.
         KafkaError, InvalidArgument: refused; nothing was changed.
     """
-    done = read_finished(target.fs, target.path).get(transaction.txn)
+    known = read_finished(target.fs, target.path)
+    txn, stream = transaction.txn, transaction.stream
+    done = find_repeated(known, txn, stream, skips_old=transaction.skips_old)
     if done is not None:
-        done.check_topics(transaction.topics)
-        for name in {run.name for run in transaction.runs}:
-            with suppress(OSError):  # else a later sweep removes it
-                target.fs.delete(os.path.join(target.path, name))
-        return done
+        return _skip(target, transaction, done)
     configs = _check(target, transaction)
     new = {topic.name for topic in transaction.new_topics}
     with target.locked([key for key in transaction.keys if key[0] not in new]):
@@ -96,6 +107,20 @@ def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTrans
                 f"transaction {journal.txn!r} is committed, do not repeat it under another id; its"
                 f" records are not all in place yet: {error}"
             ) from error
+
+
+def _skip(
+    target: StagingDirectory, transaction: Transaction, done: CommittedTransaction
+) -> CommittedTransaction:
+    """Delete the staged files of a repeat; return what was committed before."""
+    if transaction.stream is None:
+        done.check_topics(transaction.topics)
+    for name in {run.name for run in transaction.runs}:
+        with suppress(OSError):  # else a later sweep removes it
+            target.fs.delete(os.path.join(target.path, name))
+    text = "transaction-skipped directory=%s txn=%s committed_txn=%s committed_ms=%d records=%d"
+    _log.info(text, target.path, transaction.txn, done.txn, done.time_ms, done.total)
+    return replace(done, is_repeat=True)
 
 
 def _check(target: StagingDirectory, transaction: Transaction) -> dict[str, LogConfig]:
@@ -146,6 +171,7 @@ def _journal(
         dict(records),
         tuple(transaction.new_topics),
         tuple(moves),
+        transaction.stream,
     )
 
 
@@ -180,7 +206,7 @@ def finish(target: StagingDirectory, journal: Journal) -> CommittedTransaction:
     """
     fs, path, done = target.fs, target.path, finished_of(journal)
     known = read_finished(fs, path)
-    if journal.txn not in known:
+    if not is_finished(known, journal):
         target.hold(journal)
         for topic in journal.topics:
             target.create_topic(topic)

@@ -517,9 +517,9 @@ def test_a_file_of_a_newer_version_is_refused_untouched(name: str) -> None:
     with home.open(defaults=KEEP) as logs:
         write(logs)
     interrupted(home) if name != FINISHED_FILE else None
-    text = json.dumps({"version": 2, "other": "form"})
+    text = json.dumps({"version": 3, "other": "form"})
     home.write(name, text)
-    refused = pytest.raises(KafkaStorageError, match="has version 2; this tidelog reads up to 1")
+    refused = pytest.raises(KafkaStorageError, match="has version 3; this tidelog reads up to 2")
     with refused, home.open(defaults=KEEP) as logs:
         write(logs, "y")
 

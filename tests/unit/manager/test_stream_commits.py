@@ -1,0 +1,230 @@
+"""Micro-batches of streams as transactions: each is in the logs once, in order."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+from contextlib import suppress
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.config.log_config import LogConfig
+from tidelog.errors import CommitPending, CommitUnfinished, CorruptFile, OldStreamBatch
+from tidelog.records.builder import build_batch
+from tidelog.staging.bundle import BundleWriter
+from tidelog.staging.directory import CommitPoint
+from tidelog.staging.finished import (
+    FINISHED_FILE,
+    MAX_STREAMS,
+    CommittedTransaction,
+    read_finished,
+    write_finished,
+)
+from tidelog.staging.journal import journal_name, list_journals, read_journal
+from tidelog.staging.staged_file import list_staged
+from tidelog.staging.stream_batch import StreamBatch
+from tidelog.staging.transaction import Transaction
+from tidelog.testing import PowerCut
+from tidelog.testing.directory_home import DataHome
+
+if TYPE_CHECKING:
+    from tidelog.embedded.logs import Logs
+
+KEEP = LogConfig(segment_index_bytes=1200, retention_ms=-1)
+
+
+def home_with_topic() -> DataHome:
+    """Return a directory with the empty topics t and u."""
+    home = DataHome()
+    home.clock.advance(1_000_000)
+    with home.open(defaults=KEEP) as logs:
+        logs.create_topic("t")
+        logs.create_topic("u")
+    return home
+
+
+def staged(
+    home: DataHome,
+    logs: Logs,
+    batch_id: int,
+    *values: bytes,
+    query: str = "q",
+    topic: str = "t",
+    skips_old: bool = False,
+) -> Transaction:
+    """Stage a batch of a stream."""
+    stream = StreamBatch(query, batch_id)
+    bundle = BundleWriter(home.fs, home.path, stream.txn, rng=Random(len(home.fs.operations)))
+    for value in values:
+        bundle.append(topic, 0, build_batch([(1, b"k", value, ())]))
+    ids = {topic: logs.topic(topic).topic_id}
+    return Transaction(stream.txn, True, bundle.finish(), (), ids, stream, skips_old)
+
+
+def commit(home: DataHome, logs: Logs, transaction: Transaction) -> CommittedTransaction:
+    """Commit a batch of a stream."""
+    return logs.manager.commit_transaction(home.path, transaction)
+
+
+def seen(logs: Logs) -> list[bytes | None]:
+    """Return the values of t."""
+    return [found.value for found in logs.read("t")]
+
+
+def test_each_batch_of_a_stream_is_committed_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A repeat is skipped whatever it holds, with a line that says what was committed and when."""
+    home = home_with_topic()
+    with home.open(defaults=KEEP) as logs:
+        commit(home, logs, staged(home, logs, 0, b"a"))
+        first = commit(home, logs, staged(home, logs, 3, b"b", b"c"))
+    with caplog.at_level(logging.INFO), home.open(defaults=KEEP) as logs:
+        again = commit(home, logs, staged(home, logs, 3, b"other", topic="u"))
+
+        assert (first.is_repeat, again.is_repeat) == (False, True)
+        assert again == first
+        assert seen(logs) == [b"a", b"b", b"c"]
+        assert list(logs.read("u")) == []
+    assert list_staged(home.fs, home.path) == []
+    line = next(one for one in caplog.messages if one.startswith("transaction-skipped"))
+    assert f"committed_ms={first.time_ms} records=2" in line
+
+
+def test_an_earlier_batch_than_the_last_is_an_error() -> None:
+    """The checkpoint was rolled back or copied; with skips_old it is skipped."""
+    home = home_with_topic()
+    with home.open(defaults=KEEP) as logs:
+        last = commit(home, logs, staged(home, logs, 7, b"a"))
+        old = pytest.raises(OldStreamBatch, match=r"batch 5 of stream q is older than batch 7")
+        with old as caught:
+            commit(home, logs, staged(home, logs, 5, b"b"))
+        skipped = commit(home, logs, staged(home, logs, 5, b"b", skips_old=True))
+
+        assert (skipped, skipped.is_repeat) == (last, True)
+        assert seen(logs) == [b"a"]
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (str(copy), copy.last_batch_id, copy.records) == (str(caught.value), 7, 1)
+
+
+def test_streams_do_not_disturb_each_other() -> None:
+    """Each query counts for itself, and the table has one line for each."""
+    home = home_with_topic()
+    with home.open(defaults=KEEP) as logs:
+        for batch_id in range(3):
+            for query in ("q", "r"):
+                commit(home, logs, staged(home, logs, batch_id, b"a", query=query))
+        with logs.transaction("x") as txn:
+            txn.append("t", b"b")
+
+        assert len(seen(logs)) == 7
+    known = read_finished(home.fs, home.path)
+    assert sorted(known) == ["stream q batch 2", "stream r batch 2", "x"]
+
+
+def test_a_stream_is_known_for_ever() -> None:
+    """It may be started again after months, and then repeats its last batch."""
+    home = home_with_topic()
+    with home.open(defaults=KEEP) as logs:
+        commit(home, logs, staged(home, logs, 1, b"a"))
+        home.clock.advance(400 * 24 * 3_600_000)
+        with logs.transaction("x") as txn:
+            txn.append("t", b"b")
+
+        assert commit(home, logs, staged(home, logs, 1, b"a")).is_repeat
+
+
+def test_of_very_many_streams_the_latest_are_known() -> None:
+    """So the table stays small."""
+    home = home_with_topic()
+    many = [
+        CommittedTransaction(f"{n}", n, {}, stream=StreamBatch(f"{n}", 0))
+        for n in range(MAX_STREAMS)
+    ]
+    added = CommittedTransaction("x", 5, {}, stream=StreamBatch("new", 0))
+    write_finished(home.fs, home.path, {one.txn: one for one in many}, added)
+
+    known = read_finished(home.fs, home.path)
+    assert len(known) == MAX_STREAMS
+    assert "x" in known
+    assert "0" not in known
+
+
+def test_a_batch_that_was_interrupted_is_finished_once() -> None:
+    """The journal names the stream, so the repeat after the restart is skipped."""
+    home = home_with_topic()
+    logs = home.open(defaults=KEEP)
+    commit(home, logs, staged(home, logs, 4, b"a"))
+    logs.manager.staged_commits.on_point = cut_at_commit
+    with suppress(PowerCut):
+        commit(home, logs, staged(home, logs, 5, b"b"))
+    home.fs.kill()
+    batch = StreamBatch("q", 5)
+    assert read_journal(home.fs, home.path, journal_name(batch.txn)).stream == batch
+
+    with home.open(defaults=KEEP) as logs:
+        assert commit(home, logs, staged(home, logs, 5, b"b")).is_repeat
+        assert seen(logs) == [b"a", b"b"]
+
+
+def cut_at_commit(point: CommitPoint) -> None:
+    """End the process right after the commit point."""
+    if point is CommitPoint.COMMITTED:
+        raise PowerCut
+
+
+def test_a_journal_that_comes_back_is_not_applied_again() -> None:
+    """As of a batch before the last one: a disk may undo a deletion."""
+    home = home_with_topic()
+    logs = home.open(defaults=KEEP)
+    logs.manager.staged_commits.on_point = cut_at_commit
+    with suppress(PowerCut):
+        commit(home, logs, staged(home, logs, 5, b"a"))
+    home.fs.kill()
+    name = journal_name(StreamBatch("q", 5).txn)
+    text = home.text(name)
+    with home.open(defaults=KEEP) as logs:
+        commit(home, logs, staged(home, logs, 6, b"b"))
+    home.write(name, text)
+
+    with home.open(defaults=KEEP) as logs:
+        assert seen(logs) == [b"a", b"b"]
+    assert list_journals(home.fs, home.path) == []
+
+
+def test_a_pending_batch_stops_the_next_of_its_stream() -> None:
+    """Also if that writes elsewhere: batches are committed in order."""
+    home = home_with_topic()
+    with home.open(defaults=KEEP) as logs:
+        transaction = staged(home, logs, 1, b"a")
+        log = f"t-0/{0:020}.log"
+        home.fs.fail("pwrite", log, OSError(28, "no space left"))
+        with pytest.raises(CommitUnfinished):
+            commit(home, logs, transaction)
+        home.fs.fail("pwrite", log, OSError(28, "no space left"))
+        with pytest.raises(CommitPending):
+            commit(home, logs, staged(home, logs, 2, b"b", topic="u"))
+
+
+def test_files_without_streams_keep_their_older_form() -> None:
+    """So an earlier release can still read them; those with streams have version 2."""
+    home = home_with_topic()
+    with home.open(defaults=KEEP) as logs:
+        with logs.transaction("x") as txn:
+            txn.append("t", b"b")
+        assert json.loads(home.text(FINISHED_FILE))["version"] == 1
+        commit(home, logs, staged(home, logs, 1, b"a"))
+
+    assert json.loads(home.text(FINISHED_FILE))["version"] == 2
+
+
+@pytest.mark.parametrize("stream", [{}, {"queryId": 1, "batchId": 1}, {"queryId": "q"}, 7])
+def test_a_damaged_stream_is_refused(stream: object) -> None:
+    """What was committed is not guessed."""
+    home = home_with_topic()
+    entry = {"txn": "x", "named": True, "timeMs": 1, "records": {}, "stream": stream}
+    home.write(FINISHED_FILE, json.dumps({"version": 2, "transactions": [entry]}))
+
+    with pytest.raises(CorruptFile):
+        read_finished(home.fs, home.path)
