@@ -13,20 +13,18 @@ from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.manager.log_manager import LogManager
 from tidelog.readonly.read_only_directory import open_directory_read_only
-from tidelog.testing import ManualClock, ManualScheduler
+from tidelog.testing import ManualClock
+from tidelog.testing.manual_time import CoarseScheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from tests.compat.conftest import Kafka
 
-    from tidelog.env.scheduler import Handle
 
 pytestmark = pytest.mark.compat
 
 DAY_MS = 86_400_000
-SIX_HOURS_MS = DAY_MS // 4
 SMALL = "internal.segment.bytes=16384"
 TOPICS = {
     "forever": f"{SMALL},retention.ms=-1,cleanup.policy=delete",
@@ -42,28 +40,11 @@ IDLE = "log.retention.check.interval.ms=86400000\nlog.cleaner.enable=false\nlog.
 That its default is to keep everything is not in the directory."""
 
 
-class CoarseScheduler(ManualScheduler):
-    """Runs each task at most every six hours, so that a month takes seconds."""
-
-    def schedule(
-        self,
-        name: str,
-        task: Callable[[], object],
-        *,
-        delay_ms: int = 0,
-        period_ms: int | None = None,
-    ) -> Handle:
-        """Schedule a task, later and less often."""
-        period_ms = None if period_ms is None else max(period_ms, SIX_HOURS_MS)
-        delay_ms = max(delay_ms, SIX_HOURS_MS) if delay_ms else 0
-        return super().schedule(name, task, delay_ms=delay_ms, period_ms=period_ms)
-
-
 def run_service(directory: Path) -> None:
     """Run the service for thirty simulated days from now."""
     clock = ManualClock(SYSTEM_CLOCK.now_ms())
     machine = Machine(SYSTEM_FILES, clock, CoarseScheduler(clock), random.Random(0), clock.advance)
-    config = {"log.dirs": str(directory), "log.cleaner.backoff.ms": str(SIX_HOURS_MS)}
+    config = {"log.dirs": str(directory), "log.cleaner.backoff.ms": str(CoarseScheduler.PERIOD_MS)}
     manager = LogManager(broker_config(config), machine)
     manager.startup()
     clock.advance(30 * DAY_MS)

@@ -6,15 +6,15 @@ The writer rolls, compacts, retains, deletes records, and deletes topics and cre
 from __future__ import annotations
 
 import io
-import json
 import subprocess
 import sys
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tidelog.cli.main import main
+from tidelog.testing.outcome import Outcome
 from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
@@ -69,19 +69,6 @@ with tidelog.open(sys.argv[1], config=config) as logs:
 """
 
 STAYING = ("compacted", "kept", "retained", "shrunk")
-
-
-class Outcome(NamedTuple):
-    """The result of a command."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def rows(self) -> list[Any]:
-        """The lines of the output, read as JSON."""
-        return [json.loads(line) for line in self.out.splitlines()]
 
 
 class Looks:

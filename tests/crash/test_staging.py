@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from tidelog.config.log_config import LogConfig
-from tidelog.datadir.catalogue import NO_SETTINGS
+from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.errors import KafkaStorageError
 from tidelog.explain.verify.findings import Severity
 from tidelog.explain.verify.verify_partition import verify_partition

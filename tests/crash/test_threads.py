@@ -203,6 +203,20 @@ class Counting(ManualClock):
         return next(self._ticks)
 
 
+def run_interleaved(work: Callable[[], None]) -> None:
+    """Run the same work on three threads that take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+
+
 def test_append_times_of_two_threads_lie_in_the_log_in_order() -> None:
     """The time is taken when no other append can come between: lower stamps are never behind."""
     home = LogHome(message_timestamp_type="LogAppendTime")
@@ -214,16 +228,7 @@ def test_append_times_of_two_threads_lie_in_the_log_in_order() -> None:
         for _ in range(300):
             log.append_as_leader(data)
 
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=append) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(before)
+    run_interleaved(append)
 
     times = [record.timestamp for record in log.records(isolation=Isolation.LOG_END)]
     assert len(times) == 900
@@ -272,15 +277,6 @@ def test_listeners_hear_the_changes_of_all_threads_in_order() -> None:
         for _ in range(300):
             log.append_as_leader(data)
 
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=append) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(before)
+    run_interleaved(append)
 
     assert ends.heard == list(range(1, 901))

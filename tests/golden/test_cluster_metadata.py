@@ -18,20 +18,19 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.manager.log_manager import LogManager
 from tidelog.readonly.cluster_metadata import read_cluster_metadata
 from tidelog.records.builder import build_batch
-from tidelog.testing import ManualClock, ManualScheduler
+from tidelog.testing import ManualClock
 from tidelog.testing import metadata_log as made
+from tidelog.testing.manual_time import CoarseScheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from tidelog.env.scheduler import Handle
 
 DATA = Path(__file__).parent / "data"
 WHOLE = DATA / "whole-dir"
 CASE: dict[str, Any] = json.loads((WHOLE / "case.json").read_text("utf-8"))
 TAKEN_AT_MS: int = CASE["takenAtMs"]
 DAY_MS = 86_400_000
-SIX_HOURS_MS = DAY_MS // 4
 NOT_OF_THE_DIRECTORY = ("expected", "dump", "offsets", "case.json", "*-log.txt")
 METADATA = "__cluster_metadata-0"
 CONTROLLER_FILES = (METADATA, "bootstrap.checkpoint")
@@ -74,23 +73,11 @@ def records_of(directory: Path, topic: str) -> dict[str, bytes]:
     }
 
 
-class CoarseScheduler(ManualScheduler):
-    """Runs each task at most every six hours, so that a month takes a second."""
-
-    def schedule(
-        self, name: str, task: Callable[[], Any], *, delay_ms: int = 0, period_ms: int | None = None
-    ) -> Handle:
-        """Schedule a task, later and less often."""
-        period_ms = None if period_ms is None else max(period_ms, SIX_HOURS_MS)
-        delay_ms = max(delay_ms, SIX_HOURS_MS) if delay_ms else 0
-        return super().schedule(name, task, delay_ms=delay_ms, period_ms=period_ms)
-
-
 def run_service(directory: Path) -> None:
     """Run the service for thirty simulated days from the moment when Kafka stopped."""
     clock = ManualClock(TAKEN_AT_MS)
     machine = Machine(SYSTEM_FILES, clock, CoarseScheduler(clock), random.Random(0), clock.advance)
-    config = {"log.dirs": str(directory), "log.cleaner.backoff.ms": str(SIX_HOURS_MS)}
+    config = {"log.dirs": str(directory), "log.cleaner.backoff.ms": str(CoarseScheduler.PERIOD_MS)}
     manager = LogManager(broker_config(config), machine)
     manager.startup()
     clock.advance(30 * DAY_MS)

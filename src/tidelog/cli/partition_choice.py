@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from tidelog.cli.terminal import print_message
+from tidelog.cli.terminal import print_message, printable
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.adoption import deleted_partitions
 from tidelog.datadir.catalogue import METADATA_TOPIC, read_catalogue
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tidelog.env.files import FileSystem
+    from tidelog.explain.describe import LogFacts
     from tidelog.readonly.damaged_range import OnDamage
     from tidelog.readonly.holes import Hole
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
@@ -84,6 +86,22 @@ class ChosenPartitions(NamedTuple):
                 else:
                     yield place, answer
                     break
+
+    def describe(self, command: str, *, is_printed: bool) -> Iterator[tuple[Place, LogFacts]]:
+        """Yield each place with what ``describe`` and ``picture`` show of it; see ``look``.
+
+        ``is_printed``: escape what a terminal would interpret.
+        """
+        from tidelog.explain.describe import describe_log
+
+        def question(place: Place) -> LogFacts:
+            with self.open(place) as log:
+                facts = describe_log(log, self.topic(place), self.holes(log))
+            if not is_printed or facts.damage is None:
+                return facts
+            return replace(facts, damage=printable(facts.damage))
+
+        return self.look(command, question)
 
     def topic(self, place: Place) -> ReadOnlyTopic | None:
         """Return the topic of a place; None for a directory that waits for deletion."""

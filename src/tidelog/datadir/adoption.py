@@ -18,9 +18,9 @@ from tidelog.codec.metadata_files import (
 from tidelog.datadir.catalogue import (
     INTERNAL_SETTINGS,
     METADATA_TOPIC,
-    NO_SETTINGS,
     Topic,
 )
+from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.datadir.partition_directories import live_partitions, random_id, survey
 from tidelog.errors import KafkaStorageError
 from tidelog.segment.filenames import log_directory_name

@@ -11,13 +11,12 @@ import json
 import os
 import re
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.checkpoint_file import read_small_file, replace_file
 from tidelog.codec.metadata_files import format_uuid, parse_uuid
 from tidelog.config.option import INT32_MAX
-from tidelog.datadir.effective_config import effective_config, unknown_in_effect
+from tidelog.datadir.effective_config import TopicSettings
 from tidelog.errors import (
     CorruptFile,
     InvalidConfig,
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings, KnownSetting
     from tidelog.env.files import FileSystem
 
-NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 CATALOGUE_FILE: Final = "tidelog.topics.json"
 CATALOGUE_VERSION: Final = 2
 """The newest form. Version 1 cannot say that settings are unknown; a file that need not say it is
@@ -53,7 +51,7 @@ _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(TopicSettings):
     """One topic as this data directory knows it.
 
     ``partitions`` maps each partition number to the ``directory.id`` that holds it; ``config``
@@ -71,28 +69,6 @@ class Topic:
     revision: int = 0
     is_adopted: bool = False
     inherited: Mapping[str, KnownSetting] = field(default_factory=dict, compare=False)
-
-    @property
-    def unknown_settings(self) -> tuple[str, ...]:
-        """The settings about deletion that matter and are not set anywhere, by Kafka's names."""
-        return unknown_in_effect(self.config, self.inherited) if self.is_adopted else ()
-
-    def config_in_force(
-        self, defaults: LogConfig, overrides: Mapping[str, str] = NO_SETTINGS
-    ) -> LogConfig:
-        """Return the settings of the topic's logs.
-
-        ``defaults`` stand for what the topic does not set, but never for an unknown setting about
-        deletion. ``overrides`` take precedence over the topic's own. See ``effective_config``.
-        """
-        return effective_config(
-            self.name,
-            defaults,
-            own=self.config,
-            inherited=self.inherited,
-            overrides=overrides,
-            is_adopted=self.is_adopted,
-        )
 
     def conflicts(self, defaults: LogConfig) -> tuple[str, ...]:
         """Return why the topic's settings and ``defaults`` do not go together; empty if they do."""

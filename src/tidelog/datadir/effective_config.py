@@ -6,6 +6,7 @@ Kafka: ``LogConfig.fromProps`` and ``ConfigRepository``.
 from __future__ import annotations
 
 import logging
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from tidelog.config.log_config import DELETION_SETTINGS
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from tidelog.datadir.cluster_metadata.broker_settings import KnownSetting
 
 _log = logging.getLogger(__name__)
+
+NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 _MIN_LAG: Final = "min.compaction.lag.ms"
 _MAX_LAG: Final = "max.compaction.lag.ms"
@@ -37,6 +40,48 @@ def unknown_in_effect(
     """Return the unknown settings that matter: a topic that is only compacted has no retention."""
     policy = own.get(_POLICY) or (inherited[_POLICY].value if _POLICY in inherited else _DELETE)
     return unknown_settings(own, inherited) if _DELETE in policy else ()
+
+
+class TopicSettings:
+    """What follows from a topic's own settings and those of the broker that wrote it.
+
+    The base of the classes that have these. ``config``: its own, under Kafka's names.
+    ``inherited``: those of the broker, as far as they are known. ``is_adopted``: Kafka wrote the
+    topic, so what neither of the two names about deletion is unknown.
+    """
+
+    __slots__ = ()
+
+    name: str
+    config: Mapping[str, str]
+    is_adopted: bool
+    if TYPE_CHECKING:
+
+        @property
+        def inherited(self) -> Mapping[str, KnownSetting]:
+            """The broker's settings."""
+
+    @property
+    def unknown_settings(self) -> tuple[str, ...]:
+        """The settings about deletion that matter and are not set anywhere, by Kafka's names."""
+        return unknown_in_effect(self.config, self.inherited) if self.is_adopted else ()
+
+    def config_in_force(
+        self, defaults: LogConfig, overrides: Mapping[str, str] = NO_SETTINGS
+    ) -> LogConfig:
+        """Return the settings of the topic's logs.
+
+        ``defaults`` stand for what the topic does not set, but never for an unknown setting about
+        deletion. ``overrides`` take precedence over the topic's own. See ``effective_config``.
+        """
+        return effective_config(
+            self.name,
+            defaults,
+            own=self.config,
+            inherited=self.inherited,
+            overrides=overrides,
+            is_adopted=self.is_adopted,
+        )
 
 
 def effective_config(

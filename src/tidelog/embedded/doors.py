@@ -14,7 +14,7 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.config.sources import broker_config, from_keywords
 from tidelog.datadir.broker_properties import read_broker_properties
-from tidelog.datadir.catalogue import NO_SETTINGS
+from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.embedded.logs import Logs
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.descriptors import raise_descriptor_limit

@@ -310,7 +310,7 @@ class Logs:
     # Closing
 
     def close(self) -> None:
-        """Flush and close all logs, leave the directories in order; a second call does nothing.
+        """Flush and close all logs, mark the directories as clean; a second call does nothing.
 
         Raises KafkaStorageError as ``LogManager.close``.
         """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.codec.metadata_files import format_uuid
 from tidelog.config.log_config import DELETION_SETTINGS
-from tidelog.datadir.catalogue import NO_SETTINGS
+from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.errors import CorruptMessage, TidelogError
 from tidelog.segment.filenames import (
     offset_index_file,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from tidelog.datadir.catalogue import NO_SETTINGS
+from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.datadir.partition_directories import random_id
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.waiting import ThreadBell
@@ -727,7 +727,7 @@ class LogManager(CleaningControl, OnDemandCalls, StagedCommitCalls, TruncationCa
         self._log_dirs.release_all()
 
     def _close_directories(self, broker_epoch: int) -> list[OSError | KafkaStorageError]:
-        """Close all logs and leave the directories in order; return the errors, if any."""
+        """Close all logs and mark their directories as clean; return the errors, if any."""
 
         def checkpoint(log_dir: LogDir) -> None:
             if self._is_service:

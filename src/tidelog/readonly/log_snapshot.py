@@ -10,9 +10,10 @@ Kafka has no such reader; its tools walk single files.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from tidelog.errors import InvariantError, KafkaStorageError
+from tidelog.env.read_only_file import ReadOnlyFile
+from tidelog.errors import CorruptMessage, KafkaStorageError
 from tidelog.readonly.read_only_segment import ReadOnlySegment
 from tidelog.segment.filenames import (
     LOG_SUFFIX,
@@ -21,10 +22,12 @@ from tidelog.segment.filenames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from collections.abc import Buffer, Callable, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
 
     from tidelog.env.files import NativeReads, OpenFile
     from tidelog.readonly.read_files import ReadFiles
+
+T = TypeVar("T")
 
 MAX_LOOKS: Final = 8
 """Snapshots taken in a row before a log counts as changing faster than it can be read."""
@@ -118,6 +121,29 @@ def changing(directory: str, reason: str) -> KafkaStorageError:
     )
 
 
+def answer(look: Callable[[int], T], directory: Callable[[], str]) -> T:
+    """Return what a look finds; where the files change under it, or it shows damage, another one.
+
+    ``look`` gets the number of the attempt, from 0; ``directory`` returns the log's, for errors.
+
+    Raises:
+        CorruptMessage: two attempts in a row show the same damage.
+        KafkaStorageError: the files changed during every one of ``MAX_LOOKS`` attempts.
+    """
+    damage: CorruptMessage | None = None
+    reason = ""
+    for number in range(MAX_LOOKS):
+        try:
+            return look(number)
+        except SnapshotOutdated as outdated:
+            damage, reason = None, str(outdated)
+        except CorruptMessage as bad:
+            if damage is not None and damage.args == bad.args:
+                raise
+            damage, reason = bad, str(bad)
+    raise changing(directory(), reason)
+
+
 def _look(directory: str, fs: ReadFiles, held: dict[int, OpenFile]) -> tuple[ReadOnlySegment, ...]:
     """List, open and measure once; ``held`` gets the files."""
     found = _list(directory, fs)
@@ -169,7 +195,7 @@ def _close_all(held: dict[int, OpenFile], *, but: int = 0) -> None:
         held.pop(base_offset).close()
 
 
-class MeasuredFile:
+class MeasuredFile(ReadOnlyFile):
     """Bytes ``[0, size_bytes)`` of an open file, as ``OpenFile``; borrows the file.
 
     What a writer appends later is not there. A read that finds less than was measured raises
@@ -227,21 +253,6 @@ class MeasuredFile:
         """Return the measured bytes; not a map, since a writer may cut the file."""
         return memoryview(self.pread(self._size_bytes, 0))
 
-    def pwrite(self, data: Buffer, position: int) -> None:
-        """Refuse."""
-        self._refuse(data, position)
-
-    def truncate(self, size: int) -> None:
-        """Refuse."""
-        self._refuse(size)
-
-    def sync(self) -> None:
-        """Refuse."""
-        self._refuse()
-
     def _check(self, count: int, wanted: int, position: int) -> None:
         if count < wanted:
             raise SnapshotOutdated(f"{self.path} was cut to {position + count} bytes")
-
-    def _refuse(self, *_: object) -> NoReturn:
-        raise InvariantError(f"{self.path} was opened to be read only")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tidelog.errors import CorruptMessage, KafkaStorageError
-from tidelog.readonly.log_snapshot import MAX_LOOKS, LogSnapshot, SnapshotOutdated, changing
+from tidelog.errors import KafkaStorageError
+from tidelog.readonly.log_snapshot import LogSnapshot, answer
 from tidelog.records.batch import INT64_MAX
 
 if TYPE_CHECKING:
@@ -66,20 +66,13 @@ class PartitionFiles:
             CorruptMessage: two snapshots in a row show the same damage.
             KafkaStorageError: the files changed during every one of ``MAX_LOOKS`` attempts.
         """
-        damage: CorruptMessage | None = None
-        reason = ""
-        for number in range(MAX_LOOKS):
+
+        def look(number: int) -> T:
             if number:
                 self.renew()
-            try:
-                return question(self.snapshot)
-            except SnapshotOutdated as outdated:
-                damage, reason = None, str(outdated)
-            except CorruptMessage as bad:
-                if damage is not None and damage.args == bad.args:
-                    raise
-                damage, reason = bad, str(bad)
-        raise changing(self.directory, reason)
+            return question(self.snapshot)
+
+        return answer(look, lambda: self.directory)
 
 
 def overlapping(segments: Sequence[ReadOnlySegment], start: int, end: int) -> list[ReadOnlySegment]:

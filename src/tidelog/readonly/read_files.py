@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from tidelog.env.read_only_file import ReadOnlyFile
 from tidelog.errors import InvariantError, KafkaStorageError
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class ReadFiles:
         raise InvariantError(f"{path} was opened to be read only")
 
 
-class ReadFile:
+class ReadFile(ReadOnlyFile):
     """An open file that is only read; as ``OpenFile``, with the errors of ``ReadFiles``."""
 
     def __init__(self, below: OpenFile) -> None:
@@ -192,18 +193,3 @@ class ReadFile:
     def map(self) -> memoryview:
         """Return the bytes present now; not a map, since a writer may cut the file."""
         return memoryview(self.pread(self.size(), 0))
-
-    def pwrite(self, data: Buffer, position: int) -> None:
-        """Refuse."""
-        self._refuse(data, position)
-
-    def truncate(self, size: int) -> None:
-        """Refuse."""
-        self._refuse(size)
-
-    def sync(self) -> None:
-        """Refuse."""
-        self._refuse()
-
-    def _refuse(self, *_: object) -> NoReturn:
-        raise InvariantError(f"{self.path} was opened to be read only")

@@ -7,16 +7,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.codec.metadata_files import ZERO_ID
-from tidelog.datadir.catalogue import INTERNAL_SETTINGS, NO_SETTINGS
+from tidelog.datadir.catalogue import INTERNAL_SETTINGS
 from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
-from tidelog.datadir.effective_config import effective_config, unknown_in_effect
+from tidelog.datadir.effective_config import NO_SETTINGS, TopicSettings
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from uuid import UUID
 
-    from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
     from tidelog.datadir.cluster_metadata.broker_settings import KnownSetting
 
@@ -45,7 +44,7 @@ class MissingPartition(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ReadOnlyTopic:
+class ReadOnlyTopic(TopicSettings):
     """One topic of one data directory.
 
     ``topic_id`` is None where neither the catalogue nor a ``partition.metadata`` names it.
@@ -122,25 +121,3 @@ class ReadOnlyTopic:
         own = self.config.get("cleanup.policy")
         inherited = self.inherited.get("cleanup.policy")
         return "compact" in (own or (inherited.value if inherited else ""))
-
-    @property
-    def unknown_settings(self) -> tuple[str, ...]:
-        """The settings about deletion that matter and are not set anywhere, by Kafka's names."""
-        return unknown_in_effect(self.config, self.inherited) if self.is_adopted else ()
-
-    def config_in_force(
-        self, defaults: LogConfig, overrides: Mapping[str, str] = NO_SETTINGS
-    ) -> LogConfig:
-        """Return the settings of the topic's logs.
-
-        ``defaults`` stand for what the topic does not set, but never for an unknown setting about
-        deletion. ``overrides`` take precedence over the topic's own. See ``effective_config``.
-        """
-        return effective_config(
-            self.name,
-            defaults,
-            own=self.config,
-            inherited=self.inherited,
-            overrides=overrides,
-            is_adopted=self.is_adopted,
-        )

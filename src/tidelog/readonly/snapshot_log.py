@@ -13,11 +13,11 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.codec.metadata_files import CLEAN_SHUTDOWN_FILE
-from tidelog.errors import CorruptIndex, CorruptMessage, InvariantError, KafkaStorageError
+from tidelog.errors import CorruptIndex, InvariantError, KafkaStorageError
 from tidelog.log.producers.producer_state import ProducerStateConfig, ProducerStateManager
 from tidelog.log.producers.replay import replay_producers
 from tidelog.readonly.batch_walk import batches_between
-from tidelog.readonly.log_snapshot import MAX_LOOKS, SnapshotOutdated, changing
+from tidelog.readonly.log_snapshot import SnapshotOutdated, answer
 from tidelog.readonly.partition_files import overlapping
 from tidelog.readonly.read_only_segment import position_for, walk_segment
 from tidelog.readonly.replayed_transactions import Snapshot, newest_snapshot, replay_transactions
@@ -68,21 +68,16 @@ def answer_at_once(
             attempts.
         UnknownTopicOrPartition: the log was deleted.
     """
-    damage: CorruptMessage | None = None
-    reason = directory = ""
-    for _ in range(MAX_LOOKS):
+    directory = ""
+
+    def look(_: int) -> T:
+        nonlocal directory
         with open_log() as opened:
             directory = opened.directory
-            try:
-                with SnapshotLog(opened, config, clock) as log:
-                    return question(log)
-            except SnapshotOutdated as outdated:
-                damage, reason = None, str(outdated)
-            except CorruptMessage as bad:
-                if damage is not None and damage.args == bad.args:
-                    raise
-                damage, reason = bad, str(bad)
-    raise changing(directory, reason)
+            with SnapshotLog(opened, config, clock) as log:
+                return question(log)
+
+    return answer(look, lambda: directory)
 
 
 class SnapshotSegment:

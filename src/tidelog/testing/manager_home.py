@@ -109,3 +109,17 @@ def fill(
 def values(manager: LogManager, topic: str, partition: int) -> list[bytes | None]:
     """Return the values of all records that readers see."""
     return [record.value for record in manager.partition(topic, partition).log.records()]
+
+
+def home_with_two_logs_of_a_partition() -> ManagerHome:
+    """Return directories /a and /b that both hold t-0, without a catalogue to say which counts.
+
+    That of /b was t-1.
+    """
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", 2, is_spread=True)
+    home.fs.rename("/b/t-1", "/b/t-0")
+    for path in home.paths:
+        home.fs.delete(f"{path}/tidelog.topics.json")
+    return home

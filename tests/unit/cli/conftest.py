@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tidelog.cli.main import main
+from tidelog.testing.outcome import Outcome
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-class Outcome(NamedTuple):
-    """The result of a command."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def rows(self) -> list[Any]:
-        """The lines of the output, read as JSON."""
-        return [json.loads(line) for line in self.out.splitlines()]
 
 
 class Cli:
@@ -77,3 +64,16 @@ def topic(cli: Cli) -> Cli:
     """A command line with topic t of one partition."""
     assert cli.on("create", "t").code == 0
     return cli
+
+
+@pytest.fixture
+def torn(topic: Cli) -> Cli:
+    """A log of three batches, each of one record, the second damaged, that was killed."""
+    for value in ("a", "b", "c"):
+        topic.append(value)
+    log = topic.log_file()
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+    (topic.data / ".kafka_cleanshutdown").unlink()
+    return topic

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from tidelog.cli.options import Commands
-    from tidelog.cli.partition_choice import Place
     from tidelog.explain.describe import LogFacts
 
 _PLACES = {
@@ -48,13 +47,10 @@ def run(args: Namespace) -> int:
     """
     if args.log_dirs:
         return _print_directory(args)
-    from dataclasses import replace
-
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.server_properties import broker_properties
-    from tidelog.cli.terminal import printable, screen_width
+    from tidelog.cli.terminal import screen_width
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.explain.describe import describe_log
     from tidelog.explain.picture import draw_log
 
     width = screen_width()
@@ -62,16 +58,9 @@ def run(args: Namespace) -> int:
         SYSTEM_FILES, args.directory, args.topics, server_properties=broker_properties(args)
     )
     has_loss = False
-
-    def describe(place: Place) -> LogFacts:
-        with chosen.open(place) as log:
-            facts = describe_log(log, chosen.topic(place), chosen.holes(log))
-        if args.json or facts.damage is None:
-            return facts
-        return replace(facts, damage=printable(facts.damage))
-
     last_topic = None
-    for number, (place, facts) in enumerate(chosen.look(args.command, describe)):
+    shown = chosen.describe(args.command, is_printed=not args.json)
+    for number, (place, facts) in enumerate(shown):
         has_loss |= facts.has_loss
         if args.json:
             print(json.dumps(facts.as_json()))

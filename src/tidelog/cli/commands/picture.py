@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from tidelog.cli.options import Commands
-    from tidelog.cli.partition_choice import Place
-    from tidelog.explain.describe import LogFacts
 
 
 def add_parser(commands: Commands) -> None:
@@ -32,26 +30,16 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Draw every chosen log; return 1 if one is damaged, lacks a segment, or is missing."""
-    from dataclasses import replace
-
     from tidelog.cli.partition_choice import choose_partitions
-    from tidelog.cli.terminal import printable, screen_width
+    from tidelog.cli.terminal import screen_width
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.explain.describe import describe_log
     from tidelog.explain.picture import draw_log
 
     width = args.width or screen_width()
     chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
     has_loss = False
-
-    def describe(place: Place) -> LogFacts:
-        with chosen.open(place) as log:
-            facts = describe_log(log, chosen.topic(place), chosen.holes(log))
-        if args.json or facts.damage is None:
-            return facts
-        return replace(facts, damage=printable(facts.damage))
-
-    for number, (_, facts) in enumerate(chosen.look(args.command, describe)):
+    shown = chosen.describe(args.command, is_printed=not args.json)
+    for number, (_, facts) in enumerate(shown):
         if args.json:
             print(json.dumps(facts.as_json()))
         else:

@@ -195,8 +195,8 @@ def _state(fs: FileSystem, directory: str) -> dict[str, FileStat | None]:
 class LogVerifier:
     """Checks one partition directory, once, as it stands still.
 
-    ``checked`` counts what was looked at. A file that cannot be read is a finding, and the check
-    goes on with the next one.
+    ``checked`` counts what was looked at. A file that cannot be read is a finding, and the
+    check continues with the next one.
 
     Args:
         fs: the file system.

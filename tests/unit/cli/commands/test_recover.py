@@ -19,19 +19,6 @@ def everything(data: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in data.rglob("*") if path.is_file()}
 
 
-@pytest.fixture
-def torn(topic: Cli) -> Cli:
-    """A log of three batches, each of one record, the second damaged, that was killed."""
-    for value in ("a", "b", "c"):
-        topic.append(value)
-    log = topic.log_file()
-    data = bytearray(log.read_bytes())
-    data[len(data) // 2] ^= 1
-    log.write_bytes(data)
-    (topic.data / ".kafka_cleanshutdown").unlink()
-    return topic
-
-
 PLANS = (["recover", "--dry-run"], ["plan", "recovery"])
 
 

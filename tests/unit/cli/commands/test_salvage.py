@@ -16,19 +16,6 @@ if TYPE_CHECKING:
     Cli = Any
 
 
-@pytest.fixture
-def torn(topic: Cli) -> Cli:
-    """A log of three batches, each of one record, the second damaged, that was killed."""
-    for value in ("a", "b", "c"):
-        topic.append(value)
-    log = topic.log_file()
-    data = bytearray(log.read_bytes())
-    data[len(data) // 2] ^= 1
-    log.write_bytes(data)
-    (topic.data / ".kafka_cleanshutdown").unlink()
-    return topic
-
-
 def cut_files(data: Path) -> list[Path]:
     """Return the files that keep what was cut."""
     return list(data.glob("tidelog.*.cut"))

@@ -10,7 +10,12 @@ import pytest
 from tidelog.embedded.logs import Logs
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.log_manager import Loading
-from tidelog.testing.manager_home import ManagerHome, fill, values
+from tidelog.testing.manager_home import (
+    ManagerHome,
+    fill,
+    home_with_two_logs_of_a_partition,
+    values,
+)
 
 if TYPE_CHECKING:
     from tidelog.manager.log_manager import LogManager
@@ -102,12 +107,7 @@ def test_no_log_is_deleted_once_the_manager_is_closed() -> None:
 
 def test_a_start_that_fails_unlocks_every_directory() -> None:
     """The next one need not wait for the process to end."""
-    home = ManagerHome("/a", "/b")
-    with home.open() as manager:
-        manager.create_topic("t", 2, is_spread=True)
-    home.fs.rename("/b/t-1", "/b/t-0")
-    for path in home.paths:
-        home.fs.delete(f"{path}/tidelog.topics.json")
+    home = home_with_two_logs_of_a_partition()
     with pytest.raises(KafkaStorageError, match="both in /a and in /b"):
         home.open()
     home.fs.rename("/b/t-0", "/b/t-1")

@@ -10,7 +10,12 @@ import pytest
 from tidelog.errors import KafkaStorageError, StartAborted
 from tidelog.manager.log_manager import Loading
 from tidelog.manager.metrics.metrics_file import MetricsFiles
-from tidelog.testing.manager_home import ManagerHome, fill, values
+from tidelog.testing.manager_home import (
+    ManagerHome,
+    fill,
+    home_with_two_logs_of_a_partition,
+    values,
+)
 from tidelog.testing.manual_time import ManualScheduler
 
 if TYPE_CHECKING:
@@ -206,12 +211,7 @@ def test_a_lack_of_descriptors_on_first_use_is_an_error_of_that_use() -> None:
 
 def test_logs_are_closed_when_they_cannot_be_reconciled() -> None:
     """Also those that were loaded and are not in service yet."""
-    home = ManagerHome("/a", "/b")
-    with home.open() as manager:
-        manager.create_topic("t", 2, is_spread=True)
-    home.fs.rename("/b/t-1", "/b/t-0")
-    for path in home.paths:
-        home.fs.delete(f"{path}/tidelog.topics.json")
+    home = home_with_two_logs_of_a_partition()
     loaded: list[Log] = []
 
     def is_stray(log: Log) -> bool:

@@ -19,7 +19,13 @@ from tidelog.errors import (
 from tidelog.manager.lifecycle import mover
 from tidelog.segment.filenames import TopicPartition
 from tidelog.testing import PowerCut
-from tidelog.testing.manager_home import MAX_AGE_MS, ManagerHome, fill, values
+from tidelog.testing.manager_home import (
+    MAX_AGE_MS,
+    ManagerHome,
+    fill,
+    home_with_two_logs_of_a_partition,
+    values,
+)
 
 if TYPE_CHECKING:
     from tidelog.manager.log_manager import LogManager
@@ -224,12 +230,7 @@ def test_a_future_log_needs_somebody_who_asked_for_it() -> None:
 
 def test_two_logs_of_a_partition_stop_the_start() -> None:
     """Where no catalogue says which one is meant."""
-    home = two_directories()
-    with home.open() as manager:
-        manager.create_topic("t", 2, is_spread=True)
-    home.fs.rename("/b/t-1", "/b/t-0")
-    for path in home.paths:
-        home.fs.delete(f"{path}/tidelog.topics.json")
+    home = home_with_two_logs_of_a_partition()
 
     with pytest.raises(KafkaStorageError, match="both in /a and in /b"):
         home.open()

@@ -1,0 +1,35 @@
+"""What files that are only read have in common: every operation that writes is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from tidelog.errors import InvariantError
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer  # type: ignore[attr-defined]  # 3.12+
+
+
+class ReadOnlyFile:
+    """The base of an ``OpenFile`` that is only read; a write is a fault of the program."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def path(self) -> str:
+            """The path as opened."""
+
+    def pwrite(self, data: Buffer, position: int) -> None:
+        """Refuse."""
+        self._refuse(data, position)
+
+    def truncate(self, size: int) -> None:
+        """Refuse."""
+        self._refuse(size)
+
+    def sync(self) -> None:
+        """Refuse."""
+        self._refuse()
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise InvariantError(f"{self.path} was opened to be read only")
