@@ -110,6 +110,14 @@ def test_link_gives_a_second_name(place: Place) -> None:
     assert place.fs.read(place.path("g")) == b"cd"
 
 
+def test_the_real_path_of_what_is_no_link_is_its_path(place: Place) -> None:
+    """Dots are resolved; an entry need not exist."""
+    root = place.fs.real_path(place.root)
+
+    assert place.fs.real_path(place.file("f")) == os.path.join(root, "f")
+    assert place.fs.real_path(place.path("a/../g")) == os.path.join(root, "g")
+
+
 def test_link_needs_a_free_name(place: Place) -> None:
     """A link never replaces a file."""
     place.file("g", b"g")

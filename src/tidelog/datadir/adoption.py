@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.datadir.catalogue import Catalogue
+    from tidelog.datadir.partition_directories import PartitionLinks
     from tidelog.env.files import FileSystem
     from tidelog.segment.filenames import TopicPartition
 
@@ -38,12 +39,18 @@ _log = logging.getLogger(__name__)
 
 
 def adopt(
-    fs: FileSystem, data_dir: str, catalogue: Catalogue, *, directory_id: UUID, rng: Random
+    fs: FileSystem,
+    data_dir: str,
+    catalogue: Catalogue,
+    *,
+    directory_id: UUID,
+    rng: Random,
+    links: PartitionLinks | None = None,
 ) -> Catalogue:
     """Return ``catalogue`` with every live partition of the directory in it; changes no file.
 
     The settings of a topic so found are unknown: Kafka keeps them elsewhere. Directories that are
-    not partitions are named in a warning and left alone.
+    not partitions are named in a warning and left alone. ``links``: see ``survey``.
 
     A topic whose partitions have no id on disk gets a new one, which is the topic's from the moment
     one of its logs is loaded. A partition that has another id than its topic is adopted all the
@@ -57,7 +64,7 @@ def adopt(
     }
     found: dict[str, list[int]] = {}
     deleted = set(deleted_partitions(fs, data_dir, catalogue))
-    surveyed = survey(fs, data_dir, without=listed)
+    surveyed = survey(fs, data_dir, without=listed, links=links)
     for name, reason in surveyed.foreign.items():
         _log.warning(
             "foreign-directory-ignored directory=%s reason=%s", os.path.join(data_dir, name), reason

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 import uuid
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.codec.metadata_files import (
+    META_PROPERTIES_FILE,
     PARTITION_METADATA_FILE,
     RESERVED_DIRECTORY_IDS,
     format_uuid,
@@ -56,23 +58,86 @@ def is_partition_directory(names: Iterable[str]) -> bool:
 class Surveyed(NamedTuple):
     """The directories in a data directory: live partitions, in order, and others by name.
 
-    ``foreign`` maps each directory that neither Kafka nor tidelog makes to what it lacks.
+    ``foreign`` maps each directory that is not one partition's alone to the reason.
     """
 
     live: list[TopicPartition]
     foreign: dict[str, str]
 
 
+class PartitionLinks:
+    """Finds symbolic links that give the directory of a partition a second name.
+
+    A log that is opened under both names is corrupted, so neither tidelog nor anybody else may
+    open the link. A link to a directory that has no other name in a data directory is fine.
+
+    Args:
+        fs: the disk.
+        data_dirs: the data directories of this process.
+    """
+
+    def __init__(self, fs: FileSystem, data_dirs: Iterable[str]) -> None:
+        self._fs = fs
+        self._data_dirs = tuple(data_dirs)
+        self._by_target: dict[str, list[str]] = {}
+        """The links in the data directories by what they lead to, as of the last look."""
+
+    def why_foreign(self, path: str) -> str | None:
+        """Return why the directory of a partition must not be used; None if it may be.
+
+        Links between other data directories are found by their ``meta.properties``.
+        """
+        if not self._fs.is_link(path):
+            return None
+        target = self._fs.real_path(path)
+        above, name = os.path.split(target)
+        is_one = partition_of(name) is not None or is_kept_apart(name)
+        if is_one and self._is_data_directory(above):
+            return f"it is a link to the directory {target} of a partition"
+        if path not in self._by_target.get(target, ()):
+            self._by_target = self._look()
+        others = [other for other in self._by_target.get(target, ()) if other != path]
+        return f"it is a link to {target}, as is {others[0]}" if others else None
+
+    def check(self, path: str) -> None:
+        """Raise KafkaStorageError if the directory of a partition must not be used."""
+        reason = self.why_foreign(path)
+        if reason is not None:
+            raise KafkaStorageError(f"{path} is left alone: {reason}")
+
+    def _is_data_directory(self, path: str) -> bool:
+        if path in map(self._fs.real_path, self._data_dirs):
+            return True
+        return self._fs.exists(os.path.join(path, META_PROPERTIES_FILE))
+
+    def _look(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for data_dir in dict.fromkeys(self._data_dirs):
+            with suppress(OSError, KafkaStorageError):  # it may be offline
+                for name in sorted(self._fs.list(data_dir)):
+                    path = os.path.join(data_dir, name)
+                    if partition_of(name) is not None and self._fs.is_link(path):
+                        found.setdefault(self._fs.real_path(path), []).append(path)
+        return found
+
+
 def survey(
-    fs: FileSystem, path: str, *, listed: Container[str] = (), without: Container[str] = ()
+    fs: FileSystem,
+    path: str,
+    *,
+    listed: Container[str] = (),
+    without: Container[str] = (),
+    links: PartitionLinks | None = None,
 ) -> Surveyed:
     """Return what the directories in a data directory are.
 
     A directory that is not ``listed`` in a catalogue is a partition only if it holds a log: any
     other could be anybody's. Directories that wait for deletion, incomplete copies and strays are
-    neither live nor foreign; those named in ``without`` are not looked at. Raises
-    FileNotFoundError or NotADirectoryError where there is no such directory.
+    neither live nor foreign; those named in ``without`` are not looked at. ``links`` are those of
+    all data directories of the process; None: there is no other. Raises FileNotFoundError or
+    NotADirectoryError where there is no such directory.
     """
+    links = PartitionLinks(fs, [path]) if links is None else links
     live, foreign = [], {}
     for name in fs.list(path):
         if name in without or is_kept_apart(name):
@@ -82,6 +147,8 @@ def survey(
             continue
         if key is None:
             foreign[name] = "its name is not <topic>-<partition>"
+        elif (reason := links.why_foreign(os.path.join(path, name))) is not None:
+            foreign[name] = reason
         elif name in listed or _holds_log(fs, os.path.join(path, name)):
             live.append(key)
         else:
@@ -96,12 +163,14 @@ def live_partitions(
 
     As ``survey``, but an empty directory with the name of a partition is one: it is not opened.
     """
-    keys = (partition_of(name) for name in fs.list(path) if name not in without)
-    return sorted(
-        key
-        for key in keys
-        if key is not None and is_directory(fs, os.path.join(path, log_directory_name(*key)))
-    )
+    links, live = PartitionLinks(fs, [path]), []
+    for name in fs.list(path):
+        key, directory = partition_of(name), os.path.join(path, name)
+        if key is None or name in without or not is_directory(fs, directory):
+            continue
+        if links.why_foreign(directory) is None:
+            live.append(key)
+    return sorted(live)
 
 
 def partition_of(name: str) -> TopicPartition | None:

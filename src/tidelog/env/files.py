@@ -169,6 +169,9 @@ class FileSystem(Protocol):
         writing, which refuses it.
         """
 
+    def real_path(self, path: str) -> str:
+        """Return the path without symbolic links, as far as its directories exist."""
+
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
         """Set the time of modification, in milliseconds since the Unix epoch."""
 

@@ -303,6 +303,13 @@ class OverlayFiles(WholeFiles):
             below = None if node is None else node.below_path
             return below is not None and self._below.is_link(below)
 
+    def real_path(self, path: str) -> str:
+        """Return the path without symbolic links; what was renamed here has its path below."""
+        with self._lock:
+            node = self._find(path)
+            below = None if node is None else node.below_path
+        return os.path.normpath(path) if below is None else self._below.real_path(below)
+
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
         """Set the time of modification, in milliseconds since the Unix epoch."""
         with self._lock:

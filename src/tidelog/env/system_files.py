@@ -290,6 +290,10 @@ class SystemFiles(WholeFiles):
         """Return whether this path is a symbolic link."""
         return os.path.islink(path)
 
+    def real_path(self, path: str) -> str:
+        """Return the path without symbolic links, as far as its directories exist."""
+        return os.path.realpath(path)
+
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
         """Set the time of modification, in milliseconds since the Unix epoch."""
         self._need_posix("changing a file")

@@ -166,7 +166,7 @@ class LogManager(CleaningControl, OnDemandCalls, StagedCommitCalls, TruncationCa
         self._opener = LogOpener(
             machine,
             config_of=self._topics.config_of,
-            on_failure=log_dirs.take_offline,
+            log_dirs=log_dirs,
             producer_config=producer_config_of(self._config),
             recovery=recovery,
         )

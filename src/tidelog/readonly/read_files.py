@@ -90,6 +90,11 @@ class ReadFiles:
         with storage_errors(path):
             return self._below.is_link(path)
 
+    def real_path(self, path: str) -> str:
+        """Return the path without symbolic links, as far as its directories exist."""
+        with storage_errors(path):
+            return self._below.real_path(path)
+
     def free_bytes(self, path: str) -> int:
         """Return the bytes this user may still write on the disk of ``path``."""
         with storage_errors(path):

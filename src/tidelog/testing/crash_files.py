@@ -251,6 +251,12 @@ class CrashFileSystem:
             self._faults.check("is_link", path)
             return False
 
+    def real_path(self, path: str) -> str:
+        """Return the path: there are no symbolic links here."""
+        with self._lock:
+            self._faults.check("real_path", path)
+            return posixpath.normpath(path)
+
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
         """Set the time of modification, in milliseconds since the Unix epoch."""
         with self._change("set_mtime_ms", path):

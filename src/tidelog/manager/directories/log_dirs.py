@@ -13,6 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from tidelog.config.broker_config import ALL_DIRS
+from tidelog.datadir.partition_directories import PartitionLinks
 from tidelog.errors import DirectoryLocked, InvalidArgument, KafkaStorageError, LogDirNotFound
 from tidelog.log.directory_guard import lacks_resources
 from tidelog.manager.directories.log_dir import LogDir
@@ -57,6 +58,7 @@ class LogDirs:
         has_all_logs: bool = True,
     ) -> None:
         self.configured = tuple(paths)
+        self.links = PartitionLinks(fs, paths)
         self.on_offline: Callable[[], None] | None = None
         """Called when ``take_failed`` has something; on any thread, with any lock held."""
         self._fs = fs

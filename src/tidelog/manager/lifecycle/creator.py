@@ -220,10 +220,12 @@ class LogCreator:
         """
         fs = self._machine.fs
         try:
+            paths = [os.path.join(log_dir.path, name) for name in names]
+            for path in paths:
+                self._log_dirs.links.check(path)
             log_dir.begin_change()
             self._cleaning.forget_lines(log_dir, keys)
-            for name in names:
-                path = os.path.join(log_dir.path, name)
+            for path in paths:
                 if topic_id is None:
                     fs.make_directory(path)
                 else:

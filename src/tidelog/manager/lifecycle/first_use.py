@@ -79,6 +79,7 @@ class FirstUseLoader:
             log_dir = self._log_dirs.with_id(topic.partitions[number])
             if log_dir is None:
                 raise self._not_here(key, topic)
+            self._log_dirs.links.check(os.path.join(log_dir.path, log_directory_name(*key)))
             self._prepare(log_dir, key)
             made = self._creator.make_directories(topic, [number])
             log = self._open(log_dir, key, topic)

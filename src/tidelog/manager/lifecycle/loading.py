@@ -295,6 +295,11 @@ class LogLoading:
             return None
         _log.debug("Loading log %s", path)
         key = parse_topic_partition(name)
+        if (reason := self._log_dirs.links.why_foreign(path)) is not None:
+            _log.error("log-not-loaded directory=%s reason=%s", path, reason)
+            if not is_future_directory(name):
+                self._registry.failed[key] = KafkaStorageError(f"{path} is left alone: {reason}")
+            return None
         try:
             log = self._opener.load(one, key, path, watcher)
         except TidelogError as error:
@@ -325,11 +330,9 @@ class LogLoading:
 
         Left out are those that are not adopted, which a warning has named, and Kafka's own log.
         """
-        live = {
-            log_directory_name(*key)
-            for key in survey(self._fs, path, listed=self._listed).live
-            if key.topic != METADATA_TOPIC
-        }
+        surveyed = survey(self._fs, path, listed=self._listed, links=self._log_dirs.links)
+        live = {log_directory_name(*key) for key in surveyed.live if key.topic != METADATA_TOPIC}
+        live |= self._listed & surveyed.foreign.keys()  # loading them reports why they are not used
         for name in sorted(self._fs.list(path)):
             is_other = is_kept_apart(name) and name != REMOTE_INDEX_CACHE
             if name in live or (is_other and is_directory(self._fs, os.path.join(path, name))):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tidelog.config.log_config import LogConfig
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.manager.directories.log_dir import LogDir
+    from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.segment.filenames import TopicPartition
 
 
@@ -42,7 +43,7 @@ class LogOpener:
     Args:
         machine: disk, clock, scheduler and random numbers.
         config_of: returns the settings in force for a topic.
-        on_failure: called with the data directory and the error when a disk fails.
+        log_dirs: the data directories; one is taken offline when its disk fails.
         producer_config: the broker's settings about producers.
         recovery: how logs are recovered.
     """
@@ -52,7 +53,7 @@ class LogOpener:
         machine: Machine,
         *,
         config_of: Callable[[str], LogConfig],
-        on_failure: Callable[[str, OSError], None],
+        log_dirs: LogDirs,
         producer_config: ProducerStateConfig = DEFAULT_PRODUCER_CONFIG,
         recovery: RecoveryRules = USUAL_RECOVERY,
     ) -> None:
@@ -60,14 +61,17 @@ class LogOpener:
         """The flushes of all logs."""
         self._machine = machine
         self._config_of = config_of
-        self._on_failure = on_failure
+        self._log_dirs = log_dirs
         self._producer_config = producer_config
         self._recovery = recovery
 
     def load(
         self, log_dir: LogDir, key: TopicPartition, path: str, watcher: LoadWatcher = SILENT
     ) -> Log:
-        """Open a log in the state its directory was left in; errors as ``Log.open``."""
+        """Open a log in the state its directory was left in; errors as ``Log.open``.
+
+        Raises KafkaStorageError for a link to another partition's directory, as all methods do.
+        """
         checkpoints, is_trusted = log_dir.checkpoints, not self._recovery.distrusts_all
         return self._open(
             key,
@@ -107,6 +111,7 @@ class LogOpener:
         watcher: LoadWatcher = SILENT,
     ) -> Log:
         machine = self._machine
+        self._log_dirs.links.check(path)
         return Log.open(
             path,
             fs=machine.fs,
@@ -118,7 +123,7 @@ class LogOpener:
             recovery_point=recovery_point,
             clean_shutdown=clean_shutdown,
             topic_id=topic_id,
-            on_failure=self._on_failure,
+            on_failure=self._log_dirs.take_offline,
             producer_config=self._producer_config,
             watcher=watcher,
             keep_cuts=self._recovery.keep_cuts,

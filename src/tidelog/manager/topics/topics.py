@@ -6,6 +6,7 @@ Kafka keeps topics in its cluster metadata; LogManager asks its ``ConfigReposito
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING, Final
@@ -28,6 +29,7 @@ from tidelog.errors import (
 from tidelog.log.directory_guard import PASSING, lacks_resources
 from tidelog.manager.topics.topic_checks import altered_config, new_topic
 from tidelog.readonly.cluster_metadata import find_broker_settings
+from tidelog.segment.filenames import log_directory_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -145,6 +147,7 @@ class Topics:
             if self.reserved.get(name, topic_id) != topic_id:
                 raise CommitPending(f"a committed transaction is to create topic {name}")
             topic = new_topic(name, topic_id, homes, config, defaults=self.defaults)
+            self._check_links(name, topic.partitions)
             self._write(self._catalogue.with_topic(topic))
             return topic
 
@@ -162,7 +165,9 @@ class Topics:
         with self._lock:
             topic = self.get(name)
             first = max(topic.partitions) + 1
-            partitions = {**topic.partitions, **dict(enumerate(homes, start=first))}
+            added = dict(enumerate(homes, start=first))
+            self._check_links(name, added)
+            partitions = {**topic.partitions, **added}
             changed = topic.changed(partitions=partitions)
             self._write(self._catalogue.replacing(changed))
             return changed
@@ -219,6 +224,13 @@ class Topics:
         with self._lock:
             self._write(self._catalogue)
 
+    def _check_links(self, name: str, partitions: Mapping[int, UUID]) -> None:
+        """Raise KafkaStorageError if new partitions would lie where a link shares a directory."""
+        for number, home in partitions.items():
+            one = self._dirs.with_id(home)
+            if one is not None:
+                self._dirs.links.check(os.path.join(one.path, log_directory_name(name, number)))
+
     def _read(self) -> Catalogue:
         merged = Catalogue()
         read: list[LogDir] = []
@@ -237,7 +249,12 @@ class Topics:
             try:
                 known = merged
                 merged = adopt(
-                    self._fs, one.path, known, directory_id=one.directory_id, rng=self._rng
+                    self._fs,
+                    one.path,
+                    known,
+                    directory_id=one.directory_id,
+                    rng=self._rng,
+                    links=self._dirs.links,
                 )
                 adopted.append((one.path, merged.topics.keys() - known.topics.keys()))
             except (OSError, KafkaStorageError) as error:
