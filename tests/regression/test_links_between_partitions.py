@@ -78,9 +78,7 @@ def in_a_directory_of_others(data: Path) -> None:
     (data / "u-0").symlink_to(data.parent / "theirs" / "theirs-0")
 
 
-@pytest.mark.parametrize(
-    "link", [beside, through_another_spelling, link_to_deleted, in_a_directory_of_others]
-)
+@pytest.mark.parametrize("link", [beside, through_another_spelling, link_to_deleted])
 def test_a_link_to_a_partition_is_foreign(data: Path, link: Callable[[Path], None]) -> None:
     """It is named with what it leads to, by writers and readers alike, and is not adopted."""
     link(data)
@@ -91,6 +89,20 @@ def test_a_link_to_a_partition_is_foreign(data: Path, link: Callable[[Path], Non
     assert surveyed.foreign["u-0"].startswith("it is a link to the directory ")
     assert "u" not in {key.topic for key in surveyed.live}
     assert "u" not in {key.topic for key in live_partitions(SYSTEM_FILES, str(data))}
+
+
+def test_nothing_is_written_in_a_data_directory_of_others(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A link to a log there can be read; its writer is the process that has the lock."""
+    in_a_directory_of_others(data)
+    before = state(data.parent / "theirs" / "theirs-0")
+
+    assert main(["offsets", "u", "-d", str(data)]) == 0
+    assert main(["append", "u", "-d", str(data), str(line(data))]) != 0
+
+    assert '"topic": "u"' in capsys.readouterr().out
+    assert state(data.parent / "theirs" / "theirs-0") == before
 
 
 def test_two_links_to_one_directory_are_both_foreign(data: Path, tmp_path: Path) -> None:

@@ -74,19 +74,21 @@ class PartitionLinks:
     Args:
         fs: the disk.
         data_dirs: the data directories of this process.
+        is_writer: links into the data directories of other processes are foreign, too. To read
+            through them does no harm.
     """
 
-    def __init__(self, fs: FileSystem, data_dirs: Iterable[str]) -> None:
+    def __init__(
+        self, fs: FileSystem, data_dirs: Iterable[str], *, is_writer: bool = False
+    ) -> None:
         self._fs = fs
+        self._is_writer = is_writer
         self._data_dirs = tuple(data_dirs)
         self._by_target: dict[str, list[str]] = {}
         """The links in the data directories by what they lead to, as of the last look."""
 
     def why_foreign(self, path: str) -> str | None:
-        """Return why the directory of a partition must not be used; None if it may be.
-
-        Links between other data directories are found by their ``meta.properties``.
-        """
+        """Return why the directory of a partition must not be used; None if it may be."""
         if not self._fs.is_link(path):
             return None
         target = self._fs.real_path(path)
@@ -108,7 +110,7 @@ class PartitionLinks:
     def _is_data_directory(self, path: str) -> bool:
         if path in map(self._fs.real_path, self._data_dirs):
             return True
-        return self._fs.exists(os.path.join(path, META_PROPERTIES_FILE))
+        return self._is_writer and self._fs.exists(os.path.join(path, META_PROPERTIES_FILE))
 
     def _look(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}

@@ -58,7 +58,7 @@ class LogDirs:
         has_all_logs: bool = True,
     ) -> None:
         self.configured = tuple(paths)
-        self.links = PartitionLinks(fs, paths)
+        self.links = PartitionLinks(fs, paths, is_writer=True)
         self.on_offline: Callable[[], None] | None = None
         """Called when ``take_failed`` has something; on any thread, with any lock held."""
         self._fs = fs
