@@ -1,3 +1,5 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Arrays;
@@ -30,6 +32,7 @@ public class Clients {
                 case "create" -> create(words[1], words.length > 2 ? words[2] : "", number(words, 3));
                 case "produce" -> produce(words[1], words[2], Integer.parseInt(words[3]), number(words, 4));
                 case "produce-for" -> produceFor(Integer.parseInt(words[1]), words[2].split(","), words[3]);
+                case "produce-rounds" -> produceRounds(words[1].split(","), words[2]);
                 case "transact" -> transact(words[1], Integer.parseInt(words[2]));
                 case "delete-records" -> deleteRecords(words[1], Long.parseLong(words[2]));
                 case "consume" -> consume(words[1], words[2]);
@@ -117,27 +120,52 @@ public class Clients {
         return 50;
     }
 
-    /** Round after round of 5,000 records to each topic, and 20 transactions; tells how many. */
+    /** Round after round for some seconds; tells how many. */
     private static void produceFor(int seconds, String[] topics, String transacted) throws Exception {
-        String[] codecs = {"none", "zstd", "lz4", "snappy", "gzip"};
-        Properties properties = properties("transactional.id", "tests", "linger.ms", "1");
-        var bytes = new ByteArraySerializer();
         long end = System.nanoTime() + seconds * 1_000_000_000L;
         int rounds = 0;
         int committed = 0;
-        try (var producer = new KafkaProducer<>(properties, bytes, bytes)) {
-            producer.initTransactions();
+        try (var producer = transactional()) {
             while (System.nanoTime() < end) {
-                for (String topic : topics) {
-                    produce(topic, codecs[rounds % codecs.length], 5000, 1);
-                }
-                for (int number = 0; number < 20; number++) {
-                    committed += transaction(producer, transacted, number % 3 == 0, committed);
-                }
+                committed += round(producer, rounds, topics, transacted, committed);
                 rounds++;
             }
         }
         System.out.println("rounds " + rounds + " committed " + committed);
+    }
+
+    /** A round for each line of the input; prints after each how many there were. */
+    private static void produceRounds(String[] topics, String transacted) throws Exception {
+        var input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        int committed = 0;
+        try (var producer = transactional()) {
+            for (int rounds = 0; input.readLine() != null; rounds++) {
+                committed += round(producer, rounds, topics, transacted, committed);
+                System.out.println("rounds " + (rounds + 1) + " committed " + committed);
+            }
+        }
+    }
+
+    private static KafkaProducer<byte[], byte[]> transactional() {
+        Properties properties = properties("transactional.id", "tests", "linger.ms", "1");
+        var bytes = new ByteArraySerializer();
+        var producer = new KafkaProducer<>(properties, bytes, bytes);
+        producer.initTransactions();
+        return producer;
+    }
+
+    /** 5,000 records to each topic, and 20 transactions; returns how many records were committed. */
+    private static int round(KafkaProducer<byte[], byte[]> producer, int rounds, String[] topics, String transacted, int first)
+            throws Exception {
+        String[] codecs = {"none", "zstd", "lz4", "snappy", "gzip"};
+        for (String topic : topics) {
+            produce(topic, codecs[rounds % codecs.length], 5000, 1);
+        }
+        int committed = 0;
+        for (int number = 0; number < 20; number++) {
+            committed += transaction(producer, transacted, number % 3 == 0, first + committed);
+        }
+        return committed;
     }
 
     private static void consume(String topic, String isolation) {
