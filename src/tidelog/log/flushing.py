@@ -103,24 +103,26 @@ def _flush_files(state: LogState, start_offset: int, end_offset: int) -> None:
         raise
 
 
-def roll_locked(state: LogState, expected_next_offset: int | None = None) -> LogSegment:
+def roll_locked(
+    state: LogState, expected_next_offset: int | None = None, *, syncs_snapshot: bool = False
+) -> LogSegment:
     """Start a new active segment at the log's end or, if that is higher, where records will begin.
 
-    Producer state is kept beside it, unsynced; a task syncs that and flushes what came before, in
-    this order, so that the recovery point never passes a snapshot that may be lost. A full disk
-    may leave the snapshot out.
+    Producer state is kept beside it, unsynced unless ``syncs_snapshot``; a task syncs that and
+    flushes what came before, in this order, so that the recovery point never passes a snapshot that
+    may be lost. A full disk may leave the snapshot out.
     """
     offsets = state.offsets
     new_base = max(expected_next_offset or 0, offsets.log_end_offset)
     segment = state.local.roll(new_base)
     log_end = LogOffsetMetadata(offsets.log_end_offset, segment.base_offset, segment.size_bytes)
     state.producers.map_end_offset = new_base
-    snapshot = state.producers.take_snapshot_if_room(sync=False)
+    snapshot = state.producers.take_snapshot_if_room(sync=syncs_snapshot)
     state.move(offsets.with_log_end(log_end))
     _log.info("log-rolled directory=%s base_offset=%d", state.context.directory, new_base)
 
     def sync_and_flush() -> None:
-        if snapshot is not None:
+        if snapshot in state.producers.snapshots.unsynced:
             with state.context.guard.watch("flushing a producer snapshot"):
                 state.producers.snapshots.sync(snapshot)
         is_flushed = state.offsets.recovery_point >= new_base

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.errors import InvalidArgument, OffsetOutOfRange, PolicyViolation
 from tidelog.log import closing, flushing, retention_pass, truncation
+from tidelog.log.adoption import adopt_locked
 from tidelog.log.append import AppendRequest, append
 from tidelog.log.append_info import NO_GUARD, AppendInfo
 from tidelog.log.context import LogContext, log_name_of
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.env.scheduler import Scheduler
+    from tidelog.log.adoption import FilePiece
     from tidelog.log.flush_times import FlushTimes
     from tidelog.log.listeners import LogListener
     from tidelog.log.loading.load_watch import LoadWatcher
@@ -218,6 +220,29 @@ class Log(ReadableLog):
             flushes_before_roll=flushes_before_roll,
         )
         return append(self._state, records, request)
+
+    def adopt_segment(self, path: str, pieces: Iterable[FilePiece]) -> None:
+        """Make a file of the data directory the log's active segment, by one durable rename.
+
+        Its batches are checked as a follower's are, but not their checksums. All is durable on
+        return, also what lies before, but no index; the recovery point stays.
+
+        Args:
+            path: the file, on the log's file system; it is moved into the log's directory.
+            pieces: all of its batches, in order, with their final offsets and epochs. The file is
+                durable once they have been read.
+
+        Raises:
+            InvalidArgument: a batch is of magic 0 or 1, its offsets do not rise from the log's end
+                on or do not fit one segment, its leader epoch is below one before it, or the file
+                holds more than these batches.
+            InvalidTxnState: a batch without transaction lies inside its producer's transaction.
+            KafkaStorageError: the disk is full or failed, or the log is closed.
+
+        After any of these the file is where it was, unless the log is offline.
+        """
+        with self._state.changing("adopting a segment"):
+            adopt_locked(self._state, path, pieces)
 
     def append_records(
         self,

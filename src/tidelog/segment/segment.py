@@ -301,6 +301,11 @@ class LogSegment(SegmentReader):
             reason = found.reason or "the file ends inside a batch"
             cut = self._files.log, found.valid_bytes, before, found.next_offset, reason
             on_cut(segment_recovery.Cut(*cut))
+        self.reindex(found)
+        return before - found.valid_bytes
+
+    def reindex(self, found: segment_recovery.Recovered) -> None:
+        """Replace the indexes by those of ``found``, and truncate the file to its valid bytes."""
         for index in (self.offset_index, self.time_index, self.txn_index):
             index.reset()
         self._set_largest(None)
@@ -312,7 +317,6 @@ class LogSegment(SegmentReader):
         self._append_last_time_entry()
         self.offset_index.trim()
         self.time_index.trim()
-        return before - found.valid_bytes
 
     def truncate_to(self, offset: int) -> int:
         """Remove all batches with offsets at or above ``offset``; return the bytes truncated.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 RECORD = (1_700_000_000_000, b"k", b"v", ())
 
 CHANGES: Final[dict[str, Callable[[Log], object]]] = {
+    "adopt_segment": lambda log: log.adopt_segment("/data/staged", []),
     "append_as_follower": lambda log: log.append_as_follower(
         build_batch([RECORD], base_offset=2, leader_epoch=0), 0
     ),
@@ -90,7 +91,7 @@ def test_every_method_that_changes_a_log_is_known_here() -> None:
 
     assert found - ENDS - HARMLESS == set(CHANGES)
     assert not methods(ReadableLog) & methods(Log)
-    assert len(CHANGES) == 26
+    assert len(CHANGES) == 27
 
 
 @pytest.mark.parametrize("name", CHANGES)

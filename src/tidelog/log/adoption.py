@@ -1,0 +1,185 @@
+"""Adopting a file of batches as a segment of a log: one rename, and no byte is written twice.
+
+Kafka has no counterpart; its segments are only ever appended to.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.errors import InvalidArgument
+from tidelog.log.flushing import flush_records, roll_locked
+from tidelog.log.producers.producer_append import UNKNOWN_TRANSACTION_VERSION
+from tidelog.log.producers.replay import epoch_changes, producer_batches
+from tidelog.records.array_rows import every
+from tidelog.records.batch import MAGIC_V2
+from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.segment.indexing import IndexState, PlannedEntries, plan_entries
+from tidelog.segment.offset_metadata import LogOffsetMetadata
+from tidelog.segment.offset_rules import are_usual
+from tidelog.segment.segment_recovery import Recovered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tidelog.codec.layout import Buffer
+    from tidelog.log.leader_epoch import EpochEntry
+    from tidelog.log.producers.producer_append import ProducerAppendInfo
+    from tidelog.log.producers.producer_entry import CompletedTxn
+    from tidelog.log.state import LogState
+    from tidelog.records.memory import BatchColumns
+
+
+class FilePiece(NamedTuple):
+    """Some whole batches of a file, with positions in ``data``, which the next piece overwrites."""
+
+    data: Buffer
+    batches: BatchColumns
+
+
+class _Survey(NamedTuple):
+    """What a file holds: its indexes, and what it does to epochs and producers."""
+
+    recovered: Recovered
+    epochs: list[EpochEntry]
+    infos: dict[int, ProducerAppendInfo]
+    completed: list[CompletedTxn]
+
+
+def adopt_locked(state: LogState, path: str, pieces: Iterable[FilePiece]) -> None:
+    """Make the file ``path`` the active segment; see ``Log.adopt_segment``.
+
+    All that lies before it is durable before the file is moved: a recovery deletes the segments
+    behind one that it cuts, and this is the only copy. From the rename on an error takes the log
+    offline; a recovery builds what is missing then from the records.
+    """
+    context = state.context
+    state.topic_id.flush()
+    flush_records(state)
+    read = iter(pieces)
+    first = next(read, None)
+    if first is None:
+        raise InvalidArgument(f"{path} has no batches to adopt")
+    first_offset = int(first.batches.base_offset[0])
+    base_offset = _base_offset(state, first_offset)
+    found = _survey(state, chain([first], read), base_offset)
+    size_bytes = context.fs.stat(path).size_bytes
+    if size_bytes != found.recovered.valid_bytes:
+        raise InvalidArgument(
+            f"{path} has {size_bytes} bytes, of which {found.recovered.valid_bytes} are batches"
+        )
+    _roll(state, first_offset)
+    before = state.epochs.entries
+    try:
+        for entry in found.epochs:
+            state.epochs.assign(entry.epoch, entry.start_offset)
+        context.fs.rename(path, state.local.segments.active.path)
+    except OSError:
+        state.epochs.restore(before)
+        raise
+    with context.guard.watch("adopting a segment", must_finish=True):
+        context.fs.sync_directory(context.directory)
+        context.fs.sync_directory(path.rpartition("/")[0])
+        _use(state, found)
+
+
+def _base_offset(state: LogState, first_offset: int) -> int:
+    """Return the base offset of the segment that the file becomes."""
+    log_end_offset = state.offsets.log_end_offset
+    if first_offset < log_end_offset:
+        raise InvalidArgument(
+            f"{state.context.log_name}: a file from offset {first_offset} on cannot be adopted"
+            f" below the log end {log_end_offset}"
+        )
+    active = state.local.segments.active
+    return first_offset if active.size_bytes else active.base_offset
+
+
+def _roll(state: LogState, first_offset: int) -> None:
+    """Make the active segment an empty one, with a durable producer snapshot at its base."""
+    if state.local.segments.active.size_bytes:
+        roll_locked(state, first_offset, syncs_snapshot=True)
+    else:
+        state.producers.take_snapshot_if_room()
+        state.producers.snapshots.sync_all()
+
+
+def _survey(state: LogState, pieces: Iterator[FilePiece], base_offset: int) -> _Survey:
+    """Read the headers of all batches; nothing in the log changes."""
+    index_state = IndexState(offset_of_max_timestamp=base_offset)
+    last_offset, size_bytes = state.offsets.log_end_offset - 1, 0
+    latest = state.epochs.latest
+    epoch = -1 if latest is None else latest.epoch
+    entries: list[PlannedEntries] = []
+    found = _Survey(Recovered(0, index_state, entries, [], 0), [], {}, [])
+    interval_bytes = state.context.config.index_interval_bytes
+    for data, batches in pieces:
+        is_usual = are_usual(batches, base_offset, last_offset)
+        if not (every(batches.magic == MAGIC_V2) and is_usual):
+            raise InvalidArgument(
+                f"{state.context.log_name}: batches after offset {last_offset} cannot be adopted in"
+                f" the segment {base_offset}: their offsets do not follow, or they are of an old"
+                " format"
+            )
+        if int(batches.leader_epoch.min()) < epoch:
+            raise InvalidArgument(
+                f"{state.context.log_name}: batches after offset {last_offset} cannot be adopted:"
+                f" their leader epoch is below {epoch}"
+            )
+        shift = size_bytes - int(batches.position[0])
+        _survey_producers(state, found, data, batches, LogOffsetMetadata(0, base_offset, shift))
+        plan = plan_entries(index_state, batches, size_bytes, interval_bytes)
+        entries.append(plan)
+        index_state = plan.after
+        found.epochs.extend(epoch_changes(batches, epoch))
+        epoch = int(batches.leader_epoch.max())
+        last_offset = int(batches.last_offset[-1])
+        size_bytes += int(batches.size.sum())
+    aborted = state.producers.aborted_by(found.infos.values(), found.completed)
+    recovered = Recovered(size_bytes, index_state, entries, aborted, last_offset + 1)
+    return found._replace(recovered=recovered)
+
+
+def _survey_producers(
+    state: LogState, found: _Survey, data: Buffer, batches: BatchColumns, start: LogOffsetMetadata
+) -> None:
+    """Check each batch that has a producer as a follower's append does.
+
+    ``start`` is the place in the segment of byte 0 of ``data``.
+    """
+    for index, batch in producer_batches(batches, data):
+        position = start.position + int(batches.position[index])
+        place = LogOffsetMetadata(batch.base_offset, start.segment_base_offset, position)
+        info = found.infos.get(batch.producer_id)
+        if info is None:
+            info = state.producers.prepare_update(batch.producer_id, AppendOrigin.REPLICATION)
+            found.infos[batch.producer_id] = info
+        completed = info.append(batch, place, UNKNOWN_TRANSACTION_VERSION)
+        if completed is not None:
+            found.completed.append(completed)
+
+
+def _use(state: LogState, found: _Survey) -> None:
+    """Replace the empty active segment, whose file was renamed over, by one with the batches."""
+    segments, producers = state.local.segments, state.producers
+    empty = segments.active
+    segment = state.context.open_segment(empty.base_offset)
+    try:
+        segment.reindex(found.recovered)
+        segment.become_active()
+    except BaseException:
+        segment.close_handlers()
+        raise
+    segments.add(segment)
+    empty.close_handlers()
+    for info in found.infos.values():
+        producers.update(info)
+    for txn in found.completed:
+        producers.complete_txn(txn)
+    next_offset = found.recovered.next_offset
+    producers.map_end_offset = next_offset
+    log_end = LogOffsetMetadata(next_offset, segment.base_offset, segment.size_bytes)
+    state.move(state.offsets.with_log_end(log_end))
+    state.synced = state.cuts, next_offset
+    producers.take_snapshot_if_room()
