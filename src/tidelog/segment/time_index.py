@@ -148,14 +148,14 @@ class TimeIndex(AbstractIndex):
         relative, last = offsets - self.base_offset, self.last()
         if self._are_rising(timestamps, relative, last):
             return timestamps, relative
-        before = np.concatenate(([NO_TIMESTAMP if last is None else last[0]], timestamps[:-1]))
-        if last is not None:
-            lower = np.concatenate(([last[1]], relative[:-1])) > relative
-            if lower.any():
-                raise self._out_of_order(int(offsets[lower.argmax()]))
-            earlier = timestamps < before
-            if earlier.any():
-                raise self._going_back(int(timestamps[earlier.argmax()]))
+        timestamp, least = (NO_TIMESTAMP, relative.item(0)) if last is None else last
+        before = np.concatenate(([timestamp], timestamps[:-1]))
+        lower = np.concatenate(([least], relative[:-1])) > relative
+        if lower.any():
+            raise self._out_of_order(int(offsets[lower.argmax()]))
+        earlier = timestamps < before
+        if earlier.any():
+            raise self._going_back(int(timestamps[earlier.argmax()]))
         greater = timestamps > before
         check_relative(self.base_offset, relative[greater])
         return timestamps[greater], relative[greater]

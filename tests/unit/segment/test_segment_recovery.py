@@ -8,7 +8,9 @@ import pytest
 
 from tidelog.errors import CorruptMessage, InvalidRecord, SegmentOffsetOverflow
 from tidelog.records.batch import BATCH_HEADER
+from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
+from tidelog.segment.checked_batches import PART_BYTES
 from tidelog.segment.txn_index import AbortedTxn
 
 if TYPE_CHECKING:
@@ -56,6 +58,10 @@ def write(room: Room, *parts: bytes, base_offset: int = 0, **config: Any) -> Log
 
 def files(room: Room) -> dict[str, bytes]:
     return {name: room.fs.read(room.path(name)) for name in room.names()}
+
+
+def large_batch(offset: int, kibibytes: int) -> bytes:
+    return build_batch([(offset % 1000, None, bytes(kibibytes << 10), ())], base_offset=offset)
 
 
 def flip(data: bytes, at: int) -> bytes:
@@ -212,6 +218,71 @@ def test_the_segment_ends_at_an_impossible_offset(room: Room, offset: int) -> No
     assert segment.read_next_offset() == base + 1
     assert [(cut.position, str(offset) in cut.reason) for cut in cuts] == [(len(good), True)]
     assert cuts[0].next_offset == base + 1
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_nothing_is_kept_after_the_part_in_which_the_segment_ends(
+    room: Room, is_damaged: bool
+) -> None:
+    """A large file is checked in parts: those after an impossible offset are valid, and truncated.
+
+    Without such an offset all parts are kept.
+    """
+    offsets = [0, 5, 3 if is_damaged else 6, *range(7, 25)]
+    parts = [large_batch(offset, 1 << 10) for offset in offsets]
+    assert len(b"".join(parts)) > PART_BYTES + (4 << 20)
+    segment = write(room, *parts)
+
+    cut = segment.recover()
+
+    assert cut == (len(b"".join(parts[2:])) if is_damaged else 0)
+    assert segment.read_next_offset() == (6 if is_damaged else 25)
+
+
+@pytest.mark.parametrize("refused_or_impossible", ["refused", "impossible"])
+def test_the_indexes_hold_exactly_the_batches_that_are_kept(
+    room: Room, refused_or_impossible: str
+) -> None:
+    """Those of a segment that ends there without damage, from the first batch on."""
+
+    class Refusing(Observer):
+        def observe(
+            self,
+            batches: BatchColumns,
+            data: NDArray[np.uint8],
+            aborted: Callable[[AbortedTxn], object],
+        ) -> None:
+            if len(batches) > 3:
+                raise InvalidRecord("no marker", int(batches.position[2]))
+
+    parts = [room.batch([offset], [90 - offset]) for offset in (5, 6, 7)]
+    is_refused = refused_or_impossible == "refused"
+    behind = [room.batch([offset], [95]) for offset in ([8, 9] if is_refused else [3, 8])]
+    segment = write(room, *parts, *behind, index_interval_bytes=0)
+    segment.recover(Refusing() if is_refused else None)
+    segment.close()
+    found = files(room)
+
+    for name in found:
+        room.fs.delete(room.path(name))
+    segment = write(room, *parts, index_interval_bytes=0)
+    segment.recover()
+    segment.close()
+
+    assert found == files(room)
+    assert len(found[f"{0:020d}.index"]) == 2 * 8
+
+
+def test_offsets_far_ahead_must_increase_from_piece_to_piece(room: Room) -> None:
+    """One that is lower than all of the last before it, though not the first, is damage."""
+    far = 2**40
+    offsets = [0, far, far + 5, far + 10, far + 7, far + 20]
+    parts = [large_batch(offset, 300) for offset in offsets]
+
+    segment = write(room, *parts)
+
+    assert segment.recover() == len(b"".join(parts[1:]))
+    assert segment.read_next_offset() == 1
 
 
 def test_an_offset_far_ahead_is_truncated_if_the_next_one_is_lower(room: Room) -> None:

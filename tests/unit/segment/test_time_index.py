@@ -24,8 +24,8 @@ NAME = "00000000000000000345.timeindex"
 BASE = 345
 
 
-def make(room: Room, max_bytes: int = 30 * 12) -> TimeIndex:
-    return TimeIndex(room.fs, room.path(NAME), BASE, max_bytes)
+def make(room: Room, max_bytes: int = 30 * 12, name: str = NAME) -> TimeIndex:
+    return TimeIndex(room.fs, room.path(name), BASE, max_bytes)
 
 
 def filled(room: Room, count: int = 5) -> TimeIndex:
@@ -138,6 +138,43 @@ def test_each_offset_is_compared_with_the_one_before(room: Room, relative: list[
         index.maybe_append_all(np.array([1001, 1002, 1003]), BASE + np.array(relative))
 
     assert index.entry_count == 1
+
+
+@pytest.mark.parametrize("relative", [[4, 3, 8], [0, 9, 8], [2, 1, 0]])
+def test_the_first_entries_are_compared_with_each_other(room: Room, relative: list[int]) -> None:
+    """An empty index has nothing for the first one to follow; later ones follow the first."""
+    index = make(room)
+    wrong = next(new for old, new in pairwise(relative) if new < old)
+
+    with pytest.raises(OffsetsOutOfOrder, match=f"offset {BASE + wrong} "):
+        index.maybe_append_all(np.array([1001, 1002, 1003]), BASE + np.array(relative))
+    with pytest.raises(InvariantError, match="timestamp 1001 "):
+        index.maybe_append_all(np.array([1002, 1001, 1003]), BASE + np.arange(3))
+
+    assert index.entry_count == 0
+
+
+@pytest.mark.parametrize("timestamps", [[-1, 7, 8], [-1, -1, 8]])
+def test_no_timestamp_is_no_entry(room: Room, timestamps: list[int]) -> None:
+    """Records without timestamps may come before the first that has one."""
+    index = make(room)
+
+    index.maybe_append_all(np.array(timestamps), np.array([-1, BASE, BASE + 1]))
+
+    assert index.entries().filled_keys.tolist() == [time for time in timestamps if time >= 0]
+    assert index.last_entry == (8, BASE + 1)
+
+
+def test_an_equal_timestamp_is_skipped_before_greater_ones(room: Room) -> None:
+    """However many follow; and the first offset of several is checked like a single one."""
+    index = make(room)
+    index.maybe_append(1000, BASE + 5)
+
+    index.maybe_append_all(np.array([1000, 1001, 1002]), BASE + np.array([5, 7, 8]))
+
+    assert index.entries().filled_keys.tolist() == [1000, 1001, 1002]
+    with pytest.raises(SegmentOffsetOverflow, match=f"{BASE - 1}"):
+        make(room, name="other").maybe_append_all(np.array([1, 2]), BASE + np.array([-1, 5]))
 
 
 def test_an_entry_at_the_greatest_relative_offset_fits(room: Room) -> None:
