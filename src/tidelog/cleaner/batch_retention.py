@@ -141,8 +141,7 @@ def read_control_type(data: Bytes, row: list[int]) -> ControlType | None:
         return None if record is None else control_type(record.key)
     view = byte_view(data)
     span = scan_record(view, position + BATCH_HEADER.size, position + row[rows.SIZE])
-    key = bytes(view[span.key_at : span.key_at + max(span.key_size, 0)])
-    return control_type(key if span.key_size >= 0 else None)
+    return control_type(bytes(view[span.key_at : span.key_at + max(span.key_size, 0)]))
 
 
 def actions_for_map(

@@ -252,8 +252,8 @@ def test_the_indexes_hold_exactly_the_batches_that_are_kept(
             data: NDArray[np.uint8],
             aborted: Callable[[AbortedTxn], object],
         ) -> None:
-            if len(batches) > 3:
-                raise InvalidRecord("no marker", int(batches.position[2]))
+            super().observe(batches, data, aborted)
+            raise InvalidRecord("no marker", int(batches.position[2]))
 
     parts = [room.batch([offset], [90 - offset]) for offset in (5, 6, 7)]
     is_refused = refused_or_impossible == "refused"
