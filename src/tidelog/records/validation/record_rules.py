@@ -81,14 +81,14 @@ def check_area(data: Bytes, areas: Ints, rules: RecordRules) -> Summary:
             rules; ``record_errors`` lists each of them.
         InvalidTimestamp: the same, if any record breaks the rules for timestamps.
     """
-    if use_kernels(int(areas[rows.AREA_END, 0] - areas[rows.AREA_START, 0])):
+    if use_kernels((areas[rows.AREA_END] - areas[rows.AREA_START]).item()):
         from tidelog.kernels.validate import validate_records  # noqa: PLC0415 - compiles then
 
         out = np.empty((rows.VALID_COLUMNS, 1), np.int64)
         limits = rules.need_key, rules.not_before_ms, rules.not_after_ms, rules.use_append_time
         status, _, _ = validate_records(data, areas, *limits, out)
         if status == rows.OK:
-            greatest, is_dense = out[:, 0].tolist()
+            greatest, is_dense = out.ravel().tolist()
             return Summary(greatest, bool(is_dense))
     # Plain code finds all invalid records and the reason for each.
     return _check_columns(decode_areas(data, areas, areas[rows.AREA_START]), areas, rules)
@@ -96,7 +96,7 @@ def check_area(data: Bytes, areas: Ints, rules: RecordRules) -> Summary:
 
 def _check_columns(found: Ints, areas: Ints, rules: RecordRules) -> Summary:
     timestamp = found[rows.TIMESTAMP]
-    is_append_time = bool(areas[rows.AREA_ATTRIBUTES, 0] & BatchFlags.LOG_APPEND_TIME)
+    is_append_time = bool(areas[rows.AREA_ATTRIBUTES].item() & BatchFlags.LOG_APPEND_TIME)
     no_key = (found[rows.KEY_SIZE] < 0) & rules.need_key
     bad_time = rules.has_bad_time(timestamp, is_append_time=is_append_time)
     is_bad = no_key | bad_time
@@ -106,7 +106,7 @@ def _check_columns(found: Ints, areas: Ints, rules: RecordRules) -> Summary:
             for index in np.flatnonzero(is_bad).tolist()
         )
         _reject(errors, rules, keyless=int(no_key.sum()), is_time=bool((bad_time & ~no_key).any()))
-    deltas = found[rows.OFFSET] - areas[rows.AREA_BASE_OFFSET, 0]
+    deltas = found[rows.OFFSET] - areas[rows.AREA_BASE_OFFSET].item()
     is_dense = bool((deltas == np.arange(deltas.size)).all())
     return Summary(int(timestamp.max(initial=NO_TIMESTAMP)), is_dense)
 
@@ -132,7 +132,7 @@ def check_legacy(found: Expansion, magic: int, rules: RecordRules) -> None:
             continue
         is_appended = record.timestamp_type is TimestampType.LOG_APPEND_TIME
         times = np.array([record.timestamp], np.int64)
-        if rules.has_bad_time(times, is_append_time=is_appended)[0]:
+        if rules.has_bad_time(times, is_append_time=is_appended).item():
             is_time = True
             errors.append((index, rules.time_reason(record.timestamp)))
     if errors:
