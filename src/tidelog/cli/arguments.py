@@ -6,6 +6,7 @@ the name of the option.
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentTypeError
 from typing import Final
 
@@ -64,6 +65,29 @@ def log_level(text: str) -> str:
 def not_negative(text: str) -> int:
     """Return a whole number, at least 0."""
     return _at_least(0, text)
+
+
+def offset_or_end(text: str) -> int | str:
+    """Return an offset, or the word end."""
+    return text if text == "end" else _at_least(0, text)
+
+
+def byte_pattern(text: str) -> re.Pattern[bytes]:
+    """Return a regular expression of Python's, to be searched in bytes of UTF-8."""
+    try:
+        return re.compile(text.encode())
+    except re.error as error:
+        raise ArgumentTypeError(f"{text}: not a regular expression: {error}") from None
+
+
+def record_form(text: str) -> str:
+    """Return a form of ``cat``, as it is if it is valid."""
+    from tidelog.cli.record_forms import check_form
+
+    try:
+        return check_form(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text}: {error}") from None
 
 
 def offset_or_high_watermark(text: str) -> int:

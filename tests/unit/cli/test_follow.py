@@ -41,8 +41,10 @@ def test_each_record_is_printed_once_as_it_is_appended(cli: Cli) -> None:
     assert waits == [POLL_MS] * 3
 
 
-def test_follow_takes_no_limit(cli: Cli) -> None:
-    """The two options contradict each other."""
-    cli.on("create", "t")
+def test_a_limit_ends_it(cli: Cli) -> None:
+    """After that many records in all, counting those that were there before."""
+    cli.on("create", "t", "-p", 2)
+    for partition in (0, 1):
+        cli.on("append", "t", "-p", partition, stdin="a\nb\n")
 
-    assert cli.on("cat", "t", "--follow", "--limit", "1").code == 2
+    assert cli.values("--follow", "-n", 3) == ["a", "b", "a"]

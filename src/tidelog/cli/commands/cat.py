@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.arguments import not_negative, time_ms
+from tidelog.cli.arguments import (
+    byte_pattern,
+    not_negative,
+    offset_or_end,
+    record_form,
+    time_ms,
+)
 from tidelog.cli.options import (
     READ_COMMITTED,
     TIME_FORMAT,
@@ -16,31 +23,74 @@ from tidelog.cli.options import (
     add_visibility,
     new_parser,
 )
+from tidelog.cli.record_selection import Filter, Selection
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator
 
+    from tidelog.cli.argument_parser import CommandParser
     from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import Place
     from tidelog.readonly.damaged_range import DamagedRange, OnDamage
     from tidelog.readonly.read_only_log import ReadOnlyLog
-    from tidelog.records.record_columns import RecordColumns
+
+_FORMS: Final = r"""FORMAT: text prints each value and a line end; raw only the values;
+csv a line of names, then a line a record: null is empty, empty text is quoted.
+In a text, these stand for parts of a record:
+  %t topic   %p partition   %o offset   %T timestamp in ms   %k key   %v value
+  %h headers as JSON   %K and %V size of key and value in bytes, -1: null
+  %% a percent sign; \n, \t, \r, \0 and \\ are escapes
+A line end is added unless the text ends in an escape. text, raw and such texts
+print bytes as they are, unless --encoding is base64 or hex."""
 
 
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog cat`` to the command line."""
-    text = "print a topic's records as JSON lines"
-    parser = new_parser(commands, "cat", text, run, epilog=TIME_FORMAT)
+    text = "print a topic's records, as JSON lines or in another form"
+    parser = new_parser(commands, "cat", text, run, epilog=f"{TIME_FORMAT}\n\n{_FORMS}")
     add_optional_topic(parser)
     add_directory(parser, may_be_partition=True)
     add_partition(parser)
+    _add_choice(parser)
+    add_visibility(parser)
+    parser.add_argument("-n", "--limit", type=not_negative, metavar="N", help="at most N records")
     parser.add_argument(
-        "--from", type=not_negative, metavar="OFFSET", dest="start_offset", help="first offset"
+        "-f",
+        "--follow",
+        action="store_true",
+        help="keep printing records as they are appended, until Ctrl-C or -n",
+    )
+    parser.add_argument(
+        "--skip-damage",
+        action="store_true",
+        help="continue after damage, and print what is skipped to standard error; exit with 1 if"
+        " anything is skipped",
+    )
+    parser.add_argument(
+        "--format",
+        type=record_form,
+        default="json",
+        metavar="FORMAT",
+        help="json (the default), text, raw, csv, or a text such as '%%k %%v'",
+    )
+    add_encoding(parser)
+
+
+def _add_choice(parser: CommandParser) -> None:
+    """Add the options that choose records."""
+    parser.add_argument(
+        "--from",
+        type=offset_or_end,
+        metavar="OFFSET",
+        dest="start_offset",
+        help="first offset; 'end' is the end of each partition",
     )
     parser.add_argument(
         "--to", type=not_negative, metavar="OFFSET", dest="end_offset", help="end offset, exclusive"
+    )
+    parser.add_argument(
+        "--last", type=not_negative, metavar="N", help="only the last N records of each partition"
     )
     parser.add_argument(
         "--since",
@@ -51,23 +101,15 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument(
         "--until", type=time_ms, metavar="TIME", help="only records with an earlier timestamp"
     )
-    add_visibility(parser)
     parser.add_argument(
-        "-n", "--limit", type=not_negative, metavar="N", help="at most N records of each partition"
+        "--key", metavar="KEY", help="only records with this key, written as --encoding says"
     )
     parser.add_argument(
-        "-f",
-        "--follow",
-        action="store_true",
-        help="keep printing records as they are appended, until Ctrl-C",
+        "--grep",
+        type=byte_pattern,
+        metavar="REGEX",
+        help="only records in whose key or value this regular expression is found",
     )
-    parser.add_argument(
-        "--skip-damage",
-        action="store_true",
-        help="continue after damage, and print what is skipped to standard error; exit with 1 if"
-        " anything is skipped",
-    )
-    add_encoding(parser)
 
 
 def run(args: Namespace) -> int:
@@ -77,30 +119,56 @@ def run(args: Namespace) -> int:
     returns 1 then, if a segment is missing, or if ``--skip-damage`` has skipped something.
     """
     from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.record_forms import head_of
     from tidelog.env.system_files import SYSTEM_FILES
 
+    _check(args)
     topics = [] if args.topic is None else [args.topic]
     chosen = choose_partitions(SYSTEM_FILES, args.directory, topics, args.partition)
     places = chosen.places
-    if args.follow and args.limit is not None:
-        raise InvalidArgument("--follow has no end, and --limit sets one")
-    if args.follow and args.skip_damage:
-        raise InvalidArgument("--follow does not skip damage: leave out --skip-damage")
     if args.topic is None and len({place.topic for place in places}) > 1:
         raise InvalidArgument(f"{args.directory} holds several topics; name one")
     has_loss = chosen.report_missing(args.command)
+    selection = _selection(args)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(head_of(args.format))
     if args.follow and places:
         from tidelog.cli.follow import follow
 
-        for _ in follow(places, lambda place, log, start: _print(place, log, args, start)):
+        sys.stdout.flush()
+        show = partial(_print, args=args, selection=selection)
+        for _ in follow(places, lambda place, log, start: show(place, log, next_offset=start)):
             sys.stdout.flush()
+            if selection.is_complete:
+                return int(has_loss)
     skipped: list[DamagedRange] = []
     for place in places:
+        if selection.is_complete:
+            break
         with chosen.open(place, _reporting(skipped) if args.skip_damage else None) as log:
-            _print(place, log, args)
+            _print(place, log, args, selection)
             holes = chosen.directory.unexplained_holes(log, log.holes)
             has_loss |= chosen.report_holes(args.command, place, holes)
     return int(has_loss or bool(skipped))
+
+
+def _check(args: Namespace) -> None:
+    """Raise InvalidArgument for options that exclude each other."""
+    if args.follow and args.skip_damage:
+        raise InvalidArgument("--follow does not skip damage: leave out --skip-damage")
+    if args.follow and args.end_offset is not None:
+        raise InvalidArgument("--follow has no end, and --to sets one")
+    if args.last is not None and args.start_offset == "end":
+        raise InvalidArgument("--last N ends where --from end begins; give one of them")
+
+
+def _selection(args: Namespace) -> Selection:
+    """Return which records the options select."""
+    from tidelog.records.json.json_record import Encoding, bytes_from_text
+
+    key = None if args.key is None else bytes_from_text(args.key, Encoding(args.encoding), "key")
+    wanted = Filter(args.since, args.until, key, args.grep)
+    return Selection(wanted, args.limit, committed=args.isolation == READ_COMMITTED)
 
 
 def _reporting(skipped: list[DamagedRange]) -> OnDamage:
@@ -115,24 +183,36 @@ def _reporting(skipped: list[DamagedRange]) -> OnDamage:
     return report
 
 
-def _print(place: Place, log: ReadOnlyLog, args: Namespace, next_offset: int | None = None) -> int:
-    """Print records from ``next_offset`` (None: ``--from``); return where to continue."""
+def _print(
+    place: Place,
+    log: ReadOnlyLog,
+    args: Namespace,
+    selection: Selection,
+    next_offset: int | None = None,
+) -> int:
+    """Print records from ``next_offset`` (None: the options); return where to continue."""
+    from tidelog.cli.record_forms import make_printer
     from tidelog.readonly.read_only_log import ReadUpTo
-    from tidelog.records.json.json_lines import JsonLines
     from tidelog.records.json.json_record import Encoding
 
     end = log.end_offset(ReadUpTo(args.up_to))
+    wanted = end if args.start_offset == "end" else args.start_offset
     if not args.follow:
-        _explain_omissions(log, end, args.start_offset)
+        _explain_omissions(log, end, wanted)
     if args.isolation == READ_COMMITTED:
         end = log.last_stable_offset(ReadUpTo(args.up_to))
-    first = args.start_offset or 0 if next_offset is None else next_offset
-    if next_offset is not None and next_offset < log.log_start_offset:
+    stop = end if args.end_offset is None else min(args.end_offset, end)
+    first = wanted or 0 if next_offset is None else next_offset
+    if next_offset is None:
+        first = max(first, log.log_start_offset)
+        if args.last is not None:
+            first = selection.start_of_last(log, first, stop, args.last)
+    elif next_offset < log.log_start_offset:
         _report_deleted(log, next_offset)
-    lines = JsonLines(place.topic, place.partition, Encoding(args.encoding))
+    printer = make_printer(args.format, place.topic, place.partition, Encoding(args.encoding))
     sys.stdout.flush()
-    for columns in _chosen(log, first, end, args):
-        for piece in lines.pieces(columns):
+    for columns in selection.records(log, max(first, log.log_start_offset), stop):
+        for piece in printer.pieces(columns):
             sys.stdout.buffer.write(piece)
     return max(first, end)
 
@@ -145,25 +225,6 @@ def _report_deleted(log: ReadOnlyLog, next_offset: int) -> None:
     print_message(
         "cat", f"{log.topic}-{log.partition}: {offsets} were deleted before they were printed"
     )
-
-
-def _chosen(log: ReadOnlyLog, first: int, end: int, args: Namespace) -> Iterator[RecordColumns]:
-    """Yield the records that the options select, at most ``--limit`` of them."""
-    import numpy as np
-
-    start = max(first, log.log_start_offset)
-    stop = end if args.end_offset is None else min(args.end_offset, end)
-    committed = args.isolation == READ_COMMITTED
-    left = args.limit
-    if left == 0:
-        return
-    for found in log.columns(start, stop, since_ms=args.since, committed=committed):
-        early = found if args.until is None else found.select(found.timestamp < args.until)
-        yield early if left is None else early.select(np.arange(len(early))[:left])
-        if left is not None:
-            left -= len(early)
-            if left <= 0:
-                return
 
 
 def _explain_omissions(log: ReadOnlyLog, end: int, start: int | None) -> None:

@@ -212,3 +212,156 @@ def test_reading_changes_no_file(topic: Cli) -> None:
     assert topic("dump", topic.log_file()).code == 0
 
     assert listing() == before
+
+
+# Which records
+
+
+def test_a_limit_counts_over_all_partitions(cli: Cli) -> None:
+    """As ``head -n`` does, not each partition's."""
+    cli.on("create", "t", "-p", 2)
+    for partition in (0, 1):
+        cli.on("append", "t", "-p", partition, stdin="a\nb\n")
+
+    assert [row["partition"] for row in cli.on("cat", "t", "-n", 3).rows] == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        (["--last", 2], "ef"),
+        (["--last", 0], ""),
+        (["--last", 99], "bcdef"),
+        (["--last", 2, "--to", 4], "cd"),
+        (["--last", 3, "-n", 1], "d"),
+        (["--last", 2, "--until", 40], "bc"),
+        (["--from", "end"], ""),
+    ],
+)
+def test_the_last_records_can_be_chosen(topic: Cli, words: list[object], values: str) -> None:
+    """Those before the end of the range that the other options choose."""
+    given = "".join(
+        json_line(value=value, timestamp=10 * number)
+        for number, value in enumerate("abcdef", start=1)
+    )
+    topic.on("append", "t", "--format", "json", stdin=given)
+    topic.on("delete-records", "t", "--before", 1)
+
+    assert topic.values(*words) == list(values)
+
+
+def test_the_last_records_are_found_behind_gaps(topic: Cli) -> None:
+    """Compaction has left few of many offsets: the search goes further back, and no further."""
+    topic.on("alter", "t", "-o", "cleanup.policy=compact", "-o", "internal.segment.bytes=4096")
+    for start in range(0, 6_000, 3_000):
+        rest = "".join(json_line(key="k", value=str(start + n)) for n in range(3_000))
+        lines = json_line(key=f"only {start}", value=f"old {start}") + rest
+        topic.on("append", "t", "--format", "json", stdin=lines)
+    assert topic.on("compact", "t").code == 0
+    values = topic.values()
+    assert len(values) < 6_000
+
+    for count in (1, 2, 3_000, 3_002):
+        assert topic.values("--last", count) == values[-count:]
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        (["--key", "a"], ["1", "4"]),
+        (["--key", ""], ["6"]),
+        (["--key", "YWI=", "--encoding", "base64"], ["Mg=="]),
+        (["--key", "b"], []),
+        (["--grep", "a"], ["1", "2", "4", "xay"]),
+        (["--grep", "^[0-9]$", "--key", "a"], ["1", "4"]),
+        (["--grep", "ü"], ["für"]),
+        (["--grep", "a", "--last", 2], ["4", "xay"]),
+        (["--grep", "a", "-n", 3], ["1", "2", "4"]),
+    ],
+)
+def test_records_can_be_chosen_by_key_and_pattern(
+    topic: Cli, words: list[object], values: list[str]
+) -> None:
+    """A key is compared whole; a pattern is searched in keys and values. Null has no bytes."""
+    records: list[tuple[str | None, str | None]] = [
+        *(("a", "1"), ("ab", "2"), (None, "für"), ("a", "4"), ("c", None), ("", "6"), ("c", "xay"))
+    ]
+    lines = "".join(json_line(key=key, value=value) for key, value in records)
+    topic.on("append", "t", "--format", "json", stdin=lines)
+
+    assert topic.values(*words) == values
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--grep", "("], "not a regular expression"),
+        (["--from", "start"], "not a whole number"),
+        (["--last", 2, "--from", "end"], "give one of them"),
+        (["--key", "xyz", "--encoding", "hex"], "the key is not valid hex"),
+        (["--format", "yaml"], "not one of json, text, raw, csv, nor a text such as '%k %v'"),
+        (["--format", "%x"], "%x is not known"),
+        (["--format", r"%v\x"], r"\x is not known"),
+        (["--format", "%"], "'%' at the end stands for nothing"),
+        (["--follow", "--to", 3], "--follow has no end, and --to sets one"),
+    ],
+)
+def test_a_choice_that_cannot_be_meant_is_wrong_usage(
+    topic: Cli, words: list[object], why: str
+) -> None:
+    """Exit code 2, nothing printed, and the rule."""
+    outcome = topic.on("cat", "t", *words)
+
+    assert outcome[:2] == (2, "")
+    assert why in outcome.err
+
+
+# Other forms
+
+
+@pytest.mark.parametrize(
+    ("words", "out"),
+    [
+        (["--format", "text"], "ü\n\n\n"),
+        (["--format", "raw"], "ü"),
+        (["--format", "%t-%p@%o %T %k=%v %K/%V 100%%"], None),
+        (["--format", r"%k\0"], "k\0\0\0"),
+        (["--format", r"%k\\"], "k\\\n\\\n\\\n"),
+        (["--format", "%s %S %h", "-n", 1], 'ü 2 [["h", "x"]]\n'),
+        (["--format", "text", "--encoding", "hex"], "c3bc\n\n\n"),
+        (
+            ["--format", "csv"],
+            (
+                "topic,partition,offset,timestamp,key,value,headers\n"
+                't,0,0,5,k,ü,"[[""h"", ""x""]]"\nt,0,1,6,,"",[]\nt,0,2,7,"",,[]\n'
+            ),
+        ),
+        (["--format", "csv", "-n", 0], "topic,partition,offset,timestamp,key,value,headers\n"),
+    ],
+)
+def test_records_can_be_printed_in_other_forms(
+    topic: Cli, words: list[object], out: str | None
+) -> None:
+    """Null is empty in all of them; CSV quotes text that is empty."""
+    lines = (
+        json_line(key="k", value="ü", headers=[["h", "x"]], timestamp=5)
+        + json_line(value="", timestamp=6)
+        + json_line(key="", value=None, timestamp=7)
+    )
+    topic.on("append", "t", "--format", "json", stdin=lines)
+
+    outcome = topic.on("cat", "t", *words)
+
+    filled = "t-0@0 5 k=ü 1/2 100%\nt-0@1 6 = -1/0 100%\nt-0@2 7 = 0/-1 100%\n"
+    assert outcome == (0, filled if out is None else out, "")
+
+
+def test_bytes_that_are_not_text_are_printed_as_they_are(topic: Cli) -> None:
+    """By text, raw and texts with directives; CSV, like JSON, refuses them."""
+    topic.on("append", "t", "--format", "text", stdin=b"\xff\n")
+
+    csv = topic.on("cat", "t", "--format", "csv")
+
+    assert csv.code == 2
+    assert "use --encoding base64 or hex" in csv.err
+    assert topic.on("cat", "t", "--format", "csv", "--encoding", "hex").out.endswith(",ff,[]\n")
