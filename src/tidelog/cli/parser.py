@@ -24,6 +24,7 @@ A data directory holds one directory per partition, named <topic>-<partition>.
 
 COMMAND_MODULES: Final = {
     "create": "create",
+    "list": "list",
     "delete": "delete",
     "alter": "alter",
     "move": "move",

@@ -87,16 +87,20 @@ class ChosenPartitions(NamedTuple):
                     yield place, answer
                     break
 
-    def describe(self, command: str, *, is_printed: bool) -> Iterator[tuple[Place, LogFacts]]:
+    def describe(
+        self, command: str, *, is_printed: bool, with_contents: bool = False
+    ) -> Iterator[tuple[Place, LogFacts]]:
         """Yield each place with what ``describe`` and ``picture`` show of it; see ``look``.
 
-        ``is_printed``: escape what a terminal would interpret.
+        ``is_printed``: escape what a terminal would interpret. ``with_contents``: read all batch
+        headers, too.
         """
         from tidelog.explain.describe import describe_log
 
         def question(place: Place) -> LogFacts:
             with self.open(place) as log:
-                facts = describe_log(log, self.topic(place), self.holes(log))
+                holes, topic = self.holes(log), self.topic(place)
+                facts = describe_log(log, topic, holes, with_contents=with_contents)
             if not is_printed or facts.damage is None:
                 return facts
             return replace(facts, damage=printable(facts.damage))

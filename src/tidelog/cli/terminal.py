@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Self
 
     from tidelog.env.clock import Clock
@@ -64,6 +65,19 @@ def screen_width() -> int:
 def counted(count: int, noun: str) -> str:
     """Return a number with its noun: ``1 record``, ``2,000 records``."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def table(rows: Sequence[Sequence[str]], *, names: int = 0) -> str:
+    """Return rows of cells as indented lines, aligned to the right but for the first ``names``."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        "  ".join(
+            cell.ljust(width) if number < names else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    )
+    return "".join(f"  {line}\n" for line in lines)
 
 
 def format_time(ms: int) -> str:

@@ -9,6 +9,7 @@ from tidelog.codec.metadata_files import format_uuid
 from tidelog.config.log_config import DELETION_SETTINGS
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.errors import CorruptMessage, TidelogError
+from tidelog.explain.segment_contents import SegmentContents, contents_of
 from tidelog.segment.filenames import (
     offset_index_file,
     time_index_file,
@@ -35,6 +36,8 @@ class SegmentFacts:
     time_index_bytes: int
     txn_index_bytes: int
     is_active: bool
+    contents: SegmentContents | None = None
+    """What its batches hold; None unless asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +103,16 @@ class LogFacts:
 
 
 def describe_log(
-    log: ReadOnlyLog, topic: ReadOnlyTopic | None = None, holes: Iterable[Hole] = ()
+    log: ReadOnlyLog,
+    topic: ReadOnlyTopic | None = None,
+    holes: Iterable[Hole] = (),
+    *,
+    with_contents: bool = False,
 ) -> LogFacts:
     """Collect the facts of one log; ``topic`` is None where nothing is known of its settings.
 
-    ``holes`` are those that ``ReadOnlyDirectory.unexplained_holes`` returns.
+    ``holes`` are those that ``ReadOnlyDirectory.unexplained_holes`` returns. ``with_contents``:
+    also read all batch headers, to say what each segment holds.
 
     Raises KafkaStorageError.
     """
@@ -127,7 +135,7 @@ def describe_log(
         last_stable_offset=log.last_stable_offset(),
         log_end_offset=log.log_end_offset,
         size_bytes=log.size_bytes,
-        segments=tuple(_segments(log.fs, log)),
+        segments=tuple(_segments(log.fs, log, contents_of(log) if with_contents else {})),
         damage=None if log.damage is None else str(log.damage),
         holes=tuple(HoleFacts(*hole) for hole in holes),
         last_stable_offset_held_by=_holder(log),
@@ -155,7 +163,9 @@ def _topic_id(log: ReadOnlyLog) -> str | None:
     return None if found is None else format_uuid(found)
 
 
-def _segments(fs: FileSystem, log: ReadOnlyLog) -> list[SegmentFacts]:
+def _segments(
+    fs: FileSystem, log: ReadOnlyLog, contents: Mapping[int, SegmentContents]
+) -> list[SegmentFacts]:
     ends = [segment.base_offset for segment in log.segments[1:]] + [log.log_end_offset]
     facts = []
     for segment, end_offset in zip(log.segments, ends, strict=False):  # a log may have no segment
@@ -169,6 +179,7 @@ def _segments(fs: FileSystem, log: ReadOnlyLog) -> list[SegmentFacts]:
                 time_index_bytes=_size(fs, time_index_file(*name)),
                 txn_index_bytes=_size(fs, transaction_index_file(*name)),
                 is_active=segment is log.segments[-1],
+                contents=contents.get(segment.base_offset),
             )
         )
     return facts

@@ -7,7 +7,7 @@ from dataclasses import astuple
 from typing import TYPE_CHECKING
 
 from tidelog.cli.options import add_json, add_server_properties, add_topics, new_parser
-from tidelog.cli.terminal import begun_by
+from tidelog.cli.terminal import begun_by, table
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -23,6 +23,10 @@ _PLACES = {
     "DEFAULT_CONFIG": "default of Kafka",
 }
 """How each source of a setting of a broker is shown."""
+_CONTENTS_COLUMNS = (
+    *("base offset", "end offset", ".log", "batches", "records", "first time", "last time"),
+    "batches by codec",
+)
 _COLUMNS = ("base offset", "end offset", ".log", ".index", ".timeindex", ".txnindex")
 
 
@@ -35,6 +39,11 @@ def add_parser(commands: Commands) -> None:
         "--log-dirs",
         action="store_true",
         help="show the size of each log and the free space on the disk instead",
+    )
+    parser.add_argument(
+        "--segments",
+        action="store_true",
+        help="show times, batches, records and codecs of each segment; reads all batch headers",
     )
     add_server_properties(parser)
     add_json(parser)
@@ -59,7 +68,7 @@ def run(args: Namespace) -> int:
     )
     has_loss = False
     last_topic = None
-    shown = chosen.describe(args.command, is_printed=not args.json)
+    shown = chosen.describe(args.command, is_printed=not args.json, with_contents=args.segments)
     for number, (place, facts) in enumerate(shown):
         has_loss |= facts.has_loss
         if args.json:
@@ -70,7 +79,8 @@ def run(args: Namespace) -> int:
             count = sum(other.topic == place.topic for other in chosen.places)
             print(_title(facts, count), end="\n\n")
             last_topic = place.topic
-        print(draw_log(facts, width) + _stable(facts) + _table(facts), end="")
+        print(draw_log(facts, width) + _stable(facts), end="")
+        print(_contents_table(facts) if args.segments else _table(facts), end="")
     has_loss |= chosen.report_missing(args.command)
     return int(has_loss)
 
@@ -164,9 +174,29 @@ def _table(facts: LogFacts) -> str:
         )
         for segment in facts.segments
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
-    lines = (
-        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        for row in rows
-    )
-    return "".join(f"  {line}\n" for line in lines)
+    return table(rows)
+
+
+def _contents_table(facts: LogFacts) -> str:
+    from tidelog.cli.terminal import format_time
+    from tidelog.explain.picture import format_bytes
+
+    rows: list[tuple[str, ...]] = [_CONTENTS_COLUMNS]
+    for segment in facts.segments:
+        held = segment.contents
+        if held is None:
+            continue
+        codecs = ", ".join(f"{name} {count:,}" for name, count in held.codecs.items())
+        times = (held.min_timestamp, held.max_timestamp)
+        rows.append(
+            (
+                f"{segment.base_offset:,}",
+                f"{segment.end_offset:,}",
+                format_bytes(segment.log_bytes),
+                f"{held.batches:,}" + ("" if held.is_whole else " +damage"),
+                f"{held.records:,}",
+                *(format_time(time) if time >= 0 else "" for time in times),
+                codecs,
+            )
+        )
+    return table(rows)

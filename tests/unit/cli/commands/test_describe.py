@@ -159,3 +159,28 @@ def test_the_directory_shows_sizes_and_room(topic: Cli) -> None:
     assert 0 < row["usableBytes"] < row["totalBytes"]
     assert lines[0].startswith(f"{topic.data}: 2 logs, {size} bytes; ")
     assert lines[1:] == [f"  t-0: {size} bytes", "  t-0: 0 bytes, future log, 2 behind"]
+
+
+def test_the_contents_of_segments_can_be_shown(topic: Cli) -> None:
+    """Batches, records, the span of their timestamps and the codecs, from the headers."""
+    lines = '{"value": "a", "timestamp": 1000}\n{"value": "b", "timestamp": 61000}\n'
+    for codec in ("none", "gzip", "gzip"):
+        words = ("append", "t", "--format", "json", "--compression", codec)
+        assert topic.on(*words, stdin=lines).code == 0
+
+    shown = topic.on("describe", "--segments").out.splitlines()[-1].split("  ")
+    (segment,) = topic.on("describe", "--segments", "--json").rows[0]["segments"]
+
+    times = ["1970-01-01 00:00:01 UTC", "1970-01-01 00:01:01 UTC"]
+    assert [cell.strip() for cell in shown if cell][-5:] == ["3", "6", *times, "gzip 2, none 1"]
+    assert segment["contents"] == {
+        "batches": 3,
+        "records": 6,
+        "controlBatches": 0,
+        "transactionalBatches": 0,
+        "minTimestamp": 1000,
+        "maxTimestamp": 61000,
+        "codecs": {"gzip": 2, "none": 1},
+        "isWhole": True,
+    }
+    assert topic.on("describe", "--json").rows[0]["segments"][0]["contents"] is None

@@ -1,0 +1,88 @@
+"""What the batches of each segment of a log hold: times, records, codecs. Only headers are read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tidelog.codec.compression import Codec
+from tidelog.errors import CorruptMessage
+from tidelog.records.batch import NO_TIMESTAMP
+
+if TYPE_CHECKING:
+    from tidelog.readonly.read_only_log import ReadOnlyLog
+    from tidelog.records.memory import BatchColumns
+
+
+@dataclass(slots=True)
+class SegmentContents:
+    """The batches of one segment, between the log start and the log end.
+
+    ``records`` are those that the headers state, without markers; a compressed batch of an old
+    format counts as one. ``min_timestamp`` is the least of the batches' base timestamps and
+    ``max_timestamp`` the greatest timestamp, in ms, -1 if there is none. ``codecs`` counts batches
+    by Kafka's name of their codec. ``is_whole``: no damage ended the count.
+    """
+
+    batches: int = 0
+    records: int = 0
+    control_batches: int = 0
+    transactional_batches: int = 0
+    min_timestamp: int = NO_TIMESTAMP
+    max_timestamp: int = NO_TIMESTAMP
+    codecs: dict[str, int] = field(default_factory=dict)
+    is_whole: bool = True
+
+    def add(self, batches: BatchColumns) -> None:
+        """Count some batches of the segment."""
+        control = batches.is_control
+        self.batches += len(batches)
+        self.records += int(np.maximum(batches.records_count, 1)[~control].sum())
+        self.control_batches += int(control.sum())
+        self.transactional_batches += int((batches.is_transactional & ~control).sum())
+        known = batches.max_timestamp[batches.max_timestamp >= 0]
+        if len(known):
+            self.max_timestamp = max(self.max_timestamp, int(known.max()))
+        # A delete horizon takes the place of the base timestamp in compacted batches.
+        based = batches.base_timestamp[(batches.base_timestamp >= 0) & ~batches.has_delete_horizon]
+        if len(based):
+            least = int(based.min())
+            is_first = self.min_timestamp == NO_TIMESTAMP
+            self.min_timestamp = least if is_first else min(self.min_timestamp, least)
+        found = Counter(self.codecs)
+        for number, count in Counter(batches.codec.tolist()).items():
+            found[_name(number)] += count
+        self.codecs = dict(sorted(found.items()))
+
+
+def _name(codec: int) -> str:
+    try:
+        return Codec(codec).kafka_name
+    except ValueError:
+        return f"unknown {codec}"
+
+
+def contents_of(log: ReadOnlyLog) -> dict[int, SegmentContents]:
+    """Return the contents of each segment by its base offset.
+
+    At damage the count ends: that segment and all behind it are not ``is_whole``. Raises
+    KafkaStorageError.
+    """
+    bases = np.array([segment.base_offset for segment in log.segments], np.int64)
+    found = {base: SegmentContents() for base in bases.tolist()}
+    if not found:
+        return found
+    reached = log.log_start_offset
+    try:
+        for piece in log.pieces(reached, log.log_end_offset, check_crc=False):
+            numbers = np.searchsorted(bases, piece.batches.base_offset, "right") - 1
+            for number in np.unique(numbers).tolist():
+                found[int(bases[number])].add(piece.batches.select(numbers == number))
+            reached = int(piece.batches.last_offset[-1]) + 1
+    except CorruptMessage:
+        for base in bases[max(np.searchsorted(bases, reached, "right") - 1, 0) :].tolist():
+            found[base].is_whole = False
+    return found

@@ -1,0 +1,54 @@
+"""``tidelog list``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    Cli = Any
+
+LISTED = """\
+  partition  log start  last stable  high watermark  log end  segments      size
+  t-0                1            2               2        3         1  85 bytes
+  u-0                0            0               0        0         0   0 bytes
+"""
+
+
+def test_each_partition_is_a_line(topic: Cli) -> None:
+    """Offsets, the number of segments, and the size; or the same as JSON."""
+    topic.append("a", "b", "c")
+    topic.on("create", "u")
+    topic.on("delete-records", "t", "--before", 1)
+    (topic.data / "replication-offset-checkpoint").write_text("0\n1\nt 0 2\n")
+
+    assert topic.on("list") == (0, LISTED, "")
+    assert topic.on("list", "u", "--json").rows == [
+        {
+            "topic": "u",
+            "partition": 0,
+            "logStartOffset": 0,
+            "lastStableOffset": 0,
+            "highWatermark": 0,
+            "logEndOffset": 0,
+            "segments": 0,
+            "sizeBytes": 0,
+        }
+    ]
+
+
+def test_damage_and_missing_partitions_are_reported(topic: Cli) -> None:
+    """On standard error; exit code 1. The others are listed."""
+    topic.append("a")
+    topic.on("create", "u")
+    (topic.data / "u-0" / "partition.metadata").unlink()
+    (topic.data / "u-0").rmdir()
+    data = bytearray(topic.log_file().read_bytes())
+    data[-1] ^= 1
+    topic.log_file().write_bytes(data * 2)
+
+    outcome = topic.on("list")
+
+    assert outcome.code == 1
+    assert "u-0 is listed in tidelog.topics.json" in outcome.err
+    assert "CRC" in outcome.err
+    assert outcome.out.splitlines()[1].split()[0] == "t-0"
