@@ -244,4 +244,6 @@ class _StagedPartition:
         largest = int(valid.batches.size.max())
         if largest > limit:
             raise MessageTooLarge("a batch as it is stored", largest, limit, "max.message.bytes")
-        self._bundle.append(self._topic, self._partition, valid.data)
+        self._bundle.append(
+            self._topic, self._partition, valid.data, segment_bytes=config.segment_size_bytes
+        )

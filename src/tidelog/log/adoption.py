@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.errors import InvalidArgument
 from tidelog.log.flushing import flush_records, roll_locked
-from tidelog.log.producers.producer_append import UNKNOWN_TRANSACTION_VERSION
-from tidelog.log.producers.replay import epoch_changes, producer_batches
+from tidelog.log.producers.follower_updates import FollowerUpdates
+from tidelog.log.producers.replay import epoch_changes
 from tidelog.records.array_rows import every
 from tidelog.records.batch import MAGIC_V2
-from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.indexing import IndexState, PlannedEntries, plan_entries
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.segment.offset_rules import are_usual
@@ -25,17 +24,8 @@ if TYPE_CHECKING:
 
     from tidelog.codec.layout import Buffer
     from tidelog.log.leader_epoch import EpochEntry
-    from tidelog.log.producers.producer_append import ProducerAppendInfo
-    from tidelog.log.producers.producer_entry import CompletedTxn
     from tidelog.log.state import LogState
     from tidelog.records.memory import BatchColumns
-
-
-class FilePiece(NamedTuple):
-    """Some whole batches of a file, with positions in ``data``, which the next piece overwrites."""
-
-    data: Buffer
-    batches: BatchColumns
 
 
 class _Survey(NamedTuple):
@@ -43,11 +33,10 @@ class _Survey(NamedTuple):
 
     recovered: Recovered
     epochs: list[EpochEntry]
-    infos: dict[int, ProducerAppendInfo]
-    completed: list[CompletedTxn]
+    producers: FollowerUpdates
 
 
-def adopt_locked(state: LogState, path: str, pieces: Iterable[FilePiece]) -> None:
+def adopt_locked(state: LogState, path: str, pieces: Iterable[tuple[Buffer, BatchColumns]]) -> None:
     """Make the file ``path`` the active segment; see ``Log.adopt_segment``.
 
     All that lies before it is durable before the file is moved: a recovery deletes the segments
@@ -61,7 +50,7 @@ def adopt_locked(state: LogState, path: str, pieces: Iterable[FilePiece]) -> Non
     first = next(read, None)
     if first is None:
         raise InvalidArgument(f"{path} has no batches to adopt")
-    first_offset = int(first.batches.base_offset[0])
+    first_offset = int(first[1].base_offset[0])
     base_offset = _base_offset(state, first_offset)
     found = _survey(state, chain([first], read), base_offset)
     size_bytes = context.fs.stat(path).size_bytes
@@ -105,14 +94,17 @@ def _roll(state: LogState, first_offset: int) -> None:
         state.producers.snapshots.sync_all()
 
 
-def _survey(state: LogState, pieces: Iterator[FilePiece], base_offset: int) -> _Survey:
+def _survey(
+    state: LogState, pieces: Iterator[tuple[Buffer, BatchColumns]], base_offset: int
+) -> _Survey:
     """Read the headers of all batches; nothing in the log changes."""
     index_state = IndexState(offset_of_max_timestamp=base_offset)
     last_offset, size_bytes = state.offsets.log_end_offset - 1, 0
     latest = state.epochs.latest
     epoch = -1 if latest is None else latest.epoch
     entries: list[PlannedEntries] = []
-    found = _Survey(Recovered(0, index_state, entries, [], 0), [], {}, [])
+    epochs: list[EpochEntry] = []
+    updates = FollowerUpdates(state.producers)
     interval_bytes = state.context.config.index_interval_bytes
     for data, batches in pieces:
         is_usual = are_usual(batches, base_offset, last_offset)
@@ -128,36 +120,17 @@ def _survey(state: LogState, pieces: Iterator[FilePiece], base_offset: int) -> _
                 f" their leader epoch is below {epoch}"
             )
         shift = size_bytes - int(batches.position[0])
-        _survey_producers(state, found, data, batches, LogOffsetMetadata(0, base_offset, shift))
+        updates.add(data, batches, base_offset=base_offset, position=shift)
         plan = plan_entries(index_state, batches, size_bytes, interval_bytes)
         entries.append(plan)
         index_state = plan.after
-        found.epochs.extend(epoch_changes(batches, epoch))
+        epochs.extend(epoch_changes(batches, epoch))
         epoch = int(batches.leader_epoch.max())
         last_offset = int(batches.last_offset[-1])
         size_bytes += int(batches.size.sum())
-    aborted = state.producers.aborted_by(found.infos.values(), found.completed)
+    aborted = updates.aborted(state.producers)
     recovered = Recovered(size_bytes, index_state, entries, aborted, last_offset + 1)
-    return found._replace(recovered=recovered)
-
-
-def _survey_producers(
-    state: LogState, found: _Survey, data: Buffer, batches: BatchColumns, start: LogOffsetMetadata
-) -> None:
-    """Check each batch that has a producer as a follower's append does.
-
-    ``start`` is the place in the segment of byte 0 of ``data``.
-    """
-    for index, batch in producer_batches(batches, data):
-        position = start.position + int(batches.position[index])
-        place = LogOffsetMetadata(batch.base_offset, start.segment_base_offset, position)
-        info = found.infos.get(batch.producer_id)
-        if info is None:
-            info = state.producers.prepare_update(batch.producer_id, AppendOrigin.REPLICATION)
-            found.infos[batch.producer_id] = info
-        completed = info.append(batch, place, UNKNOWN_TRANSACTION_VERSION)
-        if completed is not None:
-            found.completed.append(completed)
+    return _Survey(recovered, epochs, updates)
 
 
 def _use(state: LogState, found: _Survey) -> None:
@@ -173,10 +146,7 @@ def _use(state: LogState, found: _Survey) -> None:
         raise
     segments.add(segment)
     empty.close_handlers()
-    for info in found.infos.values():
-        producers.update(info)
-    for txn in found.completed:
-        producers.complete_txn(txn)
+    found.producers.apply_to(producers)
     next_offset = found.recovered.next_offset
     producers.map_end_offset = next_offset
     log_end = LogOffsetMetadata(next_offset, segment.base_offset, segment.size_bytes)

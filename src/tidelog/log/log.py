@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.env.scheduler import Scheduler
-    from tidelog.log.adoption import FilePiece
     from tidelog.log.flush_times import FlushTimes
     from tidelog.log.listeners import LogListener
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.retention import DeletedSegment
     from tidelog.records.builder import RecordFields
+    from tidelog.records.memory import BatchColumns
     from tidelog.records.validation.rejection import OnRejected
     from tidelog.segment.segment import LogSegment
 
@@ -221,7 +221,7 @@ class Log(ReadableLog):
         )
         return append(self._state, records, request)
 
-    def adopt_segment(self, path: str, pieces: Iterable[FilePiece]) -> None:
+    def adopt_segment(self, path: str, pieces: Iterable[tuple[Buffer, BatchColumns]]) -> None:
         """Make a file of the data directory the log's active segment, by one durable rename.
 
         Its batches are checked as a follower's are, but not their checksums. All is durable on
@@ -229,8 +229,9 @@ class Log(ReadableLog):
 
         Args:
             path: the file, on the log's file system; it is moved into the log's directory.
-            pieces: all of its batches, in order, with their final offsets and epochs. The file is
-                durable once they have been read.
+            pieces: all of its batches, in order, with their final offsets and epochs: some bytes,
+                which the next piece may overwrite, and their headers. The file is durable once all
+                pieces have been read.
 
         Raises:
             InvalidArgument: a batch is of magic 0 or 1, its offsets do not rise from the log's end

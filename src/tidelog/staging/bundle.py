@@ -1,6 +1,7 @@
-"""Writing the batches of one task, for any number of partitions, into one staged file.
+"""Writing the batches of one task, for any number of partitions, into staged files.
 
-Batches are gathered by partition first, so that a file holds few and long runs.
+Batches are gathered by partition first, so that one file holds few and long runs. A partition that
+gets much data gets files of its own, which its log can adopt as segments.
 """
 
 from __future__ import annotations
@@ -9,9 +10,13 @@ import hashlib
 import os
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from tidelog.codec.layout import byte_view
+from tidelog.env.pooled_file import PooledFile
 from tidelog.errors import InvalidArgument
 from tidelog.records.memory import walk
+from tidelog.staging.adopting import SHARE_ADOPTED
 from tidelog.staging.staged_file import staged_name
 from tidelog.staging.staged_run import StagedRun, update_digest
 
@@ -19,18 +24,29 @@ if TYPE_CHECKING:
     from random import Random
 
     from tidelog.codec.layout import Buffer
-    from tidelog.env.files import FileSystem, OpenFile
+    from tidelog.env.files import FileSystem
+    from tidelog.records.memory import BatchColumns
 
 BUFFER_BYTES: Final = 64 << 20
 """Bytes of batches to gather before they are written as runs."""
 
 
 class BundleWriter:
-    """Writes a staged file of several runs, which count only once ``finish`` has returned them.
+    """Writes staged files, whose runs count only once ``finish`` has returned them.
 
-    Used by one thread of one task attempt. The file is made, exclusively, by the first write.
-    ``abandon`` removes it; after a crash it remains, but no journal names it. Its name is not
-    durable before the commit, which syncs the directory.
+    Used by one thread of one task attempt. Small data makes one file, whatever the number of
+    partitions, and one sync. Once a partition holds an eighth of its ``segment.bytes``, what is not
+    written yet goes to files of its own, of at most ``segment.bytes``. Files are made, exclusively,
+    by the first write. ``abandon`` removes them; after a crash they remain, but no journal names
+    them. Their names are not durable before the commit, which syncs the directory.
+
+    Args:
+        fs: the file system.
+        data_dir: the data directory of the transaction.
+        txn: its id.
+        rng: makes the names unique.
+        buffer_bytes: how many bytes of batches to gather before they are written.
+        keeps_offsets: the batches are copies, with offsets, epochs and producers, which stay.
     """
 
     def __init__(
@@ -41,64 +57,171 @@ class BundleWriter:
         *,
         rng: Random,
         buffer_bytes: int = BUFFER_BYTES,
+        keeps_offsets: bool = False,
     ) -> None:
         self._fs = fs
-        self._name = staged_name(txn, rng)
-        self._path = os.path.join(data_dir, self._name)
-        self._file: OpenFile | None = None
+        self._data_dir = data_dir
+        self._txn = txn
+        self._rng = rng
         self._buffer_bytes = buffer_bytes
+        self._keeps_offsets = keeps_offsets
         self._gathered: dict[tuple[str, int], list[memoryview]] = {}
         self._gathered_bytes = 0
-        self._size_bytes = 0
+        self._total_bytes: dict[tuple[str, int], int] = {}
+        self._segment_bytes: dict[tuple[str, int], int] = {}
+        self._bundle: _NewFile | None = None
+        self._own: dict[tuple[str, int], _Run] = {}
+        self._files: list[_NewFile] = []
         self._runs: list[StagedRun] = []
 
-    def append(self, topic: str, partition: int, batches: Buffer) -> None:
-        """Append whole batches of magic 2, which the writer keeps; errors as of the disk."""
-        self._gathered.setdefault((topic, partition), []).append(byte_view(batches))
-        self._gathered_bytes += len(byte_view(batches))
+    def append(
+        self, topic: str, partition: int, batches: Buffer, *, segment_bytes: int | None = None
+    ) -> None:
+        """Append whole batches of magic 2, which the writer keeps; errors as of the disk.
+
+        ``segment_bytes`` is the topic's ``segment.bytes``; None: no file of its own.
+        """
+        key, view = (topic, partition), byte_view(batches)
+        self._gathered.setdefault(key, []).append(view)
+        self._total_bytes[key] = self._total_bytes.get(key, 0) + len(view)
+        if segment_bytes is not None:
+            self._segment_bytes[key] = segment_bytes
+        self._gathered_bytes += len(view)
         if self._gathered_bytes >= self._buffer_bytes:
             self._write_gathered()
 
     def finish(self) -> list[StagedRun]:
-        """Make the bytes durable and close the file; return its runs, in order."""
+        """Make the bytes durable and close the files; return their runs, in order."""
         self._write_gathered()
-        if self._file is not None:
-            self._file.sync()
-            self._file.close()
-            self._file = None
+        for key in list(self._own):
+            self._end_own(key)
+        if self._bundle is not None:
+            self._bundle.finish()
+            self._bundle = None
         return self._runs
 
     def abandon(self) -> None:
-        """Close and remove the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-        if self._size_bytes or self._fs.exists(self._path):
-            self._fs.delete(self._path)
+        """Close and remove the files."""
+        for file in self._files:
+            file.abandon()
 
     def _write_gathered(self) -> None:
         gathered, self._gathered, self._gathered_bytes = self._gathered, {}, 0
-        for (topic, partition), parts in sorted(gathered.items()):
-            self._write(topic, partition, b"".join(parts))
+        for key, parts in sorted(gathered.items()):
+            data = b"".join(parts)
+            found = walk(data)
+            if found.next_position != len(data):
+                raise InvalidArgument(f"not whole batches for {key[0]}-{key[1]}")
+            segment_bytes = self._segment_bytes.get(key)
+            if segment_bytes and SHARE_ADOPTED * self._total_bytes[key] >= segment_bytes:
+                self._write_own(key, data, found.batches, segment_bytes)
+            else:
+                self._write(key, data, found.batches)
 
-    def _write(self, topic: str, partition: int, data: bytes) -> None:
-        found = walk(data)
-        if found.next_position != len(data):
-            raise InvalidArgument(f"not whole batches for {topic}-{partition}")
-        digest = hashlib.blake2b(digest_size=16)
-        update_digest(digest, data, found.batches)
-        run = StagedRun(
-            self._name,
-            topic,
-            partition,
-            self._size_bytes,
-            len(data),
-            int(found.batches.records_count.sum()),
-            int(found.batches.max_timestamp.max()),
-            digest.hexdigest(),
+    def _new_file(self) -> _NewFile:
+        name = staged_name(self._txn, self._rng)
+        file = _NewFile(self._fs, self._data_dir, name)
+        self._files.append(file)
+        return file
+
+    def _write(self, key: tuple[str, int], data: bytes, batches: BatchColumns) -> None:
+        """Write a run of the file that the partitions share."""
+        if self._bundle is None:
+            self._bundle = self._new_file()
+        run = _Run(self._bundle, key, keeps_offsets=self._keeps_offsets)
+        run.write(data, batches)
+        self._runs.append(run.entry())
+
+    def _write_own(
+        self, key: tuple[str, int], data: bytes, batches: BatchColumns, segment_bytes: int
+    ) -> None:
+        """Write to files of one partition; each holds as many batches as fit a segment."""
+        number = 0
+        while number < len(batches):
+            run = self._own.get(key)
+            if run is None:
+                run = _Run(self._new_file(), key, keeps_offsets=self._keeps_offsets)
+                self._own[key] = run
+            rest = batches.slice(number)
+            start = int(rest.position[0])
+            free_bytes = segment_bytes - run.size_bytes
+            count = int(np.searchsorted(rest.end - start, free_bytes, side="right"))
+            if not count and run.size_bytes:
+                self._end_own(key)
+                continue
+            taken = rest.slice(0, max(count, 1))
+            run.write(data[start : int(taken.end[-1])], taken.shifted(-start))
+            number += len(taken)
+
+    def _end_own(self, key: tuple[str, int]) -> None:
+        run = self._own.pop(key)
+        run.file.finish()
+        self._runs.append(run.entry())
+
+
+class _NewFile:
+    """A staged file that is being written; ``size_bytes`` are in it."""
+
+    def __init__(self, fs: FileSystem, data_dir: str, name: str) -> None:
+        self.name: Final = name
+        self._fs: Final = fs
+        self._file: Final = PooledFile(fs, os.path.join(data_dir, name)).open("x")
+        self.size_bytes = 0
+
+    def write(self, data: Buffer) -> None:
+        """Write at the end."""
+        self._file.pwrite(data, self.size_bytes)
+        self.size_bytes += len(byte_view(data))
+
+    def finish(self) -> None:
+        """Make the bytes durable and close the file."""
+        self._file.sync()
+        self._file.close()
+
+    def abandon(self) -> None:
+        """Close and remove the file, if it is there."""
+        self._file.close()
+        if self._fs.exists(self._file.path):
+            self._fs.delete(self._file.path)
+
+
+class _Run:
+    """A run that is being written to the end of a file."""
+
+    def __init__(self, file: _NewFile, key: tuple[str, int], *, keeps_offsets: bool) -> None:
+        self.file: Final = file
+        self._key: Final = key
+        self._keeps_offsets: Final = keeps_offsets
+        self._position: Final = file.size_bytes
+        self._digest: Final = hashlib.blake2b(digest_size=16)
+        self._records = 0
+        self._max_timestamp = -1
+        self._offsets = (-1, -1)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the run so far."""
+        return self.file.size_bytes - self._position
+
+    def write(self, data: bytes, batches: BatchColumns) -> None:
+        """Write whole batches, with positions in ``data``."""
+        update_digest(self._digest, data, batches, keeps_offsets=self._keeps_offsets)
+        self._records += int(batches.records_count.sum())
+        self._max_timestamp = max(self._max_timestamp, int(batches.max_timestamp.max()))
+        if self._keeps_offsets:
+            first = int(batches.base_offset[0]) if self._offsets[0] < 0 else self._offsets[0]
+            self._offsets = first, int(batches.last_offset[-1]) + 1
+        self.file.write(data)
+
+    def entry(self) -> StagedRun:
+        """Return the manifest entry of what was written."""
+        return StagedRun(
+            self.file.name,
+            *self._key,
+            self._position,
+            self.size_bytes,
+            self._records,
+            self._max_timestamp,
+            self._digest.hexdigest(),
+            *self._offsets,
         )
-        if self._file is None:
-            self._file = self._fs.open(self._path, "x")
-        self._file.pwrite(data, self._size_bytes)
-        self._size_bytes += len(data)
-        self._runs.append(run)

@@ -74,6 +74,7 @@ class Move:
     """One run on its way into a log: the batches from ``first_batch`` on, and their offsets.
 
     ``records`` are those of these batches. ``is_stamped``: they get the journal's time.
+    ``is_adopted``: the run's file becomes a segment; once it has, it is gone from where it was.
     """
 
     topic_id: UUID
@@ -83,6 +84,7 @@ class Move:
     records: int
     is_stamped: bool
     first_batch: int = 0
+    is_adopted: bool = False
 
     @property
     def key(self) -> tuple[str, int]:
@@ -92,6 +94,8 @@ class Move:
     @property
     def end_offset(self) -> int:
         """Offset after the last record."""
+        if self.run.keeps_offsets:
+            return self.run.next_offset
         return self.base_offset + self.records
 
     def as_json(self) -> dict[str, Any]:
@@ -103,6 +107,7 @@ class Move:
             "firstBatch": self.first_batch,
             "records": self.records,
             "stamped": self.is_stamped,
+            "adopted": self.is_adopted,
             "run": self.run.as_json(),
         }
 
@@ -121,6 +126,7 @@ class Move:
             records,
             bool(entry["stamped"]),
             first_batch,
+            bool(entry.get("adopted", False)),
         )
 
 

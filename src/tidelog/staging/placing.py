@@ -6,34 +6,42 @@ nothing is taken for appended that is not there.
 
 from __future__ import annotations
 
+import hashlib
+import os
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from tidelog.codec.layout import byte_view
 from tidelog.errors import KafkaStorageError
 from tidelog.kernels import rows
+from tidelog.records.array_rows import every
 from tidelog.records.file_records import PIECE_BYTES
 from tidelog.records.isolation import Isolation
 from tidelog.records.memory import walk
-from tidelog.staging.staged_run import placed_batches
+from tidelog.staging.adopting import adopt_run
+from tidelog.staging.staged_run import placed_batches, update_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
+    from tidelog.records.memory import BatchColumns
     from tidelog.staging.journal import Journal, Move
 
 
 class Found(NamedTuple):
-    """What a log holds of a move: its first batches, and the records in them.
+    """What a log holds of a move: its first batches, the records in them, and the offset after.
 
     ``is_whole``: there is nothing left to place. ``is_at_end``: the log ends behind what it holds.
     """
 
     batches: int
     records: int
+    next_offset: int
     is_whole: bool
     is_at_end: bool
 
@@ -51,7 +59,9 @@ class NewPlaces(NamedTuple):
 def place_moves(
     fs: FileSystem, data_dir: str, log: Log, journal: Journal, moves: Sequence[Move]
 ) -> NewPlaces | None:
-    """Append what is missing of the moves of one partition; its last segment is not made durable.
+    """Append or adopt what is missing of the moves of one partition.
+
+    What is appended to its last segment is not made durable.
 
     Returns None once all are in the log. A crash leaves a prefix of the batches, never a gap.
 
@@ -66,22 +76,35 @@ def place_moves(
             continue
         is_epoch_newer = (log.latest_epoch or 0) > move.leader_epoch
         if not found.is_at_end or is_epoch_newer:
+            if move.run.keeps_offsets:
+                offset = found.next_offset
+                raise _unclear(log, f"has other records or epochs from {offset} on", journal)
             return NewPlaces(_from_log_end(log, found, move, moves[number + 1 :]))
-        rest = journal.placement(_rest_of(move, found))
-        piece_bytes = min(log.config.segment_size_bytes, PIECE_BYTES)
-        with closing(placed_batches(fs, data_dir, move.run, rest, piece_bytes)) as pieces:
-            for data, _ in pieces:
-                log.append_as_follower(data, move.leader_epoch, flushes_before_roll=True)
+        _place(fs, data_dir, log, journal, _rest_of(move, found))
     return None
+
+
+def _place(fs: FileSystem, data_dir: str, log: Log, journal: Journal, move: Move) -> None:
+    """Append a move at the log's end, or adopt its file."""
+    placement = journal.placement(move)
+    # The log may have been moved to another disk since, to which no file can be renamed.
+    if move.is_adopted and os.path.dirname(log.directory) == data_dir:
+        adopt_run(fs, data_dir, log, move.run, placement)
+        return
+    piece_bytes = min(log.config.segment_size_bytes, PIECE_BYTES)
+    with closing(placed_batches(fs, data_dir, move.run, placement, piece_bytes)) as pieces:
+        for data, _ in pieces:
+            log.append_as_follower(data, move.leader_epoch, flushes_before_roll=True)
 
 
 def _rest_of(move: Move, found: Found) -> Move:
     """Return the part of a move that is not in the log."""
     return replace(
         move,
-        base_offset=move.base_offset + found.records,
+        base_offset=found.next_offset,
         first_batch=move.first_batch + found.batches,
         records=move.records - found.records,
+        is_adopted=move.is_adopted and not found.batches,
     )
 
 
@@ -103,34 +126,61 @@ def find_move(fs: FileSystem, data_dir: str, log: Log, journal: Journal, move: M
     base, end = move.base_offset, log.log_end_offset
     if log.log_start_offset > base:
         raise _unclear(log, f"starts at {log.log_start_offset}, above offset {base}", journal)
-    if end < base:
+    if end < base and not move.run.keeps_offsets:
         raise _unclear(log, f"ends at {end}, below offset {base}", journal)
-    if end == base:
-        return Found(0, 0, is_whole=False, is_at_end=True)
+    if end <= base:
+        return Found(0, 0, base, is_whole=False, is_at_end=True)
+    if move.is_adopted and not fs.exists(os.path.join(data_dir, move.run.name)):
+        return _find_adopted(log, journal, move)
     placement = journal.placement(move)
     with closing(placed_batches(fs, data_dir, move.run, placement)) as pieces:
-        return _compare(log, journal, base, _single_batches(pieces))
+        return _compare(log, journal, move, _single_batches(pieces))
 
 
-def _compare(log: Log, journal: Journal, base: int, wanted: Iterator[bytes]) -> Found:
+def _find_adopted(log: Log, journal: Journal, move: Move) -> Found:
+    """Compare a log with a file that is gone from where it was staged: it must have been adopted.
+
+    The digest stands for the bytes; offsets and epochs, which it leaves out, are compared too.
+    """
+    run, offset, batches = move.run, move.base_offset, 0
+    digest = hashlib.blake2b(digest_size=16)
+    for data, columns in _log_pieces(log, offset):
+        held = columns.select(columns.base_offset < move.end_offset)
+        if not len(held):
+            break
+        update_digest(digest, data[: int(held.end[-1])], held, keeps_offsets=run.keeps_offsets)
+        follows = np.concatenate(([offset], held.last_offset[:-1] + 1))
+        is_placed = (held.base_offset == follows) & (held.leader_epoch == move.leader_epoch)
+        if not (run.keeps_offsets or every(is_placed)):
+            break
+        batches, offset = batches + len(held), int(held.last_offset[-1]) + 1
+    if offset != move.end_offset or digest.hexdigest() != run.digest:
+        what = f"does not hold the file {run.name}, which is gone, from {move.base_offset} on"
+        raise _unclear(log, what, journal)
+    return Found(batches, move.records, offset, is_whole=True, is_at_end=False)
+
+
+def _compare(log: Log, journal: Journal, move: Move, wanted: Iterator[bytes]) -> Found:
     batches = records = 0
-    offset, is_same, want = base, True, next(wanted)
-    for row, data in _log_batches(log, base):
+    offset = next_offset = move.base_offset
+    is_same, want = True, next(wanted)
+    for row, data in _log_batches(log, offset):
         span = row[rows.LAST_OFFSET] - row[rows.BASE_OFFSET] + 1
-        if row[rows.BASE_OFFSET] != offset or row[rows.RECORDS_COUNT] != span:
+        is_whole = row[rows.BASE_OFFSET] == offset and row[rows.RECORDS_COUNT] == span
+        if not (is_whole or move.run.keeps_offsets):
             raise _unclear(log, f"lacks records from offset {offset} on", journal)
-        offset += span
+        offset = row[rows.LAST_OFFSET] + 1
         if is_same and data == want:
-            batches, records = batches + 1, records + span
+            batches, records, next_offset = batches + 1, records + row[rows.RECORDS_COUNT], offset
             following = next(wanted, None)
             if following is None:
-                return Found(batches, records, is_whole=True, is_at_end=False)
+                return Found(batches, records, offset, is_whole=True, is_at_end=False)
             want = following
         else:
             is_same = False
     if offset != log.log_end_offset:
         raise _unclear(log, f"lacks records from offset {offset} on", journal)
-    return Found(batches, records, is_whole=False, is_at_end=is_same)
+    return Found(batches, records, next_offset, is_whole=False, is_at_end=is_same)
 
 
 def _unclear(log: Log, what: str, journal: Journal) -> KafkaStorageError:
@@ -140,27 +190,32 @@ def _unclear(log: Log, what: str, journal: Journal) -> KafkaStorageError:
     )
 
 
-def _single_batches(pieces: Iterator[tuple[bytearray, object]]) -> Iterator[bytes]:
-    for data, _ in pieces:
-        yield from (batch for _, batch in _split(data))
+def _single_batches(pieces: Iterator[tuple[bytearray, BatchColumns]]) -> Iterator[bytes]:
+    for data, columns in pieces:
+        yield from (batch for _, batch in _split(data, columns))
 
 
 def _log_batches(log: Log, start_offset: int) -> Iterator[tuple[list[int], bytes]]:
     """Yield header and bytes of each batch of a log from an offset on, up to its end."""
+    for data, columns in _log_pieces(log, start_offset):
+        yield from _split(data, columns)
+
+
+def _log_pieces(log: Log, start_offset: int) -> Iterator[tuple[bytes, BatchColumns]]:
+    """Yield the batches of a log from an offset on, some at a time, up to its end."""
     offset = start_offset
     while offset < log.log_end_offset:
         with log.read(offset, PIECE_BYTES, isolation=Isolation.LOG_END) as found:
             data = found.read()
-        first = offset
-        for row, batch in _split(data):
-            yield row, batch
-            offset = row[rows.LAST_OFFSET] + 1
-        if offset == first:
+        columns = walk(data).batches
+        if not len(columns):
             return
+        yield data, columns
+        offset = int(columns.last_offset[-1]) + 1
 
 
-def _split(data: bytes | bytearray) -> Iterator[tuple[list[int], bytes]]:
-    view, columns = byte_view(data), walk(data).batches
+def _split(data: bytes | bytearray, columns: BatchColumns) -> Iterator[tuple[list[int], bytes]]:
+    view = byte_view(data)
     for number in range(len(columns)):
         row = columns.row(number)
         start = row[rows.POSITION]

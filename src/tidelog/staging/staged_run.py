@@ -1,7 +1,8 @@
 """Runs: batches of one partition that lie together in a staged file, and their manifest entries.
 
 A staged file holds the runs of one task, for any number of partitions, and nothing else. Its
-batches have no offsets yet; ``placed_batches`` gives them those that a commit has decided.
+batches have no offsets yet; ``placed_batches`` gives them those that a commit has decided. A copy
+of another log is staged as it is, with offsets, epochs and producers: its offsets are fixed.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from tidelog.records.validation.record_rules import RecordRules, check_area
 from tidelog.records.validation.rejection import ignore_rejections
 from tidelog.records.validation.stamp import stamp_append_time, stamp_offsets
 from tidelog.segment.filenames import check_topic_name
+from tidelog.segment.offset_rules import GREATEST_OFFSET
 from tidelog.staging.staged_file import is_staged_name
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
     from tidelog.codec.layout import Buffer
     from tidelog.env.files import FileSystem
+    from tidelog.log.producers.follower_updates import FollowerUpdates
     from tidelog.records.file_records import Piece
     from tidelog.records.memory import BatchColumns
 
@@ -51,6 +54,8 @@ class StagedRun:
 
     ``digest`` is BLAKE2b (128 bits, hex) of the bytes, with zeros for base offsets and leader
     epochs, so it does not depend on what a commit assigns. ``max_timestamp`` is in ms, -1 if none.
+    A run that keeps its offsets begins at ``first_offset`` and ends below ``next_offset``; gaps may
+    lie between, and its digest leaves nothing out. These are -1 for all other runs.
     Raises InvalidArgument for a name that is not a staged file's, and InvalidTopic: both become
     paths.
     """
@@ -63,13 +68,25 @@ class StagedRun:
     records: int
     max_timestamp: int
     digest: str
+    first_offset: int = -1
+    next_offset: int = -1
 
     def __post_init__(self) -> None:
         if not is_staged_name(self.name):
             raise InvalidArgument(f"{self.name!r} is not the name of a staged file")
         check_topic_name(self.topic)
-        if min(self.partition, self.position) < 0 or min(self.size_bytes, self.records) < 1:
+        is_range = min(self.partition, self.position) >= 0 and self.size_bytes >= 1
+        # Compaction may have taken all records of a copied batch.
+        if not is_range or self.records < (0 if self.keeps_offsets else 1):
             raise InvalidArgument(f"{self} is not a range of batches")
+        are_unknown = self.first_offset == self.next_offset == -1
+        if not are_unknown and not 0 <= self.first_offset < self.next_offset:
+            raise InvalidArgument(f"{self} is not a range of offsets")
+
+    @property
+    def keeps_offsets(self) -> bool:
+        """Whether a commit assigns nothing: neither offsets nor epochs nor append times."""
+        return self.first_offset >= 0
 
     @property
     def end(self) -> int:
@@ -87,6 +104,8 @@ class StagedRun:
             name: _integer(entry[name])
             for name in ("partition", "position", "size_bytes", "records", "max_timestamp")
         }
+        for name in ("first_offset", "next_offset"):
+            numbers[name] = _integer(entry.get(name, -1))
         texts = {name: _text(entry[name]) for name in ("name", "topic", "digest")}
         fields: dict[str, Any] = {**texts, **numbers}
         return cls(**fields)
@@ -111,10 +130,24 @@ class RunLimits(NamedTuple):
     needs_keys: bool
     is_stamped: bool
     """Whether records get the time of the commit (LogAppendTime)."""
+    producers: FollowerUpdates | None = None
+    """Checks the producers of a run that keeps its offsets."""
 
 
-def update_digest(digest: blake2b, data: Buffer, batches: BatchColumns) -> None:
-    """Add whole batches to a digest, without their base offsets and leader epochs."""
+class EpochRange(NamedTuple):
+    """Leader epochs of the first and the last batch of a run."""
+
+    first: int
+    last: int
+
+
+def update_digest(
+    digest: blake2b, data: Buffer, batches: BatchColumns, *, keeps_offsets: bool
+) -> None:
+    """Add whole batches to a digest, without what a commit assigns."""
+    if keeps_offsets:
+        digest.update(byte_view(data))
+        return
     plain = as_bytes(byte_view(data)).copy()
     at = batches.position[:, np.newaxis]
     plain[at + np.arange(8)] = 0
@@ -122,43 +155,77 @@ def update_digest(digest: blake2b, data: Buffer, batches: BatchColumns) -> None:
     digest.update(byte_view(plain))
 
 
-def check_run(fs: FileSystem, data_dir: str, run: StagedRun, limits: RunLimits) -> None:
+def check_run(fs: FileSystem, data_dir: str, run: StagedRun, limits: RunLimits) -> EpochRange:
     """Verify a run against its manifest entry, and its batches against the topic's settings.
+
+    Returns the leader epochs that the batches have.
 
     Raises:
         KafkaStorageError: the file is missing, or the run differs from its manifest entry.
         MessageTooLarge: a batch is larger than the topic or one of its segments takes.
-        InvalidRecord, InvalidTimestamp: a batch cannot be committed; for one, the topic now needs
-            keys.
+        InvalidRecord, InvalidTimestamp, InvalidTxnState: a batch cannot be committed; for one, the
+            topic now needs keys.
     """
     digest = hashlib.blake2b(digest_size=16)
-    records = 0
+    records, offset = 0, run.first_offset
+    epochs: list[int] = []
     with _open(fs, data_dir, run) as content:
         for piece in content.pieces(check_crc=True):
             batches = piece.batches_in_data
             data = piece.data[: int(batches.end[-1])]
-            update_digest(digest, data, batches)
+            update_digest(digest, data, batches, keeps_offsets=run.keeps_offsets)
             records += int(batches.records_count.sum())
-            _check_batches(data, batches, limits)
-        found = content.next_position, records, digest.hexdigest()
-    if found != (run.end, run.records, run.digest):
+            epochs += batches.leader_epoch[[0, -1]].tolist()
+            if run.keeps_offsets:
+                offset = _check_copied(data, batches, limits, offset)
+            else:
+                _check_batches(batches, limits)
+                _check_records(data, batches, limits)
+        found = content.next_position, records, digest.hexdigest(), offset
+    if found != (run.end, run.records, run.digest, run.next_offset):
         path = os.path.join(data_dir, run.name)
         raise KafkaStorageError(
             f"the run of {run.topic}-{run.partition} at byte {run.position} of staged file {path}"
             " does not match its manifest"
         )
+    if run.keeps_offsets and epochs != sorted(epochs):
+        raise InvalidRecord("the leader epochs of staged batches fall")
+    return EpochRange(epochs[0], epochs[-1])
 
 
-def _check_batches(data: Buffer, batches: BatchColumns, limits: RunLimits) -> None:
+def _check_copied(data: Buffer, batches: BatchColumns, limits: RunLimits, next_offset: int) -> int:
+    """Check batches that keep their offsets as a follower does; return the offset after them."""
+    if not every(batches.magic == MAGIC_V2):
+        raise InvalidRecord("a staged batch is of an old format")
+    _check_sizes(batches, limits)
+    first, last = batches.base_offset, batches.last_offset
+    follows = np.concatenate(([next_offset], last[:-1] + 1))
+    if not every((first >= follows) & (last >= first) & (last <= GREATEST_OFFSET)):
+        raise InvalidRecord(f"the offsets of staged batches do not rise from {next_offset} on")
+    if not every(batches.leader_epoch[1:] >= batches.leader_epoch[:-1]):
+        raise InvalidRecord("the leader epochs of staged batches fall")
+    if limits.producers is not None:
+        limits.producers.add(data, batches)
+    return int(last[-1]) + 1
+
+
+def _check_sizes(batches: BatchColumns, limits: RunLimits) -> None:
+    largest = int(batches.size.max())
+    if largest > limits.max_batch_bytes:
+        raise MessageTooLarge("a staged batch", largest, limits.max_batch_bytes)
+
+
+def _check_batches(batches: BatchColumns, limits: RunLimits) -> None:
     spans = batches.last_offset - batches.base_offset + 1
     is_plain = ~(batches.is_control | batches.is_transactional) & (batches.producer_id < 0)
     if not every((batches.magic == MAGIC_V2) & (batches.records_count == spans) & is_plain):
         raise InvalidRecord("a staged batch is of an old format, of a producer, or lacks records")
-    largest = int(batches.size.max())
-    if largest > limits.max_batch_bytes:
-        raise MessageTooLarge("a staged batch", largest, limits.max_batch_bytes)
+    _check_sizes(batches, limits)
     if not limits.is_stamped and batches.is_log_append_time.any():
         raise InvalidTimestamp("a staged batch has an append time; the topic takes create times")
+
+
+def _check_records(data: Buffer, batches: BatchColumns, limits: RunLimits) -> None:
     if limits.needs_keys:
         unpacked, areas = Unpacked(as_bytes(data), batches).areas()
         rules = RecordRules(True, *_ANY_TIME, False, ignore_rejections)
@@ -186,6 +253,9 @@ def placed_batches(
                 continue
             data, batches = _from_batch(piece, left_out)
             left_out = 0
+            if run.keeps_offsets:
+                yield data, batches
+                continue
             next_offset = stamp_offsets(data, batches, next_offset, placement.leader_epoch)
             if placement.append_time_ms != NO_TIMESTAMP:
                 stamp_append_time(data, batches, placement.append_time_ms)

@@ -11,9 +11,17 @@ import os
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.errors import CommitUnfinished, KafkaError, KafkaStorageError
+from tidelog.errors import (
+    CommitUnfinished,
+    InvalidRecord,
+    KafkaError,
+    KafkaStorageError,
+    UnexpectedAppendOffset,
+)
+from tidelog.log.producers.follower_updates import FollowerUpdates
+from tidelog.staging.adopting import is_adoptable
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.finished import (
     find_repeated,
@@ -35,7 +43,7 @@ if TYPE_CHECKING:
     from tidelog.staging.directory import Key, StagingDirectory
     from tidelog.staging.finished import CommittedTransaction
     from tidelog.staging.journal import NewTopic
-    from tidelog.staging.staged_run import StagedRun
+    from tidelog.staging.staged_run import EpochRange, StagedRun
     from tidelog.staging.stream_batch import StreamBatch
 
 _log = logging.getLogger(__name__)
@@ -93,10 +101,10 @@ def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTrans
     done = find_repeated(known, txn, stream, skips_old=transaction.skips_old)
     if done is not None:
         return _skip(target, transaction, done)
-    configs = _check(target, transaction)
+    checked = _check(target, transaction)
     new = {topic.name for topic in transaction.new_topics}
     with target.locked([key for key in transaction.keys if key[0] not in new]):
-        journal = _journal(target, transaction, configs)
+        journal = _journal(target, transaction, checked)
         target.reached(CommitPoint.CHECKED)
         _write_first(target, journal)
         target.reached(CommitPoint.COMMITTED)
@@ -123,19 +131,37 @@ def _skip(
     return replace(done, is_repeat=True)
 
 
-def _check(target: StagingDirectory, transaction: Transaction) -> dict[str, LogConfig]:
-    """Check files, settings and space; return the settings of the topics."""
+class _Checked(NamedTuple):
+    """What the checks of a run have found."""
+
+    is_stamped: bool
+    is_adopted: bool
+    epochs: EpochRange
+
+
+def _check(target: StagingDirectory, transaction: Transaction) -> list[_Checked]:
+    """Check files, settings and space; return what was found of each run."""
     for topic in transaction.new_topics:
         target.check_new(topic)
     new = {topic.name for topic in transaction.new_topics}
-    configs = {}
+    producers: dict[Key, FollowerUpdates] = {}
+    checked, needed_bytes = [], 0
     for run in transaction.runs:
-        config = configs[run.topic] = target.plan(run, new)
-        limit = min(config.max_message_bytes, config.segment_size_bytes)
-        limits = RunLimits(limit, config.needs_keys, is_stamped(config))
-        check_run(target.fs, target.path, run, limits)
-    target.check_room(sum(run.size_bytes for run in transaction.runs))
-    return configs
+        config = target.plan(run, new)
+        if run.keeps_offsets:
+            key = run.topic, run.partition
+            known = None if run.topic in new else target.log(key).producers
+            updates = producers.setdefault(key, FollowerUpdates(known))
+            limits = RunLimits(config.segment_size_bytes, False, False, updates)
+        else:
+            limit = min(config.max_message_bytes, config.segment_size_bytes)
+            limits = RunLimits(limit, config.needs_keys, is_stamped(config))
+        epochs = check_run(target.fs, target.path, run, limits)
+        is_adopted = is_adoptable(target.fs, target.path, run, config)
+        checked.append(_Checked(limits.is_stamped, is_adopted, epochs))
+        needed_bytes += 0 if is_adopted else run.size_bytes
+    target.check_room(needed_bytes)
+    return checked
 
 
 def is_stamped(config: LogConfig) -> bool:
@@ -144,7 +170,7 @@ def is_stamped(config: LogConfig) -> bool:
 
 
 def _journal(
-    target: StagingDirectory, transaction: Transaction, configs: dict[str, LogConfig]
+    target: StagingDirectory, transaction: Transaction, checked: Sequence[_Checked]
 ) -> Journal:
     """Return the journal; what its base offsets stand on is durable from here on."""
     new = {topic.name for topic in transaction.new_topics}
@@ -155,12 +181,22 @@ def _journal(
             log.flush_records()
             ends[key] = log.log_end_offset, log.latest_epoch or 0
     moves = []
-    for run in transaction.runs:
-        key = run.topic, run.partition
-        base, epoch = ends[key]
-        stamped = is_stamped(configs[run.topic])
-        moves.append(Move(transaction.id_of(run.topic), run, base, epoch, run.records, stamped))
-        ends[key] = base + run.records, epoch
+    for run, found in zip(transaction.runs, checked, strict=True):
+        base, epoch = ends[run.topic, run.partition]
+        if run.keeps_offsets:
+            _check_end(run, found.epochs, base, epoch)
+            base, epoch = run.first_offset, found.epochs.last
+        move = Move(
+            transaction.id_of(run.topic),
+            run,
+            base,
+            epoch,
+            run.records,
+            found.is_stamped,
+            is_adopted=found.is_adopted,
+        )
+        moves.append(move)
+        ends[move.key] = move.end_offset, epoch
     records = Counter(dict.fromkeys(transaction.topics, 0))
     for run in transaction.runs:
         records[run.topic] += run.records
@@ -173,6 +209,18 @@ def _journal(
         tuple(moves),
         transaction.stream,
     )
+
+
+def _check_end(run: StagedRun, epochs: EpochRange, log_end_offset: int, epoch: int) -> None:
+    """Refuse a run whose offsets or epochs begin below those that its log has."""
+    name = f"{run.topic}-{run.partition}"
+    if run.first_offset < log_end_offset:
+        first, last = run.first_offset, run.next_offset - 1
+        raise UnexpectedAppendOffset(first, last, log_end_offset, 0, (first,)).of_log(name)
+    if epochs.first < epoch:
+        raise InvalidRecord(
+            f"leader epoch {epochs.first} of a staged batch is below the log's, {epoch}"
+        ).of_log(name)
 
 
 def _write_first(target: StagingDirectory, journal: Journal) -> None:

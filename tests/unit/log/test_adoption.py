@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidelog.errors import InvalidArgument, InvalidTxnState, KafkaStorageError
-from tidelog.log.adoption import FilePiece
 from tidelog.log.leader_epoch import EpochEntry
 from tidelog.records.control import build_marker
 from tidelog.records.isolation import Isolation
@@ -46,7 +45,7 @@ def adopt(home: LogHome, log: Log, *pieces: bytes, path: str = STAGED) -> None:
     home.fs.write(path, b"".join(pieces))
     with closing(home.fs.open(path, "w")) as file:
         file.sync()
-    log.adopt_segment(path, [FilePiece(piece, walk(piece).batches) for piece in pieces])
+    log.adopt_segment(path, [(piece, walk(piece).batches) for piece in pieces])
 
 
 def files_of(home: LogHome) -> dict[str, bytes]:
@@ -100,7 +99,7 @@ def test_all_is_durable_before_the_file_is_moved() -> None:
         home.fs.sync_directory("/data")
         home.fs.crash_after(operations)
         try:
-            log.adopt_segment(STAGED, [FilePiece(one, walk(one).batches) for one in file])
+            log.adopt_segment(STAGED, [(one, walk(one).batches) for one in file])
             is_done = True
         except BaseException:  # noqa: BLE001 - a power cut
             is_done = False
@@ -204,7 +203,7 @@ def test_a_file_that_a_follower_would_refuse_stays_where_it_is() -> None:
         assert home.fs.exists(STAGED)
     home.fs.write(STAGED, good + b"more")
     with pytest.raises(InvalidArgument, match="bytes, of which"):
-        log.adopt_segment(STAGED, [FilePiece(good, walk(good).batches)])
+        log.adopt_segment(STAGED, [(good, walk(good).batches)])
 
     assert log.log_end_offset == 2
     assert log.segments.base_offsets == [0]

@@ -26,6 +26,7 @@ from tidelog.records.batch import (
 from tidelog.records.scan import CRC_COVERS_FROM, header_of_row
 
 if TYPE_CHECKING:
+    from tidelog.records.array_rows import Bytes
     from tidelog.records.memory import BatchColumns
 
 _KNOWN_FLAGS: Final = 0x77
@@ -72,7 +73,7 @@ def stamp_append_time(data: bytearray, batches: BatchColumns, append_time_ms: in
 
 
 def stamp_offsets(
-    data: bytearray, batches: BatchColumns, base_offset: int, leader_epoch: int
+    data: bytearray | Bytes, batches: BatchColumns, base_offset: int, leader_epoch: int
 ) -> int:
     """Write consecutive offsets and the leader epoch into batches of magic 2; no CRC changes.
 

@@ -1,0 +1,69 @@
+"""What a leader's batches do to the producers of a follower, before any of it is visible."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidelog.log.producers.producer_append import UNKNOWN_TRANSACTION_VERSION, ProducerAppendInfo
+from tidelog.log.producers.producer_entry import ProducerStateEntry
+from tidelog.log.producers.replay import producer_batches
+from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.segment.offset_metadata import LogOffsetMetadata
+
+if TYPE_CHECKING:
+    from tidelog.codec.layout import Buffer
+    from tidelog.log.producers.producer_entry import CompletedTxn
+    from tidelog.log.producers.producer_state import ProducerStateManager
+    from tidelog.records.memory import BatchColumns
+    from tidelog.segment.txn_index import AbortedTxn
+
+
+class FollowerUpdates:
+    """Checks batches as a follower's append does, and accumulates what they change.
+
+    ``producers`` is the state that they come upon; None: that of a log yet to be created.
+    """
+
+    def __init__(self, producers: ProducerStateManager | None) -> None:
+        self._producers: Final = producers
+        self._infos: Final[dict[int, ProducerAppendInfo]] = {}
+        self._completed: Final[list[CompletedTxn]] = []
+
+    def add(
+        self, data: Buffer, batches: BatchColumns, *, base_offset: int = -1, position: int = -1
+    ) -> None:
+        """Add whole batches, with positions in ``data``.
+
+        ``base_offset`` is that of their segment, where ``data`` begins at byte ``position``; -1 if
+        that is not known. Raises InvalidTxnState for a batch without transaction inside its
+        producer's transaction, and InvalidRecord for a marker that cannot be read.
+        """
+        for index, batch in producer_batches(batches, data):
+            at = position + int(batches.position[index]) if base_offset >= 0 else -1
+            place = LogOffsetMetadata(batch.base_offset, base_offset, at)
+            info = self._info(batch.producer_id)
+            completed = info.append(batch, place, UNKNOWN_TRANSACTION_VERSION)
+            if completed is not None:
+                self._completed.append(completed)
+
+    def _info(self, producer_id: int) -> ProducerAppendInfo:
+        info = self._infos.get(producer_id)
+        if info is None:
+            origin = AppendOrigin.REPLICATION
+            if self._producers is None:
+                info = ProducerAppendInfo(ProducerStateEntry(producer_id), origin)
+            else:
+                info = self._producers.prepare_update(producer_id, origin)
+            self._infos[producer_id] = info
+        return info
+
+    def aborted(self, producers: ProducerStateManager) -> list[AbortedTxn]:
+        """Return the entries of the transaction index."""
+        return producers.aborted_by(self._infos.values(), self._completed)
+
+    def apply_to(self, producers: ProducerStateManager) -> None:
+        """Make everything visible."""
+        for info in self._infos.values():
+            producers.update(info)
+        for txn in self._completed:
+            producers.complete_txn(txn)

@@ -1,0 +1,131 @@
+"""The staged files of one task: few and long runs, and files of their own for large partitions."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tidelog.errors import InvalidArgument
+from tidelog.records.builder import build_batch
+from tidelog.records.memory import walk
+from tidelog.staging.bundle import BundleWriter
+from tidelog.staging.staged_run import RunLimits, StagedRun, check_run
+from tidelog.testing.directory_home import DataHome, record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BATCH = build_batch([record(b"v" * 20)])
+SIZE = len(BATCH)
+
+
+def home() -> DataHome:
+    """Return an empty data directory."""
+    made = DataHome()
+    made.fs.make_directory(made.path)
+    return made
+
+
+def writer(home: DataHome, **how: Any) -> BundleWriter:
+    """Return a writer of staged files."""
+    return BundleWriter(home.fs, home.path, "x", rng=Random(1), **how)
+
+
+def where(runs: Sequence[StagedRun]) -> list[tuple[int, str, int, int, int]]:
+    """Return partition, file (a letter for each), position, batches and records of each run."""
+    names = list(dict.fromkeys(run.name for run in runs))
+    letters = {name: "abcdefgh"[number] for number, name in enumerate(names)}
+    return [
+        (run.partition, letters[run.name], run.position, run.size_bytes // SIZE, run.records)
+        for run in runs
+    ]
+
+
+def test_small_data_makes_one_file_and_one_sync() -> None:
+    """Whatever the number of partitions and the order of their batches."""
+    at = home()
+    traced = at.fs.trace()
+    bundle = writer(at)
+    for number in (2, 0, 1, 0):
+        bundle.append("t", number, BATCH, segment_bytes=100 * SIZE)
+    runs = bundle.finish()
+
+    assert where(runs) == [(0, "a", 0, 2, 2), (1, "a", 2 * SIZE, 1, 1), (2, "a", 3 * SIZE, 1, 1)]
+    assert len([one for one in traced if one.name in {"sync", "sync_directory"}]) == 1
+
+
+def test_a_partition_with_an_eighth_of_a_segment_gets_files_of_its_own() -> None:
+    """Of at most ``segment.bytes``, behind the runs that were written before."""
+    at = home()
+    bundle = writer(at, buffer_bytes=SIZE)
+    for number in range(13):
+        bundle.append("t", 0, BATCH, segment_bytes=5 * SIZE if number else 17 * SIZE)
+    bundle.append("t", 1, BATCH, segment_bytes=100 * SIZE)
+    runs = bundle.finish()
+
+    assert where(runs) == [
+        (0, "a", 0, 1, 1),
+        (0, "b", 0, 5, 5),
+        (0, "c", 0, 5, 5),
+        (1, "a", SIZE, 1, 1),
+        (0, "d", 0, 2, 2),
+    ]
+    for run in runs:
+        check_run(at.fs, at.path, run, RunLimits(SIZE, needs_keys=False, is_stamped=False))
+
+
+def test_batches_of_one_call_are_spread_over_files() -> None:
+    """A file is never larger than a segment, unless one batch is."""
+    at = home()
+    bundle = writer(at)
+    bundle.append("t", 0, BATCH * 7, segment_bytes=3 * SIZE + 1)
+    bundle.append("t", 1, BATCH * 2, segment_bytes=SIZE - 1)
+
+    assert [(run.partition, run.size_bytes // SIZE) for run in bundle.finish()] == [
+        *((0, 3), (0, 3), (1, 1), (0, 1), (1, 1)),
+    ]
+
+
+def test_abandoned_files_are_removed() -> None:
+    """All of them, also those that were finished."""
+    at = home()
+    bundle = writer(at, buffer_bytes=SIZE)
+    for number in range(12):
+        bundle.append("t", number % 2, BATCH, segment_bytes=4 * SIZE if number % 2 else None)
+    bundle.finish()
+    assert len(at.files()) == 3
+    bundle.abandon()
+    bundle.abandon()
+
+    assert at.files() == []
+
+
+def test_what_is_not_whole_batches_is_refused() -> None:
+    """Before a byte of it is written."""
+    at = home()
+    bundle = writer(at)
+    bundle.append("t", 3, BATCH + b"more")
+    with pytest.raises(InvalidArgument, match="not whole batches for t-3"):
+        bundle.finish()
+
+    assert at.files() == []
+
+
+def test_copies_keep_their_offsets() -> None:
+    """The entry names them, and its digest covers them."""
+    at = home()
+    bundle = writer(at, keeps_offsets=True, buffer_bytes=1)
+    batches = [build_batch([record(b"v")], base_offset=offset, leader_epoch=3) for offset in (5, 9)]
+    for batch in batches:
+        bundle.append("t", 0, batch)
+    first, last = bundle.finish()
+
+    assert (first.first_offset, first.next_offset) == (5, 6)
+    assert (last.first_offset, last.next_offset) == (9, 10)
+    assert (first.keeps_offsets, first.digest == last.digest) == (True, False)
+    assert StagedRun.from_json(first.as_json()) == first
+    path = os.path.join(at.path, first.name)
+    assert walk(at.fs.read(path)).batches.base_offset.tolist() == [5, 9]
