@@ -6,7 +6,7 @@ Kafka: ``org.apache.kafka.common.protocol.Errors``.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
     from typing import Self
@@ -485,5 +485,84 @@ class DirectoryLocked(TidelogError):
         return f"{directory} is in use by {holder}; one process at a time may write, any may read"
 
 
+class RequestNotTaken(DirectoryLocked):
+    """The process that holds a directory took no request; nothing was changed."""
+
+    def __init__(self, path: str, pid: int, reason: str) -> None:
+        super().__init__(path, pid)
+        self.args = (path, pid, reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}. {self.reason}"
+
+
+class RequestFailed(TidelogError):
+    """A running service refused a request, or failed to carry it out.
+
+    ``error`` is the name of the class of its error, ``text`` that error's text, and ``exit_code``
+    what the command ends with. ``done`` are the parts of the result until then.
+    """
+
+    def __init__(
+        self, error: str, text: str, exit_code: int, done: tuple[object, ...] = ()
+    ) -> None:
+        super().__init__(error, text, exit_code, done)
+        self.error = error
+        self.text = text
+        self.exit_code = exit_code
+        self.done = done
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class OutcomeUnknown(TidelogError):
+    """A service took a request and ended before it answered: it may have been carried out."""
+
+
 class UnsupportedPlatform(TidelogError):
     """The operation needs POSIX locks, fsync and rename; reading works everywhere."""
+
+
+DAMAGED: Final = 1
+BAD_USAGE: Final = 2
+FAILED: Final = 3
+
+_DAMAGE: Final = (CorruptFile, CorruptMessage, DataLoss, InvalidRecord, RebuildableError)
+_USAGE_ERRORS: Final = (
+    InvalidArgument,
+    InvalidConfig,
+    InvalidPartitions,
+    InvalidTopic,
+    OffsetOutOfRange,
+    PolicyViolation,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+    FileNotFoundError,
+    NotADirectoryError,
+    IsADirectoryError,
+)
+
+
+def exit_code_of(error: Exception) -> int:
+    """Return the exit code of a command that ends with this error.
+
+    1: bytes on disk are wrong; 2: the usage is; 3: the operation failed. A storage error may wrap
+    what is wrong with a file; InvalidArgument as its cause is a field that no valid file has.
+    """
+    if isinstance(error, RequestFailed):
+        return error.exit_code
+    if isinstance(error, _USAGE_ERRORS):
+        return BAD_USAGE
+    is_damage = isinstance(error, _DAMAGE)
+    return (
+        DAMAGED if is_damage or isinstance(error.__cause__, (*_DAMAGE, InvalidArgument)) else FAILED
+    )
+
+
+def text_of(error: Exception) -> str:
+    """Return what a command prints of an error: never empty, the path of an OSError first."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) or type(error).__name__

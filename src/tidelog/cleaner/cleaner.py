@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tidelog.cleaner.record_filter import RetainedBatches
     from tidelog.cleaner.source_log import SourceLog
     from tidelog.cleaner.throttle import CleanerIo
+    from tidelog.config.log_config import LogConfig
     from tidelog.env.clock import Clock
     from tidelog.env.scheduler import Scheduler
     from tidelog.log.log import Log
@@ -76,11 +77,18 @@ class Cleaner:
         self._io: Final = io
         self._writer_slots: Final = writer_slots
 
-    def clean(self, log: Log, to_clean: OffsetsToClean, now_ms: int) -> CleaningResult:
+    def clean(
+        self,
+        log: Log,
+        to_clean: OffsetsToClean,
+        now_ms: int,
+        config: LogConfig | None = None,
+    ) -> CleaningResult:
         """Compact ``log`` up to where the map is full, or to the end of ``to_clean``.
 
-        Each group of segments is flushed and swapped in by the time the next one is copied. Groups
-        swapped in before an abort or an error stay cleaned.
+        ``config`` stands for the log's own settings. Each group of segments is flushed and swapped
+        in by the time the next one is copied. Groups swapped in before an abort or an error stay
+        cleaned.
 
         Raises:
             CleaningAborted: ``check_done`` asked for it, or a segment with offsets that do not fit
@@ -93,7 +101,8 @@ class Cleaner:
         stats, started_ns = CleanerStats(), self._clock.monotonic_ns()
         if to_clean.is_empty:
             return CleaningResult(to_clean.first_dirty_offset, stats)
-        cleaning_round = self._build_map(log, to_clean, now_ms, stats)
+        config = config or log.config
+        cleaning_round = self._build_map(log, to_clean, now_ms, stats, config)
         mapped_ns = self._clock.monotonic_ns()
         stats.map_ns = mapped_ns - started_ns
         copier = SegmentCopier(cleaning_round, stats, self._io)
@@ -101,7 +110,7 @@ class Cleaner:
         swapper = SegmentSwapper(log, copier, self._io, writers)
         end_offset = cleaning_round.offset_map.latest_offset + 1
         try:
-            for group in _groups(log, end_offset, to_clean):
+            for group in _groups(log, end_offset, to_clean, config):
                 swapper.clean_segments(group)
         finally:
             try:
@@ -125,7 +134,7 @@ class Cleaner:
         stats = CleanerStats()
         if to_clean.is_empty:
             return CleaningResult(to_clean.first_dirty_offset, stats)
-        cleaning_round = self._build_map(log, to_clean, now_ms, stats)
+        cleaning_round = self._build_map(log, to_clean, now_ms, stats, log.config)
         copier = SegmentCopier(cleaning_round._replace(on_dropped=on_dropped), stats, self._io)
         end_offset = cleaning_round.offset_map.latest_offset + 1
         # Without a target, and with the producers of one moment, all may be one group.
@@ -135,7 +144,12 @@ class Cleaner:
         return CleaningResult(end_offset, stats)
 
     def _build_map(
-        self, log: SourceLog, to_clean: OffsetsToClean, now_ms: int, stats: CleanerStats
+        self,
+        log: SourceLog,
+        to_clean: OffsetsToClean,
+        now_ms: int,
+        stats: CleanerStats,
+        config: LogConfig,
     ) -> CleaningRound:
         """Build the offset map; return what all groups of this cleaning share."""
         start, end = to_clean
@@ -150,7 +164,7 @@ class Cleaner:
         segments = log.segments.overlapping(start, log.log_end_offset + 1)
         OffsetMapBuilder(offset_map, to_clean, stats, self._io).build(segments)
         stats.buffer_utilization = offset_map.utilization
-        retention_ms = log.config.delete_retention_ms
+        retention_ms = config.delete_retention_ms
         clean = [segment for segment in log.segments if segment.base_offset < start]
         legacy_horizon_ms = clean[-1].modified_ms - retention_ms if clean else 0
         return CleaningRound(offset_map, start, end, now_ms, retention_ms, legacy_horizon_ms)
@@ -165,11 +179,12 @@ def _is_worth_kernels(log: SourceLog, end_offset: int) -> bool:
     return use_kernels(sum(segment.size_bytes for segment in segments) * 8)
 
 
-def _groups(log: Log, end_offset: int, to_clean: OffsetsToClean) -> list[list[LogSegment]]:
+def _groups(
+    log: Log, end_offset: int, to_clean: OffsetsToClean, config: LogConfig
+) -> list[list[LogSegment]]:
     """Return the segments to copy, in groups of which each becomes one segment."""
     segments = [segment for segment in log.segments if segment.base_offset < end_offset]
     sizes = sizes_of(segments, to_clean.first_uncleanable_offset)
-    config = log.config
     limits = GroupLimits(config.segment_size_bytes, config.segment_index_bytes)
     remaining = iter(segments)
     return [[next(remaining) for _ in group] for group in group_by_size(sizes, limits)]

@@ -199,14 +199,15 @@ class LogCleanerManager:
             self._apply(key, Event.BEGIN)
             return True
 
-    def begin(self, key: Key) -> None:
+    def begin(self, key: Key, is_stopped: Callable[[], bool] = lambda: False) -> None:
         """Put a partition in progress as soon as it is free; ``done`` ends that.
 
-        Raises CleaningAborted if it is not free within ``MAX_WAIT_MS``, as while it is moved.
+        Raises CleaningAborted if it is not free within ``MAX_WAIT_MS``, as while it is moved, or
+        once ``is_stopped``.
         """
         until_ns = self._clock.monotonic_ns() + MAX_WAIT_MS * 1_000_000
         while not self._begin(key):
-            if self._clock.monotonic_ns() >= until_ns:
+            if is_stopped() or self._clock.monotonic_ns() >= until_ns:
                 state = self.state(key).phase.value
                 raise CleaningAborted(f"{key[0]}-{key[1]} is busy: its cleaning is {state}")
             self._sleep_ms(POLL_MS)

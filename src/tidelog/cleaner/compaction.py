@@ -6,7 +6,7 @@ Such a cleaning ignores ``min.cleanable.dirty.ratio``. Kafka has none: its clean
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
 from tidelog.cleaner.pick import examine
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tidelog.cleaner.source_log import SourceLog
     from tidelog.cleaner.stats import CleanerStats
     from tidelog.config.broker_config import BrokerConfig
+    from tidelog.config.log_config import LogConfig
     from tidelog.env.clock import Clock
     from tidelog.env.scheduler import Scheduler
     from tidelog.log.log import Log
@@ -72,6 +73,37 @@ class CompactionFacts:
         """Return the facts with what a cleaning did."""
         return replace(self, end_offset=cleaned.end_offset, stats=cleaned.stats)
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the facts under the names that every command uses in JSON."""
+        found = self.to_clean
+        row: dict[str, Any] = {
+            "topic": self.topic,
+            "partition": self.partition,
+            "isCompacted": self.is_compacted,
+            "firstDirtyOffset": found.offsets.first_dirty_offset,
+            "firstUncleanableOffset": found.offsets.first_uncleanable_offset,
+            "heldBy": found.held_by,
+            "cleanBytes": found.clean_bytes,
+            "cleanableBytes": found.cleanable_bytes,
+            "dirtyRatio": found.dirty_ratio,
+            "sizeBytes": self.size_bytes,
+            "failure": None if self.failure is None else self.failure.error,
+        }
+        stats = self.stats
+        if stats is None:
+            return row
+        return {
+            **row,
+            "endOffset": self.end_offset,
+            "trueDirtyRatio": self.true_dirty_ratio,
+            "recordsRead": stats.records_read,
+            "recordsKept": stats.records_written,
+            "bytesRead": stats.bytes_read,
+            "bytesKept": stats.bytes_written,
+            "oldestTombstone": stats.oldest_tombstone_ms,
+            "dropped": {cause.value: count for cause, count in stats.dropped.items()},
+        }
+
 
 def examine_log(
     key: tuple[str, int],
@@ -79,6 +111,8 @@ def examine_log(
     checkpoint: int | None,
     failure: Failure | None,
     now_ms: int,
+    *,
+    config: LogConfig | None = None,
 ) -> CompactionFacts:
     """Return how a log stands, without reading its keys.
 
@@ -88,13 +122,14 @@ def examine_log(
         checkpoint: its line in the cleaner's checkpoint; None without one.
         failure: how its cleanings have failed; None if they have not.
         now_ms: the time.
+        config: stands for the log's own settings.
 
     Raises CorruptMessage, KafkaStorageError.
     """
-    found = examine(log, checkpoint, now_ms)
+    found = examine(log, checkpoint, now_ms, config)
     return CompactionFacts(
         *key,
-        is_compacted=log.config.is_compacted,
+        is_compacted=(config or log.config).is_compacted,
         to_clean=found,
         end_offset=found.offsets.first_dirty_offset,
         size_bytes=log.size_bytes,
@@ -129,11 +164,13 @@ class Compaction:
         io = CleanerIo(PIECE_BYTES, check_done)
         self._cleaner: Final = Cleaner(settings, clock=clock, scheduler=scheduler, rng=rng, io=io)
 
-    def clean(self, log: Log, facts: CompactionFacts, now_ms: int) -> CompactionFacts:
-        """Clean what is dirty by ``facts``; errors as ``Cleaner.clean``."""
+    def clean(
+        self, log: Log, facts: CompactionFacts, now_ms: int, config: LogConfig | None = None
+    ) -> CompactionFacts:
+        """Clean what is dirty by ``facts``; ``config`` and errors as ``Cleaner.clean``."""
         if not facts.is_due:
             return facts
-        return facts.after(self._cleaner.clean(log, facts.to_clean.offsets, now_ms))
+        return facts.after(self._cleaner.clean(log, facts.to_clean.offsets, now_ms, config))
 
     def plan(self, log: SourceLog, facts: CompactionFacts, now_ms: int) -> CompactionFacts:
         """Return what ``clean`` would do; nothing is written. Errors as ``Cleaner.clean``."""

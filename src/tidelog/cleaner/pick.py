@@ -139,10 +139,12 @@ class LogToClean(NamedTuple):
         return has_bytes and (self.needs_compaction_now or self.dirty_ratio > min_ratio)
 
 
-def dirty_start(log: ExaminedLog, checkpoint: int | None) -> DirtyStart:
+def dirty_start(
+    log: ExaminedLog, checkpoint: int | None, config: LogConfig | None = None
+) -> DirtyStart:
     """Return the first offset never cleaned: the checkpoint, or the log start.
 
-    A checkpoint outside of the log is ignored.
+    A checkpoint outside of the log is ignored. ``config`` stands for the log's own settings.
     """
     start = log.log_start_offset
     if checkpoint is None:
@@ -150,7 +152,7 @@ def dirty_start(log: ExaminedLog, checkpoint: int | None) -> DirtyStart:
     if start <= checkpoint <= log.log_end_offset:
         return DirtyStart(checkpoint, is_reset=False)
     # In a log that is compacted and deleted, retention moves the start past the checkpoint.
-    if checkpoint > start or not log.config.is_deleted:
+    if checkpoint > start or not (config or log.config).is_deleted:
         _log.warning(
             "cleaner-checkpoint-reset directory=%s checkpoint=%d log_start=%d log_end=%d",
             *(log.directory, checkpoint, start, log.log_end_offset),
@@ -158,8 +160,13 @@ def dirty_start(log: ExaminedLog, checkpoint: int | None) -> DirtyStart:
     return DirtyStart(start, is_reset=True)
 
 
-def cleanable_limit(log: ExaminedLog, first_dirty: int, now_ms: int) -> CleanableLimit:
-    """Return the least of last stable offset, active segment, and first segment within the lag."""
+def cleanable_limit(
+    log: ExaminedLog, first_dirty: int, now_ms: int, config: LogConfig | None = None
+) -> CleanableLimit:
+    """Return the least of last stable offset, active segment, and first segment within the lag.
+
+    ``config`` stands for the log's own settings.
+    """
     active = log.segments.active.base_offset
     limits = [
         CleanableLimit(active, "active segment"),
@@ -169,7 +176,7 @@ def cleanable_limit(log: ExaminedLog, first_dirty: int, now_ms: int) -> Cleanabl
         limits[1] = CleanableLimit(log.last_stable_offset, "high watermark")
     if log.pinned_from is not None:
         limits.append(CleanableLimit(log.pinned_from, "transaction that is being applied"))
-    lag_ms = log.config.min_compaction_lag_ms
+    lag_ms = (config or log.config).min_compaction_lag_ms
     if lag_ms > 0:
         limits += [
             CleanableLimit(segment.base_offset, "min.compaction.lag.ms")
@@ -180,15 +187,19 @@ def cleanable_limit(log: ExaminedLog, first_dirty: int, now_ms: int) -> Cleanabl
     return CleanableLimit(max(least.offset, first_dirty), least.held_by)
 
 
-def examine(log: ExaminedLog, checkpoint: int | None, now_ms: int) -> LogToClean:
+def examine(
+    log: ExaminedLog, checkpoint: int | None, now_ms: int, config: LogConfig | None = None
+) -> LogToClean:
     """Return what of ``log`` is dirty and may be cleaned now.
 
+    ``config`` stands for the log's own settings.
     The range ends at a segment's base offset: the segment that contains the limit is not cleaned.
     A segment in whose middle the dirty part begins counts as clean and as dirty, as in Kafka.
     Source: Kafka LogCleanerManager.cleanableOffsets, LogToClean.
     """
-    first_dirty, is_reset = dirty_start(log, checkpoint)
-    limit, held_by = cleanable_limit(log, first_dirty, now_ms)
+    config = config or log.config
+    first_dirty, is_reset = dirty_start(log, checkpoint, config)
+    limit, held_by = cleanable_limit(log, first_dirty, now_ms, config)
     first_uncleanable = next(iter(_inactive_from(log, limit)), log.segments.active).base_offset
     segments = log.segments
     clean = [segment for segment in segments if segment.base_offset < first_dirty]
@@ -197,7 +208,7 @@ def examine(log: ExaminedLog, checkpoint: int | None, now_ms: int) -> LogToClean
         OffsetsToClean(first_dirty, first_uncleanable),
         _bytes_of(clean),
         _bytes_of(dirty),
-        _compaction_delay_ms(log, first_dirty, now_ms),
+        _compaction_delay_ms(log, first_dirty, now_ms, config.max_compaction_lag_ms),
         is_reset,
         held_by,
     )
@@ -215,7 +226,7 @@ def _inactive_from(log: ExaminedLog, offset: int) -> Sequence[ExaminedSegment]:
     return log.segments.overlapping(offset, active)
 
 
-def _compaction_delay_ms(log: ExaminedLog, first_dirty: int, now_ms: int) -> int:
+def _compaction_delay_ms(log: ExaminedLog, first_dirty: int, now_ms: int, max_lag_ms: int) -> int:
     firsts = (segment.first_batch_timestamp() for segment in _inactive_from(log, first_dirty))
     earliest_ms = min((first for first in firsts if first > 0), default=now_ms)
-    return max(now_ms - log.config.max_compaction_lag_ms - earliest_ms, 0)
+    return max(now_ms - max_lag_ms - earliest_ms, 0)

@@ -10,31 +10,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.parser import make_parser
-from tidelog.errors import (
-    CorruptFile,
-    CorruptMessage,
-    DataLoss,
-    InvalidArgument,
-    InvalidConfig,
-    InvalidPartitions,
-    InvalidRecord,
-    InvalidTopic,
-    OffsetOutOfRange,
-    PolicyViolation,
-    RebuildableError,
-    TidelogError,
-    TopicAlreadyExists,
-    UnknownTopicOrPartition,
-)
+from tidelog.errors import BAD_USAGE, FAILED, TidelogError, exit_code_of, text_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator, Sequence
 
 OK: Final = 0
-DAMAGED: Final = 1
-BAD_USAGE: Final = 2
-FAILED: Final = 3
 INTERRUPTED: Final = 130
 """128 and the number of SIGINT, as shells report it."""
 TERMINATED: Final = 143
@@ -42,20 +24,6 @@ TERMINATED: Final = 143
 
 _LAST_STREAM: Final = 2
 """The descriptor of standard error."""
-_DAMAGE: Final = (CorruptFile, CorruptMessage, DataLoss, InvalidRecord, RebuildableError)
-_USAGE_ERRORS: Final = (
-    InvalidArgument,
-    InvalidConfig,
-    InvalidPartitions,
-    InvalidTopic,
-    OffsetOutOfRange,
-    PolicyViolation,
-    TopicAlreadyExists,
-    UnknownTopicOrPartition,
-    FileNotFoundError,
-    NotADirectoryError,
-    IsADirectoryError,
-)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -151,22 +119,8 @@ def _fail(command: str, error: TidelogError | OSError) -> int:
     """Print the error and return its exit code."""
     from tidelog.cli.terminal import print_message
 
-    text = str(error) or type(error).__name__
-    if isinstance(error, OSError) and error.filename is not None:
-        text = f"{error.filename}: {error.strerror}"
-    print_message(command, text)
-    if isinstance(error, _USAGE_ERRORS):
-        return BAD_USAGE
-    return DAMAGED if _is_damage(error) else FAILED
-
-
-def _is_damage(error: TidelogError | OSError) -> bool:
-    """Return whether bytes on disk are wrong, rather than that the disk or the system refused.
-
-    A storage error may wrap what is wrong with a file; InvalidArgument is a field that no valid
-    file has.
-    """
-    return isinstance(error, _DAMAGE) or isinstance(error.__cause__, (*_DAMAGE, InvalidArgument))
+    print_message(command, text_of(error))
+    return exit_code_of(error)
 
 
 def _open_closed_streams() -> bool:

@@ -27,17 +27,14 @@ from tidelog.manager.log_manager import Loading, LogManager
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Self
 
     from tidelog.cli.partition_choice import Place
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.env.overlay_files import FileChange
-    from tidelog.explain.plans.operations import ShrunkLog
-    from tidelog.explain.plans.retention_outlook import SegmentOutlook
     from tidelog.log.loading.load_watch import RecoveryProgress
-    from tidelog.log.retention import DeletedSegment
 
 
 class ClockAt(NamedTuple):
@@ -59,6 +56,15 @@ def clock_of(args: Namespace) -> Clock:
     return ClockAt(SYSTEM_CLOCK.now_ms() if args.now is None else args.now)
 
 
+@contextmanager
+def manager_of(
+    args: Namespace, places: list[Place], fs: FileSystem = SYSTEM_FILES
+) -> Iterator[LogManager]:
+    """Open the data directory of some partitions; yield its manager."""
+    with open_places(args, fs, places) as acting:
+        yield acting.manager
+
+
 class Acting(NamedTuple):
     """An open directory and the partitions that the command line selects."""
 
@@ -77,6 +83,13 @@ def open_to_act(
     Settings of ``-o`` override a topic's own. The progress of a recovery is shown as a bar.
     """
     places = find_places(SYSTEM_FILES, args.directory, topics, partition)
+    with open_places(args, fs, places) as acting:
+        yield acting
+
+
+@contextmanager
+def open_places(args: Namespace, fs: FileSystem, places: list[Place]) -> Iterator[Acting]:
+    """Open the data directory of some partitions; as ``open_to_act``."""
     now_ms = SYSTEM_CLOCK.now_ms() if args.now is None else args.now
     server_properties = broker_properties(args) if "server_properties" in args else None
     with RecoveryBar() as bar, _quiet(isinstance(fs, OverlayFiles)):
@@ -149,64 +162,37 @@ def change_as_json(change: FileChange) -> dict[str, Any]:
     return row if change.moved_from is None else {**row, "movedFrom": change.moved_from}
 
 
-def shrunk_as_json(log: ShrunkLog) -> dict[str, Any]:
-    """Return what was, or would be, deleted of a log."""
-    return {
-        "topic": log.topic,
-        "partition": log.partition,
-        "logStartOffset": log.log_start_offset,
-        "logEndOffset": log.log_end_offset,
-        "sizeBytes": log.size_bytes,
-        "freedBytes": log.freed_bytes,
-        "deleted": [
-            {
-                "baseOffset": segment.base_offset,
-                "endOffset": segment.end_offset,
-                "sizeBytes": segment.size_bytes,
-                "reason": segment.reason,
-            }
-            for segment in log.deleted
-        ],
-        "kept": [
-            {
-                "baseOffset": segment.base_offset,
-                "endOffset": segment.end_offset,
-                "sizeBytes": segment.size_bytes,
-                "dueMs": segment.due_ms,
-                "moreBytes": segment.more_bytes,
-                "heldBy": segment.held_by or None,
-            }
-            for segment in log.kept
-        ],
-    }
+def print_shrunk(log: Mapping[str, Any], verb: str) -> None:
+    """Print what was (``verb`` "deleted") or would be deleted of a log, one line per segment.
 
-
-def print_shrunk(log: ShrunkLog, verb: str) -> None:
-    """Print what was (``verb`` "deleted") or would be deleted of a log, one line per segment."""
-    freed = f"{counted(len(log.deleted), 'segment')}, {format_bytes(log.freed_bytes)}"
+    ``log`` is a ``ShrunkLog`` as JSON.
+    """
+    deleted, kept = log["deleted"], log["kept"]
+    freed = f"{counted(len(deleted), 'segment')}, {format_bytes(log['freedBytes'])}"
     print(
-        f"{log.topic}-{log.partition}: {verb} {freed if log.deleted else 'no segments'};"
-        f" left [{log.log_start_offset:,}, {log.log_end_offset:,}), {format_bytes(log.size_bytes)}"
+        f"{log['topic']}-{log['partition']}: {verb} {freed if deleted else 'no segments'};"
+        f" left [{log['logStartOffset']:,}, {log['logEndOffset']:,}),"
+        f" {format_bytes(log['sizeBytes'])}"
     )
-    rows = [(*_place(segment), segment.reason) for segment in log.deleted]
-    rows += [(*_place(kept), f"kept{_outlook_text(kept)}") for kept in log.kept]
+    rows = [(*_place(segment), segment["reason"]) for segment in deleted]
+    rows += [(*_place(segment), f"kept{_outlook_text(segment)}") for segment in kept]
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(2)]
     for offsets, size, reason in rows:
         print(f"  {offsets:<{widths[0]}}  {size:>{widths[1]}}  {reason}")
 
 
-def _place(segment: DeletedSegment | SegmentOutlook) -> tuple[str, str]:
+def _place(segment: Mapping[str, Any]) -> tuple[str, str]:
     """Return a segment's offsets and its size as text."""
-    offsets = f"[{segment.base_offset:,}, {segment.end_offset:,})"
-    return offsets, format_bytes(segment.size_bytes)
+    offsets = f"[{segment['baseOffset']:,}, {segment['endOffset']:,})"
+    return offsets, format_bytes(segment["sizeBytes"])
 
 
-def _outlook_text(kept: SegmentOutlook) -> str:
+def _outlook_text(kept: Mapping[str, Any]) -> str:
     """Return until when a segment is kept."""
     ends = []
-    if kept.due_ms is not None:
-        ends.append(f"until {format_time(kept.due_ms)}")
-    if kept.more_bytes is not None:
-        ends.append(f"until the log is {format_bytes(kept.more_bytes)} larger")
+    if kept["dueMs"] is not None:
+        ends.append(f"until {format_time(kept['dueMs'])}")
+    if kept["moreBytes"] is not None:
+        ends.append(f"until the log is {format_bytes(kept['moreBytes'])} larger")
     text = " " + " or ".join(ends) if ends else ""
-    return f"{text}, held by {kept.held_by}" if kept.held_by else text
+    return f"{text}, held by {kept['heldBy']}" if kept["heldBy"] else text

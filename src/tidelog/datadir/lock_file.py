@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from tidelog.env.locks import is_locked
+from tidelog.env.locks import is_locked, lock_holder
 
 LOCK_FILE: Final = ".lock"
 
@@ -13,3 +13,8 @@ LOCK_FILE: Final = ".lock"
 def has_writer(data_dir: str) -> bool:
     """Return whether a process, Kafka or tidelog, holds the directory now; False on Windows."""
     return is_locked(os.path.join(data_dir, LOCK_FILE))
+
+
+def writer_of(data_dir: str) -> int | None:
+    """Return the pid of the process that holds the directory, 0 if unknown; None: nobody does."""
+    return lock_holder(os.path.join(data_dir, LOCK_FILE))

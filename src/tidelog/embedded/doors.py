@@ -131,6 +131,15 @@ def open_briefly(
     return Logs(manager)
 
 
+def open_to_change(path: str, fs: FileSystem = SYSTEM_FILES) -> LogManager:
+    """Lock a data directory, given by its absolute path, to change its topics; as ``open_briefly``.
+
+    Leaving the ``with`` of the manager closes it.
+    """
+    settings = BrokerConfig(log_dirs=(path,))
+    return LogManager(settings, brief_machine(fs, SYSTEM_CLOCK), loading=Loading.FIRST_USE)
+
+
 def brief_machine(fs: FileSystem, clock: Clock) -> Machine:
     """Return the machine of a process that writes and ends: without threads."""
     return Machine(fs, clock, InlineScheduler(), random.SystemRandom(), sleep_ms)

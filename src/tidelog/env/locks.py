@@ -73,23 +73,30 @@ def keep_if_locked(descriptor: int, found: os.stat_result) -> bool:
 
 
 def is_locked(path: str) -> bool:
-    """Return whether a process holds the lock on a file; does not take it, or make the file.
+    """Return whether a process holds the lock on a file; see ``lock_holder``."""
+    return lock_holder(path) is not None
 
-    False on Windows, where there are no such locks, for what is not a regular file, and for a file
-    that may not be read. Never waits.
+
+def lock_holder(path: str) -> int | None:
+    """Return the pid of the process that holds the lock on a file, 0 if unknown; None: nobody does.
+
+    Does not take the lock, or make the file. None on Windows, where there are no such locks, for
+    what is not a regular file, and for a file that may not be read. Never waits.
     """
     if not HAVE_LOCKS:
-        return False
+        return None
     with _registry_lock:
         if _id_at(path) in _registry:
-            return True
+            return os.getpid()
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         except (FileNotFoundError, PermissionError):
-            return False
+            return None
         try:
-            is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
-            return is_file and _conflicting(descriptor)[0] != fcntl.F_UNLCK
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
+            lock_type, pid = _conflicting(descriptor)
+            return None if lock_type == fcntl.F_UNLCK else max(pid, 0)
         finally:
             os.close(descriptor)
 

@@ -90,3 +90,15 @@ def is_alive(pid: int) -> bool:
     except OSError:
         return True  # another user's
     return True
+
+
+def program_of(pid: int) -> str:
+    """Return the name of the program that a process runs, such as ``java``; empty if unknown.
+
+    It is known on Linux only.
+    """
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

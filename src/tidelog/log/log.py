@@ -343,22 +343,29 @@ class Log(ReadableLog):
                 raise self._out_of_range(offset)
             return retention_pass.increment_log_start_locked(self._state, offset)
 
-    def delete_records(self, before_offset: int) -> int:
+    def delete_records(self, before_offset: int, config: LogConfig | None = None) -> int:
         """Delete the records below ``before_offset`` (-1: the high watermark); return the start.
 
-        Raises PolicyViolation if the topic is compacted only, OffsetOutOfRange above the high
-        watermark and for other negative offsets.
+        ``config`` stands for the log's own. Raises PolicyViolation if the topic is compacted only,
+        OffsetOutOfRange above the high watermark and for other negative offsets.
         """
         with self._state.changing("deleting records"):
-            if self.config.is_compacted and not self.config.is_deleted:
-                raise PolicyViolation(
-                    "records of a log that is only compacted cannot be deleted (cleanup.policy)"
-                ).of_log(self._state.context.log_name)
-            target = self._state.deletable_end if before_offset == DELETE_ALL else before_offset
-            if target < 0:
-                raise self._out_of_range(target)
+            target = self.check_delete_records(before_offset, config)
             self.maybe_increment_log_start_offset(target)
             return self.log_start_offset
+
+    def check_delete_records(self, before_offset: int, config: LogConfig | None = None) -> int:
+        """Return the offset that ``delete_records`` would delete to; errors as there."""
+        config = config or self.config
+        if config.is_compacted and not config.is_deleted:
+            raise PolicyViolation(
+                "records of a log that is only compacted cannot be deleted (cleanup.policy)"
+            ).of_log(self._state.context.log_name)
+        end = self._state.deletable_end
+        target = end if before_offset == DELETE_ALL else before_offset
+        if not 0 <= target <= end:
+            raise self._out_of_range(target)
+        return target
 
     def _out_of_range(self, offset: int) -> OffsetOutOfRange:
         error = OffsetOutOfRange(offset, self.log_start_offset, self.high_watermark)
@@ -368,11 +375,17 @@ class Log(ReadableLog):
         """Delete segments by start offset, size and age; return how many were deleted."""
         return len(self.retain(now_ms))
 
-    def retain(self, now_ms: int | None = None) -> list[DeletedSegment]:
-        """Delete segments by start offset, size and age; return them with the reason."""
+    def retain(
+        self, now_ms: int | None = None, config: LogConfig | None = None
+    ) -> list[DeletedSegment]:
+        """Delete segments by start offset, size and age; return them with the reason.
+
+        The limits are those of ``config``, None: of the log's own settings.
+        """
         now = self._state.context.clock.now_ms() if now_ms is None else now_ms
         with self._state.changing("deleting old segments"):
-            return retention_pass.delete_old_segments_locked(self._state, now)
+            limits = config or self.config
+            return retention_pass.delete_old_segments_locked(self._state, now, limits)
 
     def delete_segments_below_start(self) -> list[DeletedSegment]:
         """Delete the segments that ``delete_records`` has emptied; return them."""

@@ -23,20 +23,24 @@ from tidelog.segment.undo import UndoFailed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tidelog.config.log_config import LogConfig
     from tidelog.log.state import LogState
     from tidelog.segment.segment import LogSegment
 
 _log = logging.getLogger(__name__)
 
 
-def delete_old_segments_locked(state: LogState, now_ms: int) -> list[DeletedSegment]:
-    """Delete what retention allows; return the deleted segments, oldest first.
+def delete_old_segments_locked(
+    state: LogState, now_ms: int, config: LogConfig
+) -> list[DeletedSegment]:
+    """Delete what the limits in ``config`` allow; return the deleted segments, oldest first.
 
     A compacted log, and one without a policy, only loses segments below its start.
     """
     deleted = delete_below_start_locked(state)
-    if state.context.config.is_deleted:
-        deleted += _delete_beyond_size(state) + _delete_expired(state, now_ms)
+    if config.is_deleted:
+        deleted += _delete_beyond_size(state, config.retention_bytes)
+        deleted += _delete_expired(state, now_ms, config.retention_ms)
     return deleted
 
 
@@ -63,8 +67,7 @@ def delete_below_start_locked(state: LogState) -> list[DeletedSegment]:
     return _delete(state, count, f"log start offset {start} breach")
 
 
-def _delete_beyond_size(state: LogState) -> list[DeletedSegment]:
-    limit = state.context.config.retention_bytes
+def _delete_beyond_size(state: LogState, limit: int) -> list[DeletedSegment]:
     size_bytes = state.local.segments.size_bytes
     if limit < 0 or size_bytes < limit:
         return []
@@ -73,8 +76,7 @@ def _delete_beyond_size(state: LogState) -> list[DeletedSegment]:
     return _delete(state, count, f"log retention size {limit} breach")
 
 
-def _delete_expired(state: LogState, now_ms: int) -> list[DeletedSegment]:
-    limit_ms = state.context.config.retention_ms
+def _delete_expired(state: LogState, now_ms: int, limit_ms: int) -> list[DeletedSegment]:
     if limit_ms < 0:
         return []
     count = count_expired(segment_facts(state), state.deletable_end, now_ms, limit_ms)

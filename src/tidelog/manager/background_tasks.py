@@ -7,7 +7,7 @@ checkpoint tasks.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tidelog.env.task_gate import TaskGate
 from tidelog.errors import KafkaStorageError
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tidelog.manager.directories.disk_reserve import DiskReserve
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.deleter import LogDeleter
-    from tidelog.manager.lifecycle.move_requests import MoveRequests
     from tidelog.manager.lifecycle.reopening import LogReopener
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.offset_checkpointing import OffsetCheckpointing
@@ -35,6 +34,16 @@ _NS_PER_MS = 1_000_000
 _RESERVE_MS = 1000
 _REQUESTS_MS = 1000
 _COMMITS_MS = 10_000
+
+
+class RequestLook(Protocol):
+    """What answers the requests of other processes."""
+
+    def look(self) -> None:
+        """Look for requests, and go on with those in hand."""
+
+    def stop(self) -> None:
+        """Begin nothing more, and wait for what runs."""
 
 
 class BackgroundTasks:
@@ -54,7 +63,7 @@ class BackgroundTasks:
         checkpointing: OffsetCheckpointing,
         deleter: LogDeleter,
         reserve: DiskReserve,
-        move_requests: MoveRequests,
+        requests: RequestLook,
         reopener: LogReopener,
         finish_commits: Callable[[], None],
     ) -> None:
@@ -66,7 +75,7 @@ class BackgroundTasks:
         self._checkpointing = checkpointing
         self._deleter = deleter
         self._reserve = reserve
-        self._move_requests = move_requests
+        self._requests = requests
         self._reopener = reopener
         self._finish_commits = finish_commits
         self._handles: list[Handle] = []
@@ -94,7 +103,7 @@ class BackgroundTasks:
             ("tidelog-disk-reserve", self._reserve.look, 0, _RESERVE_MS),
             ("tidelog-reopen-logs", self._reopener.reopen_all, 0, _RESERVE_MS),
             ("tidelog-staged-commits", self._finish_commits, 0, _COMMITS_MS),
-            ("tidelog-move-requests", self.answer_move_requests, 0, _REQUESTS_MS),
+            ("tidelog-requests", self.answer_requests, 0, _REQUESTS_MS),
             ("highwatermark-checkpoint", high_watermarks, 0, watermark_ms),
         ):
             handle = self._machine.scheduler.schedule(
@@ -112,6 +121,7 @@ class BackgroundTasks:
         for handle in handles:
             handle.cancel()
         self._gate.close()
+        self._requests.stop()
 
     def cleanup_logs(self) -> int:
         """Delete the segments that have expired by now, and return their number.
@@ -160,9 +170,9 @@ class BackgroundTasks:
             deleted += retain_by_percent(log_dir, logs, free_bytes, percent, now_ms)
         return deleted
 
-    def answer_move_requests(self) -> None:
-        """Begin the moves that other processes requested."""
-        self._move_requests.answer()
+    def answer_requests(self) -> None:
+        """Begin what other processes requested, and go on with what was begun."""
+        self._requests.look()
 
     def delete_old_files(self) -> None:
         """Delete the staged files of writers that are gone, and what recoveries cut long ago.

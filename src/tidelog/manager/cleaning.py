@@ -72,7 +72,7 @@ class Cleaning:
         if the partition does not get free, and KafkaStorageError once this was stopped.
         """
         manager = self._manager
-        manager.begin(key)
+        manager.begin(key, lambda: self._is_stopped)
         self._in_use.add(key)
         try:
             if self._is_stopped:

@@ -39,7 +39,6 @@ from tidelog.manager.lifecycle.log_opener import (
     RecoveryRules,
     producer_config_of,
 )
-from tidelog.manager.lifecycle.move_requests import MoveRequests
 from tidelog.manager.lifecycle.mover import PartitionMover
 from tidelog.manager.lifecycle.reconciliation import Reconciler
 from tidelog.manager.lifecycle.reopening import LogReopener
@@ -49,6 +48,7 @@ from tidelog.manager.metrics.collect import MetricSources, collect
 from tidelog.manager.metrics.counters import Counters
 from tidelog.manager.offset_checkpointing import OffsetCheckpointing
 from tidelog.manager.on_demand import OnDemand, OnDemandCalls
+from tidelog.manager.requests.requests import Requests
 from tidelog.manager.staged_commits import StagedCommitCalls, StagedCommits
 from tidelog.manager.topics.topic_checks import check_topic
 from tidelog.manager.topics.topics import Topics
@@ -241,7 +241,7 @@ class LogManager(CleaningControl, OnDemandCalls, StagedCommitCalls, TruncationCa
             machine,
             lambda: self._config,
             cleaning=self._cleaning,
-            topics=self.topics,
+            topics=self._topics,
             partition_of=self.partition,
             check_open=self._check_open,
         )
@@ -254,7 +254,7 @@ class LogManager(CleaningControl, OnDemandCalls, StagedCommitCalls, TruncationCa
             checkpointing=self._checkpointing,
             deleter=self._deleter,
             reserve=self._reserve,
-            move_requests=MoveRequests(machine.fs, log_dirs, registry, self._mover),
+            requests=Requests(machine, log_dirs, registry, self._mover, self),
             reopener=self._reopener,
             finish_commits=self._staged.finish_all,
         )
@@ -467,6 +467,7 @@ class LogManager(CleaningControl, OnDemandCalls, StagedCommitCalls, TruncationCa
         config: Mapping[str, str] | None = None,
         *,
         is_spread: bool = False,
+        path: str | None = None,
     ) -> Topic:
         """Create a topic of empty logs, durably.
 
@@ -476,19 +477,19 @@ class LogManager(CleaningControl, OnDemandCalls, StagedCommitCalls, TruncationCa
             config: the topic's own settings, under Kafka's names.
             is_spread: create each partition where the fewest logs are, instead of all of them in
                 one directory. No transaction can then write all of the topic.
+            path: create all partitions in this directory.
 
         Raises:
-            InvalidTopic, InvalidPartitions, PolicyViolation, InvalidConfig, TopicAlreadyExists:
-                nothing was created.
+            InvalidTopic, InvalidPartitions, PolicyViolation, InvalidConfig, TopicAlreadyExists,
+            LogDirNotFound, InvalidReplicaAssignment: nothing was created.
             KafkaStorageError: a disk is full, and nothing was created; or it failed.
         """
         with self._changing():
             check_topic(name, partitions, config or {}, defaults=self._topics.defaults)
-            log_dirs = self._creator.choose_directories(partitions, is_spread=is_spread)
-            topic_id = random_id(self.machine.rng)
-            ids = [log_dir.directory_id for log_dir in log_dirs]
+            homes = self._creator.choose_directories(partitions, is_spread=is_spread, path=path)
+            ids = [home.directory_id for home in homes]
             # From here on the topic exists: directories that a crash leaves out are created later.
-            topic = self._topics.create(name, topic_id, ids, config or {})
+            topic = self._topics.create(name, random_id(self.machine.rng), ids, config or {})
             with self._deleter.undoing_creation(topic):
                 self._creator.create_new(topic, topic.partitions, opened=self._is_service)
         return topic
@@ -766,8 +767,7 @@ class LogManager(CleaningControl, OnDemandCalls, StagedCommitCalls, TruncationCa
 
     @property
     def _delete_delay_ms(self) -> int:
-        defaults = self._topics.defaults.with_overrides(self._topics.overrides)
-        return defaults.file_delete_delay_ms
+        return self._topics.defaults.with_overrides(self._topics.overrides).file_delete_delay_ms
 
     @contextmanager
     def _changing(self) -> Iterator[None]:

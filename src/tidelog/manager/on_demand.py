@@ -7,33 +7,60 @@ from __future__ import annotations
 
 import logging
 from functools import cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from tidelog.cleaner.cleaner_checkpoints import CleanerCheckpoints
 from tidelog.cleaner.compaction import Compaction, examine_log
 from tidelog.cleaner.failed_cleanings_file import read_failures, write_failures
 from tidelog.config.log_config import DELETION_SETTINGS
-from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.datadir.effective_config import NO_SETTINGS
+from tidelog.errors import (
+    CleaningAborted,
+    InvalidArgument,
+    KafkaStorageError,
+    UnknownTopicOrPartition,
+)
+from tidelog.log.retention_outlook import outlook_of
+from tidelog.log.shrunk_log import ShrunkLog
 from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tidelog.cleaner.compaction import CompactionFacts
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.config.broker_config import BrokerConfig
-    from tidelog.datadir.catalogue import Topic
+    from tidelog.config.log_config import LogConfig
     from tidelog.env.scheduler import Scheduler
     from tidelog.log.log import Log
     from tidelog.log.retention import DeletedSegment
+    from tidelog.log.retention_outlook import SegmentOutlook
     from tidelog.manager.cleaning import Cleaning
     from tidelog.manager.partition import Partition
+    from tidelog.manager.topics.topics import Topics
 
 _log = logging.getLogger(__name__)
 
 Chosen: TypeAlias = "str | tuple[str, int]"
 """A topic, which stands for all its partitions, or one partition."""
+
+
+class Terms(NamedTuple):
+    """What one operation assumes in place of the clock and of topics' settings.
+
+    ``now_ms`` is the time of day, None: that of the clock. ``overrides`` are topic settings that
+    take precedence over a topic's own. ``server_properties`` are those of the broker that wrote the
+    directory. ``limits_unknown``: a log whose cleanup policy is unknown is retained by its limits.
+    """
+
+    now_ms: int | None = None
+    overrides: Mapping[str, str] = NO_SETTINGS
+    server_properties: Mapping[str, str] | None = None
+    limits_unknown: bool = False
+
+
+USUAL_TERMS: Final = Terms()
 
 
 class OnDemand:
@@ -43,7 +70,7 @@ class OnDemand:
         machine: disk, clock and random numbers.
         config: returns the broker's settings.
         cleaning: the cleaner that works in background, if there is one.
-        topics: returns all topics by name.
+        topics: the topics and their settings.
         partition_of: returns a partition; on first use it loads its log.
         check_open: raises KafkaStorageError once the manager is closed.
     """
@@ -54,7 +81,7 @@ class OnDemand:
         config: Callable[[], BrokerConfig],
         *,
         cleaning: Cleaning,
-        topics: Callable[[], dict[str, Topic]],
+        topics: Topics,
         partition_of: Callable[[str, int], Partition],
         check_open: Callable[[], None],
     ) -> None:
@@ -75,11 +102,52 @@ class OnDemand:
                 deleted[key] = partition.log.retain(now_ms)
         return deleted
 
+    def config_with(self, topic: str, terms: Terms) -> LogConfig:
+        """Return the settings of a topic on these terms; see ``LogManager.config_with``."""
+        config = self._topics.config_with(topic, terms.overrides, terms.server_properties)
+        is_unknown = terms.limits_unknown and not config.is_policy_known
+        return config.deleting() if is_unknown else config
+
+    def retain_log(self, key: TopicPartition, terms: Terms) -> ShrunkLog:
+        """Delete the segments of one log that have expired; see ``LogManager.retain_log``."""
+        partition = self._partition_of(*key)
+        with self._cleaning.exclusive(key):
+            log = partition.log
+            config = self._config_of(key, log, terms)
+            deleted = log.retain(self._now_ms(terms), config)
+            return _shrunk(key, log, deleted, outlook_of(log, config))
+
+    def delete_records(self, key: TopicPartition, before: int, terms: Terms) -> ShrunkLog:
+        """Raise the start of one log; see ``LogManager.delete_records``."""
+        log = self._partition_of(*key).log
+        log.delete_records(before, self._config_of(key, log, terms))
+        try:
+            with self._cleaning.exclusive(key):
+                log = self._partition_of(*key).log
+                return _shrunk(key, log, log.delete_segments_below_start())
+        except CleaningAborted:  # the next pass of retention frees the space
+            return _shrunk(key, log, ())
+
+    def _config_of(self, key: TopicPartition, log: Log, terms: Terms) -> LogConfig:
+        """Return the settings of a log on these terms."""
+        if terms._replace(now_ms=None) == USUAL_TERMS:
+            return log.config
+        return self.config_with(key.topic, terms)
+
+    def _now_ms(self, terms: Terms) -> int:
+        return self._machine.clock.now_ms() if terms.now_ms is None else terms.now_ms
+
     def compact(
-        self, chosen: Sequence[Chosen], scheduler: Scheduler | None, *, leaves_unknown: bool
+        self,
+        chosen: Sequence[Chosen],
+        scheduler: Scheduler | None,
+        *,
+        leaves_unknown: bool,
+        terms: Terms = USUAL_TERMS,
     ) -> dict[tuple[str, int], CompactionFacts]:
         """Clean each log once; see ``LogManager.compact``."""
-        now_ms = self._machine.clock.now_ms()
+        now_ms = self._now_ms(terms)
+        terms = terms._replace(now_ms=now_ms)
         found: dict[tuple[str, int], CompactionFacts] = {}
         read = self._checkpoints.read
         if self._cleaning.cleaner is None:
@@ -95,7 +163,7 @@ class OnDemand:
                     check_done=check_done,
                 )
                 line = read(parent_of(log)).get(key)
-                found[key] = self._compact(key, log, compaction, now_ms, line)
+                found[key] = self._compact(key, log, compaction, line, terms)
         return found
 
     def _compact(
@@ -103,14 +171,15 @@ class OnDemand:
         key: TopicPartition,
         log: Log,
         compaction: Compaction,
-        now_ms: int,
         line: int | None,
+        terms: Terms,
     ) -> CompactionFacts:
         """Clean one log from ``line`` on; note how far, and that its cleaning has not failed."""
+        now_ms, config = self._now_ms(terms), self._config_of(key, log, terms)
         fs, path = self._machine.fs, parent_of(log)
         failures = read_failures(fs, path)
-        facts = examine_log(key, log, line, failures.get(key), now_ms)
-        cleaned = compaction.clean(log, facts, now_ms)
+        facts = examine_log(key, log, line, failures.get(key), now_ms, config=config)
+        cleaned = compaction.clean(log, facts, now_ms, config)
         if cleaned.stats is None:
             return cleaned
         if not self._cleaning.note_cleaned(key, log, cleaned.end_offset):
@@ -141,14 +210,14 @@ class OnDemand:
 
     def _all_partitions(self) -> Iterator[tuple[TopicPartition, Partition]]:
         """Yield all partitions but those that cannot be loaded, as in an offline directory."""
-        for key in self._keys(sorted(self._topics())):
+        for key in self._keys(sorted(self._topics.all())):
             try:
                 yield key, self._partition_of(*key)
             except (UnknownTopicOrPartition, KafkaStorageError) as error:
                 _log.warning("log-left-out topic=%s partition=%d reason=%s", *key, error)
 
     def _keys(self, chosen: Iterable[Chosen]) -> Iterator[TopicPartition]:
-        topics = self._topics()
+        topics = self._topics.all()
         for one in chosen:
             if isinstance(one, tuple):
                 yield TopicPartition(*one)
@@ -174,8 +243,33 @@ class OnDemandCalls:
         """
         return self._on_demand.retain(chosen)
 
+    def config_with(self, topic: str, terms: Terms) -> LogConfig:
+        """Return the settings of a topic on the terms of one operation."""
+        return self._on_demand.config_with(topic, terms)
+
+    def retain_log(self, key: TopicPartition, terms: Terms = USUAL_TERMS) -> ShrunkLog:
+        """Delete the segments of one log that have expired; return what is left, and until when.
+
+        Errors as ``retain``.
+        """
+        return self._on_demand.retain_log(key, terms)
+
+    def delete_records(
+        self, key: TopicPartition, before: int, terms: Terms = USUAL_TERMS
+    ) -> ShrunkLog:
+        """Raise the start of one log to ``before`` (-1: the high watermark); free whole segments.
+
+        While the log is being cleaned or moved its space is freed later. Raises PolicyViolation for
+        a log that is only compacted, OffsetOutOfRange above the high watermark.
+        """
+        return self._on_demand.delete_records(key, before, terms)
+
     def compact(
-        self, *chosen: Chosen, scheduler: Scheduler | None = None, leaves_unknown: bool = False
+        self,
+        *chosen: Chosen,
+        scheduler: Scheduler | None = None,
+        leaves_unknown: bool = False,
+        terms: Terms = USUAL_TERMS,
     ) -> dict[tuple[str, int], CompactionFacts]:
         """Clean logs now, ignoring ``min.cleanable.dirty.ratio``; return what was done to each.
 
@@ -186,5 +280,18 @@ class OnDemandCalls:
             chosen: topics and partitions.
             scheduler: runs the threads that write; None: the machine's.
             leaves_unknown: leave a log whose policy is unknown alone, too, even if it is chosen.
+            terms: what it assumes in place of the clock and of topics' settings.
         """
-        return self._on_demand.compact(chosen, scheduler, leaves_unknown=leaves_unknown)
+        return self._on_demand.compact(
+            chosen, scheduler, leaves_unknown=leaves_unknown, terms=terms
+        )
+
+
+def _shrunk(
+    key: TopicPartition,
+    log: Log,
+    deleted: Iterable[DeletedSegment],
+    kept: Iterable[SegmentOutlook] = (),
+) -> ShrunkLog:
+    offsets = log.log_start_offset, log.log_end_offset
+    return ShrunkLog(*key, *offsets, log.size_bytes, tuple(deleted), tuple(kept))

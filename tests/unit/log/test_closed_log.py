@@ -60,6 +60,7 @@ ENDS: Final = {"close", "close_handlers", "delete", "open"}
 
 HARMLESS: Final = {
     "add_listener",
+    "check_delete_records",
     "pin",
     "remove_listener",
     "watch",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from tidelog.cli.options import add_directory, add_settings, add_topic, new_parser
@@ -32,13 +33,15 @@ def run(args: Namespace) -> int:
     """Change the settings and print those that the topic now overrides."""
     if not args.options and not args.unset:
         raise InvalidArgument("nothing to change: use -o KEY=VALUE or --unset KEY")
+    from tidelog.cli.service_requests import perform
     from tidelog.cli.terminal import print_line
-    from tidelog.embedded.doors import open_briefly
+    from tidelog.embedded.doors import open_to_change
 
-    with open_briefly(args.directory) as directory:
-        topic = directory.alter_topic(args.topic, dict(args.options), args.unset)
-    settings = ", ".join(f"{name}={value}" for name, value in sorted(topic.config.items()))
-    unknown = ", ".join(topic.unknown_settings)
+    path = os.path.abspath(args.directory)
+    arguments = {"topic": args.topic, "settings": dict(args.options), "unset": args.unset}
+    topic = perform(args.command, path, arguments, lambda: open_to_change(path))
+    settings = ", ".join(f"{name}={value}" for name, value in sorted(topic["settings"].items()))
+    unknown = ", ".join(topic["unknown"])
     known = settings or "no settings of its own"
-    print_line(f"{topic.name}: {known}{f'; unknown: {unknown}' if unknown else ''}")
+    print_line(f"{topic['topic']}: {known}{f'; unknown: {unknown}' if unknown else ''}")
     return 0

@@ -39,7 +39,6 @@ def run(args: Namespace) -> int:
 
     The logs are only read, so a writer may be at work.
     """
-    from tidelog.cli.commands.compact import facts_as_json
     from tidelog.cli.operations import clock_of
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.server_properties import broker_properties
@@ -61,7 +60,7 @@ def run(args: Namespace) -> int:
 
     for _, facts in chosen._replace(places=compacted).look(args.command, status):
         has_failed |= facts.failure is not None
-        print(json.dumps(facts_as_json(facts)) if args.json else _line(facts))
+        print(json.dumps(facts.as_json()) if args.json else _line(facts))
     if not compacted and not args.json:
         print_line(f"no topic of {args.directory} is compacted")
     return int(has_failed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import (
@@ -14,15 +14,15 @@ from tidelog.cli.options import (
     add_topics,
     new_parser,
 )
+from tidelog.errors import RequestFailed
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tidelog.cleaner.compaction import CompactionFacts
     from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import ChosenPartitions, Place
-    from tidelog.env.scheduler import Scheduler
 
 _NOT_COMPACTED: Final = "not compacted: its cleanup.policy lacks compact or is unknown; -o sets it"
 
@@ -40,7 +40,34 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Clean every chosen log that is compacted, up to its active segment."""
-    return _print_all(args, _compacted(args), "dropped")
+    from tidelog.cli.operations import manager_of
+    from tidelog.cli.partition_choice import find_places
+    from tidelog.cli.server_properties import broker_properties
+    from tidelog.cli.service_requests import numbers_by_topic, perform
+    from tidelog.env.system_files import SYSTEM_FILES
+
+    places = find_places(SYSTEM_FILES, args.directory, args.topics)
+    arguments = {
+        "partitions": numbers_by_topic(places),
+        "settings": dict(args.options),
+        "now_ms": args.now,
+        "server_properties": broker_properties(args),
+    }
+    path = os.path.dirname(places[0].path)
+    printer = _Printer("dropped", is_json=args.json)
+    rest: Sequence[Any] = ()
+    try:
+        rows = perform(
+            args.command, path, arguments, lambda: manager_of(args, places), printer.print
+        )
+        rest = rows[printer.printed :]
+    except RequestFailed as error:
+        rest = error.done
+        raise
+    finally:
+        for row in rest:
+            printer.print(row)
+    return 0
 
 
 def print_plan(args: Namespace) -> int:
@@ -58,21 +85,32 @@ def print_plan(args: Namespace) -> int:
         SYSTEM_FILES, args.directory, args.topics, server_properties=broker_properties(args)
     )
     has_loss = chosen.report_missing(args.command)
-    return max(_print_all(args, _planned(args, chosen), "would drop"), int(has_loss))
+    printer = _Printer("would drop", is_json=args.json)
+    for facts in _planned(args, chosen):
+        printer.print(facts.as_json())
+    return int(has_loss)
 
 
-def _print_all(args: Namespace, found: Iterable[CompactionFacts], verb: str) -> int:
-    reported: set[str] = set()
-    for facts in found:
-        if args.json:
-            print(json.dumps(facts_as_json(facts)))
-        elif not facts.is_compacted:
-            if facts.topic not in reported:
-                print(f"{facts.topic}: {_NOT_COMPACTED}")
-            reported.add(facts.topic)
-        else:
-            _print(facts, verb)
-    return 0
+class _Printer:
+    """Prints what was done to each log, or would be; rows are ``CompactionFacts`` as JSON."""
+
+    def __init__(self, verb: str, *, is_json: bool) -> None:
+        self.printed = 0
+        """How many rows were printed."""
+        self._verb = verb
+        self._is_json = is_json
+        self._not_compacted: set[str] = set()
+
+    def print(self, row: Mapping[str, Any]) -> None:
+        """Print one row; of a topic that is not compacted, only the first."""
+        self.printed += 1
+        if self._is_json:
+            print(json.dumps(row))
+        elif row["isCompacted"]:
+            _print(row, self._verb)
+        elif row["topic"] not in self._not_compacted:
+            self._not_compacted.add(row["topic"])
+            print(f"{row['topic']}: {_NOT_COMPACTED}")
 
 
 def _planned(args: Namespace, chosen: ChosenPartitions) -> Iterator[CompactionFacts]:
@@ -118,80 +156,22 @@ def _print_unmatched(command: str, place: Place, names: list[str]) -> None:
     print_message(command, f"{text}; {rebuilt}")
 
 
-def _compacted(args: Namespace) -> Iterator[CompactionFacts]:
-    """Clean each log and yield what was done."""
-    from tidelog.cli.operations import open_to_act
-    from tidelog.env.system_files import SYSTEM_FILES
-
-    with _writers() as scheduler, open_to_act(args, SYSTEM_FILES, args.topics) as acting:
-        for place in acting.places:
-            done = acting.manager.compact(place.key, scheduler=scheduler, leaves_unknown=True)
-            yield done[place.key]
-
-
-@contextmanager
-def _writers() -> Iterator[Scheduler]:
-    """Start threads that write and flush cleaned segments while the cleaner reads on."""
-    from tidelog.cleaner.background_writers import MAX_WRITERS
-    from tidelog.env.scheduler import ThreadScheduler
-
-    scheduler = ThreadScheduler(MAX_WRITERS, "tidelog-compact")
-    scheduler.start()
-    try:
-        yield scheduler
-    finally:
-        scheduler.shutdown()
-
-
-def facts_as_json(facts: CompactionFacts) -> dict[str, Any]:
-    """Return the facts under the names that every command uses in JSON."""
-    found = facts.to_clean
-    row: dict[str, Any] = {
-        "topic": facts.topic,
-        "partition": facts.partition,
-        "isCompacted": facts.is_compacted,
-        "firstDirtyOffset": found.offsets.first_dirty_offset,
-        "firstUncleanableOffset": found.offsets.first_uncleanable_offset,
-        "heldBy": found.held_by,
-        "cleanBytes": found.clean_bytes,
-        "cleanableBytes": found.cleanable_bytes,
-        "dirtyRatio": found.dirty_ratio,
-        "sizeBytes": facts.size_bytes,
-        "failure": None if facts.failure is None else facts.failure.error,
-    }
-    stats = facts.stats
-    if stats is None:
-        return row
-    return {
-        **row,
-        "endOffset": facts.end_offset,
-        "trueDirtyRatio": facts.true_dirty_ratio,
-        "recordsRead": stats.records_read,
-        "recordsKept": stats.records_written,
-        "bytesRead": stats.bytes_read,
-        "bytesKept": stats.bytes_written,
-        "oldestTombstone": stats.oldest_tombstone_ms,
-        "dropped": {cause.value: count for cause, count in stats.dropped.items()},
-    }
-
-
-def _print(facts: CompactionFacts, verb: str) -> None:
+def _print(row: Mapping[str, Any], verb: str) -> None:
     from tidelog.explain.picture import format_bytes
 
-    name = f"{facts.topic}-{facts.partition}"
-    stats, found = facts.stats, facts.to_clean
-    if stats is None:
-        start = found.offsets.first_dirty_offset
-        print(f"{name}: nothing to clean from offset {start:,} on, limited by {found.held_by}")
+    name = f"{row['topic']}-{row['partition']}"
+    if "endOffset" not in row:
+        start = row["firstDirtyOffset"]
+        print(f"{name}: nothing to clean from offset {start:,} on, limited by {row['heldBy']}")
         return
-    causes = ", ".join(f"{count:,} {cause.value}" for cause, count in stats.dropped.items())
-    dropped = stats.records_read - stats.records_written
+    causes = ", ".join(f"{count:,} {cause}" for cause, count in row["dropped"].items())
+    records, bytes_read = row["recordsRead"], row["bytesRead"]
     print(
-        f"{name}: {verb} {dropped:,} of {stats.records_read:,} records,"
-        f" {format_bytes(facts.freed_bytes)} of {format_bytes(stats.bytes_read)}"
+        f"{name}: {verb} {records - row['recordsKept']:,} of {records:,} records,"
+        f" {format_bytes(bytes_read - row['bytesKept'])} of {format_bytes(bytes_read)}"
         f"{f' ({causes})' if causes else ''};"
-        f" clean up to {facts.end_offset:,}, limited by {found.held_by}"
+        f" clean up to {row['endOffset']:,}, limited by {row['heldBy']}"
     )
-    if not facts.is_whole:
-        end = found.offsets.first_uncleanable_offset
+    end = row["firstUncleanableOffset"]
+    if row["endOffset"] < end:
         print(f"  the offset map was full: run the command again to clean up to {end:,}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from tidelog.cli.arguments import partition_count
@@ -31,12 +32,16 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Create the topic and print its name, number of partitions and id."""
+    from tidelog.cli.service_requests import perform
     from tidelog.cli.terminal import counted
-    from tidelog.codec.metadata_files import format_uuid
-    from tidelog.embedded.doors import open_briefly
+    from tidelog.embedded.doors import open_to_change
 
-    with open_briefly(args.directory) as directory:
-        topic = directory.create_topic(args.topic, args.partitions, dict(args.options))
-    partitions = counted(len(topic.partitions), "partition")
-    print(f"{topic.name}: {partitions}, id {format_uuid(topic.topic_id)}")
+    path = os.path.abspath(args.directory)
+    arguments = {
+        "topic": args.topic,
+        "partitions": args.partitions,
+        "settings": dict(args.options),
+    }
+    topic = perform(args.command, path, arguments, lambda: open_to_change(path))
+    print(f"{topic['topic']}: {counted(topic['partitions'], 'partition')}, id {topic['id']}")
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 from tidelog.cli.arguments import offset_or_high_watermark
@@ -16,14 +17,12 @@ from tidelog.cli.options import (
     add_topic,
     new_parser,
 )
-from tidelog.errors import InvalidArgument, OffsetOutOfRange
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from tidelog.cli.options import Commands
     from tidelog.env.files import FileSystem
-    from tidelog.explain.plans.operations import ShrunkLog
 
 
 def add_parser(commands: Commands) -> None:
@@ -48,33 +47,25 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Delete the records below an offset, in one partition or all; if one refuses, in none."""
-    from tidelog.cli.operations import print_shrunk, shrunk_as_json
+    from tidelog.cli.operations import manager_of, print_shrunk
+    from tidelog.cli.partition_choice import find_places
+    from tidelog.cli.service_requests import numbers_by_topic, perform, perform_here
     from tidelog.env.overlay_files import OverlayFiles
     from tidelog.env.system_files import SYSTEM_FILES
 
-    logs = _delete(args, OverlayFiles(SYSTEM_FILES))  # raises before anything is deleted
-    if not args.dry_run:
-        logs = _delete(args, SYSTEM_FILES)
-    for log in logs:
+    places = find_places(SYSTEM_FILES, args.directory, [args.topic], args.partition)
+    fs: FileSystem = OverlayFiles(SYSTEM_FILES) if args.dry_run else SYSTEM_FILES
+    act = perform_here if args.dry_run else perform
+    arguments = {
+        "partitions": numbers_by_topic(places),
+        "before": args.before,
+        "settings": dict(args.options),
+        "now_ms": args.now,
+    }
+    path = os.path.dirname(places[0].path)
+    for log in act(args.command, path, arguments, lambda: manager_of(args, places, fs)):
         if args.json:
-            print(json.dumps(shrunk_as_json(log)))
+            print(json.dumps(log))
         else:
             print_shrunk(log, "would delete" if args.dry_run else "deleted")
     return 0
-
-
-def _delete(args: Namespace, fs: FileSystem) -> list[ShrunkLog]:
-    """Delete the records; over an overlay, the same code finds what would be deleted."""
-    from tidelog.cli.operations import open_to_act
-    from tidelog.explain.plans.operations import delete_records
-
-    logs = []
-    with open_to_act(args, fs, [args.topic], args.partition) as acting:
-        for place in acting.places:
-            try:
-                log = delete_records(acting.manager, *place[:2], args.before)
-            except OffsetOutOfRange as error:
-                named = error.of_log(f"{place.topic}-{place.partition}")
-                raise InvalidArgument(f"{named}; nothing was deleted") from error
-            logs.append(log)
-    return logs

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import Place
     from tidelog.config.log_config import LogConfig
-    from tidelog.explain.plans.operations import ShrunkLog
+    from tidelog.log.shrunk_log import ShrunkLog
 
 
 def add_parser(commands: Commands) -> None:
@@ -52,7 +52,7 @@ def run(args: Namespace) -> int:
 
 def _plan_retention(args: Namespace) -> int:
     """Print what ``tidelog retain`` would delete; the logs are only read."""
-    from tidelog.cli.operations import clock_of, print_shrunk, shrunk_as_json
+    from tidelog.cli.operations import clock_of, print_shrunk
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.server_properties import broker_properties
     from tidelog.config.log_config import LogConfig
@@ -74,9 +74,9 @@ def _plan_retention(args: Namespace) -> int:
 
     for _, log in list(chosen.look(args.command, plan)):
         if args.json:
-            print(json.dumps(shrunk_as_json(log)))
+            print(json.dumps(log.as_json()))
         else:
-            print_shrunk(log, "would delete")
+            print_shrunk(log.as_json(), "would delete")
     return int(has_loss)
 
 

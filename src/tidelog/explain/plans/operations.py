@@ -1,4 +1,4 @@
-"""What recovery, retention or a deletion of records does to a log, or would do, as values.
+"""What recovery does to a log, or would do, as values.
 
 Over an ``OverlayFiles`` the same code changes nothing and its result is the plan.
 """
@@ -6,23 +6,19 @@ Over an ``OverlayFiles`` the same code changes nothing and its result is the pla
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tidelog.errors import CorruptMessage
 from tidelog.explain.plans.lost_records import LostBytes, look_into
-from tidelog.explain.plans.retention_outlook import outlook_of
 from tidelog.log.loading.load_watch import LoadWatcher
-from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from tidelog.explain.plans.retention_outlook import SegmentOutlook
     from tidelog.log.loading.load_watch import Loss, RecoveryProgress
     from tidelog.log.log import Log
-    from tidelog.log.retention import DeletedSegment
     from tidelog.manager.log_manager import LogManager
 
 
@@ -76,24 +72,6 @@ class RecoveredLog:
             last = max(last, self.high_watermark - 1)
         first = min((loss.from_offset for loss in cuts), default=self.log_end_offset)
         return (min(first, last), last) if last >= 0 else None
-
-
-@dataclass(frozen=True, slots=True)
-class ShrunkLog:
-    """One log after some of its segments were deleted; ``size_bytes`` is what is left."""
-
-    topic: str
-    partition: int
-    log_start_offset: int
-    log_end_offset: int
-    size_bytes: int
-    deleted: tuple[DeletedSegment, ...]
-    kept: tuple[SegmentOutlook, ...] = ()
-
-    @property
-    def freed_bytes(self) -> int:
-        """Bytes of records in the deleted segments."""
-        return sum(segment.size_bytes for segment in self.deleted)
 
 
 class RecoveryNotes(LoadWatcher):
@@ -157,29 +135,3 @@ def _holes(log: Log, cleaned_to: int) -> Iterator[tuple[int, int]]:
             end = max(segment.read_next_offset(), log.log_start_offset, cleaned_to)
             if end < behind.base_offset:
                 yield end, behind.base_offset
-
-
-def retain_log(manager: LogManager, topic: str, partition: int) -> ShrunkLog:
-    """Delete the segments of one log that retention allows to be deleted now."""
-    key = TopicPartition(topic, partition)
-    deleted = manager.retain(key)[key]
-    log = manager.partition(topic, partition).log
-    return replace(_shrunk(topic, partition, log, deleted), kept=tuple(outlook_of(log)))
-
-
-def delete_records(
-    manager: LogManager, topic: str, partition: int, before_offset: int
-) -> ShrunkLog:
-    """Move one log's start to ``before_offset`` (-1: the high watermark); free whole segments.
-
-    Raises PolicyViolation for a log that is only compacted, OffsetOutOfRange above the high
-    watermark.
-    """
-    log = manager.partition(topic, partition).log
-    log.delete_records(before_offset)
-    return _shrunk(topic, partition, log, log.delete_segments_below_start())
-
-
-def _shrunk(topic: str, partition: int, log: Log, deleted: Sequence[DeletedSegment]) -> ShrunkLog:
-    offsets = log.log_start_offset, log.log_end_offset
-    return ShrunkLog(topic, partition, *offsets, log.size_bytes, tuple(deleted))

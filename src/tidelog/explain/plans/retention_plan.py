@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.explain.plans.operations import ShrunkLog
-from tidelog.explain.plans.retention_outlook import predict
 from tidelog.log.retention import (
     DeletedSegment,
     SegmentFacts,
@@ -17,6 +15,8 @@ from tidelog.log.retention import (
     count_beyond_size,
     count_expired,
 )
+from tidelog.log.retention_outlook import predict
+from tidelog.log.shrunk_log import ShrunkLog
 from tidelog.readonly.snapshot_log import answer_at_once
 
 if TYPE_CHECKING:

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tidelog.datadir.partition_directories import make_partition_directory
-from tidelog.errors import InconsistentTopicId, InvalidArgument, KafkaStorageError
+from tidelog.errors import (
+    InconsistentTopicId,
+    InvalidArgument,
+    InvalidReplicaAssignment,
+    KafkaStorageError,
+)
 from tidelog.log.directory_guard import PASSING
 from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_log
 from tidelog.segment.filenames import (
@@ -71,13 +76,22 @@ class LogCreator:
             self._preferred[key] = path
 
     def choose_directories(
-        self, partitions: int, *, is_spread: bool, topic: Topic | None = None
+        self,
+        partitions: int,
+        *,
+        is_spread: bool,
+        topic: Topic | None = None,
+        path: str | None = None,
     ) -> list[LogDir]:
         """Return a directory for each of ``partitions`` new partitions of a topic.
 
         All lie in one, where the topic already is or else the one with the fewest logs, so that one
         transaction can write all of them. ``is_spread``: each goes where the fewest logs are.
+        ``path``: all lie in this directory. Raises LogDirNotFound, KafkaStorageError if that is
+        offline, InvalidReplicaAssignment if it gets no new logs.
         """
+        if path is not None:
+            return [self._home_at(path)] * partitions
         if topic is not None and not is_spread:
             home = self._log_dirs.with_id(topic.partitions[max(topic.partitions)])
             if home is not None and not self._log_dirs.is_cordoned(home.path):
@@ -89,6 +103,14 @@ class LogCreator:
             counts[log_dir.path] = counts.get(log_dir.path, 0) + 1
             chosen.append(log_dir)
         return chosen if is_spread else chosen[:1] * partitions
+
+    def _home_at(self, path: str) -> LogDir:
+        log_dir = self._log_dirs.get(path) if self._log_dirs.is_online(path) else None
+        if log_dir is None:
+            raise self._log_dirs.offline_error(path)
+        if len(self._log_dirs) > 1 and self._log_dirs.is_cordoned(path):
+            raise InvalidReplicaAssignment(f"{path} is cordoned: it gets no new logs")
+        return log_dir
 
     def _count_by_directory(self) -> dict[str, int]:
         """Return how many logs each directory has: open ones, and those that the catalogue lists.

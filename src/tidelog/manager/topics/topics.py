@@ -119,6 +119,22 @@ class Topics:
             cached = self._configs[name] = (given, config)
         return cached[1]
 
+    def config_with(
+        self,
+        name: str,
+        overrides: Mapping[str, str],
+        server_properties: Mapping[str, str] | None = None,
+    ) -> LogConfig:
+        """Return the settings of a topic with further overrides, for one operation.
+
+        ``server_properties`` stand for those of the broker that wrote the topic. Raises
+        UnknownTopicOrPartition.
+        """
+        topic = self.get(name)
+        if server_properties is not None:
+            topic = topic.inheriting(replace(self._broker_settings, static=server_properties))
+        return topic.config_in_force(self.defaults, {**self.overrides, **overrides})
+
     def reconfigure(self, config: BrokerConfig) -> None:
         """Replace the settings that stand for what topics do not set.
 

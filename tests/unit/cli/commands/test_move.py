@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-import pytest
+from typing import TYPE_CHECKING
 
 import tidelog
-from tidelog.cli.commands.move import _ask_service, _wait_for_move
-from tidelog.cli.partition_choice import Place
-from tidelog.errors import KafkaStorageError
 
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Cli
-
-ENDED: Final = 999_999_999
-"""The number of a process that does not exist."""
 
 
 def test_a_move_to_where_the_partitions_are_is_refused(cli: Cli) -> None:
@@ -69,7 +61,7 @@ def test_a_service_reports_why_it_does_not_move(cli: Cli) -> None:
 
     assert answer.code != 0
     assert "not one of the data directories" in answer.err
-    assert not list(cli.data.glob("tidelog.*.move*"))
+    assert not list(cli.data.glob("tidelog.*.request*"))
 
 
 def test_a_missing_topic_is_wrong_usage(cli: Cli) -> None:
@@ -78,28 +70,3 @@ def test_a_missing_topic_is_wrong_usage(cli: Cli) -> None:
 
     assert cli.on("move", "other", "--to", cli.data.parent / "target").code == 2
     assert not (cli.data.parent / "target").exists()
-
-
-def test_a_service_that_ends_before_it_answers_is_not_waited_for(cli: Cli) -> None:
-    """The request is withdrawn, at once."""
-    cli.on("create", "t")
-    place = Place("t", 0, str(cli.data / "t-0"))
-
-    with pytest.raises(KafkaStorageError, match="does not answer"):
-        _ask_service(place, str(cli.data), str(cli.data), ENDED)
-
-    assert not list(cli.data.glob("tidelog.*.move*"))
-
-
-def test_a_service_that_ends_during_a_move_is_not_waited_for(cli: Cli) -> None:
-    """The copy stays, and the next start continues it."""
-    target = cli.data.parent / "target"
-    cli.on("create", "t")
-    copy = target / f"t-0.{1:032x}-future"
-    copy.mkdir(parents=True)
-    place = Place("t", 0, str(cli.data / "t-0"))
-
-    with pytest.raises(KafkaStorageError, match="ended before t-0 was moved"):
-        _wait_for_move(place, str(target), ENDED)
-
-    assert copy.exists()

@@ -31,9 +31,9 @@ class SegmentOutlook(NamedTuple):
     held_by: str
 
 
-def outlook_of(log: Log) -> list[SegmentOutlook]:
-    """Return the outlook of every segment of a log, oldest first."""
-    return predict(log.retention_facts(), log.config, log.high_watermark, log.size_bytes)
+def outlook_of(log: Log, config: LogConfig) -> list[SegmentOutlook]:
+    """Return the outlook of every segment of a log by the settings ``config``, oldest first."""
+    return predict(log.retention_facts(), config, log.high_watermark, log.size_bytes)
 
 
 def predict(

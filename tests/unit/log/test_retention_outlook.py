@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tidelog.config.log_config import LogConfig
-from tidelog.explain.plans.retention_outlook import predict
 from tidelog.log.retention import SegmentFacts
+from tidelog.log.retention_outlook import predict
 
 
 def fact(base: int, end: int, time_ms: int, *, size: int = 100, last: bool = False) -> SegmentFacts:

@@ -1,4 +1,4 @@
-"""Requests to move a partition, left as files for a running service."""
+"""Requests to move a partition, as earlier releases leave them for a running service."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 from tidelog.codec.checkpoint_file import MAX_FILE_BYTES
 from tidelog.manager.directories.log_dirs import parent_of
-from tidelog.manager.lifecycle.move_requests import is_waiting, withdraw
 from tidelog.testing.manager_home import ManagerHome, fill
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def place_after(content: dict[str, object]) -> tuple[ManagerHome, str]:
 
 def answer(home: ManagerHome, manager: LogManager) -> None:
     """Let the service look for requests, and do what they ask."""
-    manager.tasks.answer_move_requests()
+    manager.tasks.answer_requests()
     home.clock.advance(0)
 
 
@@ -108,7 +107,7 @@ def test_a_request_is_answered_once_descriptors_and_space_are_back(
         manager.create_topic("t")
         home.fs.write(PATH, json.dumps(REQUEST).encode())
         home.fs.fail(name, PATH, error)
-        manager.tasks.answer_move_requests()
+        manager.tasks.answer_requests()
         answer(home, manager)
 
         assert parent_of(manager.partition("t", 0).log) == "/b"
@@ -139,13 +138,13 @@ def test_a_request_that_is_being_answered_cannot_be_withdrawn() -> None:
         move = manager._mover.move
 
         def watched(key: TopicPartition, path: str) -> bool:
-            seen.append((is_waiting(home.fs, PATH), withdraw(home.fs, PATH)))
+            seen.append((home.fs.exists(f"{PATH}-claimed"), home.fs.exists(PATH)))
             return move(key, path)
 
         manager._mover.move = watched  # type: ignore[method-assign]  # to look in the middle
         answer(home, manager)
 
-        assert (seen, is_waiting(home.fs, PATH)) == ([(True, False)], False)
+        assert (seen, home.fs.exists(f"{PATH}-claimed")) == ([(True, False)], False)
         assert parent_of(manager.partition("t", 0).log) == "/b"
 
 
@@ -156,7 +155,7 @@ def test_a_request_withdrawn_while_it_is_read_is_not_answered() -> None:
         manager.create_topic("t")
         home.fs.write(PATH, json.dumps(REQUEST).encode())
         home.fs.fail("rename", PATH, FileNotFoundError(ENOENT, "withdrawn"))
-        manager.tasks.answer_move_requests()
+        manager.tasks.answer_requests()
 
         assert manager.get_log("t", 0, is_future=True) is None
         assert manager.live_dirs == ["/a", "/b"]

@@ -1,6 +1,7 @@
-"""Moves that another process requests of a running service, by a file in a data directory.
+"""Requests to move a partition as earlier releases leave them: ``tidelog.<random>.move``.
 
-Kafka: the request AlterReplicaLogDirs, which ``kafka-reassign-partitions`` sends.
+Their ``tidelog move`` may run beside a service of this release, or a service may find files that
+its predecessor left. This release asks by ``request_files``.
 """
 
 from __future__ import annotations
@@ -14,14 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import read_small_file, replace_file
 from tidelog.errors import KafkaError, KafkaStorageError, UnknownTopicOrPartition
-from tidelog.log.directory_guard import NO_RESOURCES, NO_SPACE, PASSING
+from tidelog.log.directory_guard import NO_RESOURCES, NO_SPACE
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from random import Random
+    from collections.abc import Iterable
 
     from tidelog.env.files import FileSystem
-    from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.mover import PartitionMover
     from tidelog.manager.log_registry import LogRegistry
 
@@ -42,38 +42,6 @@ class MoveRequest(NamedTuple):
     topic: str
     partition: int
     target: str
-
-
-def ask(fs: FileSystem, rng: Random, data_dir: str, request: MoveRequest) -> str:
-    """Leave a request for the service that holds ``data_dir``, durably; return its file."""
-    path = os.path.join(data_dir, f"tidelog.{rng.getrandbits(128):032x}{_SUFFIX}")
-    replace_file(fs, path, json.dumps({"version": _VERSION, **request._asdict()}).encode())
-    return path
-
-
-def is_waiting(fs: FileSystem, path: str) -> bool:
-    """Say whether the service has not yet answered the request."""
-    return fs.exists(path) or fs.exists(_sibling(path, _CLAIMED_SUFFIX))
-
-
-def take_refusal(fs: FileSystem, path: str) -> str:
-    """Return why the service refused a request, once; empty if it did not."""
-    refused = _sibling(path, _REFUSED_SUFFIX)
-    try:
-        reason = read_small_file(fs, refused).decode()
-    except FileNotFoundError:
-        return ""
-    fs.delete(refused)
-    return reason
-
-
-def withdraw(fs: FileSystem, path: str) -> bool:
-    """Take a request back that nobody has taken; return whether that was in time."""
-    try:
-        fs.delete(path)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def _sibling(path: str, suffix: str) -> str:
@@ -105,29 +73,19 @@ def _key_of(request: MoveRequest) -> TopicPartition:
 class MoveRequests:
     """Answers the requests in the directories of a service."""
 
-    def __init__(
-        self, fs: FileSystem, log_dirs: LogDirs, registry: LogRegistry, mover: PartitionMover
-    ) -> None:
+    def __init__(self, fs: FileSystem, registry: LogRegistry, mover: PartitionMover) -> None:
         self._fs = fs
-        self._log_dirs = log_dirs
         self._registry = registry
         self._mover = mover
         self._ignored: set[str] = set()
         """Requests of a newer release, or whose files cannot be read or answered."""
 
-    def answer(self) -> None:
-        """Begin the moves that were requested; a task of the service."""
-        for log_dir in self._log_dirs:
-            try:
-                names = self._fs.list(log_dir.path)
-            except OSError as error:
-                if error.errno not in PASSING:
-                    self._log_dirs.take_offline(log_dir.path, error)
-                continue
-            for name in names:
-                path = os.path.join(log_dir.path, name)
-                if _NAME.fullmatch(name) and path not in self._ignored:
-                    self._answer_safely(path)
+    def look(self, data_dir: str, names: Iterable[str]) -> None:
+        """Begin the moves that the files among ``names`` request."""
+        for name in names:
+            path = os.path.join(data_dir, name)
+            if _NAME.fullmatch(name) and path not in self._ignored:
+                self._answer_safely(path)
 
     def _answer_safely(self, path: str) -> None:
         """Answer one request; an error of its file says nothing about the disk.

@@ -1,0 +1,88 @@
+"""Commands that only the process that holds a data directory may carry out.
+
+It may be a running service, which is then asked to; the result is the same.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+from tidelog.cli.terminal import print_message
+from tidelog.datadir.lock_file import writer_of
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.scheduler import start_threads
+from tidelog.env.signals import program_of
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.env.waiting import sleep_ms
+from tidelog.manager.requests.carry_out import Home, carry_out, ignore
+from tidelog.manager.requests.request_client import Asker, here_or_there
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from contextlib import AbstractContextManager
+
+    from tidelog.cli.partition_choice import Place
+    from tidelog.manager.log_manager import LogManager
+
+    Opened = Callable[[], AbstractContextManager[LogManager]]
+
+
+def perform(
+    command: str,
+    data_dir: str,
+    arguments: Mapping[str, Any],
+    opened: Opened,
+    report: Callable[[Any], None] = ignore,
+) -> Any:  # noqa: ANN401 - each command has a result of its own
+    """Carry a command out, here or by the service that holds ``data_dir``; return its result.
+
+    ``opened`` locks and opens the directory. ``report`` is called with parts of the result as they
+    come, by this process only. Errors as ``here_or_there``, and of the command.
+    """
+
+    def here() -> Any:  # noqa: ANN401 - as above
+        return perform_here(command, data_dir, arguments, opened, report)
+
+    return asked(command, data_dir, arguments, here)
+
+
+def perform_here(
+    command: str,
+    data_dir: str,
+    arguments: Mapping[str, Any],
+    opened: Opened,
+    report: Callable[[Any], None] = ignore,
+) -> Any:  # noqa: ANN401 - as above
+    """Carry a command out in this process."""
+    with opened() as manager:
+        machine = manager.machine._replace(start_threads=start_threads)
+        return carry_out(Home(manager, machine, data_dir, report), command, arguments)
+
+
+def asked(
+    command: str, data_dir: str, arguments: Mapping[str, Any], here: Callable[[], Any]
+) -> Any:  # noqa: ANN401 - as above
+    """Return what ``here`` returns, or the result of the service that holds ``data_dir``."""
+
+    def report_left() -> None:
+        print_message(command, "the service has taken the request and carries it out; see its log")
+
+    asker = Asker(
+        fs=SYSTEM_FILES,
+        clock=SYSTEM_CLOCK,
+        rng=random.SystemRandom(),
+        sleep_ms=sleep_ms,
+        holder_of=writer_of,
+        program_of=program_of,
+        on_left=report_left,
+    )
+    return here_or_there(asker, data_dir, here, command, arguments)
+
+
+def numbers_by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
+    """Return the partitions of these places as a request names them."""
+    found: dict[str, list[int]] = {}
+    for place in places:
+        found.setdefault(place.topic, []).append(place.partition)
+    return found

@@ -1,0 +1,252 @@
+"""Carries commands out on an open manager: that of a service, or of the command's own process.
+
+Both do the same and return the same values, which are what the command prints.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from tidelog.cleaner.background_writers import MAX_WRITERS
+from tidelog.codec.metadata_files import format_uuid
+from tidelog.config.log_config import DELETION_SETTINGS, LogConfig
+from tidelog.errors import InvalidArgument, OffsetOutOfRange
+from tidelog.manager.on_demand import Terms
+from tidelog.manager.requests.arguments import check_arguments
+from tidelog.readonly.read_only_log import open_read_only
+from tidelog.segment.filenames import TopicPartition, log_directory_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from tidelog.cleaner.compaction import CompactionFacts
+    from tidelog.cleaner.log_cleaner import Machine
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.env.files import FileSystem
+    from tidelog.env.scheduler import Scheduler
+    from tidelog.log.log import Log
+    from tidelog.log.shrunk_log import ShrunkLog
+    from tidelog.manager.partition import Partition
+
+
+class Manager(Protocol):
+    """What commands need of a log manager; see ``LogManager``."""
+
+    @property
+    def live_dirs(self) -> list[str]:
+        """The directories in use."""
+
+    def topic(self, name: str) -> Topic:
+        """Return one topic."""
+
+    def partition(self, topic: str, partition: int) -> Partition:
+        """Return one partition."""
+
+    def get_log(self, topic: str, partition: int, *, is_future: bool = False) -> Log | None:
+        """Return an open log."""
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+        *,
+        is_spread: bool = False,
+        path: str | None = None,
+    ) -> Topic:
+        """Create a topic."""
+
+    def alter_topic(
+        self, name: str, settings: Mapping[str, str], unset: Collection[str] = ()
+    ) -> Topic:
+        """Change settings of a topic."""
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic."""
+
+    def move_partition(self, topic: str, partition: int, path: str) -> bool:
+        """Begin to move a partition."""
+
+    def config_with(self, topic: str, terms: Terms) -> LogConfig:
+        """Return the settings of a topic."""
+
+    def retain_log(self, key: TopicPartition, terms: Terms = ...) -> ShrunkLog:
+        """Delete expired segments of a log."""
+
+    def delete_records(self, key: TopicPartition, before: int, terms: Terms = ...) -> ShrunkLog:
+        """Raise the start of a log."""
+
+    def compact(
+        self,
+        *chosen: str | tuple[str, int],
+        scheduler: Scheduler | None = None,
+        leaves_unknown: bool = False,
+        terms: Terms = ...,
+    ) -> dict[tuple[str, int], CompactionFacts]:
+        """Clean logs."""
+
+
+def ignore(_part: object) -> None:
+    """Do nothing with a part of a result: the whole is enough."""
+
+
+class Home(NamedTuple):
+    """Where a command is carried out: on which manager, and for which of its directories.
+
+    ``report`` is called with what a long command has done so far, part by part.
+    """
+
+    manager: Manager
+    machine: Machine
+    path: str
+    report: Callable[[Any], None] = ignore
+
+
+def carry_out(home: Home, command: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+    """Carry a command out; return what it prints, as a value that JSON can hold.
+
+    Moves are not carried out here: they are begun, and then take their time.
+
+    Raises:
+        InvalidArgument: these are not the arguments of the command; nothing was done.
+        TidelogError, OSError: as the command itself.
+    """
+    check_arguments(command, arguments)
+    return _COMMANDS[command](home, arguments)
+
+
+def _create(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    settings = arguments["settings"]
+    topic = home.manager.create_topic(
+        arguments["topic"], arguments["partitions"], settings, path=home.path
+    )
+    return {
+        "topic": topic.name,
+        "partitions": len(topic.partitions),
+        "id": format_uuid(topic.topic_id),
+    }
+
+
+def _alter(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    topic = home.manager.alter_topic(arguments["topic"], arguments["settings"], arguments["unset"])
+    return {
+        "topic": topic.name,
+        "settings": dict(topic.config),
+        "unknown": list(topic.unknown_settings),
+    }
+
+
+def _delete(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    manager = home.manager
+    topics = [manager.topic(name) for name in arguments["topics"]]
+    deleted = [
+        {
+            "topic": topic.name,
+            "partitions": len(topic.partitions),
+            "sizeBytes": _size_bytes(home.machine.fs, manager.live_dirs, topic),
+        }
+        for topic in topics
+    ]
+    for topic in topics:
+        manager.delete_topic(topic.name)
+    return deleted
+
+
+def _size_bytes(fs: FileSystem, data_dirs: list[str], topic: Topic) -> int:
+    """Return the bytes of all segments of a topic in these directories."""
+    total = 0
+    for data_dir in data_dirs:
+        for number in topic.partitions:
+            path = os.path.join(data_dir, log_directory_name(topic.name, number))
+            if fs.exists(path):
+                with open_read_only(path, fs=fs) as log:
+                    total += log.size_bytes
+    return total
+
+
+def _delete_records(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Delete the records below an offset; if one partition refuses, in none."""
+    manager, before, terms = home.manager, arguments["before"], _terms(arguments)
+    keys = partitions_of(arguments)
+    for key in keys:
+        config = manager.config_with(key.topic, terms)
+        try:
+            manager.partition(*key).log.check_delete_records(before, config)
+        except OffsetOutOfRange as error:
+            named = error.of_log(str(key))
+            raise InvalidArgument(f"{named}; nothing was deleted") from error
+    return [manager.delete_records(key, before, terms).as_json() for key in keys]
+
+
+def _retain(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Retain the logs whose policy is known; a limit is applied even where it is unknown.
+
+    Topics of unknown policy are left out with a note; InvalidArgument if they are named, or if
+    there are no others.
+    """
+    terms, keys = _terms(arguments), partitions_of(arguments)
+    topics = {key.topic for key in keys}
+    configs = {name: home.manager.config_with(name, terms) for name in topics}
+    unknown = sorted(name for name, config in configs.items() if not config.is_policy_known)
+    notes = []
+    if any(name in DELETION_SETTINGS for name in terms.overrides):
+        terms = terms._replace(limits_unknown=True)
+    elif unknown:
+        reason = (
+            f"cleanup.policy of {', '.join(unknown)} is unknown: give one of"
+            f" {', '.join(DELETION_SETTINGS)} with -o, or set it permanently with tidelog alter"
+        )
+        if arguments["are_named"] or topics == set(unknown):
+            raise InvalidArgument(reason)
+        notes.append(f"{reason}; until then nothing of it is deleted")
+        keys = [key for key in keys if key.topic not in unknown]
+    return {"logs": [home.manager.retain_log(key, terms).as_json() for key in keys], "notes": notes}
+
+
+def _compact(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    rows = []
+    with _writers(home.machine) as scheduler:
+        for key in partitions_of(arguments):
+            done = home.manager.compact(
+                key, scheduler=scheduler, leaves_unknown=True, terms=_terms(arguments)
+            )
+            rows.append(done[key].as_json())
+            home.report(rows[-1])
+    return rows
+
+
+@contextmanager
+def _writers(machine: Machine) -> Iterator[Scheduler | None]:
+    """Start threads that write and flush cleaned segments while the cleaner reads on."""
+    if machine.start_threads is None:
+        yield None
+        return
+    threads = machine.start_threads(MAX_WRITERS, "tidelog-compact")
+    try:
+        yield threads
+    finally:
+        threads.shutdown()
+
+
+def _terms(arguments: Mapping[str, Any]) -> Terms:
+    """Return the terms of a command; raise InvalidConfig for overrides that are not settings."""
+    LogConfig().with_overrides(arguments["settings"])
+    return Terms(arguments["now_ms"], arguments["settings"], arguments.get("server_properties"))
+
+
+def partitions_of(arguments: Mapping[str, Any]) -> list[TopicPartition]:
+    """Return the partitions that the arguments of a command name, sorted."""
+    named = arguments["partitions"].items()
+    return sorted({TopicPartition(topic, number) for topic, numbers in named for number in numbers})
+
+
+_COMMANDS: Final[dict[str, Callable[[Home, Mapping[str, Any]], Any]]] = {
+    "create": _create,
+    "alter": _alter,
+    "delete": _delete,
+    "delete-records": _delete_records,
+    "retain": _retain,
+    "compact": _compact,
+}

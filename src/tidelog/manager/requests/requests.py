@@ -1,0 +1,49 @@
+"""Looks for requests in the directories of a service: each pass lists each directory once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidelog.log.directory_guard import PASSING
+from tidelog.manager.requests.move_files import MoveRequests
+from tidelog.manager.requests.request_service import RequestService
+
+if TYPE_CHECKING:
+    from tidelog.cleaner.log_cleaner import Machine
+    from tidelog.manager.directories.log_dirs import LogDirs
+    from tidelog.manager.lifecycle.mover import PartitionMover
+    from tidelog.manager.log_registry import LogRegistry
+    from tidelog.manager.requests.carry_out import Manager
+
+
+class Requests:
+    """The requests of other processes, in the form of this release and of earlier ones."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        log_dirs: LogDirs,
+        registry: LogRegistry,
+        mover: PartitionMover,
+        manager: Manager,
+    ) -> None:
+        self._fs: Final = machine.fs
+        self._log_dirs: Final = log_dirs
+        self._service: Final = RequestService(machine, log_dirs, manager)
+        self._moves: Final = MoveRequests(machine.fs, registry, mover)
+
+    def look(self) -> None:
+        """Begin what was requested since the last pass, and go on with what was begun."""
+        for log_dir in self._log_dirs:
+            try:
+                names = self._fs.list(log_dir.path)
+            except OSError as error:
+                if error.errno not in PASSING:
+                    self._log_dirs.take_offline(log_dir.path, error)
+                continue
+            self._service.look(log_dir.path, names)
+            self._moves.look(log_dir.path, names)
+
+    def stop(self) -> None:
+        """Begin nothing more; wait for what runs, and answer all that was claimed."""
+        self._service.stop()

@@ -1,0 +1,103 @@
+"""Commands that change a data directory, beside a service that holds it and without one."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tidelog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.unit.cli.conftest import Cli
+
+    from tidelog.testing.outcome import Outcome
+
+ID = re.compile(r"id \S{22}")
+SMALL = {"internal.segment.bytes": "600", "retention.ms": "-1", "segment.index.bytes": "4096"}
+NOW = ("--now", "1700000600000")
+FIRST_MS = 1_700_000_000_000
+
+
+def prepare(data: Path) -> None:
+    """Make topics: one to retain, one to compact, and one to shrink."""
+    with tidelog.open(data, log_cleaner_enable=False) as logs:
+        logs.create_topic("retained", 2, {**SMALL, "retention.bytes": "2000"})
+        logs.create_topic("compacted", 1, {**SMALL, "cleanup.policy": "compact"})
+        logs.create_topic("plain", 2, SMALL)
+        for name in ("retained", "compacted", "plain"):
+            for partition in sorted(logs.topic(name).partitions):
+                for number in range(40):
+                    logs.append(
+                        name,
+                        b"value %d" % number,
+                        key=b"%d" % (number % 3),
+                        timestamp=FIRST_MS + number,
+                        partition=partition,
+                    )
+
+
+COMMANDS: dict[str, tuple[object, ...]] = {
+    "create": ("create", "new", "-p", "3", "-o", "retention.ms=1000"),
+    "create one that exists": ("create", "plain"),
+    "create one with a bad setting": ("create", "new", "-o", "retention.ms=never"),
+    "create one with a bad name": ("create", "a/b"),
+    "alter": ("alter", "plain", "-o", "retention.ms=5000", "--unset", "segment.index.bytes"),
+    "alter none": ("alter", "nobody", "-o", "retention.ms=5000"),
+    "delete": ("delete", "plain", "compacted"),
+    "delete none": ("delete", "plain", "nobody"),
+    "delete-records": ("delete-records", "plain", "--before", "25"),
+    "delete-records as JSON": ("delete-records", "plain", "-p", "1", "--before", "-1", "--json"),
+    "delete-records above the end": ("delete-records", "plain", "--before", "41"),
+    "delete-records of compacted": ("delete-records", "compacted", "--before", "4"),
+    "delete-records by another policy": (
+        *("delete-records", "compacted", "--before", "4", "-o", "cleanup.policy=delete"),
+    ),
+    "retain": ("retain", "-d", *NOW),
+    "retain by another limit": ("retain", "plain", "-o", "retention.bytes=1500", *NOW, "-d"),
+    "retain as JSON": ("retain", "retained", "--json", *NOW, "-d"),
+    "retain with a bad setting": ("retain", "plain", "-o", "retention.ms=never", "-d"),
+    "compact": ("compact", *NOW, "-d"),
+    "compact as JSON": ("compact", "compacted", "--json", *NOW, "-d"),
+    "compact by another policy": (
+        *("compact", "plain", "-o", "cleanup.policy=compact", *NOW, "-d"),
+    ),
+}
+
+
+def run(cli: Cli, data: Path, words: tuple[object, ...]) -> Outcome:
+    """Run one command on a directory."""
+    return cli(*(word for word in words if word != "-d"), "-d", data)
+
+
+QUICK = {"create", "alter", "delete", "delete-records", "retain", "compact"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in COMMANDS],
+)
+def test_a_command_ends_beside_a_service_as_without_one(
+    cli: Cli, tmp_path: Path, name: str
+) -> None:
+    """With the same output, messages and exit code, and no file of the request left."""
+    words = COMMANDS[name]
+    alone, served = tmp_path / "alone", tmp_path / "served"
+    for data in (alone, served):
+        prepare(data)
+    expected = run(cli, alone, words)
+    with tidelog.open(served, log_cleaner_enable=False):
+        outcome = run(cli, served, words)
+        left = [path.name for path in served.glob("tidelog.*.request*")]
+
+    assert left == []
+    assert plain(outcome, served) == plain(expected, alone)
+
+
+def plain(outcome: Outcome, data: Path) -> tuple[int, str, str]:
+    """Return an outcome without the id of a topic and the name of the directory."""
+    out, err = (ID.sub("id", text).replace(str(data), "DIR") for text in outcome[1:])
+    return outcome.code, out, err
