@@ -355,6 +355,13 @@ class CommitUnfinished(KafkaStorageError):
     """
 
 
+class CommitOutcomeUnknown(CommitUnfinished):
+    """Another process was to commit the transaction, and it is not known whether it did.
+
+    Repeat the transaction with the same id: it is then committed once, whatever happened.
+    """
+
+
 class CorruptFile(KafkaStorageError):
     """A metadata or checkpoint file is malformed; nothing in it was used."""
 
@@ -519,6 +526,28 @@ class RequestFailed(TidelogError):
 
 class OutcomeUnknown(TidelogError):
     """A service took a request and ended before it answered: it may have been carried out."""
+
+
+class CommitTimeout(DirectoryLocked):
+    """The directory stayed in use for ``timeout_ms``, and ``txn`` was not committed in that time.
+
+    Nothing was written, and nothing will be. ``pid``, 0 if unknown, used the directory: Kafka, for
+    one, commits nothing for other processes.
+    """
+
+    def __init__(self, path: str, pid: int, txn: str, timeout_ms: int) -> None:
+        super().__init__(path, pid)
+        self.args = (path, pid, txn, timeout_ms)
+        self.txn = txn
+        self.timeout_ms = timeout_ms
+
+    def __str__(self) -> str:
+        holder = f"process {self.pid}" if self.pid else "another process"
+        directory = self.path.removesuffix("/.lock")
+        return (
+            f"{directory} is in use by {holder}, which did not commit transaction {self.txn!r}"
+            f" within {self.timeout_ms:,} ms; nothing was written"
+        )
 
 
 class UnsupportedPlatform(TidelogError):

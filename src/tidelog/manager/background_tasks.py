@@ -13,6 +13,7 @@ from tidelog.env.task_gate import TaskGate
 from tidelog.errors import KafkaStorageError
 from tidelog.log.directory_guard import PASSING
 from tidelog.manager.directories.disk_reserve import retain_by_percent
+from tidelog.manager.ready_commits import ReadyCommits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tidelog.manager.lifecycle.reopening import LogReopener
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.offset_checkpointing import OffsetCheckpointing
+    from tidelog.manager.staged_commits import StagedCommits
 
 _log = logging.getLogger(__name__)
 _NS_PER_MS = 1_000_000
@@ -65,7 +67,7 @@ class BackgroundTasks:
         reserve: DiskReserve,
         requests: RequestLook,
         reopener: LogReopener,
-        finish_commits: Callable[[], None],
+        staged: StagedCommits,
     ) -> None:
         self._machine = machine
         self._config = config
@@ -77,9 +79,10 @@ class BackgroundTasks:
         self._reserve = reserve
         self._requests = requests
         self._reopener = reopener
-        self._finish_commits = finish_commits
+        self._staged = staged
         self._handles: list[Handle] = []
         self._gate = TaskGate()
+        self._ready = ReadyCommits(staged, lambda: self._gate.is_closed)
 
     def start(self) -> None:
         """Schedule all tasks with Kafka's names, delays and periods."""
@@ -102,7 +105,8 @@ class BackgroundTasks:
             ("kafka-log-start-offset-checkpoint", log_starts, delay_ms, start_ms),
             ("tidelog-disk-reserve", self._reserve.look, 0, _RESERVE_MS),
             ("tidelog-reopen-logs", self._reopener.reopen_all, 0, _RESERVE_MS),
-            ("tidelog-staged-commits", self._finish_commits, 0, _COMMITS_MS),
+            ("tidelog-staged-commits", self._staged.finish_all, 0, _COMMITS_MS),
+            ("tidelog-ready-commits", self.commit_ready, 0, _REQUESTS_MS),
             ("tidelog-requests", self.answer_requests, 0, _REQUESTS_MS),
             ("highwatermark-checkpoint", high_watermarks, 0, watermark_ms),
         ):
@@ -173,6 +177,10 @@ class BackgroundTasks:
     def answer_requests(self) -> None:
         """Begin what other processes requested, and go on with what was begun."""
         self._requests.look()
+
+    def commit_ready(self) -> None:
+        """Commit the transactions that other processes wait for."""
+        self._ready.commit_all()
 
     def delete_old_files(self) -> None:
         """Delete the staged files of writers that are gone, and what recoveries cut long ago.

@@ -256,7 +256,7 @@ class LogManager(CleaningControl, OnDemandCalls, StagedCommitCalls, TruncationCa
             reserve=self._reserve,
             requests=Requests(machine, log_dirs, registry, self._mover, self),
             reopener=self._reopener,
-            finish_commits=self._staged.finish_all,
+            staged=self._staged,
         )
 
     def __enter__(self) -> Self:

@@ -50,7 +50,7 @@ class LogRegistry:
         """Partitions whose log could not be loaded though the disk works, and why."""
         self.holds: dict[TopicPartition, Hold] = {}
         """Partitions that wait for a committed transaction, open or not."""
-        self._counters = counters
+        self.counters = counters
         self._reserve = reserve
         self._lock = Lock()
         self._current: dict[TopicPartition, Partition] = {}
@@ -114,7 +114,7 @@ class LogRegistry:
         partition = Partition(
             *key,
             log,
-            counters=self._counters,
+            counters=self.counters,
             check_room=reserve.check,
             on_full=reserve.note_full,
             hold=self.holds.get(key),

@@ -14,11 +14,13 @@ from tidelog.errors import (
     CommitPending,
     CommitUnfinished,
     DirectoryFull,
+    InconsistentTopicId,
     InvalidArgument,
     KafkaError,
     KafkaStorageError,
     LogDirNotFound,
     TidelogError,
+    TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
 from tidelog.log.directory_guard import PASSING
@@ -31,7 +33,7 @@ from tidelog.staging.journal import journals, read_journal
 from tidelog.staging.transaction import clean_up, commit, drop_topic, finish
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from uuid import UUID
 
     from tidelog.cleaner.log_cleaner import Machine
@@ -281,10 +283,13 @@ class _Directory:
         if free < size_bytes:
             raise DirectoryFull(f"{self.path} has {free:,} bytes free; {size_bytes:,} are needed")
 
-    def plan(self, run: StagedRun, new: Collection[str]) -> LogConfig:
+    def plan(self, run: StagedRun, new: Mapping[str, NewTopic]) -> LogConfig:
         topics = self._commits.topics
         if run.topic in new:
-            return topics.config_of(run.topic)
+            if run.partition >= new[run.topic].partitions:
+                raise UnknownTopicOrPartition(f"topic {run.topic} has no partition {run.partition}")
+            config = topics.defaults.with_overrides(new[run.topic].config)
+            return config.with_overrides(topics.overrides)
         home = topics.get(run.topic).partitions.get(run.partition)
         if home is None:
             raise UnknownTopicOrPartition(f"topic {run.topic} has no partition {run.partition}")
@@ -296,9 +301,19 @@ class _Directory:
         return topics.config_of(run.topic)
 
     def check_new(self, topic: NewTopic) -> None:
+        known = self._commits.topics.all().get(topic.name)
+        if known is not None and known.topic_id != topic.topic_id:
+            raise TopicAlreadyExists(f"topic {topic.name} exists")
         check_topic(
             topic.name, topic.partitions, topic.config, defaults=self._commits.topics.defaults
         )
+
+    def check_id(self, topic: str, topic_id: UUID) -> None:
+        known = self._commits.topics.get(topic)
+        if known.topic_id != topic_id:
+            raise InconsistentTopicId(
+                f"topic {topic} has id {known.topic_id}; the transaction is for {topic_id}"
+            )
 
     def create_topic(self, topic: NewTopic) -> None:
         commits = self._commits

@@ -6,8 +6,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
+    from uuid import UUID
 
     from tidelog.config.log_config import LogConfig
     from tidelog.env.files import FileSystem
@@ -50,7 +51,7 @@ class StagingDirectory(Protocol):
     def check_room(self, size_bytes: int) -> None:
         """Raise DirectoryFull if the disk has no room for this many more bytes."""
 
-    def plan(self, run: StagedRun, new: Collection[str]) -> LogConfig:
+    def plan(self, run: StagedRun, new: Mapping[str, NewTopic]) -> LogConfig:
         """Return the settings of a run's partition; ``new`` topics are yet to be created.
 
         Raises UnknownTopicOrPartition, and InvalidArgument if another directory holds it.
@@ -58,6 +59,9 @@ class StagingDirectory(Protocol):
 
     def check_new(self, topic: NewTopic) -> None:
         """Raise the error that creating the topic would raise."""
+
+    def check_id(self, topic: str, topic_id: UUID) -> None:
+        """Raise UnknownTopicOrPartition, or InconsistentTopicId, unless a topic has this id."""
 
     def create_topic(self, topic: NewTopic) -> None:
         """Create a topic with all its partitions, durably; what is there already stays."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.codec.checkpoint_file import read_small_file, replace_file
 from tidelog.errors import CorruptFile, OldStreamBatch, TransactionMismatch
 from tidelog.staging.journal import check_version
+from tidelog.staging.staged_file import transaction_hash
 from tidelog.staging.stream_batch import StreamBatch
 
 if TYPE_CHECKING:
@@ -135,18 +136,20 @@ def write_finished(
     data_dir: str,
     known: Mapping[str, CommittedTransaction],
     added: CommittedTransaction,
+    *,
+    awaited: Collection[str] = (),
 ) -> None:
     """Add a transaction durably; drop those that nobody can repeat any more.
 
     These are the expired ones, earlier batches of the stream, and those without a name of the
     user's: their journals were deleted durably by the time that the journal of ``added`` was
-    written.
+    written. But transactions whose hashes are ``awaited`` stay: a process has yet to see them here.
     """
     kept = [
         one
         for one in known.values()
         if one.stream is None
-        and one.is_named
+        and (one.is_named or transaction_hash(one.txn) in awaited)
         and one.time_ms + RETENTION_MS >= added.time_ms
         and one.txn != added.txn
     ]

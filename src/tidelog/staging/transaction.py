@@ -11,8 +11,10 @@ import os
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tidelog.codec.metadata_files import format_uuid, parse_uuid
+from tidelog.datadir.renamed_files import delete_if_there
 from tidelog.errors import (
     CommitUnfinished,
     InvalidRecord,
@@ -30,21 +32,22 @@ from tidelog.staging.finished import (
     read_finished,
     write_finished,
 )
-from tidelog.staging.journal import Journal, Move, write_journal
+from tidelog.staging.journal import Journal, Move, NewTopic, write_journal
+from tidelog.staging.manifest_names import waiting_hashes
 from tidelog.staging.placing import place_moves
-from tidelog.staging.staged_file import list_staged
-from tidelog.staging.staged_run import RunLimits, check_run
+from tidelog.staging.staged_file import list_staged, transaction_hash
+from tidelog.staging.staged_run import RunLimits, StagedRun, check_run
+from tidelog.staging.stream_batch import StreamBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from uuid import UUID
 
     from tidelog.config.log_config import LogConfig
+    from tidelog.env.files import FileSystem
     from tidelog.staging.directory import Key, StagingDirectory
     from tidelog.staging.finished import CommittedTransaction
-    from tidelog.staging.journal import NewTopic
-    from tidelog.staging.staged_run import EpochRange, StagedRun
-    from tidelog.staging.stream_batch import StreamBatch
+    from tidelog.staging.staged_run import EpochRange
 
 _log = logging.getLogger(__name__)
 
@@ -82,6 +85,47 @@ class Transaction:
         new = {one.name: one.topic_id for one in self.new_topics}
         return new.get(topic) or self.topic_ids[topic]
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the transaction as it is written into a manifest."""
+        entry: dict[str, Any] = {
+            "txn": self.txn,
+            "named": self.is_named,
+            "runs": [run.as_json() for run in self.runs],
+            "topics": [topic.as_json() for topic in self.new_topics],
+            "topicIds": {name: format_uuid(one) for name, one in sorted(self.topic_ids.items())},
+        }
+        if self.stream is not None:
+            entry["stream"] = {**self.stream.as_json(), "skipsOld": self.skips_old}
+        return entry
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Transaction:
+        """Read a transaction; its runs lie in staged files of its own.
+
+        Raises KeyError, TypeError, ValueError, InvalidTopic or InvalidArgument for another form.
+        """
+        txn, stream = entry["txn"], entry.get("stream")
+        if not isinstance(txn, str) or not txn:
+            raise ValueError(f"{txn!r} is not a transaction id")
+        runs = tuple(StagedRun.from_json(run) for run in entry["runs"])
+        prefix = f"tidelog.{transaction_hash(txn)}."
+        if any(not run.name.startswith(prefix) for run in runs):
+            raise ValueError(f"a run of {txn!r} lies in a staged file of another transaction")
+        new_topics = tuple(NewTopic.from_json(topic) for topic in entry["topics"])
+        topic_ids = {str(name): parse_uuid(text) for name, text in entry["topicIds"].items()}
+        unknown = {run.topic for run in runs} - {one.name for one in new_topics} - set(topic_ids)
+        if unknown:
+            raise ValueError(f"the ids of {', '.join(sorted(unknown))} are missing")
+        return cls(
+            txn,
+            bool(entry["named"]),
+            runs,
+            new_topics,
+            topic_ids,
+            None if stream is None else StreamBatch.from_json(stream),
+            stream is not None and bool(stream["skipsOld"]),
+        )
+
 
 def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTransaction:
     """Commit a transaction, unless it was committed before; return what was.
@@ -100,7 +144,7 @@ def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTrans
     txn, stream = transaction.txn, transaction.stream
     done = find_repeated(known, txn, stream, skips_old=transaction.skips_old)
     if done is not None:
-        return _skip(target, transaction, done)
+        return skip_repeat(target.fs, target.path, transaction, done)
     checked = _check(target, transaction)
     new = {topic.name for topic in transaction.new_topics}
     with target.locked([key for key in transaction.keys if key[0] not in new]):
@@ -117,18 +161,26 @@ def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTrans
             ) from error
 
 
-def _skip(
-    target: StagingDirectory, transaction: Transaction, done: CommittedTransaction
+def skip_repeat(
+    fs: FileSystem, data_dir: str, transaction: Transaction, done: CommittedTransaction
 ) -> CommittedTransaction:
-    """Delete the staged files of a repeat; return what was committed before."""
+    """Delete the staged files of a repeat; return what was committed before.
+
+    Raises TransactionMismatch if that was for other topics.
+    """
     if transaction.stream is None:
         done.check_topics(transaction.topics)
-    for name in {run.name for run in transaction.runs}:
-        with suppress(OSError):  # else a later sweep removes it
-            target.fs.delete(os.path.join(target.path, name))
+    delete_staged(fs, data_dir, transaction)
     text = "transaction-skipped directory=%s txn=%s committed_txn=%s committed_ms=%d records=%d"
-    _log.info(text, target.path, transaction.txn, done.txn, done.time_ms, done.total)
+    _log.info(text, data_dir, transaction.txn, done.txn, done.time_ms, done.total)
     return replace(done, is_repeat=True)
+
+
+def delete_staged(fs: FileSystem, data_dir: str, transaction: Transaction) -> None:
+    """Delete the staged files that a transaction names; a later sweep deletes what is left."""
+    for name in sorted({run.name for run in transaction.runs}):
+        with suppress(OSError):
+            fs.delete(os.path.join(data_dir, name))
 
 
 class _Checked(NamedTuple):
@@ -141,9 +193,11 @@ class _Checked(NamedTuple):
 
 def _check(target: StagingDirectory, transaction: Transaction) -> list[_Checked]:
     """Check files, settings and space; return what was found of each run."""
-    for topic in transaction.new_topics:
+    new = {topic.name: topic for topic in transaction.new_topics}
+    for topic in new.values():
         target.check_new(topic)
-    new = {topic.name for topic in transaction.new_topics}
+    for name in sorted({run.topic for run in transaction.runs} - set(new)):
+        target.check_id(name, transaction.id_of(name))
     producers: dict[Key, FollowerUpdates] = {}
     checked, needed_bytes = [], 0
     for run in transaction.runs:
@@ -267,7 +321,7 @@ def finish(target: StagingDirectory, journal: Journal) -> CommittedTransaction:
             target.show(journal)
             target.write_high_watermarks(journal)
             target.reached(CommitPoint.VISIBLE)
-            write_finished(fs, path, known, done)
+            write_finished(fs, path, known, done, awaited=waiting_hashes(fs.list(path)))
             target.release(journal)
         text = "transaction-committed directory=%s txn=%s records=%d"
         _log.info(text, path, journal.txn, done.total)
@@ -311,10 +365,8 @@ def clean_up(target: StagingDirectory, journal: Journal) -> None:
     """
     fs, path = target.fs, target.path
     try:
-        for name in list_staged(fs, path, journal.txn):
-            fs.delete(os.path.join(path, name))
-        with suppress(FileNotFoundError):
-            fs.delete(os.path.join(path, journal.name))
+        for name in (*list_staged(fs, path, journal.txn), journal.name):
+            delete_if_there(fs, os.path.join(path, name))
     except OSError as error:
         text = "transaction-not-cleaned-up directory=%s txn=%s reason=%s"
         _log.warning(text, path, journal.txn, error)

@@ -21,6 +21,7 @@ def test_tasks_have_kafkas_names() -> None:
             "tidelog-disk-reserve",
             "tidelog-reopen-logs",
             "tidelog-staged-commits",
+            "tidelog-ready-commits",
             "tidelog-requests",
             "highwatermark-checkpoint",
             "kafka-log-retention",

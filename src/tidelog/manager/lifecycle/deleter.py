@@ -27,6 +27,8 @@ from tidelog.segment.filenames import (
     parse_topic_partition,
 )
 from tidelog.staging.journal import journals
+from tidelog.staging.manifest_names import HASH, is_left_by_a_waiter, waiting_hashes
+from tidelog.staging.ready_expiry import LEFTOVER_MS, sweep_manifests
 from tidelog.staging.staged_file import is_staged_name
 
 if TYPE_CHECKING:
@@ -267,8 +269,21 @@ class LogDeleter:
                     remove_directory(fs, path)
 
     def delete_staged_files(self, retention_ms: int) -> None:
-        """Delete staged files that were not written to for ``retention_ms``: abandoned ones."""
+        """Delete staged files that were not written to for ``retention_ms``: abandoned ones.
+
+        So are the manifests of processes that waited for a commit and have ended.
+        """
+        fs, now_ms = self._machine.fs, self._machine.clock.now_ms()
         for log_dir in self._log_dirs:
+            try:
+                sweep_manifests(fs, log_dir.path, now_ms)
+            except OSError as error:
+                self._check_disk(log_dir, error)
+                continue
+            except KafkaStorageError as error:
+                text = "manifests-not-swept directory=%s reason=%s"
+                _log.warning(text, log_dir.path, error)
+            self._delete_old(log_dir, is_left_by_a_waiter, LEFTOVER_MS)
             is_needed = partial(_is_needed, self._machine.fs, log_dir.path)
             self._delete_old(log_dir, is_staged_name, retention_ms, is_needed)
 
@@ -300,8 +315,11 @@ class LogDeleter:
                         fs.delete(path)
                         _log.info("old-file-deleted path=%s age_ms=%d", path, age_ms)
         except OSError as error:
-            if error.errno not in PASSING:
-                self._log_dirs.take_offline(log_dir.path, error)
+            self._check_disk(log_dir, error)
+
+    def _check_disk(self, log_dir: LogDir, error: OSError) -> None:
+        if error.errno not in PASSING:
+            self._log_dirs.take_offline(log_dir.path, error)
 
     def _rename_unopened_copies(self, log_dir: LogDir, topic_ids: Container[UUID]) -> None:
         """Rename the ``-future`` directories of topics, none of them open, to ``-delete``."""
@@ -368,9 +386,15 @@ def is_full(error: KafkaStorageError) -> bool:
 
 
 def _is_needed(fs: FileSystem, data_dir: str, path: str) -> bool:
-    """Whether a journal names this staged file; so does, perhaps, one that cannot be read."""
+    """Whether a journal names this staged file; so does, perhaps, one that cannot be read.
+
+    And whether its transaction waits to be committed.
+    """
+    name = os.path.basename(path)
+    if name[HASH] in waiting_hashes(fs.list(data_dir)):
+        return True
     try:
-        return any(os.path.basename(path) in found.files for found in journals(fs, data_dir))
+        return any(name in found.files for found in journals(fs, data_dir))
     except KafkaStorageError:
         return True
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.log.loading.cut_files import is_cut_name
 from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.metrics.metric import Metric, Tags
+from tidelog.staging.manifest_names import waiting_hashes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -97,8 +98,11 @@ def _directory_metrics(sources: MetricSources) -> Iterator[Metric]:
         yield Metric("kafka.log", "LogManager", "LogDirectoryCordoned", tags, int(is_cordoned))
         is_full = path in reserve.full or path in reserve.out_of_space
         yield Metric("tidelog", "LogManager", "LogDirectoryFull", tags, int(is_full))
-        cut_bytes = 0 if is_offline else _cut_bytes(sources.fs, path)
+        names = [] if is_offline else _names_in(sources.fs, path)
+        cut_bytes = _cut_bytes(sources.fs, path, names)
         yield Metric("tidelog", "LogManager", "CutFileBytes", tags, cut_bytes)
+        waiting = len(waiting_hashes(names))
+        yield Metric("tidelog", "LogManager", "CommitsWaitingCount", tags, waiting)
         if progress is not None:
             dir_tags = (("dir", path),)
             left = progress.remaining_logs(path)
@@ -109,11 +113,18 @@ def _directory_metrics(sources: MetricSources) -> Iterator[Metric]:
                 yield Metric("kafka.log", "LogManager", name, thread_tags, count)
 
 
-def _cut_bytes(fs: FileSystem, path: str) -> int:
-    """Return the bytes of files that keep what recoveries cut; 0 if they cannot be listed."""
+def _names_in(fs: FileSystem, path: str) -> list[str]:
+    """Return the names in a directory; none if it cannot be listed."""
+    with suppress(OSError):
+        return fs.list(path)
+    return []
+
+
+def _cut_bytes(fs: FileSystem, path: str, names: Iterable[str]) -> int:
+    """Return the bytes of files that keep what recoveries cut; 0 if they cannot be read."""
     size_bytes = 0
     with suppress(OSError):
-        for name in filter(is_cut_name, fs.list(path)):
+        for name in filter(is_cut_name, names):
             with suppress(FileNotFoundError):
                 size_bytes += fs.stat(f"{path}/{name}").size_bytes
     return size_bytes

@@ -26,6 +26,7 @@ class Counters:
         self._counts: dict[tuple[str, str | None], int] = {}
         for name in _NAMES:
             self._counts[name, None] = 0
+        self._waiters = {"CommitsForOthersCount": 0, "CommitsRefusedCount": 0}
 
     def appended(self, topic: str, records: int, size_bytes: int) -> None:
         """Count an append."""
@@ -37,6 +38,11 @@ class Counters:
         by_topic = topic if kind is Rejection.BYTES_REJECTED else None
         self._add(_REJECTED[kind], by_topic, count)
 
+    def committed_for_others(self, *, refused: bool) -> None:
+        """Count a transaction that another process waited for."""
+        with self._lock:
+            self._waiters["CommitsRefusedCount" if refused else "CommitsForOthersCount"] += 1
+
     def forget(self, topic: str) -> None:
         """Drop the counts of a deleted topic."""
         with self._lock:
@@ -47,9 +53,12 @@ class Counters:
         """Yield all counts."""
         with self._lock:
             counts = sorted(self._counts.items(), key=lambda item: (item[0][0], item[0][1] or ""))
+            waiters = dict(self._waiters)
         for (name, topic), count in counts:
             tags = () if topic is None else (("topic", topic),)
             yield Metric(_GROUP, _TYPE, name, tags, count, "counter")
+        for name, count in waiters.items():
+            yield Metric("tidelog", "LogManager", name, (), count, "counter")
 
     def _add(self, name: str, topic: str | None, count: int) -> None:
         with self._lock:

@@ -1,0 +1,167 @@
+"""Transactions that wait for the process that holds their data directory to commit them.
+
+A durable manifest, ``tidelog.<hash of txn>.<128 random bits>.ready``, holds what a commit needs.
+The suffix is its state, which only a rename changes: the rename that succeeds decides between the
+process that wants to commit it and the one that waits for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog import errors
+from tidelog.codec.checkpoint_file import read_small_file, replace_file
+from tidelog.datadir.renamed_files import delete_if_there, rename_if_there
+from tidelog.errors import (
+    CorruptFile,
+    InvalidArgument,
+    InvalidTopic,
+    KafkaStorageError,
+    TidelogError,
+)
+from tidelog.staging.journal import check_version
+from tidelog.staging.manifest_names import HASH, State
+from tidelog.staging.staged_file import transaction_hash
+from tidelog.staging.transaction import Transaction
+
+if TYPE_CHECKING:
+    from tidelog.env.files import FileSystem
+
+READY_VERSION: Final = 1
+"""The newest form of a manifest and of a refusal."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyManifest:
+    """A transaction whose files are staged, to be committed until ``deadline_ms``, exclusive."""
+
+    transaction: Transaction
+    deadline_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyFiles:
+    """The files of one manifest in a data directory; ``stem`` is their name without a suffix."""
+
+    fs: FileSystem
+    data_dir: str
+    stem: str
+
+    @property
+    def txn_hash(self) -> str:
+        """The hash of the transaction's id."""
+        return self.stem[HASH]
+
+    def path(self, state: State) -> str:
+        """Return the path of the file in a state."""
+        return os.path.join(self.data_dir, f"{self.stem}.{state.value}")
+
+    def is_in(self, state: State) -> bool:
+        """Return whether there is a file in this state."""
+        return self.fs.exists(self.path(state))
+
+    def write(self, manifest: ReadyManifest) -> None:
+        """Write the manifest as READY, durably; the names of its staged files are durable, too.
+
+        An OSError of the last step leaves it in place, maybe not durable.
+        """
+        content = {
+            "version": READY_VERSION,
+            "deadlineMs": manifest.deadline_ms,
+            "transaction": manifest.transaction.as_json(),
+        }
+        replace_file(self.fs, self.path(State.READY), (json.dumps(content) + "\n").encode())
+
+    def read(self, state: State) -> ReadyManifest:
+        """Read the manifest.
+
+        Raises:
+            CorruptFile: it is malformed, too large, or for files of another transaction.
+            KafkaStorageError: a newer version of tidelog wrote it.
+            OSError: it cannot be read; FileNotFoundError if it is not in this state.
+        """
+        path = self.path(state)
+        try:
+            content = json.loads(read_small_file(self.fs, path))
+            check_version(content["version"], READY_VERSION, path)
+            transaction = Transaction.from_json(content["transaction"])
+            manifest = ReadyManifest(transaction, _time(content["deadlineMs"]))
+        except CorruptFile:
+            raise
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+            InvalidTopic,
+            InvalidArgument,
+        ) as error:
+            raise CorruptFile(f"{path} cannot be read: {error}") from error
+        if transaction_hash(transaction.txn) != self.txn_hash:
+            raise CorruptFile(f"{path} is for another transaction, {transaction.txn!r}")
+        return manifest
+
+    def change(self, source: State, target: State) -> bool:
+        """Rename the manifest; return whether it was in ``source`` until now. Not durable yet."""
+        return rename_if_there(self.fs, self.path(source), self.path(target))
+
+    def refuse(self, error: TidelogError) -> None:
+        """Answer a claimed manifest, durably, with the reason why it is not committed."""
+        args = [list(one) if isinstance(one, tuple) else one for one in error.args]
+        content = {
+            "version": READY_VERSION,
+            "error": type(error).__name__,
+            "args": args,
+            "reason": str(error),
+        }
+        text = json.dumps(content, default=str) + "\n"
+        replace_file(self.fs, self.path(State.REFUSED), text.encode())
+        self.delete(State.CLAIMED)
+
+    def refusal(self) -> TidelogError | None:
+        """Return the error with which the manifest was refused, None if it was not.
+
+        It has the class that the commit raised, if that is one of ``tidelog.errors``.
+        """
+        path = self.path(State.REFUSED)
+        try:
+            content = json.loads(read_small_file(self.fs, path))
+            return _error_of(content)
+        except FileNotFoundError:
+            return None
+        except (KafkaStorageError, ValueError, KeyError, TypeError, RecursionError) as error:
+            return KafkaStorageError(f"refused, for a reason that cannot be read: {error}")
+
+    def delete(self, *states: State) -> None:
+        """Delete the files in these states, those that are there. Not durable yet."""
+        for state in states:
+            delete_if_there(self.fs, self.path(state))
+
+
+def _error_of(content: dict[str, Any]) -> TidelogError:
+    """Return the error that a refusal holds; KafkaStorageError for one that is not known here."""
+    reason = str(content["reason"])
+    found = getattr(errors, str(content["error"]), None)
+    if isinstance(found, type) and issubclass(found, TidelogError):
+        args = [_tuple(one) for one in content["args"]]
+        try:
+            error = found(*args)
+            if str(error) == reason:
+                return error
+        except Exception:  # noqa: BLE001, S110 - arguments of another version
+            pass
+    return KafkaStorageError(reason)
+
+
+def _time(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is not a time in ms")
+    return value
+
+
+def _tuple(value: object) -> object:
+    return tuple(_tuple(one) for one in value) if isinstance(value, list) else value

@@ -1,0 +1,35 @@
+"""Transactions whose files are staged, as a process makes them that does not hold the directory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.records.builder import build_batch
+from tidelog.staging.bundle import BundleWriter
+from tidelog.staging.transaction import Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from random import Random
+    from uuid import UUID
+
+    from tidelog.env.files import FileSystem
+    from tidelog.staging.journal import NewTopic
+
+
+def stage(
+    fs: FileSystem,
+    data_dir: str,
+    txn: str,
+    values: Mapping[tuple[str, int], Sequence[bytes]],
+    *,
+    rng: Random,
+    topic_ids: Mapping[str, UUID],
+    new_topics: Sequence[NewTopic] = (),
+    is_named: bool = True,
+) -> Transaction:
+    """Stage a batch of values for each partition; return the transaction."""
+    bundle = BundleWriter(fs, data_dir, txn, rng=rng)
+    for (topic, partition), some in values.items():
+        bundle.append(topic, partition, build_batch([(-1, None, value, ()) for value in some]))
+    return Transaction(txn, is_named, tuple(bundle.finish()), tuple(new_topics), dict(topic_ids))

@@ -1,0 +1,440 @@
+"""Commits into a directory that a service, Kafka or a short-lived writer holds."""
+
+from __future__ import annotations
+
+import errno
+from random import Random
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pytest
+
+from tidelog.cleaner.log_cleaner import Machine
+from tidelog.embedded.commits import commit_when_possible
+from tidelog.env.scheduler import InlineScheduler
+from tidelog.errors import (
+    CommitOutcomeUnknown,
+    CommitPending,
+    CommitTimeout,
+    CommitUnfinished,
+    DirectoryFull,
+    DirectoryLocked,
+    InconsistentTopicId,
+    InvalidArgument,
+    MessageTooLarge,
+    TopicAlreadyExists,
+    TransactionMismatch,
+    UnknownTopicOrPartition,
+)
+from tidelog.staging.directory import CommitPoint
+from tidelog.staging.finished import read_finished
+from tidelog.staging.journal import NewTopic
+from tidelog.staging.manifest_names import State, find_manifests, new_stem
+from tidelog.staging.ready import ReadyFiles, ReadyManifest
+from tidelog.staging.staged_file import is_staged_name
+from tidelog.testing.manager_home import ManagerHome, values
+from tidelog.testing.staging import stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tidelog.manager.log_manager import LogManager
+    from tidelog.staging.finished import CommittedTransaction
+    from tidelog.staging.transaction import Transaction
+
+T0 = ("t", 0)
+TOPIC_ID = UUID(int=7)
+
+
+def machine(home: ManagerHome, sleep_ms: Callable[[int], None] | None = None) -> Machine:
+    """Return what a waiting process uses; while it sleeps, the service works."""
+    return Machine(
+        home.fs, home.clock, InlineScheduler(), Random(5), sleep_ms or home.clock.advance
+    )
+
+
+class Home(ManagerHome):
+    """A machine whose service has the topic t with two partitions."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.topic_ids: dict[str, UUID] = {}
+
+    def started(self, config: Mapping[str, str] | None = None) -> LogManager:
+        """Start the service, create the topic and let all tasks run once."""
+        manager = self.open()
+        if "t" not in manager.topics():
+            manager.create_topic("t", 2, config)
+        self.topic_ids = {name: one.topic_id for name, one in manager.topics().items()}
+        self.clock.advance(1)
+        return manager
+
+    def commit(self, transaction: Transaction, **how: Any) -> CommittedTransaction:
+        """Commit as another process than the service."""
+        how = {"machine": machine(self), **how}
+        return commit_when_possible(["/data"], "/data", transaction, **how)
+
+    def own_files(self) -> list[str]:
+        """Name the staged files and manifests."""
+        names = self.files()
+        return [one for one in names if is_staged_name(one) or find_manifests([one])]
+
+    def state(self) -> set[State]:
+        """Return the states of the only manifest."""
+        found = find_manifests(self.files())
+        return next(iter(found.values()), set())
+
+
+def staged(
+    home: Home,
+    some: Mapping[tuple[str, int], list[bytes]],
+    txn: str = "x",
+    *,
+    is_named: bool = True,
+    new: tuple[NewTopic, ...] = (),
+    ids: Mapping[str, UUID] | None = None,
+) -> Transaction:
+    """Stage values, beside the process that holds the directory."""
+    rng = Random(len(home.files()))
+    known = home.topic_ids if ids is None else ids
+    return stage(
+        *(home.fs, "/data", txn, some),
+        rng=rng,
+        topic_ids={name: known[name] for name, _ in some if name in known},
+        new_topics=new,
+        is_named=is_named,
+    )
+
+
+def test_a_service_commits_for_a_process_that_waits() -> None:
+    """Within about a second; the records are served at once, and no file is left."""
+    home = Home()
+    manager = home.started()
+    begun_ms = home.clock.now_ms()
+
+    done = home.commit(staged(home, {T0: [b"a", b"b"], ("t", 1): [b"c"]}))
+
+    assert (done.txn, done.records) == ("x", {"t": 3})
+    assert values(manager, "t", 0) == [b"a", b"b"]
+    assert values(manager, "t", 1) == [b"c"]
+    assert home.own_files() == []
+    assert home.clock.now_ms() - begun_ms <= 1200
+
+
+def test_a_free_directory_is_committed_to_by_the_process_itself() -> None:
+    """Without a manifest, and without waiting."""
+    home = Home()
+    home.started().shutdown()
+    begun_ms = home.clock.now_ms()
+
+    home.commit(staged(home, {T0: [b"a"]}))
+
+    assert values(home.open(), "t", 0) == [b"a"]
+    assert (home.own_files(), home.clock.now_ms()) == ([], begun_ms)
+
+
+def test_a_waiter_commits_itself_once_the_holder_has_ended() -> None:
+    """As after a short-lived writer, which commits for nobody."""
+    home = Home()
+    home.started().shutdown()
+    lock = home.fs.lock("/data/.lock")
+    slept: list[int] = []
+
+    def sleep(ms: int) -> None:
+        slept.append(ms)
+        home.clock.advance(ms)
+        if len(slept) == 4:
+            lock.release()
+
+    home.commit(staged(home, {T0: [b"a"]}), machine=machine(home, sleep))
+
+    assert slept == [200] * 4
+    assert values(home.open(), "t", 0) == [b"a"]
+    assert home.own_files() == []
+
+
+def test_kafka_commits_for_nobody_and_the_wait_ends_with_an_error_that_names_it() -> None:
+    """Nothing was written, nothing will be, and no file is left."""
+    home = Home()
+    home.started().shutdown()
+    home.fs.lock("/data/.lock")
+
+    with pytest.raises(CommitTimeout, match=r"in use by process \d+, .*within 3,000 ms") as caught:
+        home.commit(staged(home, {T0: [b"a"]}), timeout_ms=3000)
+
+    assert isinstance(caught.value, DirectoryLocked)
+    assert (caught.value.txn, caught.value.timeout_ms) == ("x", 3000)
+    assert home.own_files() == []
+
+
+def test_without_a_timeout_a_busy_directory_is_an_error_at_once() -> None:
+    """No manifest is written."""
+    home = Home()
+    home.started()
+
+    with pytest.raises(DirectoryLocked):
+        home.commit(staged(home, {T0: [b"a"]}), timeout_ms=0)
+
+    assert home.own_files() == []
+
+
+def test_a_repeat_is_skipped_while_the_directory_is_in_use() -> None:
+    """It needs no lock; its files are deleted, and other topics are an error."""
+    home = Home()
+    manager = home.started()
+    home.commit(staged(home, {T0: [b"a"]}))
+    begun_ms = home.clock.now_ms()
+
+    again = home.commit(staged(home, {T0: [b"other"]}))
+
+    assert (again.is_repeat, again.total) == (True, 1)
+    assert (values(manager, "t", 0), home.clock.now_ms()) == ([b"a"], begun_ms)
+    new = NewTopic("u", TOPIC_ID, 1, {})
+    with pytest.raises(TransactionMismatch, match="'x' was committed before for t, not for u"):
+        home.commit(staged(home, {("u", 0): [b"a"]}, new=(new,)))
+    assert home.own_files() == []
+
+
+def test_a_topic_that_such_a_commit_creates_is_served_at_once() -> None:
+    """With its settings, which also decide about its batches."""
+    home = Home()
+    manager = home.started()
+    new = NewTopic("u", TOPIC_ID, 3, {"retention.ms": "-1"})
+
+    home.commit(staged(home, {("u", 2): [b"a"]}, new=(new,)))
+
+    assert values(manager, "u", 2) == [b"a"]
+    assert manager.topic("u").config == {"retention.ms": "-1"}
+    assert len(list(manager.partitions("u"))) == 3
+
+
+def test_a_refusal_is_the_error_that_the_commit_raised() -> None:
+    """With its class and values; nothing was written, and no file is left."""
+    home = Home()
+    manager = home.started({"max.message.bytes": "100"})
+
+    with pytest.raises(MessageTooLarge) as caught:
+        home.commit(staged(home, {T0: [b"a" * 200]}))
+
+    assert (caught.value.what, caught.value.limit_bytes) == ("a staged batch", 100)
+    assert values(manager, "t", 0) == []
+    assert home.own_files() == []
+
+
+def test_a_topic_that_was_deleted_or_created_meanwhile_is_a_refusal() -> None:
+    """Before the commit point: a journal for it could never be applied."""
+    home = Home()
+    manager = home.started()
+    deleted = staged(home, {T0: [b"a"]}, "deleted")
+    replaced = staged(home, {T0: [b"a"]}, "replaced")
+    manager.delete_topic("t")
+    with pytest.raises(UnknownTopicOrPartition, match="there is no topic t"):
+        home.commit(deleted)
+    manager.create_topic("t", 2)
+    with pytest.raises(InconsistentTopicId, match="topic t has id"):
+        home.commit(replaced)
+    new = NewTopic("t", TOPIC_ID, 2, {})
+    with pytest.raises(TopicAlreadyExists, match="topic t exists"):
+        home.commit(staged(home, {T0: [b"a"]}, "created", new=(new,), ids={}))
+    beyond = staged(home, {("u", 2): [b"a"]}, "u", new=(NewTopic("u", TOPIC_ID, 2, {}),))
+    with pytest.raises(UnknownTopicOrPartition, match="topic u has no partition 2"):
+        home.commit(beyond)
+
+    assert home.own_files() == []
+    assert list(manager.staged_commits.pending) == []
+
+
+def test_an_unnamed_transaction_is_known_until_its_waiter_has_seen_it() -> None:
+    """The service may commit others before the waiter looks."""
+    home = Home()
+    manager = home.started()
+    waited: list[int] = []
+
+    def sleep(ms: int) -> None:
+        home.clock.advance(2000)  # the service commits the transaction meanwhile
+        for number in range(2):
+            one = staged(home, {T0: [b"b"]}, f"other {len(waited)}-{number}", is_named=False)
+            manager.commit_transaction("/data", one)
+        waited.append(ms)
+
+    done = home.commit(staged(home, {T0: [b"a"]}, is_named=False), machine=machine(home, sleep))
+
+    assert (done.txn, done.total, len(waited)) == ("x", 1, 1)
+    assert values(manager, "t", 0) == [b"a", b"b", b"b"]
+    manager.commit_transaction("/data", staged(home, {T0: [b"c"]}, "last", is_named=False))
+    assert list(read_finished(home.fs, "/data")) == ["last"]
+
+
+def test_a_claim_whose_process_has_ended_is_void() -> None:
+    """The next holder commits the transaction, until its deadline."""
+    home = Home()
+    manager = home.started()
+    begun: list[str] = []
+
+    def sleep(ms: int) -> None:
+        if not begun:  # a service claims the manifest and ends
+            stem = next(iter(find_manifests(home.files())))
+            ReadyFiles(home.fs, "/data", stem).change(State.READY, State.CLAIMED)
+            begun.append(stem)
+        home.clock.advance(ms)
+
+    home.commit(staged(home, {T0: [b"a"]}), machine=machine(home, sleep))
+
+    assert values(manager, "t", 0) == [b"a"]
+    assert home.own_files() == []
+
+
+def test_a_waiter_does_not_give_up_while_the_holder_commits() -> None:
+    """It waits as long again, and then reports that the outcome is not known."""
+    home = Home()
+    home.started().shutdown()
+    home.fs.lock("/data/.lock")
+
+    def sleep(ms: int) -> None:
+        home.clock.advance(ms)
+        for stem in find_manifests(home.files()):
+            ReadyFiles(home.fs, "/data", stem).change(State.READY, State.CLAIMED)
+
+    begun_ms = home.clock.now_ms()
+    with pytest.raises(CommitOutcomeUnknown, match="repeat it with the same id"):
+        home.commit(staged(home, {T0: [b"a"]}), timeout_ms=3000, machine=machine(home, sleep))
+
+    assert home.clock.now_ms() - begun_ms == 6000
+    assert home.state() == {State.CLAIMED}
+    assert [one for one in home.files() if is_staged_name(one)] != []
+
+
+def test_what_a_full_disk_keeps_from_being_applied_is_reported_as_committed() -> None:
+    """The service applies it when there is space, and the same id is then a repeat."""
+    home = Home()
+    manager = home.started()
+    home.fs.fail("open", "0.log", OSError(errno.ENOSPC, "full"), 10_000)
+    home.fs.fail("pwrite", "0.log", OSError(errno.ENOSPC, "full"), 10_000)
+
+    with pytest.raises(CommitUnfinished, match="is committed, do not repeat it"):
+        home.commit(staged(home, {T0: [b"a"]}), timeout_ms=3000)
+    assert list(manager.staged_commits.pending) == [("/data", "x")]
+    with pytest.raises(CommitPending):
+        home.commit(staged(home, {T0: [b"b"]}, "y"), timeout_ms=3000)
+
+    home.fs._faults.reset()
+    home.clock.advance(20_000)
+    assert values(manager, "t", 0) == [b"a"]
+    assert home.commit(staged(home, {T0: [b"a"]})).is_repeat
+
+
+def test_a_disk_without_space_for_the_records_refuses_them() -> None:
+    """As a commit in the same process does."""
+    home = Home(internal_segment_bytes=1_000_000)
+    home.started()
+    transaction = staged(home, {T0: [b"a" * 100_000]})
+    home.fs.set_free_bytes(50_000)
+
+    with pytest.raises(DirectoryFull, match="bytes free; 100,072 are needed"):
+        home.commit(transaction, timeout_ms=3000)
+
+    assert home.own_files() == []
+
+
+def test_nobody_commits_after_the_deadline() -> None:
+    """The waiter has ended; the service deletes the manifest and the staged files."""
+    home = Home()
+    manager = home.started()
+    manager.shutdown()
+    home.scheduler.forget()
+    transaction = staged(home, {T0: [b"b"]})
+    ready = ReadyFiles(home.fs, "/data", new_stem("x", Random(0)))
+    ready.write(ReadyManifest(transaction, home.clock.now_ms() + 3000))
+    home.clock.advance(3000)
+    manager = home.started()
+    home.clock.advance(2000)
+    assert values(manager, "t", 0) == []
+    assert home.state() == {State.WITHDRAWN}
+    home.clock.advance(3_700_000)
+    assert home.own_files() == []
+
+
+def test_an_interrupt_withdraws_the_manifest() -> None:
+    """Nothing is committed later, and no file is left."""
+    home = Home()
+    home.started().shutdown()
+    lock = home.fs.lock("/data/.lock")
+
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        home.commit(staged(home, {T0: [b"a"]}), machine=machine(home, interrupt))
+
+    assert home.own_files() == []
+    lock.release()
+    assert values(home.open(), "t", 0) == []
+
+
+def test_an_order_to_stop_leaves_the_transaction_to_its_waiter() -> None:
+    """A service that closes in an orderly way commits nothing any more."""
+    home = Home()
+    manager = home.started()
+    slept: list[int] = []
+
+    def sleep(ms: int) -> None:
+        slept.append(ms)
+        if len(slept) == 1:
+            manager.shutdown()
+            home.scheduler.forget()
+        home.clock.advance(ms)
+
+    home.commit(staged(home, {T0: [b"a"]}), machine=machine(home, sleep))
+
+    assert values(home.open(), "t", 0) == [b"a"]
+    assert home.own_files() == []
+
+
+def test_the_directory_of_the_files_must_be_one_of_those_given() -> None:
+    """Its partitions could not be written."""
+    home = Home()
+    home.started()
+    transaction = staged(home, {T0: [b"a"]})
+
+    with pytest.raises(InvalidArgument, match="/data is not one of /other"):
+        commit_when_possible(["/other"], "/data", transaction, machine=machine(home))
+
+
+def test_metrics_count_what_is_committed_for_others() -> None:
+    """Committed, refused, and still waiting."""
+    home = Home()
+    manager = home.started()
+    home.commit(staged(home, {T0: [b"a"]}))
+    with pytest.raises(UnknownTopicOrPartition):
+        home.commit(staged(home, {("no", 0): [b"a"]}, "y", ids={"no": TOPIC_ID}))
+    home.fs.write(f"/data/{new_stem('z', Random(0))}.ready", b'{"version": 99}')
+    home.clock.advance(1000)
+
+    found = {one.name: one.value for one in manager.metrics() if one.name.startswith("Commits")}
+
+    assert found == {
+        "CommitsForOthersCount": 1,
+        "CommitsRefusedCount": 1,
+        "CommitsWaitingCount": 1,
+    }
+
+
+def test_an_interrupt_during_the_commit_withdraws_it() -> None:
+    """Before the commit point nothing is left; after it the journal decides."""
+    home = Home()
+    home.started().shutdown()
+
+    def interrupt(at: CommitPoint) -> Callable[[object], None]:
+        def act(point: object) -> None:
+            if point is at:
+                raise KeyboardInterrupt
+
+        return act
+
+    with pytest.raises(KeyboardInterrupt):
+        home.commit(staged(home, {T0: [b"a"]}), on_point=interrupt(CommitPoint.CHECKED))
+    with pytest.raises(KeyboardInterrupt):
+        home.commit(staged(home, {T0: [b"b"]}, "y"), on_point=interrupt(CommitPoint.COMMITTED))
+
+    assert values(home.open(), "t", 0) == [b"b"]
+    assert [one for one in home.own_files() if find_manifests([one])] == []
