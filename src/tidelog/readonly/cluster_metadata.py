@@ -33,6 +33,7 @@ from tidelog.records.control import ControlType, control_type
 from tidelog.records.file_records import FileRecords
 from tidelog.records.kraft import parse_kraft
 from tidelog.records.record_columns import decode_groups
+from tidelog.segment.filenames import LOG_SUFFIX, parse_segment_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -51,6 +52,12 @@ _log = logging.getLogger(__name__)
 METADATA_PARTITION: Final = f"{METADATA_TOPIC}-0"
 METADATA_LOG_DIR: Final = "metadata.log.dir"
 QUORUM_STATE_FILE: Final = "quorum-state"
+
+MAX_BATCH_BYTES: Final = 64 << 20
+"""The largest batch of metadata that is read; no memory is taken for more.
+
+Controllers write at most 8 MiB. Source: Kafka KafkaRaftClient.MAX_BATCH_SIZE_BYTES.
+"""
 
 _SNAPSHOT: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 _VOTERS: Final = (ControlType.LEADER_CHANGE, ControlType.KRAFT_VOTERS)
@@ -196,7 +203,7 @@ def _newest_snapshot(fs: ReadFiles, path: str) -> ClusterMetadata:
 def _read_snapshot(fs: ReadFiles, path: str, end_offset: int) -> ClusterMetadata:
     found = ClusterMetadata(snapshot_end=end_offset, end=end_offset)
     with FileRecords.open(fs, path) as records:
-        for piece in records.pieces(check_crc=True):
+        for piece in records.pieces(check_crc=True, max_batch_bytes=MAX_BATCH_BYTES):
             _apply_piece(found, piece, 0, is_snapshot=True)
         if records.error is not None:
             raise records.error
@@ -210,6 +217,7 @@ def _read_snapshot(fs: ReadFiles, path: str, end_offset: int) -> ClusterMetadata
 
 def _read_log(fs: ReadFiles, path: str, found: ClusterMetadata) -> None:
     """Apply the records behind the snapshot; all of them must be there."""
+    _check_batch_sizes(fs, path)
     with open_read_only(path, fs=fs) as log:
         if log.damage is not None:
             raise log.damage
@@ -231,6 +239,19 @@ def _read_log(fs: ReadFiles, path: str, found: ClusterMetadata) -> None:
         found.end = end
 
 
+def _check_batch_sizes(fs: ReadFiles, path: str) -> None:
+    """Raise CorruptMessage if a segment has a batch larger than any that a controller writes."""
+    for name in fs.list(path):
+        found = parse_segment_file(name)
+        if found is None or found.kind != LOG_SUFFIX:
+            continue
+        with FileRecords.open(fs, os.path.join(path, name)) as records:
+            for _ in records.pieces(max_batch_bytes=MAX_BATCH_BYTES):
+                pass
+            if records.is_oversized and records.error is not None:
+                raise records.error
+
+
 def _bounds(piece: Piece) -> Iterator[tuple[int, int]]:
     batches = piece.batches
     return zip(batches.base_offset.tolist(), batches.last_offset.tolist(), strict=True)
@@ -238,7 +259,7 @@ def _bounds(piece: Piece) -> Iterator[tuple[int, int]]:
 
 def _apply_piece(found: ClusterMetadata, piece: Piece, start: int, *, is_snapshot: bool) -> None:
     """Apply the records of some batches whose offsets are ``start`` or above."""
-    for group in decode_groups(piece.data, piece.batches_in_data):
+    for group in decode_groups(piece.data, piece.batches_in_data, limit=MAX_BATCH_BYTES):
         ends = (group.batches.last_offset + 1).tolist()
         chosen = group.select((group.offset >= start) & _may_matter(group))
         batches, is_control = chosen.batch.tolist(), chosen.is_control.tolist()

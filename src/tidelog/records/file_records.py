@@ -65,6 +65,8 @@ class FileRecords:
         self.end = file.size() if end is None else end
         self.next_position = start
         self.error: CorruptMessage | None = None
+        self.is_oversized = False
+        """Whether ``error`` is a batch of more than ``max_batch_bytes``."""
 
     @classmethod
     def open(cls, fs: FileSystem, path: str) -> FileRecords:
@@ -102,6 +104,7 @@ class FileRecords:
         *,
         check_crc: bool = False,
         buffer: Bytes | None = None,
+        max_batch_bytes: int | None = None,
     ) -> Iterator[Piece]:
         """Yield the batches from byte ``start`` on, some at a time, until one is invalid or torn.
 
@@ -111,12 +114,14 @@ class FileRecords:
             start: first byte of a batch; None: the start of the records.
             check_crc: whether a batch with a wrong CRC is invalid.
             buffer: the buffer to read into, from ``piece_buffer``; replaced if it is too small.
+            max_batch_bytes: a batch that claims to be larger, and is larger than a piece, is
+                invalid, and no memory is taken for it; None: there is no limit but the file's size.
 
         Errors are not raised but stored in ``error``, after all batches before them have been
         yielded. Raises OSError.
         """
         self.next_position = self.start if start is None else start
-        self.error = None
+        self.error, self.is_oversized = None, False
         piece_bytes = max(piece_bytes, BATCH_HEADER.size)
         needed = piece_bytes
         if buffer is None:
@@ -140,6 +145,10 @@ class FileRecords:
                 # Try once: a file that was truncated meanwhile has no more bytes.
                 if not wanted < needed <= self.end - position:
                     return
+                if max_batch_bytes is not None and needed > max_batch_bytes:
+                    reason = f"a batch of {needed:,} bytes; at most {max_batch_bytes:,} are read"
+                    self.error = CorruptMessage(reason, position, self._file.path)
+                    self.is_oversized = True
 
     def whole_pieces(self, piece_bytes: int = PIECE_BYTES) -> Iterator[Piece]:
         """Yield the batches as ``pieces``; then raise CorruptMessage unless they reach the end."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import tracemalloc
 from contextlib import closing
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -14,6 +15,7 @@ from tidelog.codec.checkpoint_file import MAX_FILE_BYTES
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import KafkaStorageError
 from tidelog.readonly.cluster_metadata import (
+    MAX_BATCH_BYTES,
     ClusterMetadata,
     find_broker_settings,
     read_cluster_metadata,
@@ -247,3 +249,40 @@ def test_the_directory_of_the_metadata_is_followed(caplog: pytest.LogCaptureFixt
     assert "metadata.log.dir is that of another cluster" in caplog.text
     assert known("/logs", "/none") is None
     assert "metadata.log.dir holds no __cluster_metadata-0" in caplog.text
+
+
+def sparse_batch(size: int) -> bytes:
+    """Return the header of a batch that claims to have ``size`` bytes behind its length."""
+    return (0).to_bytes(8) + size.to_bytes(4) + bytes(4) + b"\2"
+
+
+@pytest.mark.parametrize("name", [f"{0:020}.log", f"{12:020}-{1:010}.checkpoint"])
+def test_no_memory_is_taken_for_a_batch_larger_than_controllers_write(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    """A sparse file makes such a claim for a few bytes; it is damage, with file and byte."""
+    made.write_metadata(SYSTEM_FILES, str(tmp_path), LOG)
+    path = tmp_path / "__cluster_metadata-0" / name
+    path.write_bytes(sparse_batch(MAX_BATCH_BYTES))
+    os.truncate(path, 1 << 31)
+
+    tracemalloc.start()
+    try:
+        if name.endswith(".log"):
+            with pytest.raises(KafkaStorageError, match=f"at byte 0 of .*{name}"):
+                read_cluster_metadata(str(tmp_path), fs=SYSTEM_FILES)
+        else:
+            assert read_cluster_metadata(str(tmp_path), fs=SYSTEM_FILES) is not None
+            assert f"{name} reason=a batch of 67,108,876 bytes" in caplog.text
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert peak_bytes < MAX_BATCH_BYTES // 4
+
+
+def test_a_claim_beyond_the_end_of_the_log_is_an_unfinished_batch() -> None:
+    """Its writer was stopped: the records before it count."""
+    home = home_with(LOG + sparse_batch((1 << 31) - 1))
+
+    assert retention(home) == "2"
