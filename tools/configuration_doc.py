@@ -37,7 +37,8 @@ reads its settings again and applies the dynamic ones. If a setting that is not 
 changed, or a value is not valid, it applies none of them and logs the reason.
 
 `--config` takes Kafka's own `server.properties`: settings that do not concern storage are ignored,
-and one log line names them.
+and one log line names them. It may be a pipe, as in `--config <(vault read ...)`, which is read
+once: a reload has the settings of the start. A pipe that gives nothing is refused.
 
 ## Settings of topics that Kafka wrote
 

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from tidelog.cli.options import DIRECTORY_VARIABLE
+from tidelog.cli.server_properties import NAMED_FILES
 from tidelog.config.kafka_names import foreign_names
 from tidelog.config.sources import from_environment
 from tidelog.datadir.broker_properties import read_properties
@@ -26,7 +27,9 @@ def given_settings(args: Namespace) -> dict[str, str]:
     """
     from_file = {}
     if args.config is not None:
-        from_file = _of_storage(args.config, read_properties(SYSTEM_FILES, args.config))
+        from_file = _of_storage(
+            args.config, read_properties(SYSTEM_FILES, args.config, NAMED_FILES)
+        )
     environment = dict(os.environ)
     default_directory = environment.pop(DIRECTORY_VARIABLE, "")
     given = {**from_file, **from_environment(environment), **dict(args.options)}

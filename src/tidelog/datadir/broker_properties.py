@@ -15,6 +15,7 @@ from tidelog.errors import CorruptFile, InvalidArgument
 
 if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
+    from tidelog.env.named_files import NamedFiles
 
 MAX_PROPERTIES_BYTES: Final = 1 << 20
 """A larger file is not one of settings; it may be sparse."""
@@ -22,24 +23,31 @@ MAX_PROPERTIES_BYTES: Final = 1 << 20
 _log = logging.getLogger(__name__)
 
 
-def read_properties(fs: FileSystem, path: str) -> dict[str, str]:
+def read_properties(
+    fs: FileSystem, path: str, named_files: NamedFiles | None = None
+) -> dict[str, str]:
     """Return the settings in a file that a user has named.
 
-    Raises OSError, or InvalidArgument for a file that is malformed or too large.
+    ``named_files`` reads pipes; None: the file must be a regular one. Raises OSError, or
+    InvalidArgument for a file that is malformed or too large.
     """
+    data = None if named_files is None else named_files.read_stream(path, MAX_PROPERTIES_BYTES)
     try:
-        return parse_properties(read_small_file(fs, path, MAX_PROPERTIES_BYTES))
+        if data is None:
+            data = read_small_file(fs, path, MAX_PROPERTIES_BYTES)
+        return parse_properties(data)
     except CorruptFile as error:
         raise InvalidArgument(str(error)) from None
 
 
-def read_broker_properties(fs: FileSystem, path: str) -> dict[str, str]:
+def read_broker_properties(
+    fs: FileSystem, path: str, named_files: NamedFiles | None = None
+) -> dict[str, str]:
     """Return the settings in a file; whatever Kafka accepts there is accepted.
 
-    Names that Kafka has removed are logged. Raises OSError, or InvalidArgument for a file that is
-    malformed or too large.
+    Names that Kafka has removed are logged. Arguments and errors as ``read_properties``.
     """
-    properties = read_properties(fs, path)
+    properties = read_properties(fs, path, named_files)
     for name in sorted(properties.keys() & REMOVED.keys()):
         _log.warning("setting-removed path=%s setting=%s reason=%s", path, name, REMOVED[name])
     return properties
