@@ -8,7 +8,6 @@ whatever it finds becomes a test with a name in ``tests/regression``.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,15 +15,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tidelog.testing.scale import scaled
+
 if TYPE_CHECKING:
     from tests.conftest import Enumerated
 
 PROGRAM = Path(__file__).with_name("hostile_directories.py")
-SCALE = int(os.environ.get("SCALE", "1"))
-"""Multiplies the number of cases."""
-FEW = 24
+FEW = scaled(24)
 SLOW_RUNS = 40
-CASES_PER_RUN = 50
+CASES_PER_RUN = scaled(50)
 
 
 def check_cases(first: int, count: int, enumerated: Enumerated, *options: str) -> None:
@@ -40,16 +39,15 @@ def check_cases(first: int, count: int, enumerated: Enumerated, *options: str) -
     enumerated("commands on them", lines[-1]["commands"], at_least=8 * count)
 
 
-@pytest.mark.timeout(300 * SCALE)
+@pytest.mark.timeout(300)
 def test_a_few_damaged_directories(enumerated: Enumerated) -> None:
     """Nothing fails in an untyped way, hangs, grows, changes by being looked at, or is lost."""
-    check_cases(0, FEW * SCALE, enumerated, "--plain")
+    check_cases(0, FEW, enumerated, "--plain")
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600 * SCALE)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("run", range(SLOW_RUNS))
 def test_many_damaged_directories(run: int, enumerated: Enumerated) -> None:
     """As above, with compiled code in half of the cases, and some by processes of their own."""
-    count = CASES_PER_RUN * SCALE
-    check_cases(1000 + run * count, count, enumerated)
+    check_cases(1000 + run * CASES_PER_RUN, CASES_PER_RUN, enumerated)

@@ -26,6 +26,7 @@ from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import list_journals
 from tidelog.testing import PowerCut
 from tidelog.testing.directory_home import DataHome, record
+from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -42,7 +43,7 @@ SETTINGS = LogConfig(
 TXN = "the transaction"
 BEFORE = {"t-0": [b"before"], "t-1": [], "u-0": [b"old", b"older"]}
 """What lies in the logs before the transaction, flushed or not."""
-SEEDS = 12
+SEEDS = scaled(5)
 """Ways, beside all and nothing, in which unsynced data is kept."""
 EVERY_KIND = ("small", "rolls", "partitions", "append_time", "new_topic")
 
@@ -267,7 +268,7 @@ def test_a_commit_of_any_kind_that_is_cut_short_is_whole_or_absent(
     states, crashes = enumerate_states(crashed(make, Story.commit, SEEDS))
 
     enumerated("crashes", crashes, at_least=states)
-    enumerated("different states", states, at_least=100)
+    enumerated("different states", states, at_least=80)
 
 
 def committed(name: str, seed: int) -> Story:
@@ -314,7 +315,7 @@ def test_a_replay_of_any_kind_that_is_cut_short_is_repeated(
     states, crashes = enumerate_states(crashed(make, reopen, SEEDS))
 
     enumerated("crashes", crashes, at_least=states)
-    enumerated("different states", states, at_least=60)
+    enumerated("different states", states, at_least=45)
 
 
 CHANGES = {
@@ -405,7 +406,7 @@ def test_what_another_writer_appended_in_between_stays_in_every_way(
     enumerated: Enumerated,
 ) -> None:
     """The same at each moment, with what was not synced kept, lost, or torn."""
-    enumerated("different states", overtaken_states(SEEDS, step=1), at_least=60)
+    enumerated("different states", overtaken_states(SEEDS, step=1), at_least=45)
 
 
 def overtaken_states(seeds: int, step: int) -> int:
