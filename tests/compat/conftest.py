@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 JARS = HERE.parents[1] / ".peer" / "kafka"
-PATIENCE_S = 60
+PATIENCE_S = 180
+"""How long to wait for a Java process on a machine that has other work."""
 FIRST_MS = 1_700_000_000_000
 SMALL_SEGMENTS = {
     "internal.segment.bytes": "16384",
@@ -174,9 +175,19 @@ class Kafka:
 
     def consume(self, topic: str, isolation: str = "read_uncommitted") -> list[Consumed]:
         """Return offset, time, key, value and headers of each record of partition 0."""
-        lines = self.ask(f"consume {topic} {isolation}").splitlines()
-        assert lines[-1] == "end"
-        return [consumed(line.split("\t")) for line in lines[:-1]]
+        (found,) = self.consume_each((topic, isolation))
+        return found
+
+    def consume_each(self, *what: tuple[str, str]) -> list[list[Consumed]]:
+        """Return the records of several topics, each with its isolation, by one client."""
+        found: list[list[Consumed]] = [[]]
+        for line in self.ask(*(f"consume {topic} {kind}" for topic, kind in what)).splitlines():
+            if line == "end":
+                found.append([])
+            else:
+                found[-1].append(consumed(line.split("\t")))
+        assert len(found) == len(what) + 1
+        return found[:-1]
 
 
 def consumed(fields: Sequence[str]) -> Consumed:

@@ -132,7 +132,7 @@ def hand_over(source: Path, target: Path) -> None:
 def wait_until_cleaned(kafka: Kafka, offset: int) -> None:
     """Wait until the broker's cleaner has written down that it came to ``offset``."""
     pause = threading.Event()
-    for _ in range(300):
+    for _ in range(1000):
         lines = read_checkpoint(SYSTEM_FILES, str(kafka.directory / FILE_NAME))
         if lines.get(("dirty", 0)) == offset:
             return

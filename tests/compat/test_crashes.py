@@ -100,7 +100,8 @@ def read_all_here(data: Path, topics: Iterable[str]) -> dict[tuple[str, str], li
 
 def read_all_there(kafka: Kafka, topics: Iterable[str]) -> dict[tuple[str, str], list[Consumed]]:
     """Return what Kafka's consumer gets of the same."""
-    return {(t, kind): kafka.consume(t, kind) for t in topics for kind in ISOLATIONS}
+    what = [(topic, kind) for topic in topics for kind in ISOLATIONS]
+    return dict(zip(what, kafka.consume_each(*what), strict=True))
 
 
 def recovered(data: Path, folder: Path) -> Path:

@@ -50,7 +50,7 @@ def test_kafka_does_not_start_on_what_we_have_open(kafka: Kafka) -> None:
         tidelog.open(kafka.directory),
         kafka.java.started("kafka.Kafka", str(kafka.properties)) as process,
     ):
-        printed, _ = process.communicate(timeout=60)
+        printed, _ = process.communicate(timeout=180)
 
     assert process.returncode != 0
     assert "Failed to acquire lock on file .lock" in printed
