@@ -59,7 +59,7 @@ def test_a_signal_ends_the_service_in_order(tmp_path: Path, number: signal.Signa
     with service("-d", tmp_path) as process:
         during = (tmp_path / ".kafka_cleanshutdown").exists()
         process.send_signal(number)
-        code = process.wait(20)
+        code = process.wait(120)
 
     assert (during, code) == (False, 0)
     assert (tmp_path / ".kafka_cleanshutdown").exists()
@@ -89,7 +89,7 @@ def test_a_killed_service_opens_again_by_itself(tmp_path: Path) -> None:
         logs.append("t", b"a")
     with service("-d", tmp_path) as process:
         process.kill()
-        process.wait(20)
+        process.wait(120)
     with service("-d", tmp_path):
         pass
     with tidelog.open(tmp_path) as logs:
@@ -110,7 +110,7 @@ def test_a_directory_that_is_removed_leaves_the_others(tmp_path: Path) -> None:
         while f'log_directory="{second}"}} 1' not in shown:
             shown = tidelog_command("metrics", "-d", first).stdout
         process.terminate()
-        code = process.wait(20)
+        code = process.wait(120)
 
     assert str(second) in line
     assert "kafka_log_log_manager_offline_log_directory_count 1" in shown
@@ -129,7 +129,7 @@ def test_a_directory_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> No
         line = read_until(process, "log-dir-failed")
         read = tidelog_command("describe", "-d", first)
         process.terminate()
-        code = process.wait(20)
+        code = process.wait(120)
 
     assert str(second) in line
     assert (read.returncode, code) == (0, 0)
@@ -191,7 +191,7 @@ def test_without_any_directory_the_service_ends(tmp_path: Path) -> None:
     fast = ("-o", "replica.high.watermark.checkpoint.interval.ms=100")
     with service("-d", data, *fast) as process:
         data.rename(tmp_path / "gone")
-        code = process.wait(20)
+        code = process.wait(120)
 
     assert code == 1
 
@@ -225,7 +225,7 @@ def test_settings_that_cannot_be_taken_leave_the_service_running(tmp_path: Path,
         process.send_signal(signal.SIGHUP)
         read_until(process, "settings-taken")
         process.send_signal(signal.SIGTERM)
-        code = process.wait(20)
+        code = process.wait(120)
 
     assert code == 0
 
@@ -273,13 +273,13 @@ def test_a_damaged_log_keeps_no_other_from_being_cleaned(tmp_path: Path) -> None
         while f'uncleanable_partitions_count{{log_directory="{tmp_path}"}} 1' not in shown:
             shown = tidelog_command("metrics", "-d", tmp_path).stdout
         process.terminate()
-        process.wait(20)
+        process.wait(120)
     status = tidelog_command("cleaner", "status", "-d", tmp_path)
     path.write_bytes(whole)
     with service("-d", tmp_path, *fast, until=LOADED) as process:
         read_until(process, "log-cleaned")
         process.terminate()
-        process.wait(20)
+        process.wait(120)
     mended = tidelog_command("cleaner", "status", "-d", tmp_path)
 
     failed = [line for line in said if "cleaning-failed" in line]
@@ -305,7 +305,7 @@ def test_several_cleaners_share_the_logs(tmp_path: Path) -> None:
     with service("-d", tmp_path, *given, until=LOADED) as process:
         lines = [read_until(process, "log-cleaned") for _ in topics]
         process.terminate()
-        process.wait(20)
+        process.wait(120)
 
     assert sorted(topic for topic in topics for line in lines if f"/{topic}-0 " in line) == topics
     with tidelog.open(tmp_path) as logs:

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 def get(port: int, path: str, method: str = "GET") -> tuple[int, str, str]:
     """Return status, content type and body of an answer."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request(method, path)
     answer = connection.getresponse()
     found = answer.status, answer.headers["Content-Type"], answer.read().decode()
@@ -44,7 +44,7 @@ def test_metrics_and_health_are_served_until_the_service_ends(tmp_path: Path) ->
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager,
     ):
         manager.bind(f"{short}/notify")
-        manager.settimeout(20)
+        manager.settimeout(120)
         environment = {**os.environ, "NOTIFY_SOCKET": f"{short}/notify"}
         words = [*COMMAND, "run", "-d", str(tmp_path), "--http", "0"]
         with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment) as process:
@@ -57,7 +57,7 @@ def test_metrics_and_health_are_served_until_the_service_ends(tmp_path: Path) ->
             head = get(port, "/health", "HEAD")
             process.send_signal(signal.SIGTERM)
             heard.append(manager.recv(100))
-            code = process.wait(20)
+            code = process.wait(120)
 
     assert (health[0], json.loads(health[2])) == (200, {"status": "ready", "reasons": []})
     assert re.search(r"kafka_log_log_log_end_offset\{.*\} 1\n", metrics[2])

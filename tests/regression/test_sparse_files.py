@@ -46,7 +46,7 @@ def run(data: Path, *words: str) -> tuple[int, str]:
         input="x\n",
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=250,
         check=False,
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (ROOM_BYTES, ROOM_BYTES)),

@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
 
 
 def test_the_demo_reads_back_every_flight(tmp_path: Path) -> None:
