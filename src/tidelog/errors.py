@@ -110,6 +110,10 @@ class OldStreamBatch(InvalidArgument):
         )
 
 
+class DirectoryNotShared(InvalidArgument):
+    """An executor does not see the data directory that the driver sees; nothing was written."""
+
+
 class KafkaError(TidelogError):
     """An error that may reach a Kafka client; each subclass has its own ``ErrorCode``.
 

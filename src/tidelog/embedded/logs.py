@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from tidelog.manager.partition import Partition
     from tidelog.records.new_record import NewRecord
     from tidelog.records.record import Header, Record
+    from tidelog.staging.finished import CommittedTransaction
     from tidelog.staging.staged_file import StagedFile
+    from tidelog.staging.transaction import Transaction as Staged
 
 MOVE_LOOK_MS: Final = 50
 LOOK_AGAIN_MS: Final = 1000
@@ -202,6 +204,15 @@ class Logs:
         InvalidArgument without a path if there are several directories.
         """
         return Transaction(self.manager, self._only(path), txn, codec=codec)
+
+    def commit_transaction(
+        self, transaction: Staged, path: str | None = None
+    ) -> CommittedTransaction:
+        """Commit what was staged in a directory, None: the only one; see ``staging.transaction``.
+
+        Raises InvalidArgument without a path if there are several directories.
+        """
+        return self.manager.commit_transaction(self._only(path), transaction)
 
     def commit_staged(self, files: Sequence[StagedFile], path: str | None = None) -> int:
         """Append the staged files of a directory, None: the only one; see ``staging.commit``.

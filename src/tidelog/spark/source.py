@@ -6,16 +6,19 @@ kernels; readers and writer are imported when used. Spark: ``KafkaSourceProvider
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource
 
 from tidelog.errors import InvalidArgument
 from tidelog.spark.options.source_options import (
+    ONLY_OF_READS,
+    ONLY_OF_WRITES,
     ReadOptions,
     WriteOptions,
     is_catalog_table,
     wants_headers,
+    without,
 )
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from tidelog.spark.read.batch_reader import LogReader
     from tidelog.spark.read.stream_reader import LogStreamReader
     from tidelog.spark.write.batch_writer import LogWriter
+    from tidelog.spark.write.stream_writer import LogStreamWriter
 
 COLUMNS_DDL: Final = (
     "key binary, value binary, topic string, partition int, offset bigint, "
@@ -46,7 +50,7 @@ class LogSource(DataSource):
 
     def schema(self) -> str | StructType:
         """Return the default columns of a read; ``headers`` only if ``includeHeaders`` is true."""
-        has_headers = wants_headers(self.options)
+        has_headers = wants_headers(self.options)  # those of a table may be for writes, too
         if is_catalog_table(self.options):
             from tidelog.spark.catalog_table import columns_with_options
 
@@ -65,6 +69,8 @@ class LogSource(DataSource):
 
         return LogStreamReader(ReadOptions.parse_stream(self._options(schema)), schema)
 
+    _is_for_commit = False
+
     def writer(self, schema: StructType, overwrite: bool) -> LogWriter:  # noqa: FBT001 - Spark's signature
         """Return a batch writer of rows with ``schema``.
 
@@ -75,10 +81,43 @@ class LogSource(DataSource):
 
         if overwrite:
             raise InvalidArgument("a log can only be appended to; use mode('append')")
-        return LogWriter(WriteOptions.parse(self.options), schema)
+        return LogWriter(WriteOptions.parse(self._write_options(schema)), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> LogStreamWriter:  # noqa: ARG002, FBT001, N802 - Spark's signature
+        """Return a writer of one micro-batch; ``overwrite``, of output mode complete, appends.
+
+        Spark's Kafka sink does so, too. Raises InvalidArgument for a column or an option.
+        """
+        from tidelog.spark.write.stream_writer import LogStreamWriter
+
+        options = WriteOptions.parse_stream(self.options)
+        if self._is_for_commit:
+            return LogStreamWriter.for_commit(options)
+        return LogStreamWriter.planned(options, schema)
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Take the state of a copy: Spark plans with a new source, and commits with a copy."""
+        self.__dict__.update(state)
+        self._is_for_commit = True
 
     def _options(self, schema: StructType) -> Mapping[str, str]:
         """Return the options of a read; those of a catalog table come from its schema."""
         from tidelog.spark.catalog_table import options_in
 
-        return options_in(schema) | dict(self.options)
+        return without(options_in(schema), ONLY_OF_WRITES) | dict(self.options)
+
+    def _write_options(self, schema: StructType) -> Mapping[str, str]:
+        """Return the options of a write; those of a catalog table come from its schema.
+
+        Raises InvalidArgument for CREATE TABLE ... AS SELECT, after which Spark would know neither
+        its options nor, for reads, its topics.
+        """
+        from tidelog.spark.catalog_table import options_in
+
+        stored = options_in(schema)
+        if is_catalog_table(self.options) and not stored:
+            raise InvalidArgument(
+                "CREATE TABLE ... AS SELECT is not supported, since Spark does not keep the options"
+                " of such a table: create it without AS SELECT, then INSERT INTO it"
+            )
+        return without(stored, ONLY_OF_READS) | dict(self.options)

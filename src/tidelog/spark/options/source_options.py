@@ -7,6 +7,7 @@ the same, so a job moves over with its options.
 from __future__ import annotations
 
 import logging
+import os
 import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -27,7 +28,7 @@ from tidelog.spark.options.offset_choice import (
 from tidelog.spark.options.option_values import OptionMap, json_object
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from tidelog.config.log_config import LogConfig
 
@@ -37,6 +38,7 @@ MEGABYTE: Final = 1 << 20
 DEFAULT_SPLIT_BYTES: Final = 128 * MEGABYTE
 MIN_SPLIT_BYTES: Final = 64 << 10
 DEFAULT_BATCH_BYTES: Final = 64 << 10
+DEFAULT_WRITE_BUFFER_BYTES: Final = 64 * MEGABYTE
 DEFAULT_TRIGGER_DELAY_MS: Final = 15 * 60_000
 DEFAULT_COMMIT_TIMEOUT_MS: Final = 60_000
 
@@ -84,11 +86,21 @@ _WRITE_OPTIONS: Final = (
     "compression",
     "compressionLevel",
     "batchBytes",
+    "writeBufferBytes",
     "commitTimeoutMs",
     "includeHeaders",
 )
+_TXN_ID: Final = "txnId"
+_SKIP_OLD_BATCHES: Final = "skipOldBatches"
+_OF_BATCH_WRITES: Final = (_TXN_ID,)
+_OF_STREAM_WRITES: Final = (_SKIP_OLD_BATCHES, "checkpointLocation", "queryName")
+"""Spark passes its own two on to the sink."""
+ONLY_OF_READS: Final = frozenset({*_READ_OPTIONS} - {*_WRITE_OPTIONS})
+ONLY_OF_WRITES: Final = frozenset({*_WRITE_OPTIONS, *_OF_BATCH_WRITES} - {*_READ_OPTIONS})
+"""A table in Spark's catalog has options for its reads and for its writes."""
 _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-_TOPIC_CONFIG_PREFIX: Final = "topic."
+_TOPIC_CONFIG_PREFIX: Final = "config."
+_OLD_TOPIC_CONFIG_PREFIX: Final = "topic."
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +229,26 @@ class ReadOptions:
 
 
 def wants_headers(options: Mapping[str, str]) -> bool:
-    """Return whether ``includeHeaders`` is true; InvalidArgument for an unknown option."""
-    return _read_options(options).flag("includeHeaders")
+    """Return whether ``includeHeaders`` is true; InvalidArgument for an unknown option.
+
+    Options for writes, as of a table, are accepted here.
+    """
+    return _read_options(without(options, ONLY_OF_WRITES)).flag("includeHeaders")
+
+
+def without(options: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    """Return the options but those of ``names``, ignoring case.
+
+    With the option ``topic`` the settings of a new topic, such as ``config.retention.ms``, are left
+    out, too.
+    """
+    lower = {name.lower() for name in names}
+    settings = (_TOPIC_CONFIG_PREFIX, _OLD_TOPIC_CONFIG_PREFIX) if "topic" in lower else ()
+    return {
+        name: value
+        for name, value in options.items()
+        if name.lower() not in lower and not name.lower().startswith(settings)
+    }
 
 
 def is_catalog_table(options: Mapping[str, str]) -> bool:
@@ -228,12 +258,13 @@ def is_catalog_table(options: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """The options of one ``save()``.
+    """The options of one ``save()``, or of a stream's ``start()``.
 
     ``topic`` None: each row names its topic in the column ``topic``. ``compression`` None: not set.
     ``num_partitions`` (None: not set) and ``topic_config`` (settings by Kafka's names) apply to
-    topics that the write creates. ``commit_timeout_ms``: how long the commit waits for the
-    directory's lock; None: not set.
+    topics that the write creates. ``write_buffer_bytes``: about the memory of a task.
+    ``commit_timeout_ms``: how long the commit waits for the directory's lock; None: not set.
+    ``txn_id``: the transaction's id, by which a repeat is recognized; None: not set.
     """
 
     path: str
@@ -243,36 +274,66 @@ class WriteOptions:
     compression: str | None = None
     compression_level: int | None = None
     batch_bytes: int = DEFAULT_BATCH_BYTES
+    write_buffer_bytes: int = DEFAULT_WRITE_BUFFER_BYTES
     commit_timeout_ms: int | None = None
+    txn_id: str | None = None
+    skip_old_batches: bool = False
+    is_stream: bool = False
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
-        """Return the options of a write.
+        """Return the options of a batch write.
 
         Raises:
             InvalidArgument: an option is unknown or malformed.
         """
+        return cls._parse(options, is_stream=False)
+
+    @classmethod
+    def parse_stream(cls, options: Mapping[str, str]) -> WriteOptions:
+        """Return the options of a stream's sink; errors as ``parse``."""
+        return cls._parse(options, is_stream=True)
+
+    @classmethod
+    def _parse(cls, options: Mapping[str, str], *, is_stream: bool) -> WriteOptions:
         topic_config, others = _split_topic_config(options)
-        checked = OptionMap.checked(others, _WRITE_OPTIONS)
+        known = (*_WRITE_OPTIONS, *_OF_BATCH_WRITES, *_OF_STREAM_WRITES)
+        checked = OptionMap.checked(others, known)
+        if is_stream and checked.has(_TXN_ID):
+            raise InvalidArgument(
+                f"option {_TXN_ID} is not supported for a stream: the id of a batch is made of the"
+                " query's id and the batch's number"
+            )
+        if not is_stream and checked.has(_SKIP_OLD_BATCHES):
+            raise InvalidArgument(f"option {_SKIP_OLD_BATCHES} is for streams only")
+        txn_id = checked.text(_TXN_ID)
+        if txn_id is not None and not txn_id.strip():
+            raise InvalidArgument(f"option {_TXN_ID} must not be empty")
         _log_ignored(checked.ignored)
         # Headers are written whenever there is such a column; the option is only checked.
         checked.flag("includeHeaders")
         return cls(
-            path=checked.path(),
+            path=os.path.abspath(checked.path()),
             topic=checked.text("topic"),
             num_partitions=checked.optional_number("numPartitions", minimum=1),
             topic_config=topic_config,
             compression=checked.optional_one_of("compression", _CODECS),
             compression_level=checked.optional_number("compressionLevel"),
             batch_bytes=checked.number("batchBytes", DEFAULT_BATCH_BYTES, minimum=128),
+            write_buffer_bytes=checked.number(
+                "writeBufferBytes", DEFAULT_WRITE_BUFFER_BYTES, minimum=MEGABYTE
+            ),
             commit_timeout_ms=checked.optional_number("commitTimeoutMs", minimum=0),
+            txn_id=txn_id,
+            skip_old_batches=checked.flag(_SKIP_OLD_BATCHES),
+            is_stream=is_stream,
         )
 
     def new_topic_config(self) -> LogConfig:
         """Return the config of a topic that the write creates.
 
         Raises:
-            InvalidConfig: a ``topic.`` option is unknown or malformed.
+            InvalidConfig: a ``config.`` option is unknown or malformed.
         """
         from tidelog.config.log_config import LogConfig
 
@@ -301,12 +362,16 @@ def _log_ignored(names: tuple[str, ...]) -> None:
 
 
 def _split_topic_config(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Split options into settings of a new topic, such as ``topic.retention.ms``, and others."""
+    """Split options into settings of a new topic, such as ``config.retention.ms``, and others.
+
+    The prefix was ``topic.`` in earlier releases, which still works.
+    """
     topic_config: dict[str, str] = {}
     others: dict[str, str] = {}
     for name, value in options.items():
-        if name.lower().startswith(_TOPIC_CONFIG_PREFIX):
-            topic_config[name.lower().removeprefix(_TOPIC_CONFIG_PREFIX)] = value
+        prefix, _, setting = name.lower().partition(".")
+        if setting and f"{prefix}." in (_TOPIC_CONFIG_PREFIX, _OLD_TOPIC_CONFIG_PREFIX):
+            topic_config[setting] = value
         else:
             others[name] = value
     return topic_config, others

@@ -13,6 +13,8 @@ import pyarrow as pa
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql.types import StructType
 
 WRITTEN_TYPES: Final = {
@@ -64,7 +66,7 @@ def row_columns(schema: StructType, *, has_topic: bool) -> dict[str, int]:
     return indexes
 
 
-def select_columns(batch: pa.RecordBatch, indexes: dict[str, int]) -> pa.RecordBatch:
+def select_columns(batch: pa.RecordBatch, indexes: Mapping[str, int]) -> pa.RecordBatch:
     """Return the columns at ``indexes``, with the names of a record's fields."""
     arrays = [batch.column(index) for index in indexes.values()]
     return pa.RecordBatch.from_arrays(arrays, names=list(indexes))

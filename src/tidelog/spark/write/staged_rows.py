@@ -1,4 +1,4 @@
-"""Buffers the rows of one task, encodes them as batches and writes these to staged files.
+"""Buffers the rows of one task, encodes them as batches and stages these in one file.
 
 Rows are checked as a leader would check them, so a bad row fails its task, not the commit. It uses
 none of Spark's classes, so it can be tested without a session. Kafka: ``RecordAccumulator``.
@@ -11,37 +11,56 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow as pa
 
 from tidelog.arrow.encode import TopicEncoder
-from tidelog.errors import MessageTooLarge
+from tidelog.errors import InvalidArgument, MessageTooLarge
 from tidelog.segment.filenames import check_topic_name
-from tidelog.staging.staged_file import StagedWriter
+from tidelog.staging.bundle import BundleWriter
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from random import Random
+    from uuid import UUID
 
-    from tidelog.arrow.encode import BatchForm, Encoded
+    from tidelog.arrow.encode import BatchForm
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.records.validation.validate import LeaderPolicy
-    from tidelog.staging.staged_file import StagedFile
+    from tidelog.staging.staged_run import StagedRun
 
-BUFFER_BYTES: Final = 8 << 20
-"""Bytes of rows to buffer, so that each of many partitions gets full batches."""
-
-MAX_OPEN_FILES: Final = 256
+ROWS_PART: Final = 8
+"""This part of a task's buffer holds rows; encoding them takes about three times their size."""
+BATCHES_PART: Final = 4
+"""This part of a task's buffer holds batches; writing them copies those of one partition."""
 
 
 class TopicPlan(NamedTuple):
-    """What a task needs to know about a topic: plain values, so that Spark can pickle them."""
+    """What a task needs to know about a topic: plain values, so that Spark can pickle them.
+
+    ``topic_id`` is None for a topic that the commit creates, and where the directory names none.
+    ``refusal`` is why the topic cannot be written, None if it can.
+    """
 
     partitions: int
     form: BatchForm
     segment_bytes: int
     max_message_bytes: int
     policy: LeaderPolicy
+    topic_id: UUID | None = None
+    refusal: str | None = None
+
+
+class PlannedTopic(NamedTuple):
+    """What a commit needs to know about a topic as it was planned.
+
+    ``is_new``: it did not exist. ``topic_id`` is None then, and where the directory names none.
+    """
+
+    partitions: int
+    topic_id: UUID | None
+    is_new: bool
 
 
 class StagingTarget(NamedTuple):
-    """Where a task writes: the data directory, and the id of the write that its files belong to."""
+    """Where a task writes: the data directory, and the transaction that its file belongs to."""
 
     fs: FileSystem
     data_dir: str
@@ -49,97 +68,78 @@ class StagingTarget(NamedTuple):
     rng: Random
 
 
-class TopicStaging:
-    """Stages the rows of one topic; used by one task attempt.
+class TaskStaging:
+    """Stages the rows of one task attempt, for any number of topics, in one file.
 
     Args:
-        target: where to write the files.
-        topic: the topic's name.
-        plan: its partitions and how to make batches for them.
-        first_partition: where rows without a key start, modulo the number of partitions.
+        target: where to write the file.
+        topics: how to make batches for each topic that exists.
+        new_topic: the same for a topic that does not exist yet.
+        first_partition: where rows without a key start, modulo a topic's number of partitions.
+        buffer_bytes: about the memory to take at most; a row of more is possible.
     """
 
     def __init__(
-        self, target: StagingTarget, topic: str, plan: TopicPlan, first_partition: int
+        self,
+        target: StagingTarget,
+        topics: Mapping[str, TopicPlan],
+        new_topic: TopicPlan,
+        *,
+        first_partition: int = 0,
+        buffer_bytes: int,
     ) -> None:
-        check_topic_name(topic)
-        self._target = target
-        self._topic = topic
-        self._plan = plan
-        self._encoder = TopicEncoder(
-            plan.partitions, plan.form, first_partition % plan.partitions, plan.policy
+        self._topics = topics
+        self._new_topic = new_topic
+        self._first_partition = first_partition
+        self._rows_bytes = buffer_bytes // ROWS_PART
+        fs, data_dir, txn, rng = target
+        self._bundle = BundleWriter(
+            fs, data_dir, txn, rng=rng, buffer_bytes=buffer_bytes // BATCHES_PART
         )
-        self._buffered: list[pa.RecordBatch] = []
+        self._encoders: dict[str, TopicEncoder] = {}
+        self._buffered: dict[str, list[pa.RecordBatch]] = {}
         self._buffered_bytes = 0
-        self._open: dict[int, StagedWriter] = {}
-        self._finished: list[StagedFile] = []
 
-    def append(self, rows: pa.RecordBatch, clock: Clock) -> None:
-        """Buffer rows, and write them once there are enough; errors as ``TopicEncoder.encode``.
+    def append(self, topic: str, rows: pa.RecordBatch, clock: Clock) -> None:
+        """Buffer rows, and encode them once there are enough; errors as ``TopicEncoder.encode``.
 
         Raises:
-            MessageTooLarge: a batch is larger than the topic's ``max.message.bytes``.
+            MessageTooLarge: a batch is larger than the topic or one of its segments takes.
+            InvalidTopic: the name of a topic that is not there is not valid.
+            InvalidArgument: a topic cannot be written.
         """
-        self._buffered.append(rows)
+        self._buffered.setdefault(topic, []).append(rows)
         self._buffered_bytes += rows.nbytes
-        if self._buffered_bytes >= BUFFER_BYTES:
-            self._write_buffered(clock)
+        if self._buffered_bytes >= self._rows_bytes:
+            self._encode_buffered(clock)
 
-    def finish(self, clock: Clock) -> list[StagedFile]:
-        """Make all rows durable; return the files in the order in which to append them."""
-        self._write_buffered(clock)
-        self._finish_open()
-        return self._finished
+    def finish(self, clock: Clock) -> list[StagedRun]:
+        """Make all rows durable; return the runs in the order in which to append them."""
+        self._encode_buffered(clock)
+        return self._bundle.finish()
 
     def abandon(self) -> None:
-        """Delete all files of this task."""
-        for writer in self._open.values():
-            writer.abandon()
-        delete_staged_files(self._target.fs, self._target.data_dir, self._finished)
-        self._open, self._finished = {}, []
+        """Delete the file of this task."""
+        self._bundle.abandon()
 
-    def _write_buffered(self, clock: Clock) -> None:
-        if not self._buffered:
-            return
-        rows = pa.concat_batches(self._buffered)
-        self._buffered, self._buffered_bytes = [], 0
-        for encoded in self._encoder.encode(rows, clock.now_ms()):
-            self._write(encoded)
+    def _encode_buffered(self, clock: Clock) -> None:
+        buffered, self._buffered, self._buffered_bytes = self._buffered, {}, 0
+        for topic, batches in buffered.items():
+            self._encode(topic, pa.concat_batches(batches), clock)
 
-    def _write(self, encoded: Encoded) -> None:
-        largest = int(encoded.batches.size.max())
-        if largest > self._plan.max_message_bytes:
-            batch = f"a batch for {self._topic}-{encoded.partition}"
-            raise MessageTooLarge(batch, largest, self._plan.max_message_bytes)
-        writer = self._writer(encoded.partition, len(encoded.data))
-        writer.append(encoded.data, records=encoded.records, max_timestamp=encoded.max_timestamp)
-
-    def _writer(self, partition: int, size_bytes: int) -> StagedWriter:
-        """Return the partition's open file, or a new one if the bytes would exceed a segment."""
-        writer = self._open.get(partition)
-        if writer is not None and writer.size_bytes + size_bytes > self._plan.segment_bytes:
-            del self._open[partition]  # a closed file must not be abandoned later
-            self._finished.append(writer.finish())
-            writer = None
-        if writer is None:
-            if len(self._open) >= MAX_OPEN_FILES:
-                self._finish_open()
-            fs, data_dir, txn, rng = self._target
-            writer = StagedWriter(
-                fs, data_dir, txn, topic=self._topic, partition=partition, rng=rng
-            )
-            self._open[partition] = writer
-        return writer
-
-    def _finish_open(self) -> None:
-        while self._open:
-            _, writer = self._open.popitem()
-            self._finished.append(writer.finish())
-
-
-def delete_staged_files(fs: FileSystem, data_dir: str, files: list[StagedFile]) -> None:
-    """Delete staged files; those that do not exist any more are skipped."""
-    present = set(fs.list(data_dir))
-    for file in files:
-        if file.name in present:
-            fs.delete(f"{data_dir}/{file.name}")
+    def _encode(self, topic: str, rows: pa.RecordBatch, clock: Clock) -> None:
+        plan = self._topics.get(topic, self._new_topic)
+        encoder = self._encoders.get(topic)
+        if encoder is None:
+            check_topic_name(topic)
+            if plan.refusal is not None:
+                raise InvalidArgument(plan.refusal)
+            first = self._first_partition % plan.partitions
+            encoder = TopicEncoder(plan.partitions, plan.form, first, plan.policy)
+            self._encoders[topic] = encoder
+        limit = min(plan.max_message_bytes, plan.segment_bytes)
+        for encoded in encoder.encode(rows, clock.now_ms()):
+            largest = int(encoded.batches.size.max())
+            if largest > limit:
+                raise MessageTooLarge(f"a batch for {topic}-{encoded.partition}", largest, limit)
+            self._bundle.append(topic, encoded.partition, encoded.data)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tidelog.errors import InvalidArgument, InvalidConfig
@@ -9,10 +11,13 @@ from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.spark.options.offset_choice import EARLIEST, LATEST
 from tidelog.spark.options.option_values import local_path
 from tidelog.spark.options.source_options import (
+    ONLY_OF_READS,
+    ONLY_OF_WRITES,
     ReadOptions,
     TriggerLimits,
     WriteOptions,
     wants_headers,
+    without,
 )
 
 BASE = {"path": "/data", "subscribe": "flights"}
@@ -277,17 +282,46 @@ def test_an_unknown_codec_is_refused() -> None:
         WriteOptions.parse(base | {"compression": "rar"})
 
 
-def test_a_bad_setting_of_a_new_topic_is_named_as_the_user_wrote_it() -> None:
-    """The error names the option with its prefix ``topic.``, for every bad setting at once."""
+@pytest.mark.parametrize("prefix", ["config.", "topic."])
+def test_all_bad_settings_of_a_new_topic_are_named_as_options(prefix: str) -> None:
+    """At once; earlier releases had the prefix ``topic.``, which still works."""
     options = {
-        "topic.retention.ms": "long",
-        "topic.colour": "red",
-        "topic.segment.bytes": "1048576",
+        f"{prefix}retention.ms": "long",
+        f"{prefix}colour": "red",
+        f"{prefix}segment.bytes": "1048576",
     }
     parsed = WriteOptions.parse({"path": "/data"} | options)
 
-    with pytest.raises(InvalidConfig, match=r"option topic.retention.ms: .*option topic.colour"):
+    with pytest.raises(InvalidConfig, match=r"option config.retention.ms: .*option config.colour"):
         parsed.new_topic_config()
+
+
+def test_a_stream_has_the_ids_of_its_batches_and_a_batch_write_that_of_the_user() -> None:
+    """So each refuses the option of the other; Spark's own options of a stream are accepted."""
+    base = {"path": "data"}
+    stream = WriteOptions.parse_stream(
+        base | {"skipOldBatches": "true", "checkpointLocation": "/c", "queryName": "q"}
+    )
+
+    assert stream.skip_old_batches
+    assert os.path.isabs(stream.path)
+    assert WriteOptions.parse(base | {"txnid": "x"}).txn_id == "x"
+    with pytest.raises(InvalidArgument, match="txnId is not supported for a stream"):
+        WriteOptions.parse_stream(base | {"txnId": "x"})
+    with pytest.raises(InvalidArgument, match="skipOldBatches is for streams only"):
+        WriteOptions.parse(base | {"skipOldBatches": "true"})
+    for bad in ({"txnId": " "}, {"writeBufferBytes": "1000"}, {"commitTimeoutMs": "soon"}):
+        with pytest.raises(InvalidArgument):
+            WriteOptions.parse(base | bad)
+
+
+def test_a_table_s_options_are_split_into_those_of_reads_and_of_writes() -> None:
+    """One table in Spark's catalog has both."""
+    table = {"subscribe": "t", "TOPIC": "t", "config.retention.ms": "1", "includeHeaders": "true"}
+
+    assert without(table, ONLY_OF_WRITES) == {"subscribe": "t", "includeHeaders": "true"}
+    assert "subscribe" not in without(table, ONLY_OF_READS)
+    assert wants_headers(table)
 
 
 def test_an_unknown_option_is_named_as_the_user_wrote_it() -> None:

@@ -11,66 +11,91 @@ import pytest
 
 from tidelog.arrow.encode import BatchForm
 from tidelog.codec.compression import Codec
-from tidelog.errors import InvalidRecord, InvalidTimestamp, InvalidTopic, MessageTooLarge
+from tidelog.errors import (
+    InvalidArgument,
+    InvalidRecord,
+    InvalidTimestamp,
+    InvalidTopic,
+    MessageTooLarge,
+)
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import iterate
 from tidelog.records.validation.validate import LeaderPolicy
-from tidelog.spark.write.staged_rows import (
-    StagingTarget,
-    TopicPlan,
-    TopicStaging,
-    delete_staged_files,
-)
+from tidelog.spark.write.staged_rows import StagingTarget, TaskStaging, TopicPlan
 from tidelog.staging.staged_file import list_staged
 from tidelog.testing import CrashFileSystem, ManualClock
 
 if TYPE_CHECKING:
-    from tidelog.staging.staged_file import StagedFile
+    from tidelog.staging.staged_run import StagedRun
 
 CLOCK = ManualClock()
 PLAN = TopicPlan(3, BatchForm(), 1 << 30, 1 << 20, LeaderPolicy())
+BUFFER = 8 << 20
 
 
 class Task:
     """A task that stages rows in a data directory of its own."""
 
-    def __init__(self, plan: TopicPlan = PLAN, topic: str = "t") -> None:
+    def __init__(self, plan: TopicPlan = PLAN, *, is_new: bool = False) -> None:
         self.fs = CrashFileSystem()
         self.fs.make_directory("/data")
         target = StagingTarget(self.fs, "/data", "txn", Random(0))
-        self.staging = TopicStaging(target, topic, plan, 1)
+        topics = {} if is_new else {"t": plan}
+        self.staging = TaskStaging(target, topics, plan, first_partition=1, buffer_bytes=BUFFER)
 
-    def append(self, **columns: list[object]) -> None:
-        self.staging.append(pa.RecordBatch.from_pydict(columns), CLOCK)
+    def append(self, topic: str = "t", **columns: list[object]) -> None:
+        self.staging.append(topic, pa.RecordBatch.from_pydict(columns), CLOCK)
 
-    def finish(self) -> list[StagedFile]:
+    def finish(self) -> list[StagedRun]:
         return self.staging.finish(CLOCK)
 
-    def content(self, file: StagedFile) -> list[tuple[int, bytes | None, bytes | None]]:
-        data = self.fs.read(f"/data/{file.name}")
+    def content(self, run: StagedRun) -> list[tuple[int, bytes | None, bytes | None]]:
+        data = self.fs.read(f"/data/{run.name}")[run.position : run.end]
         found = walk(data, check_crc=True)
-        assert found.next_position == len(data) == file.size_bytes
+        assert found.next_position == len(data) == run.size_bytes
         return [(r.timestamp, r.key, r.value) for r in iterate(data, found.batches)]
 
+    def values(self, topic: str = "t") -> dict[int, list[bytes | None]]:
+        """Finish; return the values of each partition of a topic, in order."""
+        found: dict[int, list[bytes | None]] = {}
+        for run in self.finish():
+            if run.topic == topic:
+                values = found.setdefault(run.partition, [])
+                values += [value for _, _, value in self.content(run)]
+        return found
 
-def test_each_partition_gets_a_file_with_a_manifest_entry() -> None:
-    """A file holds one partition's rows; its entry has their number and maximum timestamp."""
+
+def test_each_partition_gets_a_run_with_a_manifest_entry() -> None:
+    """A run holds one partition's rows; its entry has their number and maximum timestamp."""
     task = Task()
     task.append(value=["a", "b"], partition=[0, 2])
     task.append(value=["c"], partition=[2])
 
-    files = sorted(task.finish(), key=lambda file: file.partition)
+    runs = task.finish()
 
     now = CLOCK.now_ms()
-    assert [(f.topic, f.partition, f.records, f.max_timestamp) for f in files] == [
+    assert [(f.topic, f.partition, f.records, f.max_timestamp) for f in runs] == [
         ("t", 0, 1, now),
         ("t", 2, 2, now),
     ]
-    assert [task.content(file) for file in files] == [
+    assert [task.content(run) for run in runs] == [
         [(now, None, b"a")],
         [(now, None, b"b"), (now, None, b"c")],
     ]
-    assert list_staged(task.fs, "/data", "txn") == sorted(file.name for file in files)
+
+
+def test_a_task_makes_one_file_and_one_sync_whatever_the_number_of_partitions() -> None:
+    """Also for several topics; its name is durable with the commit."""
+    task = Task(PLAN._replace(partitions=50))
+    for topic in ("t", "u"):
+        task.append(topic, value=[f"{n}" for n in range(50)], partition=list(range(50)))
+
+    runs = task.finish()
+
+    assert len(runs) == 100
+    assert list_staged(task.fs, "/data", "txn") == [runs[0].name]
+    done = [one.name for one in task.fs.operations]
+    assert (done.count("sync"), done.count("sync_directory")) == (1, 0)
 
 
 def test_no_rows_make_no_files() -> None:
@@ -82,41 +107,47 @@ def test_no_rows_make_no_files() -> None:
     assert list_staged(task.fs, "/data") == []
 
 
-def test_a_file_is_no_larger_than_a_segment() -> None:
-    """Each file fits into one segment, and the files follow the order of rows."""
-    task = Task(PLAN._replace(partitions=1, segment_bytes=1 << 20))
-    for number in range(40):
-        task.append(value=[bytes([number]) * (400 << 10)])
+def test_a_task_holds_at_most_its_buffer() -> None:
+    """It writes runs as it goes on; the rows of a partition stay in order."""
+    task = Task(PLAN._replace(partitions=2))
+    for number in range(64):
+        task.append(value=[bytes([number]) * (250 << 10)] * 2, partition=[0, 1])
+        pending = task.fs.operations
+    writes = [one for one in pending if one.name == "pwrite"]
 
-    files = task.finish()
+    found = task.values()
 
-    assert len(files) > 1
-    firsts = [value[0] for file in files for _, _, value in task.content(file) if value]
-    assert firsts == list(range(40))
+    assert len(writes) >= 8
+    assert {n: [value[0] for value in found[n] if value] for n in found} == {
+        0: list(range(64)),
+        1: list(range(64)),
+    }
 
 
-def test_a_failed_attempt_deletes_its_files() -> None:
-    """After ``abandon`` no file is left, neither finished nor open ones."""
+def test_rows_without_a_key_start_at_the_task_s_partition() -> None:
+    """Tasks spread them: each fills a batch of one partition, then of the next."""
+    task = Task(PLAN._replace(form=BatchForm(batch_bytes=1000)))
+    task.append(key=[None] * 30, value=["v" * 100] * 30)
+
+    found = {run.partition: run.records for run in task.finish()}
+    first = Task()
+    first.append(key=[None], value=["v"])
+
+    assert found == {0: 10, 1: 10, 2: 10} or sorted(found) == [0, 1, 2]
+    assert [run.partition for run in first.finish()] == [1]
+
+
+def test_a_failed_attempt_deletes_its_file() -> None:
+    """After ``abandon`` nothing is left, whether it was finished or not."""
     task = Task()
-    task.append(value=["a"])
-    task.finish()
     task.append(value=[bytes(1 << 19)] * 20)
-
     task.staging.abandon()
+    other = Task()
+    other.append(value=["a"])
+    other.finish()
+    other.staging.abandon()
 
-    assert list_staged(task.fs, "/data") == []
-
-
-def test_deleting_staged_files_twice_is_allowed() -> None:
-    """A commit that fails may have deleted some of the files before Spark calls ``abort``."""
-    task = Task()
-    task.append(value=["a"])
-    files = task.finish()
-
-    delete_staged_files(task.fs, "/data", files)
-    delete_staged_files(task.fs, "/data", files)
-
-    assert list_staged(task.fs, "/data") == []
+    assert list_staged(task.fs, "/data") == list_staged(other.fs, "/data") == []
 
 
 def test_a_task_checks_what_a_leader_would() -> None:
@@ -126,18 +157,30 @@ def test_a_task_checks_what_a_leader_would() -> None:
     with pytest.raises(InvalidRecord, match="compacted"):
         compacted.finish()
 
-    small = Task(PLAN._replace(max_message_bytes=100))
-    small.append(value=["v" * 100])
-    with pytest.raises(MessageTooLarge, match=r"a batch for t-1 of 17. bytes exceeds"):
-        small.finish()
+    for limited in (PLAN._replace(max_message_bytes=100), PLAN._replace(segment_bytes=100)):
+        small = Task(limited)
+        small.append(value=["v" * 100])
+        with pytest.raises(MessageTooLarge, match=r"a batch for t-1 of 17. bytes exceeds"):
+            small.finish()
 
     late = Task()
     late.append(value=["v"], timestamp=[datetime.fromtimestamp(CLOCK.now_ms() / 1000 + 7200, UTC)])
     with pytest.raises(InvalidTimestamp, match="of row 0 is outside"):
         late.finish()
 
+    badly_named = Task(is_new=True)
+    badly_named.append("a/b", value=["v"])
     with pytest.raises(InvalidTopic):
-        Task(topic="a/b")
+        badly_named.finish()
+
+
+def test_a_row_for_a_topic_that_cannot_be_written_fails() -> None:
+    """With the reason that the plan gives."""
+    task = Task(PLAN._replace(refusal="it lies elsewhere"))
+    task.append(value=["v"])
+
+    with pytest.raises(InvalidArgument, match="it lies elsewhere"):
+        task.finish()
 
 
 def test_batches_have_the_form_of_the_topic() -> None:
@@ -145,8 +188,8 @@ def test_batches_have_the_form_of_the_topic() -> None:
     task = Task(PLAN._replace(partitions=1, form=BatchForm(Codec.ZSTD, batch_bytes=1000)))
     task.append(value=["v" * 100] * 50)
 
-    (file,) = task.finish()
+    (run,) = task.finish()
 
-    batches = walk(task.fs.read(f"/data/{file.name}")).batches
+    batches = walk(task.fs.read(f"/data/{run.name}")).batches
     assert set(batches.codec.tolist()) == {Codec.ZSTD}
     assert int(batches.records_count.max()) < 10

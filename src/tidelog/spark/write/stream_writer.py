@@ -1,0 +1,107 @@
+"""The stream writer of the data source: each micro-batch is in the logs once.
+
+The id of a batch's transaction is made of the query's id, which lives in the checkpoint, and the
+batch's number: Spark repeats the last batch that it does not know to be committed, and the repeat
+is skipped. Spark: ``KafkaStreamingWrite``.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.datasource import DataSourceStreamArrowWriter
+
+from tidelog.errors import InvalidArgument
+from tidelog.spark.write.staged_commit import StagedWrite, abort_write, commit_write
+from tidelog.spark.write.task_write import stage_rows, staged_tasks
+from tidelog.spark.write.write_plan import delete_staged, make_plan
+from tidelog.staging.stream_batch import StreamBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import WriterCommitMessage
+    from pyspark.sql.types import StructType
+
+    from tidelog.spark.options.source_options import WriteOptions
+    from tidelog.spark.write.task_write import StagedTask
+    from tidelog.spark.write.write_plan import WritePlan
+
+QUERY_ID: Final = "sql.streaming.queryId"
+"""Property of a task that holds the query's id. Spark: ``StreamExecution.QUERY_ID_KEY``."""
+BATCH_ID: Final = "streaming.sql.batchId"
+"""The same for the batch's number. Spark: ``MicroBatchExecution.BATCH_ID_KEY``."""
+
+
+class LogStreamWriter(DataSourceStreamArrowWriter):
+    """Appends the rows of one micro-batch.
+
+    Spark makes one on the driver for the tasks of a micro-batch, and another one, ``for_commit``,
+    to commit or abort it; what the latter needs to know comes with the tasks' messages.
+    """
+
+    def __init__(self, options: WriteOptions, plan: WritePlan | None) -> None:
+        self._options = options
+        self._plan = plan
+
+    @classmethod
+    def planned(cls, options: WriteOptions, schema: StructType) -> LogStreamWriter:
+        """Return a writer for the tasks; errors as ``make_plan``."""
+        return cls(options, make_plan(options, schema, uuid.uuid4().hex))
+
+    @classmethod
+    def for_commit(cls, options: WriteOptions) -> LogStreamWriter:
+        """Return a writer that commits or aborts."""
+        return cls(options, None)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
+        """Stage the rows of one task attempt; runs in a worker."""
+        from pyspark import TaskContext
+
+        context, plan = TaskContext.get(), self._plan
+        if context is None or plan is None:
+            raise InvalidArgument("this is not a task of a planned query")
+        query_id = context.getLocalProperty(QUERY_ID)
+        batch_id = context.getLocalProperty(BATCH_ID)
+        if query_id is None or batch_id is None:
+            raise InvalidArgument("this Spark gives a task no ids of its query and batch")
+        stream = StreamBatch(query_id, int(batch_id))
+        return stage_rows(
+            *(self._options, plan, iterator),
+            txn=stream.txn,
+            task_number=context.partitionId(),
+            stream=stream,
+        )
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Commit the micro-batch, unless it was committed before; write nothing without rows."""
+        tasks = staged_tasks(messages)
+        runs = [run for task in tasks for run in task.runs]
+        if runs:
+            stream = _batch_of(tasks, batchId)
+            topics = {name: topic for task in tasks for name, topic in task.topics.items()}
+            commit_write(StagedWrite(self._options, stream.txn, stream, runs, topics))
+        delete_staged(self._options.path, _markers(tasks))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Delete the files that the tasks staged; after the commit point, finish the commit."""
+        tasks = staged_tasks(messages)
+        if tasks:
+            names = {run.name for task in tasks for run in task.runs}
+            abort_write(self._options, _batch_of(tasks, batchId).txn, sorted(names))
+        delete_staged(self._options.path, _markers(tasks))
+
+
+def _markers(tasks: list[StagedTask]) -> list[str]:
+    return sorted({task.marker for task in tasks})
+
+
+def _batch_of(tasks: list[StagedTask], batch_id: int) -> StreamBatch:
+    """Return the batch that all tasks belong to."""
+    found = {task.stream for task in tasks}
+    (stream,) = found if len(found) == 1 else {None}
+    if stream is None or stream.batch_id != batch_id:
+        raise InvalidArgument(f"tasks of {found} are not those of batch {batch_id} of one query")
+    return stream

@@ -1,0 +1,210 @@
+"""What the driver finds out before tasks work: topics, their settings, and what forbids a write.
+
+All that it refuses, it refuses when the query is planned. Spark: ``KafkaWriter.validateQuery``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidelog.arrow.encode import BatchForm
+from tidelog.codec.compression import Codec, compress
+from tidelog.codec.metadata_files import META_PROPERTIES_FILE, format_uuid, read_meta_properties
+from tidelog.config.log_config import LogConfig
+from tidelog.datadir.catalogue import METADATA_TOPIC, read_catalogue
+from tidelog.datadir.lock_file import LOCK_FILE, has_writer
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import DirectoryLocked, DirectoryNotShared, InvalidArgument
+from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.records.validation.validate import LeaderPolicy
+from tidelog.segment.filenames import check_topic_name
+from tidelog.spark.write.input_columns import row_columns
+from tidelog.spark.write.staged_rows import PlannedTopic, TopicPlan
+from tidelog.staging.finished import read_finished
+from tidelog.staging.staged_file import staged_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from uuid import UUID
+
+    from pyspark.sql.types import StructType
+
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.spark.options.source_options import WriteOptions
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class WritePlan:
+    """How tasks make batches; Spark pickles it for them.
+
+    ``columns`` are the indexes of the columns of a record. ``topics`` are those that exist, or only
+    the one that the options name; any other is created by the commit as ``new_topic``. ``marker``
+    is an empty file in the data directory that every task must see.
+    """
+
+    columns: Mapping[str, int]
+    topics: Mapping[str, TopicPlan]
+    new_topic: TopicPlan
+    marker: str
+
+    def planned(self, topic: str) -> PlannedTopic:
+        """Return what the commit needs to know about a topic."""
+        found = self.topics.get(topic)
+        plan = found or self.new_topic
+        return PlannedTopic(plan.partitions, plan.topic_id, is_new=found is None)
+
+    def check_directory(self, path: str) -> None:
+        """Raise DirectoryNotShared unless this process sees the driver's data directory."""
+        if not SYSTEM_FILES.exists(os.path.join(path, self.marker)):
+            raise DirectoryNotShared(
+                f"{path} is not the data directory that the driver sees: every executor must see"
+                f" it under the same path ({self.marker} is missing)"
+            )
+
+    def delete_marker(self, path: str) -> None:
+        """Delete the empty file; nothing if it is not there."""
+        delete_staged(path, [self.marker])
+
+
+def make_plan(options: WriteOptions, schema: StructType, txn: str) -> WritePlan:
+    """Check all that can be known before tasks work, and leave the marker of ``txn``.
+
+    Raises:
+        InvalidArgument: a column, an option or a topic is not fit for the write.
+        TransactionMismatch: ``txnId`` was committed before, for other topics.
+        InvalidConfig: a setting of a new topic is not valid.
+        DirectoryLocked: another process holds the directory, and the option ``commitTimeoutMs``
+            is not set.
+    """
+    columns = row_columns(schema, has_topic=options.topic is not None)
+    count = options.num_partitions or 1
+    new_topic = plan_topic(options, count, options.new_topic_config())
+    if options.topic is not None:
+        check_topic_name(options.topic)
+    make_directory(options.path)
+    check_not_busy(options)
+    topics = known_topics(options)
+    _check_known(options, topics)
+    if options.txn_id is not None and options.topic is not None:
+        committed = read_finished(SYSTEM_FILES, options.path).get(options.txn_id)
+        if committed is not None:
+            committed.check_topics([options.topic])
+    marker = staged_name(txn, random.SystemRandom())
+    SYSTEM_FILES.open(os.path.join(options.path, marker), "x").close()
+    return WritePlan(columns, topics, new_topic, marker)
+
+
+def check_not_busy(options: WriteOptions) -> None:
+    """Raise DirectoryLocked if a process writes to the directory, before tasks work in vain.
+
+    With the option ``commitTimeoutMs`` the commit waits for that process instead.
+    """
+    if options.commit_timeout_ms is None and has_writer(options.path):
+        raise DirectoryLocked(os.path.join(options.path, LOCK_FILE))
+
+
+def make_directory(path: str) -> None:
+    """Make the data directory durably if it does not exist: tasks stage their files in it."""
+    if not SYSTEM_FILES.exists(path):
+        SYSTEM_FILES.make_directory(path)
+        SYSTEM_FILES.sync_directory(os.path.dirname(os.path.abspath(path)))
+
+
+def delete_staged(path: str, names: Iterable[str]) -> None:
+    """Delete staged files; those that do not exist any more are skipped."""
+    for name in names:
+        try:
+            SYSTEM_FILES.delete(os.path.join(path, name))
+        except FileNotFoundError:
+            continue
+        except OSError as error:  # a sweep deletes it later
+            _log.warning("staged-file-not-deleted path=%s reason=%s", f"{path}/{name}", error)
+
+
+def known_topics(options: WriteOptions) -> dict[str, TopicPlan]:
+    """Return a plan for each existing topic, or only for the one that the options name.
+
+    A topic with partitions in other data directories has the reason in ``refusal``.
+    """
+    directory = open_directory_read_only(options.path, fs=SYSTEM_FILES)
+    listed = read_catalogue(SYSTEM_FILES, options.path).topics
+    home = _directory_id(options.path)
+    plans = {}
+    for name, topic in directory.topics.items():
+        if options.topic not in (None, name):
+            continue
+        entry = listed.get(name)
+        numbers = {*topic.partitions, *(() if entry is None else entry.partitions)}
+        plan = plan_topic(options, max(numbers) + 1, topic.config_in_force(LogConfig()))
+        topic_id = topic.topic_id if entry is None else entry.topic_id
+        refusal = _elsewhere(options.path, name, numbers, entry, home)
+        plans[name] = plan._replace(topic_id=topic_id, refusal=refusal)
+    return plans
+
+
+def _directory_id(path: str) -> UUID | None:
+    properties = read_meta_properties(SYSTEM_FILES, os.path.join(path, META_PROPERTIES_FILE))
+    return None if properties is None else properties.directory_id
+
+
+def _elsewhere(
+    path: str, name: str, numbers: set[int], entry: Topic | None, home: UUID | None
+) -> str | None:
+    """Return why a topic cannot be written as a whole in one directory; None if it can."""
+    if name == METADATA_TOPIC:
+        return f"{METADATA_TOPIC} is written by Kafka only"
+    absent = sorted(set(range(max(numbers) + 1)) - numbers)
+    homes = {} if entry is None else entry.partitions
+    others = sorted(number for number, one in homes.items() if one != home)
+    if not others and not absent:
+        return None
+    number = (others or absent)[0]
+    where = f"the data directory with directory.id {format_uuid(homes[number])}" if others else ""
+    hint = f"; DIR is {where}" if where else ""
+    return (
+        f"partition {number} of topic {name} lies in another data directory than {path}, and a"
+        " write goes to one directory; move it there first:"
+        f" tidelog move {name} --partition {number} -d DIR --to {path}{hint}"
+    )
+
+
+def _check_known(options: WriteOptions, topics: Mapping[str, TopicPlan]) -> None:
+    """Check the options that apply to new topics only, in case the topic exists.
+
+    Raises:
+        InvalidArgument: ``numPartitions`` is not the number of partitions of the existing topic, or
+            not all of these lie in this directory.
+    """
+    existing = topics.get(options.topic or "")
+    if existing is None:
+        return
+    if existing.refusal is not None:
+        raise InvalidArgument(existing.refusal)
+    if options.num_partitions not in (None, existing.partitions):
+        raise InvalidArgument(
+            f"option numPartitions is {options.num_partitions}, but topic {options.topic} has "
+            f"{existing.partitions} partitions, which a write does not change; remove the option"
+        )
+    if options.topic_config and not options.is_stream:
+        names = ", ".join(f"config.{name}" for name in options.topic_config)
+        _log.warning("options-ignored: %s: topic %s exists already", names, options.topic)
+
+
+def plan_topic(options: WriteOptions, partitions: int, config: LogConfig) -> TopicPlan:
+    """Return how to make batches for a topic with ``config``; its codec overrides the option."""
+    policy = LeaderPolicy.of(config)
+    codec, level = policy.codec, policy.level
+    if codec is None:
+        codec, level = Codec.named(options.compression or "none"), None
+    if options.compression_level is not None:
+        level = options.compression_level
+        compress(codec, b"", level)  # raises InvalidArgument for a level that the codec lacks
+    limit = min(config.max_message_bytes, config.segment_size_bytes)
+    form = BatchForm(codec, level, min(options.batch_bytes, limit))
+    return TopicPlan(partitions, form, config.segment_size_bytes, config.max_message_bytes, policy)

@@ -1,0 +1,202 @@
+"""The commit of what tasks staged, its repetition, and what an abort does before and after it."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from random import Random
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+
+import tidelog
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import (
+    DirectoryLocked,
+    InvalidArgument,
+    OldStreamBatch,
+    TransactionMismatch,
+    UnknownTopicOrPartition,
+)
+from tidelog.manager import staged_commits
+from tidelog.spark.options.source_options import WriteOptions
+from tidelog.spark.write.staged_commit import (
+    StagedWrite,
+    abort_write,
+    commit_write,
+    open_when_free,
+)
+from tidelog.spark.write.staged_rows import PlannedTopic, StagingTarget, TaskStaging
+from tidelog.spark.write.write_plan import known_topics, plan_topic
+from tidelog.staging.directory import CommitPoint
+from tidelog.staging.staged_file import list_staged
+from tidelog.staging.stream_batch import StreamBatch
+from tidelog.testing import PowerCut
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def options(path: Path, **others: str) -> WriteOptions:
+    return WriteOptions.parse({"path": str(path), "topic": "t"} | others)
+
+
+def staged(
+    given: WriteOptions, *values: str, topic: str = "t", stream: StreamBatch | None = None
+) -> StagedWrite:
+    """Stage values as one task does, and return the write."""
+    count = given.num_partitions or 1
+    topics = known_topics(given)
+    txn = stream.txn if stream else given.txn_id or uuid4().hex
+    new = plan_topic(given, count, given.new_topic_config())
+    target = StagingTarget(SYSTEM_FILES, given.path, txn, Random(SYSTEM_CLOCK.monotonic_ns()))
+    task = TaskStaging(target, topics, new, buffer_bytes=given.write_buffer_bytes)
+    if values:
+        task.append(topic, pa.RecordBatch.from_pydict({"value": list(values)}), SYSTEM_CLOCK)
+    runs = task.finish(SYSTEM_CLOCK)
+    found = topics.get(topic)
+    plan = found or new
+    planned = PlannedTopic(plan.partitions, plan.topic_id, is_new=found is None)
+    return StagedWrite(given, txn, stream, runs, {topic: planned})
+
+
+def values(path: Path, topic: str = "t") -> list[bytes | None]:
+    """Return what readers see."""
+    with tidelog.open_read_only(path / f"{topic}-0") as log:
+        return [found.value for found in log.records()]
+
+
+def test_a_repeat_with_the_same_id_is_skipped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With a line that says when it was committed and with how many records."""
+    given = options(tmp_path, txnId="daily")
+    commit_write(staged(given, "a", "b"))
+    done = commit_write(staged(given, "c"))
+
+    assert values(tmp_path) == [b"a", b"b"]
+    assert list_staged(SYSTEM_FILES, str(tmp_path)) == []
+    (line,) = [one for one in caplog.messages if one.startswith("spark-write-skipped")]
+    assert f"txn=daily committed_txn=daily committed_ms={done.time_ms} records=2" in line
+    other = options(tmp_path, txnId="daily", topic="u")
+    with pytest.raises(TransactionMismatch):
+        commit_write(staged(other, "d", topic="u"))
+
+
+def test_batches_of_a_stream_are_committed_once_and_in_order(tmp_path: Path) -> None:
+    """An older one is an error, unless ``skipOldBatches`` is true."""
+    given = WriteOptions.parse_stream({"path": str(tmp_path), "topic": "t"})
+    for number, value in ((0, "a"), (1, "b"), (1, "other")):
+        commit_write(staged(given, value, stream=StreamBatch("q", number)))
+    with pytest.raises(OldStreamBatch):
+        commit_write(staged(given, "c", stream=StreamBatch("q", 0)))
+    skips = WriteOptions.parse_stream(
+        {"path": str(tmp_path), "topic": "t", "skipOldBatches": "true"}
+    )
+    commit_write(staged(skips, "c", stream=StreamBatch("q", 0)))
+
+    assert values(tmp_path) == [b"a", b"b"]
+
+
+def test_a_topic_that_changed_since_the_plan_refuses_the_commit(tmp_path: Path) -> None:
+    """Rows were distributed over the partitions that were planned."""
+    given = options(tmp_path)
+    commit_write(staged(given, "a"))
+    more, gone = staged(given, "b"), staged(given, "c")
+    with tidelog.open(tmp_path) as logs:
+        logs.create_partitions("t", 2)
+    with pytest.raises(InvalidArgument, match=r"t has 2 partitions now.* for 1: run it again"):
+        commit_write(more)
+    with tidelog.open(tmp_path) as logs:
+        logs.delete_topic("t")
+    with pytest.raises(UnknownTopicOrPartition, match="deleted during the write"):
+        commit_write(gone)
+
+
+def test_a_topic_that_was_created_meanwhile_is_used_if_it_fits(tmp_path: Path) -> None:
+    """Two first writes may run beside each other."""
+    one, two = staged(options(tmp_path), "a"), staged(options(tmp_path), "b")
+    three = staged(options(tmp_path, numPartitions="3"), "c")
+    commit_write(one)
+    commit_write(two)
+    with pytest.raises(InvalidArgument, match="topic t has 1 partitions now"):
+        commit_write(three)
+
+    assert values(tmp_path) == [b"a", b"b"]
+
+
+def test_an_abort_before_the_commit_point_deletes_what_was_staged(tmp_path: Path) -> None:
+    """And only that: another write's files stay."""
+    one, other = staged(options(tmp_path), "a"), staged(options(tmp_path, txnId="x"), "b")
+    abort_write(one.options, one.txn, [run.name for run in one.runs])
+    abort_write(one.options, one.txn, [run.name for run in one.runs])
+
+    assert list_staged(SYSTEM_FILES, str(tmp_path)) == [run.name for run in other.runs]
+
+
+@pytest.mark.parametrize("point", list(CommitPoint))
+def test_an_abort_after_the_commit_point_finishes_the_commit(
+    tmp_path: Path, point: CommitPoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark calls it whenever ``commit`` raised, however far that came."""
+    given = options(tmp_path, txnId="x")
+    commit_write(staged(options(tmp_path), "before"))
+    write = staged(given, "a")
+
+    def stop(now: CommitPoint) -> None:
+        if now is point:
+            raise PowerCut
+
+    with monkeypatch.context() as patched, suppress(PowerCut):
+        patched.setattr(staged_commits, "_ignore", stop)
+        commit_write(write)
+    abort_write(given, "x", [run.name for run in write.runs])
+
+    is_committed = point is not CommitPoint.CHECKED
+    assert values(tmp_path) == [b"before", *([b"a"] if is_committed else [])]
+    assert list_staged(SYSTEM_FILES, str(tmp_path)) == []
+    commit_write(staged(given, "a"))
+    assert values(tmp_path) == [b"before", b"a"]
+
+
+def test_an_abort_leaves_a_committed_transaction_to_the_process_that_holds_the_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It deletes nothing that the journal needs."""
+    given = options(tmp_path, txnId="x", commitTimeoutMs="0")
+    write = staged(given, "a")
+
+    def stop(now: CommitPoint) -> None:
+        if now is CommitPoint.COMMITTED:
+            raise PowerCut
+
+    with monkeypatch.context() as patched, suppress(PowerCut):
+        patched.setattr(staged_commits, "_ignore", stop)
+        commit_write(write)
+    lock = SYSTEM_FILES.lock(str(tmp_path / ".lock"))
+    with caplog.at_level(logging.WARNING):
+        abort_write(given, "x", [run.name for run in write.runs])
+    assert list_staged(SYSTEM_FILES, str(tmp_path)) == [run.name for run in write.runs]
+    assert "transaction-pending" in caplog.text
+    lock.release()
+    with tidelog.open(tmp_path):
+        assert values(tmp_path) == [b"a"]
+
+
+def test_the_commit_waits_for_the_lock(tmp_path: Path) -> None:
+    """It opens the directory once the other writer closes it, or fails after the timeout."""
+    logs = tidelog.open(tmp_path)
+    with pytest.raises(DirectoryLocked):
+        open_when_free(options(tmp_path, commitTimeoutMs="10"))
+    waits: list[int] = []
+
+    def close(wait_ms: int) -> None:
+        waits.append(wait_ms)
+        logs.close()
+
+    with open_when_free(options(tmp_path), close) as opened:
+        assert opened.topics() == {}
+    assert len(waits) == 1
