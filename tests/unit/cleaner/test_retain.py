@@ -145,6 +145,8 @@ def test_batches_of_superseded_records_are_found_by_the_bits(both_ways: bool) ->
         (20, 22, 3, 2, KEEP, False),
         (20, 22, 3, 2, 0, False),
         (34, 36, 3, 2, FILTER, False),  # 35 is the last of its key
+        (33, 35, 3, 2, FILTER, False),
+        (35, 37, 3, 2, FILTER, False),
     ]
     offset_map = map_of(40, with_kernels=both_ways)
     offset_map.bits[:] = 0xFF
@@ -203,7 +205,7 @@ def test_keys_without_a_bit_are_looked_up(
 
 
 def test_a_tombstone_expires_when_its_horizon_has_passed(both_ways: bool) -> None:
-    """Not before; without a horizon it stays; a superseded one is dropped as such."""
+    """Not before; without a horizon, or above the map, it stays; a superseded one is one."""
     records = [(11, b"b"), (13, b"0"), (20, b"d")]
     found = [
         verdicts(records, with_kernels=both_ways, tombstones=[11, 20], area=area)
@@ -212,6 +214,8 @@ def test_a_tombstone_expires_when_its_horizon_has_passed(both_ways: bool) -> Non
 
     assert found[0] == found[2] == [STAYS, STAYS, SUPERSEDED]
     assert found[1] == [EXPIRED, STAYS, SUPERSEDED]
+    ends = verdicts([(24, b"g"), (25, b"g")], with_kernels=both_ways, tombstones=[24, 25], area=1)
+    assert ends == [EXPIRED, STAYS]
 
 
 def test_an_empty_value_is_not_a_tombstone(both_ways: bool) -> None:

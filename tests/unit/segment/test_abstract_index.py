@@ -12,7 +12,7 @@ from tidelog.segment.offset_index import OffsetIndex
 from tidelog.segment.time_index import TimeIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tests.unit.segment.conftest import Room
 
@@ -172,13 +172,14 @@ def test_what_changed_is_synced_and_nothing_else(room: Room) -> None:
     index = make(room)
     counts = []
     index.create()
-    for change in (
+    changes: list[Callable[[], object]] = [
         lambda: index.append(1, 7),
         lambda: None,
         index.trim,
         index.trim,
         lambda: index.resize(16),
-    ):
+    ]
+    for change in changes:
         change()
         before = len(room.fs.operations)
         index.sync()
