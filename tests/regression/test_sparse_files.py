@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -73,3 +74,4 @@ def test_a_sparse_file_is_not_read_into_memory(
     assert code in {0, 1, 2, 3}, errors
     assert "Traceback" not in errors
     assert "MemoryError" not in errors
+    assert os.strerror(errno.ENOMEM) not in errors  # it was read, and did not fit

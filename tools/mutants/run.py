@@ -103,7 +103,7 @@ def run(rule: Rule) -> list[Mutant]:
     lines = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
     path = results_path(rule)
     command = [str(PYTHON), str(TOOLS / "execute.py"), rule.module, str(path), *rule.tests]
-    environ = os.environ | {"PYTHONPATH": str(COPY / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environ = os.environ | {"PYTHONPATH": str(COPY / "src")}
     subprocess.run(command, cwd=COPY, env=environ, check=True, input=lines)
     killed = dict(json.loads(line) for line in path.read_text("utf-8").splitlines())
     return [

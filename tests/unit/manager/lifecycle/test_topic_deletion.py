@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from contextlib import suppress
 from errno import EIO
+from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tidelog.cleaner.log_cleaner import Machine
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
-from tidelog.manager.log_manager import Loading
-from tidelog.testing import PowerCut
+from tidelog.manager.log_manager import Loading, LogManager
+from tidelog.testing import ManualClock, ManualScheduler, PowerCut
 from tidelog.testing.manager_home import ManagerHome, fill, values
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DELAY_MS = 60_000
 
@@ -28,6 +36,32 @@ def test_a_deleted_topic_is_gone_at_once_and_its_files_later() -> None:
 
         assert (manager.topics(), [n.endswith("-delete") for n in names]) == ({}, [True, True])
         assert later == []
+
+
+def test_a_service_deletes_the_link_of_an_open_log_and_nothing_behind_it(tmp_path: Path) -> None:
+    """Its files belong to whoever made the link."""
+    data, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
+    clock = ManualClock()
+
+    def started() -> LogManager:
+        machine = Machine(SYSTEM_FILES, clock, ManualScheduler(clock), Random(0), clock.advance)
+        manager = LogManager(BrokerConfig(log_dirs=(str(data),)), machine)
+        manager.startup()
+        return manager
+
+    with started() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 2)
+    (data / "t-0").rename(elsewhere)
+    (data / "t-0").symlink_to(elsewhere)
+    before = (elsewhere / f"{0:020d}.log").read_bytes()
+    with started() as manager:
+        assert len(values(manager, "t", 0)) == 2
+        manager.delete_topic("t")
+        clock.advance(30_000 + DELAY_MS)
+
+        assert not [path for path in data.iterdir() if path.name.startswith("t-")]
+    assert (elsewhere / f"{0:020d}.log").read_bytes() == before
 
 
 def test_a_reader_of_a_deleted_log_keeps_its_slice() -> None:

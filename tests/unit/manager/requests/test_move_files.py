@@ -148,8 +148,10 @@ def test_a_request_that_is_being_answered_cannot_be_withdrawn() -> None:
         assert parent_of(manager.partition("t", 0).log) == "/b"
 
 
-def test_a_request_withdrawn_while_it_is_read_is_not_answered() -> None:
-    """A missing file says nothing about the disk."""
+def test_a_request_withdrawn_while_it_is_read_is_not_answered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A missing file says nothing about the disk, and is not worth a warning."""
     home = ManagerHome("/a", "/b")
     with home.open() as manager:
         manager.create_topic("t")
@@ -159,6 +161,7 @@ def test_a_request_withdrawn_while_it_is_read_is_not_answered() -> None:
 
         assert manager.get_log("t", 0, is_future=True) is None
         assert manager.live_dirs == ["/a", "/b"]
+    assert "move-request" not in caplog.text
 
 
 def test_a_request_that_an_earlier_process_claimed_is_answered() -> None:
