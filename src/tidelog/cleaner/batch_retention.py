@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tidelog.records.memory import BatchColumns
     from tidelog.segment.txn_index import AbortedTxn
 
-NO_OFFSET: Final = -1
 _CONTROL: Final = int(BatchFlags.CONTROL)
 _TRANSACTIONAL: Final = int(BatchFlags.TRANSACTIONAL)
 _DELETE_HORIZON: Final = int(BatchFlags.DELETE_HORIZON)
@@ -63,10 +62,9 @@ class LastBatches:
         if len(self._sorted):
             at = self._sorted.searchsorted(batches.last_offset)
             at[at == len(self._sorted)] = 0
-            hits = (self._sorted[at] == batches.last_offset) & (batches.producer_id >= 0)
-            for index in np.flatnonzero(hits).tolist():
+            for index in np.flatnonzero(self._sorted[at] == batches.last_offset).tolist():
                 producer_id, offset = batches.array[[rows.PRODUCER_ID, rows.LAST_OFFSET], index]
-                if self._offsets.get(int(producer_id), NO_OFFSET) == offset:
+                if self._offsets.get(int(producer_id)) == offset:
                     found.append(index)
         if self._epochs:
             for index in np.flatnonzero(batches.is_control).tolist():

@@ -88,12 +88,14 @@ def test_an_abort_marker_is_not_in_the_log_without_its_index_entry(
         producer_id=7, producer_epoch=0, coordinator_epoch=0, is_commit=False, timestamp=NOW_MS
     )
     home.fs.fail(operation, ".txnindex", OSError(code, "no"))
+    before = home.read(f"{0:020d}.log")
 
     with pytest.raises(KafkaStorageError):
         log.append_as_leader(marker, origin=AppendOrigin.COORDINATOR, transaction_version=0)
 
     assert home.failures == []
     assert log.log_end_offset == 1
+    assert home.read(f"{0:020d}.log") == before
     log.append_as_leader(marker, origin=AppendOrigin.COORDINATOR, transaction_version=0)
     log.update_high_watermark(2)
     assert log.last_stable_offset == 2
