@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pytest
 
+from tidelog.codec.metadata_files import format_uuid, write_partition_metadata
 from tidelog.errors import CorruptFile, KafkaStorageError
 from tidelog.log.loading.cut_files import CutName, is_newer, read_content
 from tidelog.log.loading.cut_keeper import KeepCuts
@@ -111,6 +113,102 @@ def test_zeros_at_the_end_take_no_space() -> None:
     (cut,) = cuts(home.fs)
     assert (cut.content.size_bytes, cut.size_bytes) == (4, 100_004)
     assert cut.stored_bytes < 1000
+
+
+def test_some_zeros_at_the_end_of_a_whole_segment_stay() -> None:
+    """A last batch may end in zeros, and until the description is there a crash must not take them.
+
+    A segment of zeros alone is not kept.
+    """
+    home = killed()
+    home.write(THIRD, home.read(THIRD) + bytes(3 << 20))
+    damage(home, SECOND, 30)
+    recovered(home)
+    _, whole = cuts(home.fs)
+
+    assert whole.content.description is not None
+    assert whole.content.description.position == 0
+    assert whole.content.description.cut_bytes == SIZE + (3 << 20)
+    assert 0 < whole.stored_bytes - SIZE - (1 << 20) < 1000
+
+    home = killed()
+    home.write(THIRD, bytes(SIZE))
+    damage(home, SECOND, 30)
+    recovered(home)
+    assert [cut.name.from_offset for cut in cuts(home.fs)] == [2]
+
+
+def test_what_is_kept_is_logged_with_its_bytes(caplog: pytest.LogCaptureFixture) -> None:
+    """Of the end of a segment those before its zeros; of a whole one all."""
+    home = killed()
+    damage(home, SECOND, SIZE + 30)
+
+    assert recovered(home) == [b"0", b"1", b"2"]
+
+    lines = [message for message in caplog.messages if message.startswith("cut-kept ")]
+    assert [line.rpartition(" ")[2] for line in lines] == [f"bytes={SIZE - 1}", f"bytes={SIZE}"]
+    assert salvaged(home.fs) == [b"4"]
+
+
+def test_the_topics_id_is_in_name_and_description() -> None:
+    """Another topic of the name may come later."""
+    home = killed()
+    home.open(clean=False).close()
+    write_partition_metadata(home.fs, f"{home.directory}/partition.metadata", UUID(int=7))
+    damage(home, SECOND, 30)
+    recovered(home)
+
+    for cut in cuts(home.fs):
+        assert cut.name.topic == format_uuid(UUID(int=7))
+        assert cut.content.description is not None
+        assert cut.content.description.topic_id == format_uuid(UUID(int=7))
+
+
+def test_the_next_free_name_is_taken() -> None:
+    """By a link and by a copy."""
+    home = killed()
+    damage(home, SECOND, 30)
+    recovered(home)
+    kept = {cut.path: home.fs.read(cut.path) for cut in cuts(home.fs)}
+
+    again = killed()
+    for path, data in kept.items():
+        again.fs.write(path, data)
+    damage(again, SECOND, 30)
+    recovered(again)
+
+    assert [(cut.name.from_offset, cut.name.number) for cut in cuts(again.fs)] == [
+        (2, 1),
+        (2, 2),
+        (4, 1),
+        (4, 2),
+    ]
+    assert {path: again.fs.read(path) for path in kept} == kept
+    assert salvaged(again.fs) == [b"3", b"3", b"4", b"4"]
+
+
+def test_a_disk_that_fails_while_a_cut_is_kept_stops_the_recovery() -> None:
+    """Also where the log may be cut without space; the directory is offline."""
+    for operation in ("pwrite", "link"):
+        home = killed()
+        damage(home, SECOND, 30)
+        home.fs.fail(operation, ".cut", OSError(errno.EIO, "bad"))
+
+        with pytest.raises(KafkaStorageError):
+            recovered(home)
+
+        assert [error.errno for error in home.failures] == [errno.EIO]
+
+
+def test_no_part_of_a_copied_segment_stays_without_space() -> None:
+    """Where there are no links, and the disk is full."""
+    home = killed()
+    damage(home, SECOND, 30)
+    home.fs.fail("link", ".cut", OSError(errno.EPERM, "no links"))
+    home.fs.fail("pwrite", f"{4:020d}.1.cut", FULL)
+
+    assert recovered(home) == [b"0", b"1"]
+    assert [cut.name.from_offset for cut in cuts(home.fs)] == [2]
 
 
 def test_records_after_a_base_offset_that_goes_back_are_kept() -> None:
