@@ -70,6 +70,35 @@ def test_an_unwritable_cache_folder_is_skipped(
     assert not folder.startswith(str(tmp_path))
 
 
+def test_a_cache_folder_that_others_may_write_to_is_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They could put a script of their own there; nothing is written to it."""
+    shared = tmp_path / "shared"
+    (shared / "cache").mkdir(parents=True)
+    shared.chmod(0o777)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
+
+    folder = write_script("tool", "#!/bin/sh\n")
+
+    assert folder is not None
+    assert not folder.startswith(str(tmp_path))
+    assert [path for path in shared.rglob("*") if path.is_file()] == []
+
+
+def test_a_script_that_others_may_write_to_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its content may be another one as soon as it has been checked."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = write_script("tool", "#!/bin/sh\n") or ""
+    Path(folder, "bin", "tool").chmod(0o777)
+
+    assert write_script("tool", "#!/bin/sh\n") != folder
+    Path(folder, "bin", "tool").chmod(0o700)
+    assert write_script("tool", "#!/bin/sh\n") == folder
+
+
 def test_a_cache_folder_mounted_without_execution_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
