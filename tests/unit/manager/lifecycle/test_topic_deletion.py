@@ -39,7 +39,7 @@ def test_a_deleted_topic_is_gone_at_once_and_its_files_later() -> None:
 
 
 def test_a_service_deletes_the_link_of_an_open_log_and_nothing_behind_it(tmp_path: Path) -> None:
-    """Its files belong to whoever made the link."""
+    """The files are not in the data directory."""
     data, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
     clock = ManualClock()
 
