@@ -535,18 +535,20 @@ class OutcomeUnknown(TidelogError):
 class CommitTimeout(DirectoryLocked):
     """The directory stayed in use for ``timeout_ms``, and ``txn`` was not committed in that time.
 
-    Nothing was written, and nothing will be. ``pid``, 0 if unknown, used the directory: Kafka, for
-    one, commits nothing for other processes.
+    Nothing was written, and nothing will be. ``pid``, 0 if unknown, used the directory; it runs
+    ``program``, empty if unknown. Kafka (java) commits nothing for other processes.
     """
 
-    def __init__(self, path: str, pid: int, txn: str, timeout_ms: int) -> None:
+    def __init__(self, path: str, pid: int, txn: str, timeout_ms: int, program: str = "") -> None:
         super().__init__(path, pid)
-        self.args = (path, pid, txn, timeout_ms)
+        self.args = (path, pid, txn, timeout_ms, program)
         self.txn = txn
         self.timeout_ms = timeout_ms
+        self.program = program
 
     def __str__(self) -> str:
-        holder = f"process {self.pid}" if self.pid else "another process"
+        program = f" ({self.program})" if self.program else ""
+        holder = f"process {self.pid}{program}" if self.pid else "another process"
         directory = self.path.removesuffix("/.lock")
         return (
             f"{directory} is in use by {holder}, which did not commit transaction {self.txn!r}"

@@ -11,6 +11,7 @@ from tidelog.config.log_config import LogConfig
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.embedded.doors import brief_machine
 from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.signals import program_of
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
 from tidelog.manager.log_manager import Loading, LogManager
@@ -89,6 +90,7 @@ def commit_when_possible(
         clock=here.clock,
         rng=here.rng,
         sleep_ms=here.sleep_ms,
+        program_of=program_of,
         on_point=on_point,
     )
     return wait.run()

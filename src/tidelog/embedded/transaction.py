@@ -8,7 +8,7 @@ see the records from the commit on.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 from uuid import uuid4
 
 from tidelog.codec.compression import Codec
@@ -38,14 +38,43 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import TracebackType
     from typing import Self
+    from uuid import UUID
 
+    from tidelog.cleaner.log_cleaner import Machine
+    from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
-    from tidelog.manager.log_manager import LogManager
     from tidelog.records.builder import RecordFields
     from tidelog.records.record import Header
     from tidelog.staging.finished import CommittedTransaction
 
 _NO_EPOCH: Final = -1
+
+
+class TransactionHome(Protocol):
+    """What a transaction needs of the process that holds its directory, or knows its topics."""
+
+    @property
+    def machine(self) -> Machine:
+        """The disk, clock and the rest."""
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The broker's settings."""
+
+    def topics(self) -> dict[str, Topic]:
+        """Return every topic by name."""
+
+    def topic(self, name: str) -> Topic:
+        """Return one topic; raise UnknownTopicOrPartition where there is none."""
+
+    def config_of(self, topic: str) -> LogConfig:
+        """Return the settings in force for a topic."""
+
+    def directory_id(self, path: str) -> UUID:
+        """Return the ``directory.id`` of a directory."""
+
+    def commit_transaction(self, path: str, transaction: Staged) -> CommittedTransaction:
+        """Commit a transaction, unless it was committed before."""
 
 
 class Transaction:
@@ -56,7 +85,7 @@ class Transaction:
     """
 
     def __init__(
-        self, manager: LogManager, path: str, txn: str | None, *, codec: Codec = Codec.NONE
+        self, manager: TransactionHome, path: str, txn: str | None, *, codec: Codec = Codec.NONE
     ) -> None:
         if txn == "":
             raise InvalidArgument("a transaction id is not empty")

@@ -301,8 +301,7 @@ class _Directory:
         return topics.config_of(run.topic)
 
     def check_new(self, topic: NewTopic) -> None:
-        known = self._commits.topics.all().get(topic.name)
-        if known is not None and known.topic_id != topic.topic_id:
+        if topic.name in self._commits.topics:
             raise TopicAlreadyExists(f"topic {topic.name} exists")
         check_topic(
             topic.name, topic.partitions, topic.config, defaults=self._commits.topics.defaults

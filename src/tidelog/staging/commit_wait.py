@@ -70,6 +70,7 @@ class CommitWait:
         clock: for the wait, and for the deadline in the manifest.
         rng: for the manifest's name.
         sleep_ms: sleeps.
+        program_of: names the program that a process runs.
         on_point: called with each moment that the wait reaches.
     """
 
@@ -84,6 +85,7 @@ class CommitWait:
         clock: Clock,
         rng: Random,
         sleep_ms: Callable[[int], None],
+        program_of: Callable[[int], str] = lambda _: "",
         on_point: Callable[[WaitPoint], None] = lambda _: None,
     ) -> None:
         self._fs = fs
@@ -93,6 +95,7 @@ class CommitWait:
         self._timeout_ms = timeout_ms
         self._clock = clock
         self._sleep_ms = sleep_ms
+        self._program_of = program_of
         self._on_point = on_point
         self._files = ReadyFiles(fs, data_dir, new_stem(transaction.txn, rng))
         self._has_manifest = False
@@ -286,7 +289,8 @@ class CommitWait:
 
     def _timed_out(self) -> CommitTimeout:
         busy, txn = self._busy, self._transaction.txn
-        return CommitTimeout(busy.path, busy.pid, txn, self._timeout_ms)
+        program = self._program_of(busy.pid) if busy.pid else ""
+        return CommitTimeout(busy.path, busy.pid, txn, self._timeout_ms, program)
 
     def _unknown(self) -> CommitUnfinished:
         txn = self._transaction.txn

@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.codec.metadata_files import format_uuid, parse_uuid
@@ -111,7 +112,13 @@ class Transaction:
         prefix = f"tidelog.{transaction_hash(txn)}."
         if any(not run.name.startswith(prefix) for run in runs):
             raise ValueError(f"a run of {txn!r} lies in a staged file of another transaction")
+        for name in {run.name for run in runs}:
+            places = sorted((run.position, run.end) for run in runs if run.name == name)
+            if any(end > start for (_, end), (start, _) in pairwise(places)):
+                raise ValueError(f"runs of {txn!r} overlap in {name}")
         new_topics = tuple(NewTopic.from_json(topic) for topic in entry["topics"])
+        if len({one.name for one in new_topics}) < len(new_topics):
+            raise ValueError(f"{txn!r} creates a topic twice")
         topic_ids = {str(name): parse_uuid(text) for name, text in entry["topicIds"].items()}
         unknown = {run.topic for run in runs} - {one.name for one in new_topics} - set(topic_ids)
         if unknown:

@@ -139,6 +139,16 @@ class CrashFileSystem:
             self._boot += 1
             self._locked.clear()
 
+    def end_process(self, *, holds_locks: bool) -> None:
+        """After a planned crash, end the process that it hit, and let the others go on.
+
+        The disk keeps everything. Locks are released if it is the process that holds them.
+        """
+        with self._lock:
+            if holds_locks:
+                self._locked.clear()
+            self._faults.reset()
+
     def set_free_bytes(self, free_bytes: int | None) -> None:
         """Let files grow by this many bytes in total, then raise ENOSPC; None: no limit."""
         with self._lock:

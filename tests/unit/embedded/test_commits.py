@@ -159,7 +159,9 @@ def test_kafka_commits_for_nobody_and_the_wait_ends_with_an_error_that_names_it(
     home.started().shutdown()
     home.fs.lock("/data/.lock")
 
-    with pytest.raises(CommitTimeout, match=r"in use by process \d+, .*within 3,000 ms") as caught:
+    with pytest.raises(
+        CommitTimeout, match=r"in use by process \d+.* within 3,000 ms; nothing was written"
+    ) as caught:
         home.commit(staged(home, {T0: [b"a"]}), timeout_ms=3000)
 
     assert isinstance(caught.value, DirectoryLocked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Final, Protocol
@@ -15,6 +16,7 @@ from tidelog.cli.options import (
     new_parser,
 )
 from tidelog.errors import (
+    DirectoryLocked,
     InvalidArgument,
     KafkaError,
     KafkaStorageError,
@@ -23,9 +25,12 @@ from tidelog.errors import (
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from tidelog.cli.options import Commands
+    from tidelog.config.log_config import LogConfig
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.embedded.busy_directory import BusyDirectory
     from tidelog.embedded.logs import Logs
     from tidelog.embedded.topic_writer import TopicWriter
     from tidelog.embedded.transaction import Transaction
@@ -94,36 +99,80 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Append every line of the input, up to the first bad one."""
-    from tidelog.cli.lingering_lines import LingeringLines
-    from tidelog.cli.terminal import counted
     from tidelog.embedded.doors import open_briefly
-    from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.env.system_files import SYSTEM_FILES
 
     if not SYSTEM_FILES.exists(args.directory):
         raise UnknownTopicOrPartition(f"no data directory {args.directory}; {_hint(args)}")
-    settings = dict(args.options)
-    with (
-        _input(args.file) as lines,
-        open_briefly(args.directory, overrides=settings) as logs,
-    ):
-        if args.txn is not None:
-            return _append_once(logs, lines, args)
-        writer = _writer(logs, args)
-        _checkpoint_new_partitions(logs, args)
+    with _input(args.file) as lines:
         try:
-            arriving = LingeringLines(
-                lines, writer.flush, SYSTEM_CLOCK, limit_bytes=_longest_line(logs, args)
-            )
-            _append(writer, _bytes_of(arriving, args.file), args)
-        finally:
-            writer.flush()
-            count = counted(writer.records, "record")
-            print(f"{count} appended to {args.topic}, each line as {_form(args)}")
+            logs = open_briefly(args.directory, overrides=dict(args.options))
+        except DirectoryLocked as error:
+            return _append_beside(_busy(args, error), lines, args)
+        with logs:
+            if args.txn is not None:
+                return _append_once(logs, lines, args)
+            writer = _writer(logs, args)
+            _checkpoint_new_partitions(logs, args)
+            return _append_all(logs, writer, writer.flush, lines, args)
+
+
+def _append_all(
+    logs: _Topics,
+    writer: _Counting,
+    flush: Callable[[], object],
+    lines: IO[bytes],
+    args: Namespace,
+) -> int:
+    """Append every line; ``flush`` is called while the next ones are waited for."""
+    from tidelog.cli.lingering_lines import LingeringLines
+    from tidelog.cli.terminal import counted
+    from tidelog.env.clock import SYSTEM_CLOCK
+
+    limit_bytes = _longest_line(logs, args)
+    try:
+        arriving = LingeringLines(lines, flush, SYSTEM_CLOCK, limit_bytes=limit_bytes)
+        _append(writer, _bytes_of(arriving, args.file), args)
+    finally:
+        writer.flush()
+        count = counted(writer.records, "record")
+        print(f"{count} appended to {args.topic}, each line as {_form(args)}")
     return 0
 
 
-def _append_once(logs: Logs, lines: IO[bytes], args: Namespace) -> int:
+def _busy(args: Namespace, error: DirectoryLocked) -> BusyDirectory:
+    """Return the directory that another process holds; raise ``error`` if that is Kafka."""
+    from tidelog.embedded.busy_directory import BusyDirectory
+    from tidelog.embedded.doors import brief_machine
+    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.env.signals import program_of
+    from tidelog.env.system_files import SYSTEM_FILES
+
+    if program_of(error.pid) == "java":
+        raise error
+    machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
+    path = os.path.abspath(args.directory)
+    return BusyDirectory(path, machine, overrides=dict(args.options))
+
+
+def _append_beside(busy: BusyDirectory, lines: IO[bytes], args: Namespace) -> int:
+    """Append by transactions: of the whole input, or, of a pipe, of what it brings at a time."""
+    from tidelog.codec.compression import Codec
+    from tidelog.embedded.busy_directory import BusyWriter
+
+    if args.txn is not None:
+        return _append_once(busy, lines, args)
+    _check_partition(busy, args)
+    writer = BusyWriter(busy, args.topic, codec=Codec.named(args.compression))
+    is_pipe = _is_standard_input(args.file)
+    return _append_all(busy, writer, writer.flush if is_pipe else _nothing, lines, args)
+
+
+def _nothing() -> None:
+    """Do nothing while lines are waited for."""
+
+
+def _append_once(logs: Logs | BusyDirectory, lines: IO[bytes], args: Namespace) -> int:
     """Append the whole input as a transaction, unless its id was committed before."""
     from tidelog.cli.lingering_lines import LingeringLines
     from tidelog.cli.terminal import counted, format_time, print_line
@@ -153,6 +202,25 @@ class _Taker(Protocol):
         """Take one record."""
 
 
+class _Counting(_Taker, Protocol):
+    """Takes records, makes them durable and counts them."""
+
+    records: int
+
+    def flush(self) -> None:
+        """Make what was taken durable and visible."""
+
+
+class _Topics(Protocol):
+    """The topics of a directory, free or in use."""
+
+    def topic(self, name: str) -> Topic:
+        """Return one topic; raise UnknownTopicOrPartition where there is none."""
+
+    def config_of(self, topic: str) -> LogConfig:
+        """Return the settings in force for a topic."""
+
+
 class _StagedTopic:
     """Takes the records of one topic in a transaction."""
 
@@ -169,14 +237,14 @@ def _form(args: Namespace) -> str:
     return "JSON" if args.format == "json" else "text"
 
 
-def _longest_line(logs: Logs, args: Namespace) -> int:
+def _longest_line(logs: _Topics, args: Namespace) -> int:
     """Return the bytes that a line may have: beyond them no record fits ``max.message.bytes``.
 
     JSON and hexadecimal digits take at most six bytes for one; a codec may leave less.
     """
     from tidelog.cli.lingering_lines import MAX_LINE_BYTES
 
-    config = logs.manager.config_of(args.topic)
+    config = logs.config_of(args.topic)
     limit = _BYTES_FOR_ONE * config.max_message_bytes + _OTHER_LINE_BYTES
     keeps_codec = config.compression_type in {"producer", "uncompressed"}
     is_plain = args.compression == "none" and keeps_codec
@@ -190,7 +258,7 @@ def _writer(logs: Logs, args: Namespace) -> TopicWriter:
     return logs.writer(args.topic, codec=Codec.named(args.compression))
 
 
-def _check_partition(logs: Logs, args: Namespace) -> None:
+def _check_partition(logs: _Topics, args: Namespace) -> None:
     """Raise UnknownTopicOrPartition, with what to do, unless there is what is written to."""
     try:
         partitions = logs.topic(args.topic).partitions

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import tidelog
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -345,3 +347,40 @@ def test_a_killed_append_is_seen_in_no_partition_beyond_what_was_flushed(cli: Cl
     lines = (cli.data / "replication-offset-checkpoint").read_text().splitlines()[2:]
 
     assert sorted(lines) == ["t 0 1", "t 1 1", "t 2 0"]
+
+
+def test_append_works_beside_a_service(topic: Cli, tmp_path: Path) -> None:
+    """A file, a pipe, and an input with an id: the service commits them, each once."""
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"a\nb\n")
+    with tidelog.open(topic.data, log_cleaner_enable=False) as logs:
+        outcomes = [
+            topic.on("append", "t", lines),
+            topic.on("append", "t", stdin=b"c\n"),
+            topic.on("append", "t", lines, "--txn", "one"),
+            topic.on("append", "t", lines, "--txn", "one"),
+            topic.on("append", "t", lines, "-p", "9"),
+            topic.on("append", "no", lines),
+        ]
+        found = [record.value for record in logs.read("t", 0)]
+
+    assert [one.code for one in outcomes] == [0, 0, 0, 0, 2, 2]
+    assert outcomes[0].out == "2 records appended to t, each line as text\n"
+    assert "nothing appended: one was committed at" in outcomes[3].out
+    assert found == [b"a", b"b", b"c", b"a", b"b"]
+
+
+def test_a_bad_line_beside_a_service_stops_there(topic: Cli) -> None:
+    """The lines before it are appended; with an id none is."""
+    lines = b'{"value": "a"}\n{"value": 1}\n'
+    with tidelog.open(topic.data, log_cleaner_enable=False) as logs:
+        outcomes = [
+            topic.on("append", "t", "--format", "json", stdin=lines),
+            topic.on("append", "t", "--format", "json", "--txn", "one", stdin=lines),
+        ]
+        found = [record.value for record in logs.read("t", 0)]
+
+    assert [one.code for one in outcomes] == [2, 2]
+    assert outcomes[0].out == "1 record appended to t, each line as JSON\n"
+    assert found == [b"a"]
+    assert [one.name for one in topic.data.glob("tidelog.*.staged")] == []

@@ -1,0 +1,132 @@
+"""Transactions into a data directory that another process holds: its topics, read without a lock.
+
+Records are staged beside that process, checked by the settings that are found; it, or this process
+once the directory is free, commits them, and checks again.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from tidelog.codec.metadata_files import META_PROPERTIES_FILE, read_meta_properties
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.datadir.catalogue import Topic, read_catalogue
+from tidelog.datadir.effective_config import NO_SETTINGS
+from tidelog.embedded.commits import DEFAULT_TIMEOUT_MS, commit_when_possible
+from tidelog.embedded.transaction import Transaction
+from tidelog.errors import KafkaStorageError
+from tidelog.readonly.read_only_directory import open_directory_read_only
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from uuid import UUID
+
+    from tidelog.cleaner.log_cleaner import Machine
+    from tidelog.codec.compression import Codec
+    from tidelog.config.log_config import LogConfig
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+    from tidelog.records.new_record import NewRecord
+    from tidelog.staging.finished import CommittedTransaction
+    from tidelog.staging.transaction import Transaction as Staged
+
+
+class BusyDirectory:
+    """A data directory that another process holds; its topics as they were when first asked for.
+
+    ``overrides`` are topic settings under Kafka's names; the holder does not know them.
+    ``timeout_ms``: see ``commit_when_possible``.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        machine: Machine,
+        *,
+        overrides: Mapping[str, str] = NO_SETTINGS,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+    ) -> None:
+        self.config: Final = BrokerConfig(log_dirs=(path,))
+        self.machine: Final = machine
+        self._path = path
+        self._overrides = overrides
+        self._timeout_ms = timeout_ms
+
+    def transaction(self, txn: str | None, *, codec: Codec) -> Transaction:
+        """Return a transaction; as ``Logs.transaction``."""
+        return Transaction(self, self._path, txn, codec=codec)
+
+    def topics(self) -> dict[str, Topic]:
+        """Return every topic by name."""
+        return {name: self.topic(name) for name in self._found.topics}
+
+    def topic(self, name: str) -> Topic:
+        """Return one topic; raise UnknownTopicOrPartition where there is none."""
+        found = self._found.topic(name)
+        listed = self._listed.get(name)
+        if listed is not None:
+            return listed
+        if found.topic_id is None:
+            raise KafkaStorageError(
+                f"the id of topic {name} is not known while {self._path} is in use"
+            )
+        home = self.directory_id(self._path)
+        return Topic(name, found.topic_id, dict.fromkeys(found.partitions, home), found.config)
+
+    def config_of(self, topic: str) -> LogConfig:
+        """Return the settings in force for a topic."""
+        found = self._found.topic(topic)
+        return found.config_in_force(self.config.log_defaults, self._overrides)
+
+    def directory_id(self, path: str) -> UUID:
+        """Return the ``directory.id``; KafkaStorageError if it cannot be read."""
+        meta = read_meta_properties(self.machine.fs, os.path.join(path, META_PROPERTIES_FILE))
+        if meta is None or meta.directory_id is None:
+            raise KafkaStorageError(f"{path} has no directory.id yet")
+        return meta.directory_id
+
+    def commit_transaction(self, path: str, transaction: Staged) -> CommittedTransaction:
+        """Let the holder commit, or commit once the directory is free."""
+        return commit_when_possible(
+            [path],
+            path,
+            transaction,
+            timeout_ms=self._timeout_ms,
+            overrides=self._overrides,
+            machine=self.machine,
+        )
+
+    @cached_property
+    def _found(self) -> ReadOnlyDirectory:
+        return open_directory_read_only(self._path, fs=self.machine.fs)
+
+    @cached_property
+    def _listed(self) -> Mapping[str, Topic]:
+        return read_catalogue(self.machine.fs, self._path).topics
+
+
+class BusyWriter:
+    """Appends records to one topic of a busy directory; each ``flush`` commits a transaction.
+
+    ``records`` counts what was committed.
+    """
+
+    def __init__(self, directory: BusyDirectory, topic: str, *, codec: Codec) -> None:
+        self._directory = directory
+        self._topic = topic
+        self._codec = codec
+        self._txn: Transaction | None = None
+        self.records = 0
+
+    def append(self, record: NewRecord) -> None:
+        """Stage one record; errors as ``Logs.append``."""
+        if self._txn is None:
+            self._txn = self._directory.transaction(None, codec=self._codec)
+        self._txn.append_record(self._topic, record)
+
+    def flush(self) -> None:
+        """Commit what was staged since the last call; errors as ``commit_when_possible``."""
+        txn, self._txn = self._txn, None
+        if txn is not None:
+            self.records += txn.commit().total

@@ -1,0 +1,269 @@
+"""Manifests of transactions that wait: their files, and what is refused of what they hold."""
+
+from __future__ import annotations
+
+import errno
+import json
+from random import Random
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pytest
+
+from tidelog.errors import (
+    CorruptFile,
+    InvalidTopic,
+    KafkaStorageError,
+    MessageTooLarge,
+    TransactionMismatch,
+)
+from tidelog.staging.journal import NewTopic
+from tidelog.staging.manifest_names import State, find_manifests, new_stem, waiting_hashes
+from tidelog.staging.ready import ReadyFiles, ReadyManifest
+from tidelog.staging.ready_expiry import LEFTOVER_MS
+from tidelog.staging.staged_file import transaction_hash
+from tidelog.staging.stream_batch import StreamBatch
+from tidelog.staging.transaction import Transaction
+from tidelog.testing import CrashFileSystem
+from tidelog.testing.manager_home import ManagerHome, values
+from tidelog.testing.staging import stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tidelog.manager.log_manager import LogManager
+
+ID = UUID(int=3)
+
+
+def disk() -> CrashFileSystem:
+    """Return a disk with a data directory."""
+    fs = CrashFileSystem()
+    fs.make_directory("/data")
+    fs.sync_directory("/")
+    return fs
+
+
+def transaction(fs: CrashFileSystem, txn: str = "x", **how: Any) -> Transaction:
+    """Stage two runs for t-0 and one for a new topic."""
+    new = NewTopic("new", UUID(int=4), 2, {"retention.ms": "-1"})
+    some = {("t", 0): [b"a", b"b"], ("new", 1): [b"c"]}
+    return stage(
+        *(fs, "/data", txn, some), rng=Random(1), topic_ids={"t": ID}, new_topics=[new], **how
+    )
+
+
+def files(fs: CrashFileSystem, txn: str = "x") -> ReadyFiles:
+    """Return the files of a manifest."""
+    return ReadyFiles(fs, "/data", new_stem(txn, Random(2)))
+
+
+def test_a_manifest_holds_the_whole_transaction() -> None:
+    """Also after a power cut; a batch of a stream keeps its query and number."""
+    fs = disk()
+    plain = transaction(fs, is_named=False)
+    stream = StreamBatch("query", 5)
+    batch = Transaction(stream.txn, True, (), (), {}, stream, skips_old=True)
+    for one in (plain, batch):
+        files(fs, one.txn).write(ReadyManifest(one, 77))
+    fs.power_cut("none")
+
+    assert files(fs).read(State.READY) == ReadyManifest(plain, 77)
+    assert files(fs, batch.txn).read(State.READY) == ReadyManifest(batch, 77)
+
+
+def test_the_rename_that_succeeds_decides() -> None:
+    """One of the claim and the withdrawal fails."""
+    fs = disk()
+    ready = files(fs)
+    ready.write(ReadyManifest(transaction(fs), 77))
+
+    claimed = ready.change(State.READY, State.CLAIMED)
+    withdrawn = ready.change(State.READY, State.WITHDRAWN)
+
+    assert (claimed, withdrawn) == (True, False)
+    assert find_manifests(fs.list("/data")) == {ready.stem: {State.CLAIMED}}
+    assert waiting_hashes(fs.list("/data")) == {transaction_hash("x")}
+
+
+def test_a_refusal_brings_the_error_with_its_values() -> None:
+    """Of an error that this release does not know, its text."""
+    fs = disk()
+    errors = [
+        MessageTooLarge("a staged batch", 7, 5, "max.message.bytes"),
+        TransactionMismatch("x", ("a",), ("b", "c")),
+        InvalidTopic("a/b"),
+    ]
+    for error in errors:
+        files(fs).refuse(error)
+        found = files(fs).refusal()
+        assert (type(found), found and found.args, str(found)) == (
+            type(error),
+            error.args,
+            str(error),
+        )
+    for odd in (
+        {"version": 1, "error": "NewError", "args": [1], "reason": "because"},
+        {"version": 1, "error": "MessageTooLarge", "args": [], "reason": "because"},
+        {"version": 1, "error": "annotations", "args": [], "reason": "because"},
+        {"version": 1, "error": "InvalidTopic", "args": [["b"]], "reason": "because"},
+    ):
+        fs.write(files(fs).path(State.REFUSED), json.dumps(odd).encode())
+        found = files(fs).refusal()
+        assert (type(found), str(found)) == (KafkaStorageError, "because")
+    for content in (b"", b"{", b"[]", b"{}", b'{"reason": 1}', b"[" * 100_000, b"\xff"):
+        fs.write(files(fs).path(State.REFUSED), content)
+        assert "refused, for a reason that cannot be read" in str(files(fs).refusal())
+
+
+def first_run(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the first run of a manifest."""
+    run: dict[str, Any] = content["transaction"]["runs"][0]
+    return run
+
+
+SPOILED: dict[str, Callable[[dict[str, Any]], object]] = {
+    "no version": lambda one: one.pop("version"),
+    "version 0": lambda one: one.update(version=0),
+    "a version that is text": lambda one: one.update(version="1"),
+    "no deadline": lambda one: one.pop("deadlineMs"),
+    "a deadline that is text": lambda one: one.update(deadlineMs="7"),
+    "no transaction": lambda one: one.pop("transaction"),
+    "a list": lambda one: one.update(transaction=[]),
+    "an empty id": lambda one: one["transaction"].update(txn=""),
+    "another id": lambda one: one["transaction"].update(txn="y", runs=[]),
+    "runs of another transaction": lambda one: first_run(one).update(
+        name=f"tidelog.{transaction_hash('y')}.{0:032x}.staged"
+    ),
+    "a run elsewhere": lambda one: first_run(one).update(name="../t-0/00000000000000000000.log"),
+    "a run in a log": lambda one: first_run(one).update(name="t-0/00000000000000000000.log"),
+    "a topic that leads out": lambda one: first_run(one).update(topic="../t"),
+    "a negative partition": lambda one: first_run(one).update(partition=-1),
+    "a run of no bytes": lambda one: first_run(one).update(size_bytes=0),
+    "runs that overlap": lambda one: one["transaction"]["runs"].append(first_run(one)),
+    "a topic without an id": lambda one: one["transaction"].update(topicIds={}),
+    "an id that is none": lambda one: one["transaction"]["topicIds"].update(t="!"),
+    "a topic created twice": lambda one: one["transaction"]["topics"].append(
+        one["transaction"]["topics"][0]
+    ),
+    "a stream without a number": lambda one: one["transaction"].update(stream={"queryId": "q"}),
+}
+
+
+def spoiled(fs: CrashFileSystem, spoil: Callable[[dict[str, Any]], object]) -> bytes:
+    """Return the bytes of a manifest that is not as it should be."""
+    ready = files(fs)
+    ready.write(ReadyManifest(transaction(fs), 2**60))
+    content = json.loads(fs.read(ready.path(State.READY)))
+    fs.delete(ready.path(State.READY))
+    spoil(content)
+    return json.dumps(content).encode()
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_a_manifest_of_another_form_is_a_typed_error(name: str) -> None:
+    """Nothing of it is used."""
+    fs = disk()
+    fs.write(files(fs).path(State.READY), spoiled(fs, SPOILED[name]))
+
+    with pytest.raises(CorruptFile, match=r"/data/tidelog\.\w+\.\w+\.ready"):
+        files(fs).read(State.READY)
+
+
+BYTES: Mapping[str, bytes] = {
+    "empty": b"",
+    "no JSON": b"{",
+    "not UTF-8": b"\xff\xfe\xfd",
+    "deep": b"[" * 100_000,
+    "a number": b"7",
+    "huge": b" " * (65 << 20),
+}
+
+
+def service(home: ManagerHome) -> LogManager:
+    """Start a service with a topic, and let its tasks run once."""
+    manager = home.open()
+    manager.create_topic("t", 2)
+    home.clock.advance(1)
+    return manager
+
+
+@pytest.mark.parametrize("name", [*SPOILED, *BYTES])
+def test_a_service_refuses_a_manifest_of_another_form(name: str) -> None:
+    """With a durable answer; nothing is written, and the next ones are committed."""
+    home = ManagerHome()
+    manager = service(home)
+    manager.partition("t", 0).append_records([(-1, None, b"kept", ())])
+    content = BYTES.get(name) or (spoiled(home.fs, SPOILED[name]) if name in SPOILED else b"")
+    home.fs.write(files(home.fs).path(State.READY), content)
+    good = stage(
+        *(home.fs, "/data", "good", {("t", 0): [b"a"]}),
+        rng=Random(9),
+        topic_ids={"t": manager.topic("t").topic_id},
+    )
+    files(home.fs, "good").write(ReadyManifest(good, 2**60))
+
+    home.clock.advance(1000)
+    home.power_cut()
+
+    manager = home.open()
+    assert values(manager, "t", 0) == [b"kept", b"a"]
+    assert files(home.fs).is_in(State.REFUSED)
+    assert isinstance(files(home.fs).refusal(), CorruptFile)
+    assert manager.topics().keys() == {"t"}
+
+
+def test_a_manifest_of_a_newer_release_is_left_untouched() -> None:
+    """This release cannot know what it asks for."""
+    home = ManagerHome()
+    service(home)
+    path = files(home.fs).path(State.READY)
+    home.fs.write(path, b'{"version": 2, "new": true}')
+
+    home.clock.advance(10 * LEFTOVER_MS)
+
+    assert home.fs.read(path) == b'{"version": 2, "new": true}'
+
+
+def test_what_is_not_a_file_is_left_untouched() -> None:
+    """A directory of that name says nothing about the disk."""
+    home = ManagerHome()
+    manager = service(home)
+    path = files(home.fs).path(State.READY)
+    home.fs.make_directory(path)
+
+    home.clock.advance(10_000)
+
+    assert home.fs.stat(path).is_directory
+    assert manager.live_dirs == ["/data"]
+
+
+def test_a_refusal_that_a_full_disk_does_not_take_is_written_later() -> None:
+    """The manifest waits meanwhile."""
+    home = ManagerHome()
+    service(home)
+    home.fs.write(files(home.fs).path(State.READY), b"{")
+    home.fs.fail("open", ".refused.tmp", OSError(errno.ENOSPC, "full"))
+
+    home.clock.advance(1000)
+    before = find_manifests(home.files())
+    home.clock.advance(1000)
+
+    assert before == {files(home.fs).stem: {State.READY}}
+    assert find_manifests(home.files()) == {files(home.fs).stem: {State.REFUSED}}
+
+
+def test_answers_to_waiters_that_have_ended_are_deleted_after_an_hour() -> None:
+    """By a service, and by a process that writes and ends; half-written files, too."""
+    home = ManagerHome()
+    manager = service(home)
+    names = [f"{files(home.fs, str(n)).stem}.{state.value}" for n, state in enumerate(State, 1)]
+    dead = [*names[2:], f"{names[0]}.tmp", f"{names[3]}.tmp"]
+    for name in dead:
+        home.fs.write(f"/data/{name}", b"{}")
+    home.clock.advance(LEFTOVER_MS - 400_000)
+    assert set(dead) <= set(home.files())
+    home.clock.advance(800_000)
+
+    assert set(dead) & set(home.files()) == set()
+    assert manager.live_dirs == ["/data"]
