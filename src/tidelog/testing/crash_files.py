@@ -6,6 +6,7 @@ import errno
 import os
 import posixpath
 from contextlib import contextmanager
+from copy import deepcopy
 from random import Random
 from threading import RLock
 from typing import TYPE_CHECKING, Final
@@ -70,6 +71,14 @@ class CrashFileSystem:
         return f"CrashFileSystem(seed={self.seed})"
 
     # For tests
+
+    def copied(self, seed: int, *, clock: Clock) -> CrashFileSystem:
+        """Return a machine of its own with the same disk, as after a restart of the process."""
+        with self._lock:
+            copy = CrashFileSystem(seed, clock=clock)
+            copy._disk = deepcopy(self._disk)
+            copy._capacity = self._capacity
+            return copy
 
     @property
     def operations(self) -> list[Operation]:

@@ -16,6 +16,8 @@ from tidelog.testing.crash_files import CrashFileSystem
 from tidelog.testing.manual_time import ManualClock
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
 MARK: Final = ".kafka_cleanshutdown"
@@ -35,19 +37,36 @@ class DataHome:
         self.clock = ManualClock()
         self.fs = CrashFileSystem(seed, clock=self.clock)
         self._rng = Random(seed)
+        self._copies = 0
+
+    def copied(self, seed: int) -> DataHome:
+        """Return a machine of its own with the same disk and time, as after a restart.
+
+        Random names differ from those of this machine, and are the same for every ``seed``.
+        """
+        copy = DataHome(seed)
+        copy.clock = ManualClock(self.clock.now_ms())
+        copy.fs = self.fs.copied(seed, clock=copy.clock)
+        copy._copies = self._copies + 1
+        copy._rng = Random(f"copy {copy._copies}")
+        return copy
 
     def open(
         self,
         *,
         defaults: LogConfig = SMALL_INDEXES,
         rng: Random | None = None,
+        paths: Sequence[str] = (path,),
         **how: Any,  # noqa: ANN401 - LogManager checks them
     ) -> Logs:
-        """Open the directory as a short-lived writer does; logs are loaded on first use."""
+        """Open the directory as a short-lived writer does; logs are loaded on first use.
+
+        ``paths`` are the data directories if there are several.
+        """
         machine = Machine(
             self.fs, self.clock, InlineScheduler(), rng or self._rng, self.clock.advance
         )
-        config = BrokerConfig(log_dirs=(self.path,), log_defaults=defaults)
+        config = BrokerConfig(log_dirs=tuple(paths), log_defaults=defaults)
         return Logs(LogManager(config, machine, loading=Loading.FIRST_USE, **how))
 
     def read_only(self, name: str) -> ReadOnlyLog:

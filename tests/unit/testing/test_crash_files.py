@@ -483,3 +483,17 @@ def test_a_fault_can_skip_operations() -> None:
     with pytest.raises(OSError, match="broken"):
         fs.write("/file", b"second")
     fs.write("/file", b"third")
+
+
+def test_a_copy_has_a_disk_of_its_own() -> None:
+    """With the bytes, names and unsynced changes of the original, and nothing of what follows."""
+    fs = CrashFileSystem()
+    durable(fs, "/f", b"synced")
+    fs.write("/g", b"not synced")
+    copy = fs.copied(1, clock=ManualClock())
+    fs.write("/h", b"later")
+    seen = copy.read("/f"), copy.read("/g"), copy.exists("/h")
+    copy.power_cut("none")
+
+    assert seen == (b"synced", b"not synced", False)
+    assert (copy.read("/f"), copy.exists("/g"), fs.exists("/g")) == (b"synced", False, True)
