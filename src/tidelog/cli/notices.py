@@ -90,6 +90,7 @@ SENTENCES: Final = {
     "topic-deleted-at-once": "the files of {topic} are deleted first, to make space: {reason}",
     "topic-id-unreadable": "{directory}: its topic id cannot be read: {reason}",
     "topic-not-adopted": "{topic} is left alone, since its id cannot be read: {reason}",
+    "topics-not-written": "{directory}: the list of topics is written later: {reason}",
     "topics-not-restored": "{directory}: the previous list of topics could not be restored:"
     " {reason}",
     "topic-deletion-put-off": "{topic} is not wholly deleted yet: {reason}",

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from tidelog.cli.terminal import print_message, printable
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.adoption import deleted_partitions
-from tidelog.datadir.catalogue import METADATA_TOPIC, read_catalogue
+from tidelog.datadir.catalogue import METADATA_TOPIC
+from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.datadir.partition_directories import is_partition_directory, survey
 from tidelog.errors import KafkaStorageError, OffsetOutOfRange, UnknownTopicOrPartition
 from tidelog.readonly.read_only_directory import open_directory_read_only
@@ -218,7 +219,7 @@ def find_places(
 
 def _own_partitions(fs: FileSystem, path: str) -> list[TopicPartition]:
     """Return the partitions that a writer would open: neither foreign nor of a deleted topic."""
-    catalogue = read_catalogue(fs, path)
+    catalogue = read_catalogue_in_force(fs, path)
     listed = {
         log_directory_name(topic.name, number)
         for topic in catalogue.topics.values()

@@ -19,7 +19,8 @@ from tidelog.codec.metadata_files import (
     read_meta_properties,
     read_partition_metadata,
 )
-from tidelog.datadir.catalogue import METADATA_TOPIC, Catalogue, read_catalogue
+from tidelog.datadir.catalogue import METADATA_TOPIC, Catalogue
+from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.datadir.lock_file import has_writer
 from tidelog.datadir.offset_checkpoints import (
     CLEANER_OFFSET_FILE,
@@ -248,7 +249,7 @@ class ReadOnlyDirectory:
     def _look(self) -> _Entries:
         catalogue, catalogue_error = Catalogue(), None
         try:
-            catalogue = read_catalogue(self._fs, self.path)
+            catalogue = read_catalogue_in_force(self._fs, self.path)
         except KafkaStorageError as error:
             catalogue_error = error
         try:

@@ -77,8 +77,8 @@ class LogDeleter:
         that is not open here holds a part, KafkaStorageError if that directory is offline: nothing
         has changed then.
 
-        On a disk too full for a new catalogue the logs are deleted first, and at once: that makes
-        room. If it is still too full then, KafkaStorageError; a repetition completes the deletion.
+        On a disk too full for a new catalogue the topic is marked as deleted, and its logs are
+        deleted at once: that makes room. KafkaStorageError if there is no room for the mark.
         """
         with self._registry.change_lock:
             topic = self._topics.get(name)
@@ -91,7 +91,7 @@ class LogDeleter:
             for log_dir in log_dirs.values():
                 with self._failing(log_dir, "deleting a topic"):
                     log_dir.begin_change()
-            removed = self._delete_from_catalogue(topic)
+            removed = self._delete_from_catalogue(topic, list(log_dirs))
             self._registry.bell.ring()
             try:
                 for path, keys in removed.items():
@@ -104,7 +104,9 @@ class LogDeleter:
                     raise
                 _log.warning("deletion-not-completed topic=%s reason=%s", name, error)
 
-    def _delete_from_catalogue(self, topic: Topic) -> dict[str, list[TopicPartition]]:
+    def _delete_from_catalogue(
+        self, topic: Topic, data_dirs: Sequence[str]
+    ) -> dict[str, list[TopicPartition]]:
         """Delete a topic and rename its directories; return its partitions by data directory."""
         try:
             self._topics.delete(topic.name)
@@ -112,10 +114,10 @@ class LogDeleter:
             cause = error.__cause__
             if not isinstance(cause, OSError) or cause.errno not in NO_SPACE:
                 raise
+            self._topics.delete_by_marks(topic.name, data_dirs)
             _log.warning("topic-deleted-at-once topic=%s reason=%s", topic.name, error)
             removed = self._take_out_all(topic)
             self._queue.delete_all()
-            self._topics.delete(topic.name)
             return removed
         return self._take_out_all(topic)
 

@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 from tidelog.errors import KafkaStorageError
+from tidelog.manager.lifecycle.deleter import is_full
 from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_end
 from tidelog.segment.filenames import TopicPartition, log_directory_name
 
@@ -74,8 +75,15 @@ class Reconciler:
             self._registry.add_future(found.key, found.log)
         for topic in self._topics.all().values():
             self._creator.create_missing(topic)
-        self._topics.write_where_needed()
-        self._topics.forget_deleted()
+        try:
+            self._topics.write_where_needed()
+            self._topics.forget_deleted()
+        except KafkaStorageError as error:
+            if not is_full(error):
+                raise
+            # The next change writes them. Until then what is known now is found at each start.
+            paths = ", ".join(one.path for one in self._log_dirs)
+            _log.warning("topics-not-written directory=%s reason=%s", paths, error)
 
     def _without_failed(self, found: Sequence[FoundLog]) -> list[FoundLog]:
         """Leave out logs whose directory has failed while others were loaded."""

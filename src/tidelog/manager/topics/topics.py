@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
 from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING, Final
@@ -20,6 +21,12 @@ from tidelog.datadir.catalogue import (
     write_catalogue,
 )
 from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
+from tidelog.datadir.deletion_marks import (
+    delete_mark,
+    mark_deleted,
+    marked_topics,
+    without_marked,
+)
 from tidelog.errors import (
     CommitPending,
     InvalidConfig,
@@ -75,6 +82,7 @@ class Topics:
         self._rng: Final = rng
         self._lock = RLock()
         self._written: dict[str, Catalogue] = {}
+        self._marked: dict[str, frozenset[UUID]] = {}
         self._configs: dict[str, tuple[object, LogConfig]] = {}
         self._recorded = Catalogue()
         self._catalogue = self._read()
@@ -223,6 +231,35 @@ class Topics:
         with self._lock:
             self._write(self._catalogue.without(name))
 
+    def delete_by_marks(self, name: str, data_dirs: Sequence[str]) -> None:
+        """Take a topic away on a full disk; the next catalogue to be written lacks it.
+
+        Raises KafkaStorageError if there is not even room for a mark in each of these directories;
+        nothing has changed then.
+        """
+        with self._lock:
+            topic_id = self.get(name).topic_id
+            for path in data_dirs:
+                self._marked[path] = self._marked.get(path, frozenset()) | {topic_id}
+                try:
+                    mark_deleted(self._fs, path, topic_id)
+                except OSError as error:
+                    if error.errno not in PASSING:
+                        self._dirs.take_offline(path, error)
+                    for marked in data_dirs:
+                        self._delete_marks(marked, frozenset({topic_id}))
+                    raise KafkaStorageError(f"deleting {name} in {path}: {error}") from error
+            self._catalogue = self._catalogue.without(name)
+
+    def _delete_marks(self, path: str, topic_ids: frozenset[UUID]) -> None:
+        """Delete marks of topics, as far as the disk allows; the rest at the next chance."""
+        marked = self._marked.get(path, frozenset())
+        for topic_id in marked & topic_ids:
+            with suppress(OSError):
+                delete_mark(self._fs, path, topic_id)
+                marked -= {topic_id}
+        self._marked[path] = marked
+
     def deleted_partitions(self, data_dir: str) -> list[TopicPartition]:
         """Return the partitions in a directory whose topic was deleted."""
         return list(deleted_partitions(self._fs, data_dir, self._catalogue))
@@ -253,11 +290,12 @@ class Topics:
         for one in self._dirs:
             try:
                 catalogue = read_catalogue(self._fs, one.path)
+                marked = self._marked[one.path] = marked_topics(self._fs, one.path)
             except (OSError, KafkaStorageError) as error:
                 self._not_read(one, error)
                 continue
             self._written[one.path] = catalogue
-            merged = merged.merged(catalogue)
+            merged = merged.merged(without_marked(catalogue, marked))
             read.append(one)
         self._recorded = merged
         adopted: list[tuple[str, set[str]]] = []
@@ -320,6 +358,8 @@ class Topics:
             if before is not None:
                 replaced.append((one.path, before))
         self._catalogue = catalogue
+        for one in self._dirs:
+            self._delete_marks(one.path, self._marked.get(one.path, frozenset()))
 
     def _restore(self, replaced: Sequence[tuple[str, Catalogue]]) -> None:
         for path, catalogue in replaced:

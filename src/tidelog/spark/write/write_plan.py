@@ -15,7 +15,7 @@ from tidelog.arrow.encode import BatchForm
 from tidelog.codec.compression import Codec, compress
 from tidelog.codec.metadata_files import META_PROPERTIES_FILE, format_uuid, read_meta_properties
 from tidelog.config.log_config import LogConfig
-from tidelog.datadir.catalogue import METADATA_TOPIC, read_catalogue
+from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.lock_file import LOCK_FILE, has_writer
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import DirectoryLocked, DirectoryNotShared, InvalidArgument
@@ -133,7 +133,7 @@ def known_topics(options: WriteOptions) -> dict[str, TopicPlan]:
     A topic with partitions in other data directories has the reason in ``refusal``.
     """
     directory = open_directory_read_only(options.path, fs=SYSTEM_FILES)
-    listed = read_catalogue(SYSTEM_FILES, options.path).topics
+    listed = read_catalogue_in_force(SYSTEM_FILES, options.path).topics
     home = _directory_id(options.path)
     plans = {}
     for name, topic in directory.topics.items():
