@@ -19,8 +19,8 @@ from tidelog.codec.metadata_files import (
     read_meta_properties,
     read_partition_metadata,
 )
-from tidelog.datadir.catalogue import METADATA_TOPIC, Catalogue
-from tidelog.datadir.deletion_marks import read_catalogue_in_force
+from tidelog.datadir.catalogue import METADATA_TOPIC, Catalogue, read_catalogue
+from tidelog.datadir.deletion_marks import marked_topics, without_marked
 from tidelog.datadir.lock_file import has_writer
 from tidelog.datadir.offset_checkpoints import (
     CLEANER_OFFSET_FILE,
@@ -249,18 +249,21 @@ class ReadOnlyDirectory:
     def _look(self) -> _Entries:
         catalogue, catalogue_error = Catalogue(), None
         try:
-            catalogue = read_catalogue_in_force(self._fs, self.path)
+            catalogue = read_catalogue(self._fs, self.path)
         except KafkaStorageError as error:
             catalogue_error = error
         try:
             surveyed = survey(self._fs, self.path, listed=_listed(catalogue))
         except FileNotFoundError:
             raise KafkaStorageError(f"{self.path} was deleted while it was read") from None
-        deleted = catalogue.deleted
         found = surveyed.live
+        lost = self._placed_here(catalogue).difference(found)
+        if lost:
+            catalogue = without_marked(catalogue, marked_topics(self._fs, self.path))
+        deleted = catalogue.deleted
         if deleted:
             found = [key for key in found if self._id_or_none(*key) not in deleted]
-        lost = self._placed_here(catalogue).difference(found)
+            lost = self._placed_here(catalogue).difference(found)
         return _Entries(catalogue, catalogue_error, found, sorted(lost), surveyed.foreign)
 
     def _placed_here(self, catalogue: Catalogue) -> set[TopicPartition]:
