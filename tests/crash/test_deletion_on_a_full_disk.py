@@ -103,7 +103,7 @@ def test_a_crash_leaves_the_whole_topic_or_none_of_it(
         home._forget_tasks()
         ended.append(check_next(home, loading, caplog))
 
-    print(f"{loading}: {count} operations, kept {ended.count('kept')}")  # noqa: T201
+    print(f"{loading}: {count} operations, kept {ended.count('kept')}")  # noqa: T201 - how much was tried
     assert count > 40
     assert {ended[0], ended[-1]} == {"kept", "deleted"}
 
@@ -139,7 +139,7 @@ def test_an_error_leaves_the_whole_topic_or_none_of_it(
         if not is_failed:
             assert (ended[-1] == "kept") == is_refused
 
-    print(f"{loading}, {errno.errorcode[code]}: {count} cases, kept {ended.count('kept')}")  # noqa: T201
+    print(f"{loading}, {errno.errorcode[code]}: {count} cases, kept {ended.count('kept')}")  # noqa: T201 - how much was tried
     assert count > 40
 
 
