@@ -16,6 +16,7 @@ from tidelog.codec.compression import Codec, compress
 from tidelog.codec.metadata_files import META_PROPERTIES_FILE, format_uuid, read_meta_properties
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.catalogue import METADATA_TOPIC
+from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.datadir.lock_file import LOCK_FILE, has_writer
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import DirectoryLocked, DirectoryNotShared, InvalidArgument
