@@ -160,10 +160,12 @@ def choose_partitions(
     partition: int | None = None,
     *,
     server_properties: Mapping[str, str] | None = None,
+    may_be_empty: bool = False,
 ) -> ChosenPartitions:
     """Return the partitions of ``topics`` (all, if none is named) under ``directory``, sorted.
 
-    ``server_properties`` are those of the broker that wrote the directory, if they are known.
+    ``server_properties`` are those of the broker that wrote the directory, if they are known. With
+    ``may_be_empty`` a data directory may have no partitions, if no topic is named.
 
     Raises:
         UnknownTopicOrPartition: there are no partitions, or none of a topic that is named.
@@ -189,6 +191,8 @@ def choose_partitions(
         if (not topics or gone.topic in topics) and partition in {None, gone.partition}
     ]
     known = {gone.topic for gone in missing}
+    if may_be_empty and not (places or missing or topics) and opened.has_files_of_its_own():
+        return ChosenPartitions(opened, [], [])
     return ChosenPartitions(opened, _chosen(path, places, known, topics, partition), missing)
 
 

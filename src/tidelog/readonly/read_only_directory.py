@@ -19,10 +19,16 @@ from tidelog.codec.metadata_files import (
     read_meta_properties,
     read_partition_metadata,
 )
-from tidelog.datadir.catalogue import METADATA_TOPIC, Catalogue, read_catalogue
+from tidelog.datadir.catalogue import (
+    CATALOGUE_FILE,
+    METADATA_TOPIC,
+    Catalogue,
+    read_catalogue,
+)
 from tidelog.datadir.deletion_marks import marked_topics, without_marked
 from tidelog.datadir.lock_file import has_writer
 from tidelog.datadir.offset_checkpoints import (
+    CHECKPOINT_FILES,
     CLEANER_OFFSET_FILE,
     RECOVERY_POINT_FILE,
     read_offsets,
@@ -221,10 +227,7 @@ class ReadOnlyDirectory:
         Raises KafkaStorageError if it cannot be read.
         """
         path = os.path.join(self.partition_path(topic, partition), PARTITION_METADATA_FILE)
-        try:
-            return read_partition_metadata(self._fs, path)
-        except InvalidArgument as error:
-            raise KafkaStorageError(str(error)) from error
+        return read_partition_metadata(self._fs, path)
 
     def partition_path(self, topic: str, partition: int) -> str:
         """Return the path of a partition's directory, whether it is there or not."""
@@ -268,20 +271,40 @@ class ReadOnlyDirectory:
 
     def _placed_here(self, catalogue: Catalogue) -> set[TopicPartition]:
         """Return the partitions that the catalogue places into this directory."""
-        if not catalogue.topics:
-            return set()
-        try:
-            meta = read_meta_properties(self._fs, os.path.join(self.path, META_PROPERTIES_FILE))
-        except (KafkaStorageError, InvalidArgument):
-            return set()
-        if meta is None or meta.directory_id is None:
-            return set()
+        own_id = self._directory_id() if catalogue.topics else None
         return {
             TopicPartition(topic.name, number)
             for topic in catalogue.topics.values()
             for number, directory_id in topic.partitions.items()
-            if directory_id == meta.directory_id
+            if directory_id == own_id
         }
+
+    def placed_elsewhere(self) -> dict[TopicPartition, UUID]:
+        """Return the partitions found here that the catalogue places into another directory.
+
+        Each with the id of that directory. Empty if this one has no id.
+        """
+        topics, own_id = self._entries.catalogue.topics, self._directory_id()
+        elsewhere = {}
+        for key in self._entries.found if own_id is not None else ():
+            placed = (
+                topics[key.topic].partitions.get(key.partition) if key.topic in topics else None
+            )
+            if placed not in {None, own_id}:
+                elsewhere[key] = placed
+        return elsewhere
+
+    def has_files_of_its_own(self) -> bool:
+        """Return whether there is a file that only a data directory has."""
+        own = {META_PROPERTIES_FILE, CATALOGUE_FILE, *CHECKPOINT_FILES}
+        return not own.isdisjoint(self._fs.list(self.path))
+
+    def _directory_id(self) -> UUID | None:
+        try:
+            meta = read_meta_properties(self._fs, os.path.join(self.path, META_PROPERTIES_FILE))
+        except (KafkaStorageError, InvalidArgument):
+            return None
+        return None if meta is None else meta.directory_id
 
     def _topic(self, name: str) -> ReadOnlyTopic:
         partitions = tuple(self._found_by_topic.get(name, ()))

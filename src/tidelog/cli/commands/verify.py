@@ -42,7 +42,7 @@ def run(args: Namespace) -> int:
 
     settings = dict(args.options)
     is_compacted = "cleanup.policy" in settings and LogConfig.parse(settings).is_compacted
-    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
+    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
     around = _around(chosen, args.directory, args.topics)
     damaged: set[TopicPartition | None] = set()
     total = Checked()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict
 from contextlib import closing, suppress
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.codec.checkpoint_file import TEMPORARY_SUFFIX, read_checkpoint
@@ -28,9 +29,11 @@ from tidelog.explain.verify.confirmed import confirmed
 from tidelog.explain.verify.findings import Finding, Severity, damage, unusual
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.segment.filenames import TopicPartition
+from tidelog.staging.finished import FINISHED_FILE, read_finished
+from tidelog.staging.journal import list_journals, read_journal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from uuid import UUID
 
     from tidelog.env.files import FileSystem
@@ -39,6 +42,10 @@ if TYPE_CHECKING:
 _OTHER_TOPIC = (
     "find out which topic's records these are: if they are this one's, write its id into the file;"
     " else move the partition elsewhere, for no broker loads it here"
+)
+_ELSEWHERE = (
+    "if it lies there, too, this is what a move has left, and a process that opens both deletes it;"
+    " else the next writer corrects the file"
 )
 _LOST = (
     "bring the directory back from a copy or a replica before the log manager starts, which would"
@@ -80,11 +87,15 @@ def _check(directory: ReadOnlyDirectory) -> Iterator[Located]:
             remedy = "correct the setting with `tidelog alter`"
             yield Located(None, damage(catalogue_path, None, what, remedy))
     yield from _check_temporary(directory)
+    yield from _check_journals(directory)
     for name, reason in directory.foreign.items():
         path = os.path.join(directory.path, name)
         remedy = "move it elsewhere: tidelog leaves it alone, but Kafka may not start"
         yield Located(None, unusual(path, None, f"the directory is not a log: {reason}", remedy))
     yield from _check_ids(directory)
+    for key, directory_id in directory.placed_elsewhere().items():
+        what = f"{key} lies here, but belongs in the directory with id {format_uuid(directory_id)}"
+        yield Located(key, unusual(catalogue_path, None, what, _ELSEWHERE))
     for gone in directory.missing:
         what = f"{gone.key} belongs here, but its directory is gone"
         if gone.high_watermark is None:
@@ -116,6 +127,22 @@ def _check_identity(directory: ReadOnlyDirectory) -> Iterator[Located]:
     if fs.is_link(path) or (fs.exists(path) and fs.stat(path).is_directory):
         what = "it is not a plain file, so that no writer can lock the directory"
         yield Located(None, damage(path, None, what, "remove it"))
+
+
+def _check_journals(directory: ReadOnlyDirectory) -> Iterator[Located]:
+    """Yield each file about committed transactions that cannot be read."""
+    remedy = "bring it back from a copy: a committed transaction may not be applied without it"
+    names = list_journals(directory.fs, directory.path)
+    checks: dict[str, Callable[[], object]] = {
+        name: partial(read_journal, directory.fs, directory.path, name) for name in names
+    }
+    checks[FINISHED_FILE] = partial(read_finished, directory.fs, directory.path)
+    for name, check in checks.items():
+        try:
+            check()
+        except (KafkaStorageError, InvalidArgument) as error:
+            path = os.path.join(directory.path, name)
+            yield Located(None, damage(path, None, str(error), remedy))
 
 
 def _check_temporary(directory: ReadOnlyDirectory) -> Iterator[Located]:
@@ -169,8 +196,11 @@ def _check_lines(directory: ReadOnlyDirectory, known: set[TopicPartition]) -> It
         path = os.path.join(directory.path, name)
         try:
             lines = read_checkpoint(directory.fs, path)
-        except (KafkaStorageError, InvalidArgument):
-            continue  # the check of each partition reports it
+        except (KafkaStorageError, InvalidArgument) as error:
+            if not directory.found:  # else the check of each partition reports it
+                remedy = "delete the file: the next writer then makes a new one"
+                yield Located(None, damage(path, None, str(error), remedy))
+            continue
         for topic, number in sorted(lines):
             key, offset = TopicPartition(topic, number), lines[topic, number]
             if key in known:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -165,3 +166,40 @@ def test_a_damaged_checkpoint_does_not_hide_a_missing_partition(beheaded: Cli) -
     assert ("t", 1, "replication-offset-checkpoint") in found
     assert ("t", 1, "recovery-point-offset-checkpoint") in found
     assert total["records"] == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("recovery-point-offset-checkpoint", "replication-offset-checkpoint"),
+        *("log-start-offset-checkpoint", "cleaner-offset-checkpoint", "tidelog.topics.json"),
+        *("tidelog.transactions.json", "meta.properties"),
+    ],
+)
+def test_files_of_a_directory_without_partitions_are_checked(
+    cli: Cli, tmp_path: Path, name: str
+) -> None:
+    """Its exit code is that of the findings; a directory of another kind is a mistake, 2."""
+    tidelog.open(cli.data).close()
+    sound = cli("verify", "-d", str(cli.data))
+    (cli.data / name).write_bytes(b"garbage\n")
+    damaged = cli("verify", "-d", str(cli.data))
+    (tmp_path / "empty").mkdir()
+
+    assert (sound.code, damaged.code) == (0, 1)
+    assert sound.out.startswith("0 partitions, 0 damaged; ")
+    assert f"damage: {cli.data / name}" in damaged.out
+    assert cli("verify", "-d", str(tmp_path / "empty")).code == 2
+
+
+def test_a_partition_that_the_catalogue_places_elsewhere_is_named(topic: Cli) -> None:
+    """As after a copy of a directory; the records are sound."""
+    catalogue = topic.data / "tidelog.topics.json"
+    content = json.loads(catalogue.read_text())
+    content["topics"][0]["partitions"]["0"] = "AAAAAAAAAAAAAAAAAAAABQ"
+    catalogue.write_text(json.dumps(content))
+
+    found = topic.on("verify")
+
+    assert found.code == 0
+    assert "t-0 lies here, but belongs in the directory with id AAAAAAAAAAAAAAAAAAAABQ" in found.out
