@@ -7,14 +7,18 @@ was not synced by then is kept, lost, or kept in part. Then a service starts, or
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
 from dataclasses import dataclass, field
 from hashlib import sha256
 from random import Random
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from uuid import UUID
 
 import pytest
 
+import tidelog
 from tidelog.cleaner.log_cleaner import Machine
 from tidelog.embedded.commits import commit_when_possible
 from tidelog.env.scheduler import InlineScheduler
@@ -25,18 +29,21 @@ from tidelog.errors import (
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import NewTopic, list_journals
-from tidelog.staging.manifest_names import find_manifests
+from tidelog.staging.manifest_names import State, find_manifests
+from tidelog.staging.ready import ReadyFiles
 from tidelog.staging.staged_file import is_staged_name
 from tidelog.testing import PowerCut
 from tidelog.testing.manager_home import ManagerHome
+from tidelog.testing.scale import scaled
 from tidelog.testing.staging import stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
     from tests.conftest import Enumerated
 
-    from tidelog.env.files import FileLock
+    from tidelog.env.files import FileLock, FileSystem
     from tidelog.manager.log_manager import LogManager
     from tidelog.staging.transaction import Transaction
     from tidelog.testing.disk import Kept
@@ -88,6 +95,8 @@ class Story:
     """What the waiting process reported: committed, absent, unknown, or none if it was killed."""
     slept: int = 0
     attempt: int = 1
+    waiter_files: Interleaved | None = None
+    timeout_ms: int = TIMEOUT_MS
 
     def start(self) -> None:
         """Start a service, as after a crash."""
@@ -119,11 +128,12 @@ class Story:
         """Stage the records and commit them when that is possible, as one process."""
         home = self.home
         values = {key: list(some) for key, some in self.case.values.items()}
-        machine = Machine(home.fs, home.clock, InlineScheduler(), Random(self.attempt), self.sleep)
+        fs = home.fs if self.waiter_files is None else cast("FileSystem", self.waiter_files)
+        machine = Machine(fs, home.clock, InlineScheduler(), Random(self.attempt), self.sleep)
         transaction = self.stage(values, machine.rng)
         try:
             commit_when_possible(
-                ["/data"], "/data", transaction, timeout_ms=TIMEOUT_MS, machine=machine
+                ["/data"], "/data", transaction, timeout_ms=self.timeout_ms, machine=machine
             )
             self.outcome = "committed"
         except CommitUnfinished:
@@ -165,10 +175,11 @@ class Story:
         return found
 
 
-def prepared(name: str, seed: int = 0) -> Story:
+def prepared(name: str, seed: int = 0, home: ManagerHome | None = None) -> Story:
     """Return a machine with a topic; the holder of the directory runs."""
     case = CASES[name]
-    story = Story(case, ManagerHome(seed=seed, internal_segment_bytes=4000, retention_ms=-1))
+    home = home or ManagerHome(seed=seed, internal_segment_bytes=4000, retention_ms=-1)
+    story = Story(case, home)
     story.start()
     manager = story.service
     assert manager is not None
@@ -251,6 +262,46 @@ def contents(home: ManagerHome) -> str:
     return found.hexdigest()
 
 
+class Interleaved:
+    """A disk on which another process acts just before one of the calls of a process."""
+
+    def __init__(self, fs: FileSystem) -> None:
+        self._fs = fs
+        self._act: Callable[[], object] | None = None
+        self._at = 0
+        self.calls = 0
+
+    def before(self, call: int, act: Callable[[], object]) -> None:
+        """Count calls from now on, and let another process act before this one."""
+        self.calls, self._at, self._act = 0, call, act
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._fs, name)
+        if not callable(found):
+            return found
+
+        def call(*args: object, **how: object) -> object:
+            self.calls += 1
+            if self._act is not None and self.calls == self._at:
+                act, self._act = self._act, None
+                act()
+            return found(*args, **how)
+
+        return call
+
+
+class SharedHome(ManagerHome):
+    """A machine on which the calls of the service can be interrupted."""
+
+    def __init__(self) -> None:
+        super().__init__(internal_segment_bytes=4000, retention_ms=-1)
+        self.service_files = Interleaved(self.fs)
+
+    def machine(self) -> Machine:
+        """Return the machine, with the service's own view of the disk."""
+        return super().machine()._replace(fs=cast("FileSystem", self.service_files))
+
+
 class Crash(NamedTuple):
     """What ends with the operation, one process or all, and what is kept of unsynced data."""
 
@@ -331,3 +382,207 @@ def test_a_wait_of_any_kind_that_is_cut_short_ends_with_the_records_once_or_not_
 
     enumerated("crashes", count, at_least=states)
     enumerated("different states", states, at_least=30)
+
+
+def without_tasks() -> Story:
+    """Return a machine whose service acts only when a test lets it."""
+    story = prepared("service", home=SharedHome())
+    story.home.scheduler.forget()
+    story.timeout_ms = 400
+    return story
+
+
+def service_passes_at(call: int) -> tuple[Story, int]:
+    """Let the service look for manifests before some call of the waiting process."""
+    story = without_tasks()
+    assert story.service is not None
+    story.waiter_files = Interleaved(story.home.fs)
+    story.waiter_files.before(call, story.service.tasks.commit_ready)
+    story.wait()
+    return story, story.waiter_files.calls
+
+
+def waiter_withdraws_at(call: int) -> tuple[Story, int]:
+    """Let the waiting process withdraw before some call of the service's look."""
+    story = without_tasks()
+    service, home = story.service, story.home
+    assert service is not None
+    assert isinstance(home, SharedHome)
+    calls: list[int] = []
+
+    def withdraw() -> None:
+        for stem in find_manifests(home.files()):
+            ReadyFiles(home.fs, "/data", stem).change(State.READY, State.WITHDRAWN)
+
+    def sleep(ms: int) -> None:
+        home.clock.advance(ms)
+        home.service_files.before(call, withdraw)
+        service.tasks.commit_ready()
+        calls.append(home.service_files.calls)
+
+    story.sleep = sleep  # type: ignore[method-assign]
+    story.wait()
+    return story, max(calls)
+
+
+@pytest.mark.parametrize(
+    ("interleaved", "step"), [(service_passes_at, 3), (waiter_withdraws_at, 5)]
+)
+def test_of_a_claim_and_a_withdrawal_one_succeeds(
+    interleaved: Callable[[int], tuple[Story, int]], step: int, enumerated: Enumerated
+) -> None:
+    """Whenever the one process acts between two calls of the other."""
+    enumerated("interleavings", interleavings(interleaved, step), at_least=8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interleaved", [service_passes_at, waiter_withdraws_at])
+def test_of_a_claim_and_a_withdrawal_one_succeeds_at_every_call(
+    interleaved: Callable[[int], tuple[Story, int]], enumerated: Enumerated
+) -> None:
+    """The same before each call."""
+    enumerated("interleavings", interleavings(interleaved, 1), at_least=30)
+
+
+def interleavings(interleaved: Callable[[int], tuple[Story, int]], step: int) -> int:
+    """Check the outcome of each interleaving; return how many there were."""
+    _, count = interleaved(2**31)
+    outcomes = set()
+    for call in range(1, count + 1, step):
+        story, _ = interleaved(call)
+        assert story.outcome in {"committed", "absent"}
+        outcomes.add(story.outcome)
+        settle(story, is_late=False)
+        check(story)
+    assert outcomes == {"committed", "absent"}
+    return len(range(1, count + 1, step))
+
+
+SERVICE: Final = """
+import os, sys, time, tidelog
+with tidelog.open(sys.argv[1], log_cleaner_enable="false", retention_ms=-1):
+    os.write(1, b"ready\\n")
+    sys.stdin.read()
+"""
+WAITER: Final = """
+import os, sys
+from tidelog.codec.compression import Codec
+from tidelog.embedded.busy_directory import BusyDirectory
+from tidelog.embedded.doors import brief_machine
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import CommitTimeout, CommitUnfinished
+data, number = sys.argv[1], int(sys.argv[2])
+machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
+busy = BusyDirectory(data, machine, timeout_ms=int(sys.argv[3]))
+while True:
+    os.write(1, b"%d begun\\n" % number)
+    try:
+        with busy.transaction(str(number), codec=Codec.NONE) as txn:
+            for partition in (0, 1):
+                txn.append("t", b"%d" % number, partition=partition)
+        word = b"committed"
+    except CommitTimeout:
+        word = b"absent"
+    except CommitUnfinished:
+        continue
+    os.write(1, b"%d %s\\n" % (number, word))
+    number += 1
+"""
+KILLS: Final = scaled(24)
+
+
+class Processes:
+    """A service and a waiting process on a real disk; each is killed and started again."""
+
+    def __init__(self, data: Path, rng: Random) -> None:
+        self._data = str(data)
+        self._rng = rng
+        self._service: subprocess.Popen[bytes] | None = None
+        self._waiter: subprocess.Popen[bytes] | None = None
+        self._reader: threading.Thread | None = None
+        self.words: dict[int, str] = {}
+        """What the waiting process reported last of each transaction."""
+
+    def start_service(self) -> None:
+        """Start a service; it is ready some time later, or fails where the directory is in use."""
+        self._service = subprocess.Popen(
+            [sys.executable, "-c", SERVICE, self._data],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def start_waiter(self) -> None:
+        """Start a process that repeats the transaction that was cut short, and goes on."""
+        begun = [number for number, word in self.words.items() if word == "begun"]
+        number = begun[0] if begun else len(self.words)
+        timeout_ms = self._rng.choice([300, 1500, 20_000])
+        words = [sys.executable, "-c", WAITER, self._data, str(number), str(timeout_ms)]
+        waiter = subprocess.Popen(words, stdout=subprocess.PIPE)
+        self._waiter = waiter
+        self._reader = threading.Thread(target=self._read, args=(waiter,))
+        self._reader.start()
+
+    def _read(self, waiter: subprocess.Popen[bytes]) -> None:
+        assert waiter.stdout is not None
+        for line in waiter.stdout:
+            if line.endswith(b"\n"):
+                number, word = line.split()
+                self.words[int(number)] = word.decode()
+
+    def kill_service(self) -> None:
+        """Kill the service."""
+        if self._service is not None:
+            self._service.kill()
+            self._service.communicate()
+
+    def kill_waiter(self) -> None:
+        """Kill the waiting process; read what it has reported."""
+        if self._waiter is not None and self._reader is not None:
+            self._waiter.kill()
+            self._reader.join()
+            self._waiter.communicate()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_processes_that_are_killed_write_each_transaction_once(
+    tmp_path: Path, enumerated: Enumerated
+) -> None:
+    """The waiting one, or the service, at any moment: what was reported is what is there."""
+    seed = Random().getrandbits(32)
+    rng = Random(seed)
+    with tidelog.open(tmp_path, log_cleaner_enable=False) as logs:
+        logs.create_topic("t", 2)
+    processes = Processes(tmp_path, rng)
+    processes.start_service()
+    processes.start_waiter()
+    pause = threading.Event()
+    try:
+        for _ in range(KILLS):
+            pause.wait(rng.uniform(1, 6))
+            if rng.random() < 0.5:
+                processes.kill_service()
+                pause.wait(rng.choice([0, 0, 3]))
+                processes.start_service()
+            else:
+                processes.kill_waiter()
+                processes.start_waiter()
+    finally:
+        processes.kill_waiter()
+        processes.kill_service()
+    begun = [number for number, word in processes.words.items() if word == "begun"]
+    pause.wait(21)  # until nobody may commit any more
+    with tidelog.open(tmp_path, log_cleaner_enable=False, retention_ms=-1) as logs:
+        pause.wait(3)
+        found = [[int(one.value or b"") for one in logs.read("t", number)] for number in (0, 1)]
+
+    committed = {number for number, word in processes.words.items() if word == "committed"}
+    absent = {number for number, word in processes.words.items() if word == "absent"}
+    assert len(set(found[0])) == len(found[0]), f"seed {seed}"
+    assert found[0] == found[1], f"seed {seed}"
+    assert committed <= set(found[0]) <= committed | set(begun), f"seed {seed}"
+    assert absent & set(found[0]) == set(), f"seed {seed}"
+    enumerated("transactions", len(processes.words), at_least=KILLS // 2)
+    enumerated("transactions committed", len(committed), at_least=1)

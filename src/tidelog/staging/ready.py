@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +24,7 @@ from tidelog.errors import (
     TidelogError,
 )
 from tidelog.staging.journal import check_version
-from tidelog.staging.manifest_names import HASH, State
+from tidelog.staging.manifest_names import HASH, State, find_manifests
 from tidelog.staging.staged_file import transaction_hash
 from tidelog.staging.transaction import Transaction
 
@@ -155,6 +156,16 @@ def _error_of(content: dict[str, Any]) -> TidelogError:
         except Exception:  # noqa: BLE001, S110 - arguments of another version
             pass
     return KafkaStorageError(reason)
+
+
+def waiting_transactions(fs: FileSystem, data_dir: str) -> list[Transaction]:
+    """Return the transactions that wait to be committed; those that can be read."""
+    found = []
+    for stem, states in sorted(find_manifests(fs.list(data_dir)).items()):
+        for state in states & {State.READY, State.CLAIMED}:
+            with suppress(OSError, KafkaStorageError):
+                found.append(ReadyFiles(fs, data_dir, stem).read(state).transaction)
+    return found
 
 
 def _time(value: object) -> int:

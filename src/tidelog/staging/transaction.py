@@ -81,6 +81,14 @@ class Transaction:
         """The partitions that it writes, sorted."""
         return sorted({(run.topic, run.partition) for run in self.runs})
 
+    @property
+    def records(self) -> dict[str, int]:
+        """The number of records by topic, sorted, of new topics without any, too."""
+        records = Counter(dict.fromkeys(self.topics, 0))
+        for run in self.runs:
+            records[run.topic] += run.records
+        return dict(records)
+
     def id_of(self, topic: str) -> UUID:
         """Return the id of a topic, existing or new."""
         new = {one.name: one.topic_id for one in self.new_topics}
@@ -258,14 +266,11 @@ def _journal(
         )
         moves.append(move)
         ends[move.key] = move.end_offset, epoch
-    records = Counter(dict.fromkeys(transaction.topics, 0))
-    for run in transaction.runs:
-        records[run.topic] += run.records
     return Journal(
         transaction.txn,
         transaction.is_named,
         target.now_ms(),
-        dict(records),
+        transaction.records,
         tuple(transaction.new_topics),
         tuple(moves),
         transaction.stream,

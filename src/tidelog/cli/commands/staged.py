@@ -23,7 +23,8 @@ def add_parser(commands: Commands) -> None:
         "staged",
         "list, finish or drop transactions that are not applied yet",
         run,
-        epilog="list: committed transactions that are not applied yet, and staged files\n"
+        epilog="list: committed transactions that are not applied yet, those that wait for the"
+        " process\nthat holds the directory, and staged files\n"
         "commit: apply what is committed; every command that writes does so, too\n"
         "drop: give up what is left of a committed transaction; what is in the logs stays",
     )
@@ -54,9 +55,13 @@ def _list(args: Namespace) -> int:
 
 
 def _rows(directory: str) -> Iterator[dict[str, Any]]:
-    """Yield a row for each journal, then one for staged files that no journal names."""
+    """Yield a row for each journal and for each transaction that waits for the directory.
+
+    Then one for staged files that none of them names.
+    """
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.staging.journal import journals
+    from tidelog.staging.ready import waiting_transactions
     from tidelog.staging.staged_file import list_staged
 
     named: set[str] = set()
@@ -70,17 +75,35 @@ def _rows(directory: str) -> Iterator[dict[str, Any]]:
             "partitions": [list(key) for key in journal.keys],
             "files": sorted(journal.files),
         }
-    files = [name for name in list_staged(SYSTEM_FILES, directory) if name not in named]
+    for waiting in waiting_transactions(SYSTEM_FILES, directory):
+        files = {run.name for run in waiting.runs} - named
+        if not files and waiting.runs:
+            continue  # it is committed by now
+        named |= files
+        yield {
+            "txn": waiting.txn,
+            "state": "waiting",
+            "timeMs": None,
+            "records": waiting.records,
+            "partitions": [list(key) for key in waiting.keys],
+            "files": sorted(files),
+        }
+    files = {name for name in list_staged(SYSTEM_FILES, directory) if name not in named}
     if files:
         row: dict[str, Any] = {"txn": None, "state": "staged", "timeMs": None, "records": {}}
-        yield {**row, "partitions": [], "files": files}
+        yield {**row, "partitions": [], "files": sorted(files)}
+
+
+def _committed(directory: str) -> list[dict[str, Any]]:
+    """Return the rows of journals."""
+    return [row for row in _rows(directory) if row["state"] == "committed"]
 
 
 def _commit(args: Namespace) -> int:
     from tidelog.cli.terminal import print_line
     from tidelog.embedded.doors import open_briefly
 
-    before = [row["txn"] for row in _rows(os.path.abspath(args.directory)) if row["txn"]]
+    before = [row["txn"] for row in _committed(os.path.abspath(args.directory))]
     with open_briefly(args.directory) as logs:
         pending = logs.manager.staged_commits.pending
         left = {txn: reason for (_, txn), (_, reason) in pending.items()}

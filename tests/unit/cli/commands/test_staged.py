@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tidelog.embedded.doors import open_briefly
+from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.staging.directory import CommitPoint
+from tidelog.staging.manifest_names import new_stem
+from tidelog.staging.ready import ReadyFiles, ReadyManifest
 from tidelog.testing import PowerCut
+from tidelog.testing.staging import stage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +38,24 @@ def leave_pending(directory: Path) -> None:
         logs.manager.staged_commits.on_point = end
         with suppress(PowerCut), logs.transaction("left") as txn:
             txn.append("t", b"a")
+
+
+def test_a_transaction_that_waits_for_the_directory_is_listed(topic: Cli) -> None:
+    """With its records; a manifest that cannot be read is left out."""
+    with open_briefly(topic.data) as logs:
+        ids = {"t": logs.topic("t").topic_id}
+    some = {("t", 0): [b"a", b"b"]}
+    waiting = stage(SYSTEM_FILES, str(topic.data), "x", some, rng=Random(1), topic_ids=ids)
+    files = ReadyFiles(SYSTEM_FILES, str(topic.data), new_stem("x", Random(2)))
+    files.write(ReadyManifest(waiting, 2**60))
+    (topic.data / f"{new_stem('y', Random(3))}.ready").write_bytes(b"{")
+
+    listed = topic.on("staged", "list", "--json").rows
+
+    assert [(row["txn"], row["state"], row["records"]) for row in listed] == [
+        ("x", "waiting", {"t": 2})
+    ]
+    assert topic.on("staged", "list").out == "waiting  x  t: 2\n"
 
 
 def test_an_input_with_an_id_is_appended_once(topic: Cli) -> None:
