@@ -27,6 +27,7 @@ from tidelog.errors import (
     TidelogError,
 )
 from tidelog.readonly.read_only_log import open_read_only
+from tidelog.staging.directory import CommitPoint
 from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import NewTopic, list_journals
 from tidelog.staging.manifest_names import State, find_manifests
@@ -96,6 +97,8 @@ class Story:
     slept: int = 0
     attempt: int = 1
     waiter_files: Interleaved | None = None
+    works: Callable[[int], object] | None = None
+    """What the holder does while the waiting process sleeps, if it is not its tasks."""
     timeout_ms: int = TIMEOUT_MS
 
     def start(self) -> None:
@@ -105,6 +108,9 @@ class Story:
     def sleep(self, ms: int) -> None:
         """Let the holder work for a while; if it is killed, the waiting process goes on."""
         self.slept += 1
+        if self.works is not None:
+            self.works(ms)
+            return
         try:
             self._holder_works()
             self.home.clock.advance(ms)
@@ -420,7 +426,7 @@ def waiter_withdraws_at(call: int) -> tuple[Story, int]:
         service.tasks.commit_ready()
         calls.append(home.service_files.calls)
 
-    story.sleep = sleep  # type: ignore[method-assign]
+    story.works = sleep
     story.wait()
     return story, max(calls)
 
@@ -456,6 +462,29 @@ def interleavings(interleaved: Callable[[int], tuple[Story, int]], step: int) ->
         check(story)
     assert outcomes == {"committed", "absent"}
     return len(range(1, count + 1, step))
+
+
+def test_a_sweep_does_not_take_a_manifest_that_is_being_committed() -> None:
+    """Its deadline passes during the commit; the sweep, on another thread, waits for the end."""
+    story = without_tasks()
+    service, clock = story.service, story.home.clock
+    assert service is not None
+    sweeps: list[threading.Thread] = []
+
+    def sweep(point: CommitPoint) -> None:
+        if point is CommitPoint.CHECKED:
+            clock.set_time_of_day(clock.now_ms() + TIMEOUT_MS)
+            sweeps.append(threading.Thread(target=service.tasks.delete_staged_files))
+            sweeps[0].start()
+            sweeps[0].join(0.2)
+
+    service.staged_commits.on_point = sweep
+    story.works = lambda _: service.tasks.commit_ready()
+    story.wait()
+    sweeps[0].join()
+
+    assert story.outcome == "committed"
+    assert story.values() == expected(story.case, is_there=True)
 
 
 SERVICE: Final = """

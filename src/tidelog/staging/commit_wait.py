@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -201,7 +202,7 @@ class CommitWait:
                 raise self._unknown() from error
             raise
         self._on_point(WaitPoint.COMMITTED)
-        self._files.delete(State.CLAIMED)
+        self._delete_claimed()
         return done
 
     # What the holder of the directory does
@@ -218,7 +219,7 @@ class CommitWait:
             raise refusal
         done = self._finished()
         if done is not None:
-            files.delete(State.CLAIMED)
+            self._delete_claimed()
             self._on_point(WaitPoint.ANSWERED)
             return done
         if files.is_in(State.WITHDRAWN):  # by a holder whose clock is ahead
@@ -243,6 +244,11 @@ class CommitWait:
             )
         except OSError:
             return True
+
+    def _delete_claimed(self) -> None:
+        """Delete the manifest of a transaction that is finished; else a later sweep deletes it."""
+        with suppress(OSError):
+            self._files.delete(State.CLAIMED)
 
     def _may_be_committed(self) -> bool:
         """Return whether the staged files may be needed; True if in doubt."""

@@ -421,6 +421,25 @@ def test_metrics_count_what_is_committed_for_others() -> None:
     }
 
 
+def test_a_manifest_that_cannot_be_deleted_does_not_make_a_commit_fail() -> None:
+    """The records are there; a later sweep deletes it."""
+    home = Home()
+    manager = home.started()
+    home.fs.fail("delete", ".claimed", OSError(errno.EACCES, "no"), 100)
+    home.commit(staged(home, {T0: [b"a"]}))
+    manager.shutdown()
+    home.scheduler.forget()
+    lock = home.fs.lock("/data/.lock")
+
+    def sleep(ms: int) -> None:
+        home.clock.advance(ms)
+        lock.release()
+
+    home.commit(staged(home, {T0: [b"b"]}, "y"), machine=machine(home, sleep))
+
+    assert values(home.open(), "t", 0) == [b"a", b"b"]
+
+
 def test_an_interrupt_during_the_commit_withdraws_it() -> None:
     """Before the commit point nothing is left; after it the journal decides."""
     home = Home()

@@ -278,7 +278,8 @@ class LogDeleter:
         fs, now_ms = self._machine.fs, self._machine.clock.now_ms()
         for log_dir in self._log_dirs:
             try:
-                sweep_manifests(fs, log_dir.path, now_ms)
+                with self._registry.change_lock:  # no manifest is being committed
+                    sweep_manifests(fs, log_dir.path, now_ms)
             except OSError as error:
                 self._check_disk(log_dir, error)
                 continue
