@@ -181,6 +181,7 @@ def test_a_failing_disk_leaves_the_old_file(fs: CrashFileSystem, operation: str)
         replace_file(fs, PATH, b"new")
 
     assert fs.read(PATH) == b"old, and longer than the new one"
+    assert not fs.exists(PATH + ".tmp")
     replace_file(fs, PATH, b"new")
     assert fs.read(PATH) == b"new"
 

@@ -131,6 +131,7 @@ def test_a_resized_or_growing_index_stays_open(room: Room) -> None:
     index.seal()
     index.grow()
     index.sync()
+    assert index._file is not None
     index.append(3, 9)
 
     assert "open" not in done(room, before)
