@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import tracemalloc
@@ -13,7 +14,7 @@ import pytest
 
 from tidelog.codec.checkpoint_file import MAX_FILE_BYTES
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.errors import KafkaStorageError
+from tidelog.errors import CorruptFile, KafkaStorageError
 from tidelog.readonly.cluster_metadata import (
     MAX_BATCH_BYTES,
     ClusterMetadata,
@@ -81,16 +82,24 @@ def test_records_behind_the_newest_snapshot_count_only() -> None:
     assert retention(home_with(s3=snapshot)) == "2"
 
 
+def _flipped(snapshot: bytes) -> bytes:
+    """Change the value of a setting, so that its batch has a wrong CRC."""
+    at = snapshot.index(b"retention.ms") + len(b"retention.ms") + 1
+    return snapshot[:at] + b"8" + snapshot[at + 1 :]
+
+
 def test_a_snapshot_that_is_not_complete_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
     """The next older one is used, or the log; a warning names the file."""
     old = made.metadata_snapshot([made.topic("t", ONE)])
     torn = made.metadata_snapshot([made.setting("retention.ms", "9", "t")], is_whole=False)
+    whole = made.metadata_snapshot([made.setting("retention.ms", "9", "t")])
     with caplog.at_level(logging.WARNING):
         known = [
-            retention(home_with(s3=old, s4=bad)) for bad in (torn, torn[:-7], b"", torn + b"x")
+            retention(home_with(s3=old, s4=bad))
+            for bad in (torn, torn[:-7], b"", torn + b"x", _flipped(whole))
         ]
 
-    assert known == ["2"] * 4
+    assert known == ["2"] * 5
     assert caplog.messages[0].startswith(
         "metadata-snapshot-skipped path=/data/__cluster_metadata-0"
     )
@@ -119,6 +128,8 @@ DAMAGED: dict[str, Callable[[], DataHome]] = {
     "an unknown version": lambda: home_with(
         made.metadata_log([FIRST, [made.message(2, b"x", version=7)]])
     ),
+    "a frame that is cut short": lambda: home_with(made.metadata_log([FIRST, [b"\x01\x14"]])),
+    "a type without end": lambda: home_with(made.metadata_log([FIRST, [b"\x01\x80\x80"]])),
     "a control record cut short": lambda: home_with(
         LOG + made.control(ControlType.LEADER_CHANGE, b"\0", 5)
     ),
@@ -139,19 +150,92 @@ def test_damaged_metadata_gives_an_error_and_unknown_settings(
     assert caplog.messages[-1].startswith("cluster-metadata-unusable directory=/data")
 
 
+@pytest.mark.parametrize("value", [b"\x01\x14\x80", b"\x01\x7f\x80"])
+def test_records_of_other_types_are_not_looked_at(value: bytes) -> None:
+    """Whatever is in them: most of a busy cluster's records are of such types."""
+    assert retention(home_with(made.metadata_log([FIRST, [value], SECOND]))) == "2"
+
+
+def test_a_failing_disk_is_not_damage() -> None:
+    """No older snapshot is used in place of one that could not be read."""
+    snapshot = made.metadata_snapshot([made.topic("t", ONE)])
+    for suffix in (".checkpoint", ".log"):
+        home = home_with(s3=snapshot)
+        home.fs.fail("open", suffix, OSError(errno.EIO, "bad"), 10)
+
+        with pytest.raises(KafkaStorageError) as raised:
+            read_cluster_metadata(home.path, fs=home.fs)
+
+        assert not isinstance(raised.value, CorruptFile)
+
+
+def test_what_is_deleted_while_it_is_read_is_named() -> None:
+    """A controller deletes old segments and snapshots."""
+    home = home_with(s3=made.metadata_snapshot([made.topic("t", ONE)]))
+    path = f"{home.path}/__cluster_metadata-0/{3:020d}-{1:010d}.checkpoint"
+    home.fs.fail("open", ".checkpoint", FileNotFoundError(errno.ENOENT, "gone", path))
+
+    with pytest.raises(KafkaStorageError, match=f"^{path} was deleted while it was read"):
+        read_cluster_metadata(home.path, fs=home.fs)
+
+
+def test_the_newest_snapshot_is_used() -> None:
+    """Here it covers the change that is in the log."""
+    snapshot = made.metadata_snapshot([made.topic("t", ONE)])
+
+    assert retention(home_with(s3=snapshot, s4=snapshot)) is None
+
+
+def test_other_control_records_of_a_snapshot_do_not_matter() -> None:
+    """They come between header and footer."""
+    parts = [
+        made.control(ControlType.SNAPSHOT_HEADER, bytes(2) + bytes(8) + made.NO_TAGS, 0),
+        made.control(ControlType.KRAFT_VERSION, bytes(4) + made.NO_TAGS, 1),
+        made.control(ControlType.SNAPSHOT_FOOTER, bytes(2) + made.NO_TAGS, 2),
+    ]
+
+    assert read(home_with(b"", 50, s50=b"".join(parts))).snapshot_end == 50
+
+
+def test_a_snapshot_is_committed_and_what_follows_it_may_not_be() -> None:
+    """However many records it holds, and though the change is the first record behind it."""
+    values = [made.topic("t", ONE), *[made.setting("retention.ms", "7", "t")] * 5]
+    snapshot = made.metadata_snapshot(values)
+    changed = made.metadata_log([FIRST, [made.setting("retention.ms", "2", "t")]], voters=3)
+    unchanged = made.metadata_log([FIRST, [made.message(20)]], voters=3)
+
+    home = home_with(changed, s3=snapshot)
+    home.fs.delete(f"{home.path}/__cluster_metadata-0/quorum-state")
+    assert (read(home).voters, retention(home)) == (None, None)
+    home = home_with(unchanged, s3=snapshot)
+    home.fs.delete(f"{home.path}/__cluster_metadata-0/quorum-state")
+    assert retention(home) == "7"
+
+
+def test_an_empty_log_ends_at_its_start() -> None:
+    """Nothing is known then."""
+    assert (read(home_with(b"")).end, retention(home_with(b""))) == (0, None)
+
+
 def test_an_unfinished_batch_at_the_end_is_left_out() -> None:
     """A controller that was killed leaves it; it was never committed."""
     assert retention(home_with(LOG[:-3])) == "1"
 
 
-def test_several_directories_with_metadata_leave_settings_unknown() -> None:
-    """One of them is a copy, perhaps an old one."""
+def test_several_directories_with_metadata_leave_settings_unknown(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One of them is a copy, perhaps an old one; a warning names both."""
     home = home_with()
+    assert retention(home) == "2"
+    assert not caplog.text
     made.write_metadata(home.fs, "/other", LOG)
 
     settings = find_broker_settings([home.path, "/other"], fs=home.fs, topic_ids=[ONE])
 
     assert settings.of_topic("t", ONE) == {}
+    reason = f"several directories hold __cluster_metadata-0: {home.path}, /other"
+    assert caplog.messages == [f"cluster-metadata-unusable directory={home.path} reason={reason}"]
 
 
 @pytest.mark.parametrize(("voters", "known"), [(1, "2"), (3, None)])
@@ -183,12 +267,19 @@ def test_what_a_later_topic_on_disk_proves_is_committed() -> None:
         ('{"leaderId":1,"data_version":1}', None),
         ("[[", None),
         ("[1]", None),
+        ("[" * 100_000, None),
+        (None, None),
     ],
 )
-def test_the_quorum_state_names_voters_where_no_record_does(state: str, voters: int | None) -> None:
+def test_the_quorum_state_names_voters_where_no_record_does(
+    state: str | None, voters: int | None
+) -> None:
     """A snapshot may cover the record with which the last leader began."""
     home = home_with(b"", 50, s50=made.metadata_snapshot(FIRST))
-    home.write("__cluster_metadata-0/quorum-state", state)
+    if state is None:
+        home.fs.delete(f"{home.path}/__cluster_metadata-0/quorum-state")
+    else:
+        home.write("__cluster_metadata-0/quorum-state", state)
 
     assert read(home).voters == voters
 
@@ -247,6 +338,14 @@ def test_the_directory_of_the_metadata_is_followed(caplog: pytest.LogCaptureFixt
     assert not caplog.text
     assert known("/foreign", home.path) is None
     assert "metadata.log.dir is that of another cluster" in caplog.text
+    home.fs.write("/logs/meta.properties", b"version=1\ncluster.id=c\nnode.id=x\n")
+    assert known("/logs", home.path) == "2"  # which cluster this is cannot be read
+    home.write("meta.properties", "version=1\ncluster.id=c\nnode.id=x\n")
+    assert known("/logs", home.path) is None
+    assert retention(home) == "2"
+    home.write("meta.properties", meta("c"))
+    home.fs.fail("open", "/data/meta.properties", OSError(errno.EIO, "bad"))
+    assert known("/logs", home.path) is None
     assert known("/logs", "/none") is None
     assert "metadata.log.dir holds no __cluster_metadata-0" in caplog.text
 
