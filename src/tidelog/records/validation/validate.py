@@ -278,7 +278,7 @@ def _check_client_batch(row: list[int], on_rejected: Callable[[Rejection, int], 
     """Raise InvalidRecord for a batch of magic 2 that a client may not send."""
     attributes, count = row[rows.ATTRIBUTES], row[rows.RECORDS_COUNT]
     offsets = row[rows.LAST_OFFSET] - row[rows.BASE_OFFSET] + 1
-    if offsets <= 0 or count <= 0 or offsets != count:
+    if count <= 0 or offsets != count:
         reason = f"a batch of {count} records spans {offsets} offsets"
     elif attributes & _CONTROL:
         reason = "clients may not write control records"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from tidelog.codec.compression import Codec
+from tidelog.codec.compression import Codec, compress
 from tidelog.config.log_config import LogConfig
 from tidelog.errors import (
     CorruptMessage,
@@ -163,9 +164,11 @@ def test_a_wrong_greatest_timestamp_is_corrected() -> None:
         {"last_offset_delta": -1},
         {"last_offset_delta": 20},
         {"records_count": 0},
+        {"records_count": 0, "last_offset_delta": -1},
         {"records_count": -5, "last_offset_delta": -6},
         {"attributes": 0x20},
         {"producer_id": 3},
+        {"producer_id": 0},
     ],
     ids=str,
 )
@@ -184,6 +187,19 @@ def test_a_client_batch_that_contradicts_itself_is_invalid(fields: dict[str, int
         accepted(data, on_rejected=lambda *a: seen.append(a))
 
     assert seen == [(Rejection.INVALID_OFFSET_OR_SEQUENCE, 1)]
+
+
+def test_a_producers_first_batch_has_sequence_0() -> None:
+    """One record of the producer with the least id."""
+    data = build_batch(RECORDS[:1], producer_id=0, producer_epoch=0, base_sequence=0)
+
+    assert [record.sequence for record in stored(accepted(data))] == [0]
+
+
+def test_an_append_without_batches_is_refused() -> None:
+    """The caller has to leave it out."""
+    with pytest.raises(InvalidArgument, match="0 batches"):
+        accepted(b"")
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
@@ -322,6 +338,21 @@ def test_offsets_are_always_dense(codec: Codec) -> None:
     assert found.are_sizes_changed
 
 
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_a_coordinators_offsets_may_have_gaps_unless_they_are_compressed(codec: Codec) -> None:
+    """As in Kafka only batches of clients, and compressed ones, are rebuilt without them."""
+    body = bytearray()
+    for delta in (0, 2):
+        write_record(body, 0, delta, key=b"k", value=b"v")
+    header = BATCH_HEADER.unpack(build_batch(RECORDS[:3]))
+    header = header._replace(attributes=int(codec), records_count=2, last_offset_delta=2)
+    data = pack_batch(header, compress(codec, body))
+
+    found = accepted(data, origin=AppendOrigin.COORDINATOR)
+
+    assert found.are_sizes_changed is (codec is not Codec.NONE)
+
+
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("source", [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
 @pytest.mark.parametrize("target", [None, Codec.NONE, Codec.ZSTD])
@@ -359,15 +390,26 @@ def test_magics_may_not_be_mixed() -> None:
     """
     seen: list[tuple[Rejection, int]] = []
 
-    with pytest.raises(InvalidRecord):
+    with pytest.raises(InvalidRecord, match="of magic 1 follows one of magic 0"):
         accepted(build_old(0, OLD) + build_old(1, OLD), on_rejected=lambda *a: seen.append(a))
+    with pytest.raises(InvalidRecord, match="of magic 2 follows one of magic 1"):
+        accepted(build_old(1, OLD) + build_batch(RECORDS), on_rejected=lambda *a: seen.append(a))
 
-    assert seen == [(Rejection.INVALID_MAGIC_NUMBER, 1)]
+    assert seen == [(Rejection.INVALID_MAGIC_NUMBER, 1)] * 2
+
+
+def test_attributes_of_old_records_are_not_those_of_batches() -> None:
+    """Of magic 1 the bits of transactions and control batches mean nothing."""
+    entry = bytearray(build_entry(1, 0, OLD[0]))
+    entry[17] |= 0x30
+    entry[12:16] = zlib.crc32(entry[16:]).to_bytes(4)
+
+    found = accepted(bytes(entry))
+
+    assert not (found.batches.is_transactional | found.batches.is_control).any()
 
 
 def wrapped(inner: bytes) -> bytes:
-    from tidelog.codec.compression import compress
-
     record = NOW, None, compress(Codec.GZIP, inner, magic=1)
     return build_entry(1, 1, record, codec=Codec.GZIP)
 
