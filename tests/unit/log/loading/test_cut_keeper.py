@@ -115,6 +115,19 @@ def test_zeros_at_the_end_take_no_space() -> None:
     assert cut.stored_bytes < 1000
 
 
+def test_nothing_behind_a_cut_end_is_copied() -> None:
+    """However far in the segment it lies: the description is the end of the file."""
+    home = killed()
+    kept = batch(b"x" * 5_000, 4)
+    home.write(THIRD, kept + b"torn" + bytes(100_000))
+    home.power_cut("all")
+    recovered(home)
+
+    (cut,) = cuts(home.fs)
+    assert cut.content.description is not None
+    assert (cut.content.description.position, cut.content.size_bytes) == (len(kept), 4)
+
+
 def test_some_zeros_at_the_end_of_a_whole_segment_stay() -> None:
     """A last batch may end in zeros, and until the description is there a crash must not take them.
 
