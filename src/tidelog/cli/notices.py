@@ -86,6 +86,7 @@ SENTENCES: Final = {
     "deletion-not-completed": "{topic} is deleted; what is left of it is removed later: {reason}",
     "manifests-not-swept": "{directory}: transactions that wait were not looked through: {reason}",
     "log-left-out": "{topic}-{partition} is left out: {reason}",
+    "transaction-left": "{directory}: transaction {txn} is committed and not applied yet: {reason}",
     "tasks-still-running": "{count} background tasks still run after {waited_ms:,} ms",
     "topic-deleted-at-once": "the files of {topic} are deleted first, to make space: {reason}",
     "topic-id-unreadable": "{directory}: its topic id cannot be read: {reason}",

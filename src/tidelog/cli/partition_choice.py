@@ -22,6 +22,7 @@ from tidelog.segment.filenames import (
     log_directory_name,
     parse_topic_partition,
 )
+from tidelog.staging.journal import list_journals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -151,6 +152,23 @@ class ChosenPartitions(NamedTuple):
         for partition in self.missing:
             print_message(command, str(partition))
         return bool(self.missing)
+
+    def report_pending(self, command: str) -> None:
+        """Print on stderr that transactions are committed and not applied yet, if any are.
+
+        Readers do not see their records; Kafka would show those that are in the logs already.
+        """
+        try:
+            count = len(list_journals(self.directory.fs, self.directory.path))
+        except OSError:  # the command has reported it
+            return
+        if count:
+            are = "transaction is" if count == 1 else "transactions are"
+            print_message(
+                command,
+                f"{count} {are} committed and not applied yet; list them with tidelog staged list,"
+                " and apply them before Kafka opens the directory",
+            )
 
 
 def choose_partitions(

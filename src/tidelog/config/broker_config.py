@@ -212,7 +212,8 @@ class BrokerConfig:
         "tidelog.staged.retention.ms",
         STAGED_RETENTION_MS,
         at_least(MINUTE_MS),
-        "Time in ms since the last write after which a staged file is removed.",
+        "Time in ms since the last write after which a staged file is removed, and since its commit"
+        " for which a transaction id is known.",
     )
     tidelog_log_levels: tuple[str, ...] = option(
         "tidelog.log.levels",

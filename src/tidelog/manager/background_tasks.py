@@ -14,6 +14,7 @@ from tidelog.errors import KafkaStorageError
 from tidelog.log.directory_guard import PASSING
 from tidelog.manager.directories.disk_reserve import retain_by_percent
 from tidelog.manager.ready_commits import ReadyCommits
+from tidelog.manager.staged_commits import RETRY_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +36,6 @@ _log = logging.getLogger(__name__)
 _NS_PER_MS = 1_000_000
 _RESERVE_MS = 1000
 _REQUESTS_MS = 1000
-_COMMITS_MS = 10_000
 
 
 class RequestLook(Protocol):
@@ -105,7 +105,7 @@ class BackgroundTasks:
             ("kafka-log-start-offset-checkpoint", log_starts, delay_ms, start_ms),
             ("tidelog-disk-reserve", self._reserve.look, 0, _RESERVE_MS),
             ("tidelog-reopen-logs", self._reopener.reopen_all, 0, _RESERVE_MS),
-            ("tidelog-staged-commits", self._staged.finish_all, 0, _COMMITS_MS),
+            ("tidelog-staged-commits", self._staged.finish_due, 0, RETRY_MS),
             ("tidelog-ready-commits", self.commit_ready, 0, _REQUESTS_MS),
             ("tidelog-requests", self.answer_requests, 0, _REQUESTS_MS),
             ("highwatermark-checkpoint", high_watermarks, 0, watermark_ms),

@@ -228,7 +228,7 @@ class LogManager(CleaningControl, OnDemandCalls, StagedCommitCalls, TruncationCa
             log_dirs, registry, cleaning=self._cleaning, checkpointing=self._checkpointing
         )
         self._staged = StagedCommits(
-            *(machine, log_dirs, registry),
+            *(machine, lambda: self._config, log_dirs, registry),
             topics=self._topics,
             creator=self._creator,
             checkpointing=self._checkpointing,

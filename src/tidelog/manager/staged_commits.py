@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.cleaner.log_cleaner import Machine
+    from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.files import FileSystem
@@ -58,6 +59,11 @@ if TYPE_CHECKING:
     from tidelog.staging.transaction import Transaction
 
 _log = logging.getLogger(__name__)
+_NS_PER_MS: Final = 1_000_000
+RETRY_MS: Final = 10_000
+"""Time in ms after which a service tries for the first time again to apply a journal."""
+MAX_RETRY_MS: Final = 600_000
+MAX_DOUBLINGS: Final = 10
 
 
 class StagedCommits:
@@ -66,12 +72,13 @@ class StagedCommits:
     The registry's ``change_lock`` is held meanwhile: no topic is created, deleted or moved.
     ``pending`` are the journals, by data directory and transaction, that are not applied yet, each
     with the reason. ``partition_of`` loads a log if needed. ``on_point`` is called with each moment
-    that a commit reaches.
+    that a commit reaches. ``config`` is called at each use.
     """
 
     def __init__(
         self,
         machine: Machine,
+        config: Callable[[], BrokerConfig],
         log_dirs: LogDirs,
         registry: LogRegistry,
         *,
@@ -83,6 +90,7 @@ class StagedCommits:
         is_service: bool,
     ) -> None:
         self.machine: Final = machine
+        self.config: Final = config
         self.log_dirs: Final = log_dirs
         self.registry: Final = registry
         self.topics: Final = topics
@@ -93,6 +101,9 @@ class StagedCommits:
         self.is_service: Final = is_service
         self.pending: dict[tuple[str, str], tuple[Journal, str]] = {}
         self.on_point: Callable[[CommitPoint], None] = _ignore
+        self._failures: dict[tuple[str, str], int] = {}
+        """How often in a row each pending journal could not be applied."""
+        self._due_ns: dict[tuple[str, str], int] = {}
 
     def read_journals(self) -> None:
         """Hold the partitions that journals name; before any log is opened.
@@ -112,10 +123,24 @@ class StagedCommits:
     def finish_all(self) -> None:
         """Apply the journals that are pending; those that cannot be applied yet stay so."""
         for path, txn in sorted(self.pending):
-            with self.registry.change_lock:
-                log_dir, found = self.log_dirs.get(path), self.pending.get((path, txn))
-                if found and log_dir is not None and not self.registry.is_closed:
-                    self._finish(log_dir, found[0])
+            self._finish_one(path, txn)
+
+    def finish_due(self) -> None:
+        """Apply the pending journals whose turn it is: after each failure the delay doubles.
+
+        It grows from ``RETRY_MS`` to ``MAX_RETRY_MS``, since each try compares the logs with all
+        that was staged.
+        """
+        now_ns = self.machine.clock.monotonic_ns()
+        for path, txn in sorted(self.pending):
+            if now_ns >= self._due_ns.get((path, txn), 0):
+                self._finish_one(path, txn)
+
+    def _finish_one(self, path: str, txn: str) -> None:
+        with self.registry.change_lock:
+            log_dir, found = self.log_dirs.get(path), self.pending.get((path, txn))
+            if found and log_dir is not None and not self.registry.is_closed:
+                self._finish(log_dir, found[0])
 
     def _finish(self, log_dir: LogDir, journal: Journal) -> None:
         target = _Directory(self, log_dir)
@@ -230,6 +255,10 @@ class StagedCommits:
             cause = cause.__cause__
         if isinstance(cause, OSError):
             self._check_disk(log_dir, cause)
+        key = log_dir.path, journal.txn
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        delay_ms = min(RETRY_MS << min(failures - 1, MAX_DOUBLINGS), MAX_RETRY_MS)
+        self._due_ns[key] = self.machine.clock.monotonic_ns() + delay_ms * _NS_PER_MS
         self._note(log_dir.path, journal, str(error))
         _log.warning(
             "transaction-pending directory=%s txn=%s reason=%s", log_dir.path, journal.txn, error
@@ -244,7 +273,8 @@ class StagedCommits:
         self._reserve_topics()
 
     def _forget(self, path: str, txn: str) -> None:
-        self.pending.pop((path, txn), None)
+        for by_key in (self.pending, self._failures, self._due_ns):
+            by_key.pop((path, txn), None)
         self._reserve_topics()
 
     def _reserve_topics(self) -> None:
@@ -269,6 +299,10 @@ class _Directory:
     @property
     def path(self) -> str:
         return self._log_dir.path
+
+    @property
+    def retention_ms(self) -> int:
+        return self._commits.config().tidelog_staged_retention_ms
 
     def now_ms(self) -> int:
         return self._commits.machine.clock.now_ms()

@@ -42,6 +42,10 @@ class StagingDirectory(Protocol):
     def path(self) -> str:
         """The data directory."""
 
+    @property
+    def retention_ms(self) -> int:
+        """Time in ms for which a transaction that a user named is known."""
+
     def now_ms(self) -> int:
         """Return the time of day."""
 

@@ -27,7 +27,7 @@ FINISHED_FILE: Final = "tidelog.transactions.json"
 FINISHED_VERSION: Final = 2
 """The newest form: 2 has batches of streams. A table without any is written as 1."""
 RETENTION_MS: Final = 7 * 24 * 3_600_000
-"""Time in ms for which a transaction that a user named is known."""
+"""Time in ms for which a transaction that a user named is known, unless a setting says another."""
 MAX_STREAMS: Final = 10_000
 """Streams that are known; of more, those that committed last."""
 
@@ -138,6 +138,7 @@ def write_finished(
     added: CommittedTransaction,
     *,
     awaited: Collection[str] = (),
+    retention_ms: int = RETENTION_MS,
 ) -> None:
     """Add a transaction durably; drop those that nobody can repeat any more.
 
@@ -150,7 +151,7 @@ def write_finished(
         for one in known.values()
         if one.stream is None
         and (one.is_named or transaction_hash(one.txn) in awaited)
-        and one.time_ms + RETENTION_MS >= added.time_ms
+        and one.time_ms + retention_ms >= added.time_ms
         and one.txn != added.txn
     ]
     others = [

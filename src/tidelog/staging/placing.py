@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -185,8 +186,9 @@ def _compare(log: Log, journal: Journal, move: Move, wanted: Iterator[bytes]) ->
 
 def _unclear(log: Log, what: str, journal: Journal) -> KafkaStorageError:
     return KafkaStorageError(
-        f"{log.directory} {what}, where transaction {journal.txn!r} was to be written: it cannot be"
-        " said which of its records are there; the rest is given up by: tidelog staged drop"
+        f"{log.directory} {what}, where transaction {journal.txn!r} was to be written: which of its"
+        " records are there is not known. Read them with tidelog cat, then give up the rest with:"
+        f" tidelog staged drop {shlex.quote(journal.txn)}"
     )
 
 

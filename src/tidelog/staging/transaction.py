@@ -333,7 +333,8 @@ def finish(target: StagingDirectory, journal: Journal) -> CommittedTransaction:
             target.show(journal)
             target.write_high_watermarks(journal)
             target.reached(CommitPoint.VISIBLE)
-            write_finished(fs, path, known, done, awaited=waiting_hashes(fs.list(path)))
+            awaited = waiting_hashes(fs.list(path))
+            write_finished(fs, path, known, done, awaited=awaited, retention_ms=target.retention_ms)
             target.release(journal)
         text = "transaction-committed directory=%s txn=%s records=%d"
         _log.info(text, path, journal.txn, done.total)

@@ -400,7 +400,7 @@ def test_a_log_that_lost_what_was_durable_is_left_to_the_user() -> None:
         logs.append("t", b"x", partition=1)
         reasons = [reason for _, reason in logs.manager.staged_commits.pending.values()]
 
-    assert "cannot be said" in reasons[0]
+    assert "is not known" in reasons[0]
 
 
 def test_a_second_try_goes_by_the_journal_as_the_first_left_it() -> None:

@@ -81,6 +81,7 @@ def run(args: Namespace) -> int:
             last_topic = place.topic
         print(draw_log(facts, width) + _stable(facts), end="")
         print(_contents_table(facts) if args.segments else _table(facts), end="")
+    chosen.report_pending(args.command)
     has_loss |= chosen.report_missing(args.command)
     return int(has_loss)
 

@@ -119,6 +119,7 @@ def run(args: Namespace) -> int:
         while signals.wait():
             given = _reload(args, logs, given, levels)
         status.stopping()
+        _warn_of_pending(logs)
     return LOST if lost else 0
 
 
@@ -144,6 +145,15 @@ def _log_ready(logs: Logs) -> None:
         "ready pid=%d directories=%s logs=%d",
         *(os.getpid(), ",".join(manager.live_dirs), len(manager.all_logs())),
     )
+
+
+def _warn_of_pending(logs: Logs) -> None:
+    """Log the transactions of which another program, such as Kafka, would show a part."""
+    import logging
+
+    for (path, txn), (_, reason) in sorted(logs.manager.staged_commits.pending.items()):
+        text = "transaction-left directory=%s txn=%s reason=%s"
+        logging.getLogger(_LOGGER).warning(text, path, txn, reason)
 
 
 def _reload(

@@ -68,6 +68,7 @@ def run(args: Namespace) -> int:
             if finding.severity is Severity.DAMAGE:
                 damaged.add(about)
     _print_total(len(chosen.places), len(damaged), total, as_json=args.json)
+    chosen.report_pending("verify")
     return int(bool(damaged))
 
 

@@ -14,6 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import (
+    CommitPending,
     InvalidArgument,
     InvalidReplicaAssignment,
     KafkaError,
@@ -94,6 +95,7 @@ class PartitionMover:
         A partition that does not exist yet will be created there.
 
         Raises:
+            CommitPending: a committed transaction is yet to be written to it; retriable.
             InvalidTopic: the name of the copy would be too long.
             InvalidReplicaAssignment: the directory gets no new logs.
             LogDirNotFound: it is not one of the data directories.
@@ -113,6 +115,7 @@ class PartitionMover:
                 if os.path.dirname(future.directory) == path:
                     return False
                 self.cancel(key)
+            self._check_not_held(key)
             self._creator.prefer(key, path)
             if current is None:
                 return True
@@ -125,6 +128,15 @@ class PartitionMover:
             copy.truncate_fully_and_start_at(current.log_start_offset)
             self._resume(key)
         return True
+
+    def _check_not_held(self, key: TopicPartition) -> None:
+        """Raise CommitPending while a journal of the source directory names the partition."""
+        hold = self._registry.holds.get(key)
+        if hold is not None:
+            raise CommitPending(
+                f"transaction {hold.txn!r} is committed and not applied yet; it cannot be moved"
+                " before that"
+            ).of_log(str(key))
 
     def resume_all(self) -> None:
         """Continue the moves that the previous process began.
@@ -182,8 +194,9 @@ class PartitionMover:
     def step(self, key: TopicPartition) -> None:
         """Copy one piece, or exchange the logs when little is left; then schedule the next step.
 
-        A step that meets an error of ``PASSING`` is repeated, each time after a longer delay. Any
-        other error ends the move: the copy is deleted, unless the disk of the log has failed.
+        A step that meets an error of ``PASSING`` is repeated, each time after a longer delay, and
+        so is one that waits for a committed transaction, however long that takes. Any other error
+        ends the move: the copy is deleted, unless the disk of the log has failed.
         """
         partition, copy = self._registry.partition(key), self._registry.future(key)
         if partition is None or copy is None:
@@ -207,9 +220,10 @@ class PartitionMover:
         cause = error.__cause__
         attempts = self._attempts.pop(key, 0)
         is_passing = isinstance(cause, OSError) and cause.errno in PASSING
-        if is_passing and attempts < len(RETRY_MS):
+        is_held = isinstance(error, CommitPending)
+        if is_held or (is_passing and attempts < len(RETRY_MS)):
             self._attempts[key] = attempts + 1
-            delay_ms = RETRY_MS[attempts]
+            delay_ms = RETRY_MS[min(attempts, len(RETRY_MS) - 1)]
             _log.warning(
                 "move-delayed topic=%s partition=%d retry_in_ms=%d reason=%s",
                 *(*key, delay_ms, error),
@@ -253,6 +267,7 @@ class PartitionMover:
             if partition is None or copy is None:
                 return False
             with partition.lock:
+                self._check_not_held(key)
                 current = partition.log
                 source_path = os.path.dirname(current.directory)
                 prepare(current, copy)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tidelog.cli.commands import run
 from tidelog.embedded.doors import open_briefly
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.staging.directory import CommitPoint
@@ -104,3 +105,44 @@ def test_what_is_committed_is_applied(topic: Cli) -> None:
 def test_a_transaction_that_is_not_there_cannot_be_dropped(topic: Cli, words: list[str]) -> None:
     """The id is needed to drop, and only then."""
     assert topic.on("staged", *words).code == 2
+
+
+@pytest.mark.parametrize("command", ["describe", "verify"])
+def test_what_is_not_applied_yet_is_reported(topic: Cli, command: str) -> None:
+    """On standard error: Kafka would show a part of it."""
+    assert "not applied yet" not in topic.on(command).err
+    leave_pending(topic.data)
+    outcome = topic.on(command)
+
+    assert outcome.code == 0
+    assert "1 transaction is committed and not applied yet; list them with" in outcome.err
+
+
+def test_what_cannot_be_decided_is_left_to_the_user(topic: Cli) -> None:
+    """The error says what to look at, and which command gives up the rest."""
+    leave_pending(topic.data)
+    (journal,) = topic.data.glob("tidelog.*.intent")
+    journal.write_text(journal.read_text().replace('"baseOffset": 0', '"baseOffset": 5'))
+    outcome = topic.on("staged", "commit")
+
+    assert outcome.code == 3
+    assert "t-0 ends at 0, below offset 5, where transaction 'left' was to be" in outcome.err
+    assert "Read them with tidelog cat, then give up the rest with: tidelog staged drop left" in (
+        outcome.err
+    )
+    assert topic.on("staged", "drop", "left").code == 0
+    assert topic.on("staged", "commit").code == 0
+
+
+def test_a_service_that_stops_reports_what_is_not_applied_yet(
+    topic: Cli, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The next program that opens the directory may be Kafka."""
+    leave_pending(topic.data)
+    (journal,) = topic.data.glob("tidelog.*.intent")
+    journal.write_text(journal.read_text().replace('"baseOffset": 0', '"baseOffset": 5'))
+    with open_briefly(topic.data) as logs:
+        run._warn_of_pending(logs)
+
+    lines = [found.getMessage() for found in caplog.records]
+    assert any("transaction-left" in line and "txn=left" in line for line in lines)
