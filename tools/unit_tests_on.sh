@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the unit tests on another Python, e.g. `tools/unit_tests_on.sh 3.12`, in .venvs/3.12.
-# Succeeds without running them if that Python is not found, or is the one that .venv has.
+# In WORKERS processes, or 2. Succeeds without running them if that Python is not found, or is the one
+# that .venv has.
 set -euo pipefail
 version=$1
 cd "$(dirname "$0")/.."
@@ -29,4 +30,4 @@ if [ ! -e "$venv/.installed" ] || [ requirements.lock -nt "$venv/.installed" ]; 
     touch "$venv/.installed"
 fi
 echo "Python $version:"
-exec "$venv/bin/python" -m pytest -q -p no:cacheprovider tests/unit
+exec "$venv/bin/python" -m pytest -q -n "${WORKERS:-2}" --dist loadfile -p no:cacheprovider tests/unit

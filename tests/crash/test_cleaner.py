@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tidelog.testing.disk import Kept
 
 SETTINGS = {"internal_segment_bytes": 300, "file_delete_delay_ms": 0}
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, scaled(4)))]
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, scaled(2)))]
 
 
 def filled(seed: int) -> CleanerHome:
