@@ -287,9 +287,11 @@ class RequestService:
                 if self._has_moved(key, target):
                     job.moving.remove(key)
             while job.moves and len(job.moving) < MAX_MOVES:
-                if self._manager.move_partition(*job.moves[0], target):
-                    _log.info("move-begun topic=%s partition=%d to=%s", *job.moves[0], target)
-                job.moving.append(job.moves.pop(0))
+                key = job.moves.pop(0)
+                if self._manager.move_partition(*key, target):
+                    _log.info("move-begun topic=%s partition=%d to=%s", *key, target)
+                if not self._has_moved(key, target):
+                    job.moving.append(key)
         except (TidelogError, OSError) as error:
             _log.info("request-failed path=%s command=move reason=%s", job.path, error)
             self._finish(job, Answer.of_error(error))
