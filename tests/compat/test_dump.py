@@ -36,7 +36,7 @@ def printed_by_kafka(java: Java, paths: list[Path], *words: str) -> list[str]:
 def printed_here(path: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     """Return what ``tidelog dump`` prints of a file, in the words of Kafka's tool."""
     is_log = path.suffix == ".log"
-    words = ["--records", "--encoding", "base64"] if is_log else []
+    words = ["--records", "--decode", "none", "--encoding", "base64"] if is_log else []
     assert main(["dump", str(path), *words]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.split("\n")[:-1]]
     if is_log:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 from contextlib import closing
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.codec.compression import Codec
 from tidelog.codec.layout import byte_view
-from tidelog.errors import CorruptMessage, InvalidArgument, TidelogError
+from tidelog.errors import CorruptMessage, InvalidArgument, InvalidRecord, TidelogError
+from tidelog.explain.internal_records import InternalTopic, decode_record
 from tidelog.readonly.read_only_segment import ReadOnlySegment, position_for
 from tidelog.records.batch import INT64_MAX, BatchFlags, TimestampType
 from tidelog.records.control import CONTROL_KEY, ControlType, control_type, parse_marker
@@ -36,6 +37,13 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 
+class _Form(NamedTuple):
+    """How keys and values are shown."""
+
+    encoding: Encoding
+    topic: InternalTopic | None
+
+
 def dump_log(
     fs: FileSystem,
     path: str,
@@ -44,6 +52,7 @@ def dump_log(
     start_offset: int = 0,
     end_offset: int | None = None,
     encoding: Encoding = Encoding.UTF8,
+    topic: InternalTopic | None = None,
 ) -> Iterator[Row]:
     """Yield a row per batch with offsets in ``[start, end)``, each followed by its records there.
 
@@ -56,6 +65,7 @@ def dump_log(
         start_offset: inclusive.
         end_offset: exclusive; None for the end of the file.
         encoding: of keys and values of records.
+        topic: whose records keys and values are, to be shown as objects; None: as text.
 
     Raises:
         CorruptMessage: bytes that are not a valid batch, with path and position; raised after the
@@ -63,6 +73,7 @@ def dump_log(
         NotText: a record cannot be shown in ``encoding``.
     """
     end = INT64_MAX if end_offset is None else end_offset
+    form = _Form(encoding, topic) if records else None
     with FileRecords.open(fs, path) as file:
         for piece in file.pieces(start=_position_for(fs, path, start_offset)):
             in_data = piece.batches_in_data
@@ -71,7 +82,7 @@ def dump_log(
                 if int(batch.base_offset[0]) >= end:
                     return
                 if int(batch.last_offset[0]) >= start_offset:
-                    for row in _rows(piece.data, batch, position, encoding if records else None):
+                    for row in _rows(piece.data, batch, position, form):
                         if start_offset <= row.get("offset", start_offset) < end:
                             yield row
         if file.error is not None:
@@ -95,14 +106,12 @@ def _position_for(fs: FileSystem, path: str, start_offset: int) -> int:
         return position_for(file, hints, start_offset)
 
 
-def _rows(
-    data: Bytes, batch: BatchColumns, position: int, encoding: Encoding | None
-) -> Iterator[Row]:
-    """Yield the batch's row and, with an encoding, its records' rows."""
+def _rows(data: Bytes, batch: BatchColumns, position: int, form: _Form | None) -> Iterator[Row]:
+    """Yield the batch's row and, with a form, its records' rows."""
     row = _batch_row(data, batch, position)
     columns: RecordColumns | None = None
     # Headers of magic 0 and 1 have no record count, and those of control batches no type.
-    needs_records = encoding is not None or row["magic"] < 2 or row["control"]
+    needs_records = form is not None or row["magic"] < 2 or row["control"]
     if row["valid"] and needs_records:
         try:
             columns = decode(data, batch)
@@ -114,10 +123,10 @@ def _rows(
     if row["control"] and records:
         row["controlType"] = _control_number(records[-1])
     yield row
-    if encoding is not None:
+    if form is not None:
         checksums = _checksums(data, batch) if row["magic"] < 2 and records else repeat({})
         for record, checksum in zip(records, checksums, strict=False):
-            yield _record_row(record, encoding, is_control=row["control"]) | checksum
+            yield _record_row(record, form, is_control=row["control"]) | checksum
 
 
 def _checksums(data: Bytes, batch: BatchColumns) -> list[Row]:
@@ -170,9 +179,8 @@ def _control_number(record: Record) -> int | None:
     return CONTROL_KEY.unpack(key).type if len(key) >= CONTROL_KEY.size else None
 
 
-def _record_row(record: Record, encoding: Encoding, *, is_control: bool) -> Row:
-    def text(value: bytes | None, part: str) -> str | None:
-        return bytes_as_text(value, encoding, record.offset, part)
+def _record_row(record: Record, form: _Form, *, is_control: bool) -> Row:
+    encoding = form.encoding
 
     row: Row = {
         "offset": record.offset,
@@ -185,11 +193,21 @@ def _record_row(record: Record, encoding: Encoding, *, is_control: bool) -> Row:
     if is_control:
         headers = headers_as_text(record, encoding)
         return {**row, **_control_fields(record), "headers": headers}
+    return {**row, **_content(record, form), "headers": headers_as_text(record, encoding)}
+
+
+def _content(record: Record, form: _Form) -> Row:
+    """Return key and value; ``error``, and both in base64, where they cannot be decoded."""
+    encoding, error = form.encoding, {}
+    if form.topic is not None:
+        try:
+            return decode_record(form.topic, record)
+        except InvalidRecord as invalid:
+            encoding, error = Encoding.BASE64, {"error": str(invalid)}
     return {
-        **row,
-        "key": text(record.key, "key"),
-        "value": text(record.value, "value"),
-        "headers": headers_as_text(record, encoding),
+        "key": bytes_as_text(record.key, encoding, record.offset, "key"),
+        "value": bytes_as_text(record.value, encoding, record.offset, "value"),
+        **error,
     }
 
 

@@ -1,9 +1,10 @@
-"""``tidelog dump``: print any one file of a log, one line per entry."""
+"""``tidelog dump``: print files of a log, one line per entry."""
 
 from __future__ import annotations
 
+import os
 from errno import EISDIR
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.arguments import not_negative
 from tidelog.cli.options import add_encoding, new_parser
@@ -11,20 +12,37 @@ from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterator
 
     from tidelog.cli.options import Commands
+    from tidelog.explain.internal_records import InternalTopic
+
+_DECODED: Final = {
+    "offsets": "__consumer_offsets",
+    "transactions": "__transaction_state",
+    "share-groups": "__share_group_state",
+    "metadata": "__cluster_metadata",
+}
+"""The topics whose records can be decoded, by the words of ``--decode``."""
 
 
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog dump`` to the command line."""
-    parser = new_parser(commands, "dump", "print any one file of a log as JSON lines", run)
+    parser = new_parser(commands, "dump", "print files of a log as JSON lines", run)
     parser.add_argument(
-        "file",
+        "files",
         metavar="FILE",
+        nargs="+",
         help="a .log, .index, .timeindex, .txnindex, .snapshot or checkpoint file, meta.properties,"
         " partition.metadata or tidelog.topics.json",
     )
     parser.add_argument("--records", action="store_true", help="also print the records of a .log")
+    parser.add_argument(
+        "--decode",
+        choices=(*_DECODED, "none"),
+        help="print the records of a .log as what Kafka writes into this internal topic (default:"
+        " by the name of the file's directory)",
+    )
     parser.add_argument(
         "--from",
         type=not_negative,
@@ -43,32 +61,62 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Print the file's entries as JSON lines; return 1 if one of them is damaged."""
-    from tidelog.cli.terminal import json_line
+    """Print the files' entries as JSON lines; return 1 if one of them is damaged.
+
+    Of several files, each line names its own. A file that is damaged ends with its error, and the
+    next is printed.
+    """
+    from tidelog.cli.terminal import json_line, print_message
+    from tidelog.errors import TidelogError
+
+    is_damaged = False
+    for path in args.files:
+        named = {"file": path} if len(args.files) > 1 else {}
+        try:
+            for row in _rows_of(path, args):
+                print(json_line(named | row))
+                is_damaged |= "error" in row or row.get("valid") is False
+        except InvalidArgument:
+            raise
+        except TidelogError as error:
+            if len(args.files) == 1:
+                raise
+            print_message(args.command, str(error))
+            is_damaged = True
+    return int(is_damaged)
+
+
+def _rows_of(path: str, args: Namespace) -> Iterator[dict[str, Any]]:
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.dump import dump_file, is_records_file
     from tidelog.explain.dump_log import dump_log
     from tidelog.records.json.json_record import Encoding
 
-    if SYSTEM_FILES.stat(args.file).is_directory:
-        raise IsADirectoryError(EISDIR, "is a directory; give one of its files", args.file)
-    if is_records_file(args.file):
-        rows = dump_log(
+    if SYSTEM_FILES.stat(path).is_directory:
+        raise IsADirectoryError(EISDIR, "is a directory; give one of its files", path)
+    if is_records_file(path):
+        return dump_log(
             SYSTEM_FILES,
-            args.file,
+            path,
             records=args.records,
             start_offset=args.start_offset or 0,
             end_offset=args.end_offset,
             encoding=Encoding(args.encoding),
+            topic=_internal_topic(path, args.decode),
         )
-    elif args.records or args.start_offset is not None or args.end_offset is not None:
+    if args.records or args.start_offset is not None or args.end_offset is not None:
         raise InvalidArgument(
-            f"{args.file} has no records; --records, --from and --to are for .log files"
+            f"{path} has no records; --records, --from and --to are for .log files"
         )
-    else:
-        rows = dump_file(SYSTEM_FILES, args.file)
-    is_damaged = False
-    for row in rows:
-        print(json_line(row))
-        is_damaged |= "error" in row or row.get("valid") is False
-    return int(is_damaged)
+    return dump_file(SYSTEM_FILES, path)
+
+
+def _internal_topic(path: str, word: str | None) -> InternalTopic | None:
+    """Return the internal topic whose records a file has, by ``--decode`` or by its directory."""
+    from tidelog.explain.internal_records import InternalTopic
+
+    if word is not None:
+        return None if word == "none" else InternalTopic(_DECODED[word])
+    directory = os.path.basename(os.path.dirname(os.path.abspath(path)))
+    topic, _, number = directory.rpartition("-")
+    return InternalTopic(topic) if topic in _DECODED.values() and number.isdigit() else None

@@ -174,3 +174,45 @@ def test_what_cannot_be_printed_is_escaped(cli: Cli) -> None:
     assert outcome.code == 0
     assert outcome.rows[0]["config"] == {"a": "\ud800\x9b2J", "b": "ü"}
     assert r'{"a": "\ud800\u009b2J", "b": "ü"}' in outcome.out
+
+
+def test_several_files_are_printed_with_their_names(topic: Cli) -> None:
+    """Each line names its file; a damaged one ends with its error, and the next is printed."""
+    topic.append("a")
+    log, copy = topic.log_file(), topic.data / f"{1:020d}.log"
+    copy.write_bytes(log.read_bytes()[:-1])
+
+    both = topic("dump", copy, log)
+
+    assert both.code == 1
+    assert [row["file"] for row in both.rows] == [str(log)]
+    assert (
+        f"tidelog dump: the last 68 bytes are not a complete batch at byte 0 of {copy}" in both.err
+    )
+    assert "file" not in topic("dump", log).rows[0]
+
+
+def test_records_of_internal_topics_are_decoded(topic: Cli) -> None:
+    """By the directory's name or ``--decode``; what is not such a record is shown with an error."""
+    key, value = "000100016700017400000003", "000300000000000000070000000200026d6400000000000000ff"
+    for line in (f'{{"key": "{key}", "value": "{value}"}}\n', '{"key": "00ff", "value": "00"}\n'):
+        words = ("append", "t", "--format", "json", "--encoding", "hex")
+        assert topic.on(*words, stdin=line).code == 0
+    (topic.data / "__consumer_offsets-0").mkdir()
+    path = topic.data / "__consumer_offsets-0" / f"{0:020d}.log"
+    path.write_bytes(topic.log_file().read_bytes())
+
+    by_name = topic("dump", "--records", path)
+    shown = [row for row in by_name.rows if "keySize" in row]
+
+    assert by_name.code == 1
+    assert shown[0]["key"] == {"type": "1", "data": {"group": "g", "topic": "t", "partition": 3}}
+    assert shown[0]["value"] == {
+        "version": "3",
+        "data": {"offset": 7, "leaderEpoch": 2, "metadata": "md", "commitTimestamp": 255},
+    }
+    assert (shown[1]["key"], shown[1]["error"]) == ("AP8=", "a key of message 255 is not known")
+    by_word = topic("dump", "--records", "--decode", "offsets", topic.log_file())
+    assert by_word == by_name
+    plain = topic("dump", "--records", "--decode", "none", "--encoding", "hex", path)
+    assert [row["key"] for row in plain.rows if "keySize" in row] == [key, "00ff"]

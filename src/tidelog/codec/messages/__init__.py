@@ -1,0 +1,1 @@
+"""The messages that Kafka's servers write into internal topics."""
