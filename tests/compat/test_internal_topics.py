@@ -12,8 +12,10 @@ import pytest
 from tests.compat.conftest import JARS
 from tests.unit.codec.messages.test_message_reader import message_of, parsed
 
+import tidelog
 from tidelog.cli.main import main
 from tidelog.codec.messages.message_reader import read_message
+from tidelog.codec.metadata_files import format_uuid
 from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
@@ -86,6 +88,30 @@ def test_records_are_decoded_as_by_kafkas_tool(
             assert ours[offset] == wanted, (path, offset)
         compared += len(theirs)
     enumerated(f"records of {topic}", compared, at_least=30)
+
+
+def test_kafkas_tool_decodes_positions_that_were_committed_here(java: Java, tmp_path: Path) -> None:
+    """Group, topic, partition, offset, epoch and the topic's id."""
+    with tidelog.open(tmp_path) as logs:
+        topic = logs.create_topic("t")
+        logs.append("t", b"a")
+        with logs.reader("t", group="g é") as reader:
+            next(reader.read())
+            reader.commit()
+    path = tmp_path / "__consumer_offsets-0" / f"{0:020d}.log"
+
+    words = ("--deep-iteration", "--print-data-log", "--offsets-decoder", "--files", str(path))
+    ((_, (key, value)),) = records_of(java.run(TOOL, *words))
+
+    assert key == {"type": "1", "data": {"group": "g é", "topic": "t", "partition": 0}}
+    assert value["version"] == "4"
+    del value["data"]["commitTimestamp"]
+    assert value["data"] == {
+        "offset": 1,
+        "leaderEpoch": 0,
+        "metadata": "",
+        "topicId": format_uuid(topic.topic_id),
+    }
 
 
 def records_of(printed: str) -> Any:

@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.compression import Codec
+from tidelog.embedded.group_reader import GroupReader, Groups
 from tidelog.embedded.topic_writer import TopicWriter, check_types
 from tidelog.embedded.transaction import Transaction
 from tidelog.errors import InvalidArgument, KafkaStorageError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
     from tidelog.datadir.log_dir_description import LogDirDescription
+    from tidelog.embedded.group_positions import Position
     from tidelog.env.scheduler import ThreadScheduler
     from tidelog.log.record_count import RecordCount
     from tidelog.log.retention import DeletedSegment
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from tidelog.manager.partition import Partition
     from tidelog.records.new_record import NewRecord
     from tidelog.records.record import Header, Record
+    from tidelog.segment.filenames import TopicPartition
     from tidelog.staging.finished import CommittedTransaction
     from tidelog.staging.staged_file import StagedFile
     from tidelog.staging.transaction import Transaction as Staged
@@ -60,6 +63,7 @@ class Logs:
         self.manager = manager
         self._scheduler = scheduler
         self._turns = itertools.count()
+        self._groups = Groups(self)
 
     def __enter__(self) -> Self:
         return self
@@ -303,6 +307,41 @@ class Logs:
                 return
             left_ms = LOOK_AGAIN_MS if idle_ms is None else idle_ms - waited_ms
             bell.wait(seen, min(left_ms, LOOK_AGAIN_MS))
+
+    def reader(
+        self,
+        *topics: str,
+        group: str,
+        partitions: Collection[int] | None = None,
+        start: str = "earliest",
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+    ) -> GroupReader:
+        """Return a reader of topics that continues where its group has committed.
+
+        Args:
+            topics: existing topics.
+            group: a consumer group; its positions are kept as Kafka keeps them.
+            partitions: only those of each topic; None: all, with those that are added later.
+            start: where partitions without a committed position begin: ``earliest`` or ``latest``.
+                So they do where that position is no longer in the log; ``none``: an error there,
+                and the earliest record where there is none.
+            isolation: an ``Isolation`` or its word.
+
+        Raises:
+            UnknownTopicOrPartition: there is no such topic.
+            InvalidArgument: another reader of the group reads the same, or an argument is invalid.
+        """
+        level = Isolation.of(isolation)
+        return GroupReader(
+            *(self, self._groups, topics, group),
+            partitions=partitions,
+            start=start,
+            isolation=level,
+        )
+
+    def group_positions(self) -> dict[str, dict[TopicPartition, Position]]:
+        """Return the committed positions of all consumer groups, those of Kafka's among them."""
+        return self._groups.positions()
 
     def count_records(
         self,

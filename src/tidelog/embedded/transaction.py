@@ -163,6 +163,10 @@ class Transaction:
             topic_id = random_id(self._manager.machine.rng)
             self._new[name] = NewTopic(name, topic_id, partitions, dict(config or {}))
 
+    def has_topic(self, name: str) -> bool:
+        """Return whether a topic exists, or is created by this transaction."""
+        return name in self._new or name in self._manager.topics()
+
     def commit(self) -> CommittedTransaction:
         """Put all records into the logs, durably and visibly; return what was written.
 

@@ -19,7 +19,7 @@ from tidelog.errors import InvalidRecord
 if TYPE_CHECKING:
     from tidelog.codec.messages.message_table import Field, Message
 
-_NUMBERS: Final = {
+NUMBERS: Final = {
     "int8": struct.Struct(">b"),
     "int16": struct.Struct(">h"),
     "uint16": struct.Struct(">H"),
@@ -28,8 +28,8 @@ _NUMBERS: Final = {
     "float64": struct.Struct(">d"),
     "bool": struct.Struct(">?"),
 }
-_SIZE: Final = Type("int32")
-_SIZE_OF_TEXT: Final = Type("int16")
+SIZE: Final = Type("int32")
+SIZE_OF_TEXT: Final = Type("int16")
 
 
 def read_message(message: Message, data: bytes) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def read_message(message: Message, data: bytes) -> dict[str, Any]:
 
 def split_version(data: bytes) -> tuple[int, bytes]:
     """Return the int16 that a key or value begins with, and what follows; InvalidRecord if cut."""
-    layout = _NUMBERS["int16"]
+    layout = NUMBERS["int16"]
     if len(data) < layout.size:
         raise InvalidRecord("a message is cut short")
     version: int = layout.unpack_from(data)[0]
@@ -79,15 +79,15 @@ class _Reader:
                 self._at = end
         return found
 
-    def _tagged(self, kind: Type) -> Any:  # noqa: ANN401
+    def _tagged(self, kind: Type) -> Any:  # noqa: ANN401 - JSON is any nesting of values
         """Read the value of a tagged field; a structure that may be null has a varint before it."""
         if kind.name == "struct" and kind.is_nullable:
             return self.struct(kind.fields) if self._unsigned() else None
         return self._value(kind)
 
     def _value(self, kind: Type) -> Any:  # noqa: ANN401 - JSON is any nesting of values
-        if kind.name in _NUMBERS:
-            layout = _NUMBERS[kind.name]
+        if kind.name in NUMBERS:
+            layout = NUMBERS[kind.name]
             return layout.unpack(self._take(layout.size))[0]
         if kind.name == "uuid":
             return format_uuid(UUID(bytes=self._take(16)))
@@ -119,7 +119,7 @@ class _Reader:
         if self._message.is_flexible:
             size = self._unsigned() - 1
         else:
-            size = self._value(_SIZE_OF_TEXT if kind.name == "string" else _SIZE)
+            size = self._value(SIZE_OF_TEXT if kind.name == "string" else SIZE)
         if size >= 0:
             return size
         if kind.is_nullable:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from tidelog.codec.messages.message_reader import read_message, split_version
 from tidelog.codec.messages.message_table import KEY, messages_of
-from tidelog.errors import InvalidRecord
+from tidelog.codec.messages.message_writer import write_message
+from tidelog.errors import InvalidArgument, InvalidRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,9 +29,9 @@ WRITTEN_BY_KAFKA = Path(__file__).with_name("written_by_kafka.tsv")
 FAMILIES = ("group", "transaction", "share", "metadata", "consumer")
 
 
-def samples() -> Iterator[tuple[str, int, bytes, Any]]:
-    """Yield the messages in the file beside this one."""
-    return parsed(WRITTEN_BY_KAFKA.read_text("utf-8"))
+def samples() -> list[tuple[str, int, bytes, Any]]:
+    """Return the messages in the file beside this one."""
+    return list(parsed(WRITTEN_BY_KAFKA.read_text("utf-8")))
 
 
 def parsed(printed: str) -> Iterator[tuple[str, int, bytes, Any]]:
@@ -75,6 +76,7 @@ def test_messages_have_the_fields_and_values_that_kafka_prints(enumerated: Enume
 
 def test_a_message_that_is_cut_short_is_invalid() -> None:
     """At each byte: an error, never a message with fewer fields."""
+    assert len(samples()) >= 200
     for name, version, data, _ in samples():
         for end in range(min(len(data), 60)):
             with pytest.raises(InvalidRecord):
@@ -83,7 +85,7 @@ def test_a_message_that_is_cut_short_is_invalid() -> None:
 
 def test_what_follows_a_message_is_invalid() -> None:
     """Its bytes are counted."""
-    name, version, data, _ = next(samples())
+    name, version, data, _ = samples()[0]
 
     with pytest.raises(InvalidRecord, match="followed by 2 other bytes"):
         read_message(message_of(name, version), data + b"\0\0")
@@ -96,16 +98,21 @@ def test_fields_with_unknown_tags_are_left_out() -> None:
     assert read_message(message, b"\x02\x05\x03abc\x09\x00") == {}
 
 
+def size_read(message: Message, data: bytes) -> int:
+    """Return the size of a message as JSON, 0 for an invalid one."""
+    try:
+        return len(json.dumps(read_message(message, data)))
+    except InvalidRecord:
+        return 0
+
+
 @given(data=st.binary(max_size=80))
 def test_no_bytes_are_read_as_more_than_they_hold(data: bytes) -> None:
     """Any bytes are a message or InvalidRecord, however large the sizes that they state."""
-    for family in FAMILIES:
-        for message in messages_of(family).values():
-            try:
-                found = read_message(message, data)
-            except InvalidRecord:
-                continue
-            assert len(json.dumps(found)) < 40 * (len(data) + 40)
+    messages = [message for family in FAMILIES for message in messages_of(family).values()]
+    largest = max(size_read(message, data) for message in messages)
+
+    assert largest < 40 * (len(data) + 40)
 
 
 def test_a_version_is_split_from_what_follows() -> None:
@@ -113,3 +120,27 @@ def test_a_version_is_split_from_what_follows() -> None:
     assert split_version(b"\x00\x03rest") == (3, b"rest")
     with pytest.raises(InvalidRecord):
         split_version(b"\x00")
+
+
+def test_messages_are_written_as_kafka_writes_them() -> None:
+    """From the values that were read of them: the same bytes."""
+    assert len(samples()) >= 200
+    for name, version, data, _ in samples():
+        message = message_of(name, version)
+        assert write_message(message, read_message(message, data)) == data, (name, version)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"group": None, "topic": "t", "partition": 0},
+        {"group": "g", "topic": "t", "partition": 1 << 31},
+        {"group": "g", "topic": "t", "partition": 0, "other": 1},
+        {"group": "g", "topic": 5, "partition": 0},
+    ],
+)
+def test_values_that_a_message_does_not_have_are_refused(values: dict[str, Any]) -> None:
+    """A null, a number out of range, a field too many or too few, a wrong type."""
+    with pytest.raises(InvalidArgument, match="not the values of a message OffsetCommit"):
+        write_message(messages_of("group")[1, KEY], values)

@@ -1,0 +1,131 @@
+"""The positions of consumer groups, kept as Kafka keeps them: records of ``__consumer_offsets``.
+
+A position is the offset of the next record that a group reads of a partition. The positions of a
+group are in the one partition of that topic that its name determines; the newest record of a key
+counts. Kafka: ``OffsetMetadataManager``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.codec.messages.message_reader import read_message, split_version
+from tidelog.codec.messages.message_table import KEY, messages_of
+from tidelog.codec.messages.message_writer import with_version, write_message
+from tidelog.codec.metadata_files import ZERO_ID, format_uuid, parse_uuid
+from tidelog.errors import InvalidArgument, InvalidRecord
+from tidelog.segment.filenames import TopicPartition
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from tidelog.records.record import Record
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+OFFSETS_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 << 20)}
+"""As a broker creates the topic. Source: Kafka ``GroupCoordinatorService``."""
+
+_NUMBER: Final = 1
+"""Of the message OffsetCommit among those of the topic."""
+_OLD_NUMBER: Final = 0
+_WRITTEN_VERSION: Final = 4
+"""The one that Kafka 4.3.1 writes; it has the topic's id."""
+
+
+class Position(NamedTuple):
+    """The offset of the next record to read; ``leader_epoch`` of the last one read, -1 unknown.
+
+    ``topic_id`` is that of the topic when it was committed, None where that is not known.
+    ``commit_time_ms`` is when.
+    """
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_time_ms: int
+    topic_id: UUID | None
+
+
+class Committed(NamedTuple):
+    """A record of the topic: where a group is in a partition; None: that was taken back."""
+
+    group: str
+    key: TopicPartition
+    position: Position | None
+
+
+def check_group(group: str) -> None:
+    """Raise InvalidArgument for what is not the name of a group."""
+    if not isinstance(group, str) or not group:
+        raise InvalidArgument(f"{group!r} is not the name of a group: it is text, not empty")
+    try:
+        too_long = len(group.encode()) > _MAX_TEXT_BYTES
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"{group!r} is not the name of a group: not valid Unicode") from None
+    if too_long:
+        raise InvalidArgument(f"the name of a group has at most {_MAX_TEXT_BYTES:,} bytes of UTF-8")
+
+
+_MAX_TEXT_BYTES: Final = 32_767
+
+
+def partition_of_group(group: str, partitions: int) -> int:
+    """Return the partition of the topic, of this number of partitions, that holds a group.
+
+    Source: Kafka ``GroupCoordinatorService.partitionFor``, by Java's hash of the name's UTF-16.
+    """
+    units = group.encode("utf-16-be")
+    found = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        found = (31 * found + (high << 8 | low)) & 0xFFFFFFFF
+    return (found & 0x7FFFFFFF) % partitions
+
+
+def position_key(group: str, key: TopicPartition) -> bytes:
+    """Return the key of the record of a group's position in a partition."""
+    values = {"group": group, "topic": key.topic, "partition": key.partition}
+    return with_version(_NUMBER, write_message(messages_of("group")[_NUMBER, KEY], values))
+
+
+def position_value(position: Position) -> bytes:
+    """Return the value of the record of a position."""
+    values = {
+        "offset": position.offset,
+        "leaderEpoch": position.leader_epoch,
+        "metadata": position.metadata,
+        "commitTimestamp": position.commit_time_ms,
+    }
+    if position.topic_id is not None:
+        values["topicId"] = format_uuid(position.topic_id)
+    message = messages_of("group")[_NUMBER, _WRITTEN_VERSION]
+    return with_version(_WRITTEN_VERSION, write_message(message, values))
+
+
+def read_committed_position(record: Record) -> Committed | None:
+    """Return the position that a record of the topic holds; None for a record of another kind.
+
+    Raises InvalidRecord for one that is malformed, or of a version that is not known.
+    """
+    if record.key is None:
+        raise InvalidRecord(f"the record at offset {record.offset} has no key")
+    number, data = split_version(record.key)
+    if number not in {_OLD_NUMBER, _NUMBER}:
+        return None
+    key = read_message(messages_of("group")[number, KEY], data)
+    where = key["group"], TopicPartition(key["topic"], key["partition"])
+    if record.value is None:
+        return Committed(*where, None)
+    version, data = split_version(record.value)
+    message = messages_of("group").get((_NUMBER, version))
+    if message is None:
+        raise InvalidRecord(f"a position has version {version}, which is not known")
+    found = read_message(message, data)
+    topic_id = parse_uuid(found["topicId"]) if "topicId" in found else None
+    position = Position(
+        found["offset"],
+        found.get("leaderEpoch", -1),
+        found["metadata"],
+        found["commitTimestamp"],
+        None if topic_id == ZERO_ID else topic_id,
+    )
+    return Committed(*where, position)

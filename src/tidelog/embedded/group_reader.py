@@ -1,0 +1,394 @@
+"""Reading topics from where a consumer group has come to, and committing how far it has come.
+
+Kafka: ``KafkaConsumer`` with partitions assigned by hand.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.embedded.group_positions import (
+    OFFSETS_CONFIG,
+    OFFSETS_TOPIC,
+    Position,
+    check_group,
+    partition_of_group,
+    position_key,
+    position_value,
+    read_committed_position,
+)
+from tidelog.errors import InvalidArgument, InvalidRecord, OffsetOutOfRange
+from tidelog.records.isolation import Isolation
+from tidelog.segment.filenames import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+    from typing import Self
+    from uuid import UUID
+
+    from tidelog.embedded.logs import Logs
+    from tidelog.embedded.transaction import Transaction
+    from tidelog.records.record import Header, Record
+
+_log = logging.getLogger(__name__)
+
+LOOK_AGAIN_MS: Final = 1000
+"""How long a reader waits at most before it looks again, for new partitions among others."""
+ROUND_RECORDS: Final = 500
+"""Records of one partition that are yielded before the next partition gets its turn."""
+STARTS: Final = ("earliest", "latest", "none")
+
+
+class ConsumedRecord(NamedTuple):
+    """A record with its place; ``timestamp`` in ms."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+
+
+class Groups:
+    """The committed positions of all groups, as the logs of ``__consumer_offsets`` have them.
+
+    Any thread may use it. What was read of those logs is kept, so a second look reads only what has
+    come since.
+    """
+
+    def __init__(self, logs: Logs) -> None:
+        self._logs = logs
+        self._lock = threading.Lock()
+        self._known: dict[str, dict[TopicPartition, Position]] = {}
+        self._read_to: dict[int, int] = {}
+        self._topic_id: UUID | None = None
+        self._readers: dict[str, list[GroupReader]] = {}
+
+    def positions(self) -> dict[str, dict[TopicPartition, Position]]:
+        """Return the committed positions of every group, also those of topics that are gone."""
+        with self._lock:
+            if OFFSETS_TOPIC in self._logs.topics():
+                for partition in sorted(self._logs.topic(OFFSETS_TOPIC).partitions):
+                    self._catch_up(partition)
+            return {group: dict(positions) for group, positions in self._known.items()}
+
+    def positions_of(self, group: str) -> dict[TopicPartition, Position]:
+        """Return the committed positions of a group, without those of topics deleted since."""
+        with self._lock:
+            topics = self._logs.topics()
+            if OFFSETS_TOPIC not in topics:
+                return {}
+            self._catch_up(partition_of_group(group, len(topics[OFFSETS_TOPIC].partitions)))
+            return {
+                key: position
+                for key, position in self._known.get(group, {}).items()
+                if key.topic in topics and position.topic_id in {None, topics[key.topic].topic_id}
+            }
+
+    def commit(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, tuple[int, int]],
+        within: Transaction | None,
+    ) -> None:
+        """Commit offsets, each with the leader epoch of the record before it; -1: not known.
+
+        Durable when this returns or, ``within`` a transaction, with its commit. The topic is
+        created if it does not exist.
+        """
+        now_ms = self._logs.manager.machine.clock.now_ms()
+        topics = self._logs.topics()
+        records = [
+            (
+                position_key(group, key),
+                position_value(Position(offset, epoch, "", now_ms, topics[key.topic].topic_id)),
+            )
+            for key, (offset, epoch) in sorted(offsets.items())
+        ]
+        if within is not None:
+            if not within.has_topic(OFFSETS_TOPIC):
+                within.create_topic(OFFSETS_TOPIC, 1, OFFSETS_CONFIG)
+            chosen = partition_of_group(group, len(within.topic(OFFSETS_TOPIC).partitions))
+            for key, value in records:
+                within.append(OFFSETS_TOPIC, value, key=key, timestamp=now_ms, partition=chosen)
+            return
+        topic = self._logs.create_topic(OFFSETS_TOPIC, 1, OFFSETS_CONFIG, exist_ok=True)
+        number = partition_of_group(group, len(topic.partitions))
+        partition = self._logs.partition(OFFSETS_TOPIC, number)
+        partition.append_records([(now_ms, key, value, ()) for key, value in records])
+        partition.log.flush_records()
+
+    def join(self, reader: GroupReader) -> None:
+        """Add a reader; raise InvalidArgument if another one of its group reads the same."""
+        with self._lock:
+            others = self._readers.setdefault(reader.group, [])
+            if any(other.overlaps(reader) for other in others):
+                raise InvalidArgument(
+                    f"group {reader.group!r} has a reader of the same partitions: close it, or"
+                    " give each reader partitions of its own"
+                )
+            others.append(reader)
+
+    def leave(self, reader: GroupReader) -> None:
+        """Remove a reader; nothing if it has left."""
+        with self._lock:
+            others = self._readers.get(reader.group, [])
+            if reader in others:
+                others.remove(reader)
+
+    def _catch_up(self, partition: int) -> None:
+        """Read what a partition of the topic has got since the last look."""
+        topic_id = self._logs.topic(OFFSETS_TOPIC).topic_id
+        if topic_id != self._topic_id:  # the topic was deleted and created again
+            self._known, self._read_to, self._topic_id = {}, {}, topic_id
+        log = self._logs.partition(OFFSETS_TOPIC, partition).log
+        start = max(self._read_to.get(partition, 0), log.log_start_offset)
+        for record in log.records(start, isolation=Isolation.READ_COMMITTED):
+            self._read_to[partition] = record.offset + 1
+            try:
+                found = read_committed_position(record)
+            except InvalidRecord as error:
+                text = "position-unreadable directory=%s offset=%d reason=%s"
+                _log.warning(text, log.directory, record.offset, error)
+                continue
+            if found is None:
+                continue
+            positions = self._known.setdefault(found.group, {})
+            if found.position is None:
+                positions.pop(found.key, None)
+            else:
+                positions[found.key] = found.position
+
+
+class GroupReader:
+    """Reads topics for a consumer group, from its committed positions on; used by one thread.
+
+    Iterating yields the records that are there, partition by partition in turns, and then waits for
+    new ones; ``read`` ends. A position moves behind a record when the record is yielded, and
+    survives a restart once ``commit`` has returned. So records are seen at least once; exactly once
+    where they are processed within a transaction that the positions are committed with.
+
+    One reader at a time reads a partition for a group: there is no assignment as among Kafka's
+    consumers.
+    """
+
+    def __init__(
+        self,
+        logs: Logs,
+        groups: Groups,
+        topics: Collection[str],
+        group: str,
+        *,
+        partitions: Collection[int] | None,
+        start: str,
+        isolation: Isolation,
+    ) -> None:
+        check_group(group)
+        if not topics:
+            raise InvalidArgument("a reader reads at least one topic")
+        if start not in STARTS:
+            raise InvalidArgument(f"{start!r} is not one of {', '.join(STARTS)}")
+        self.group: Final = group
+        self.topics: Final = tuple(dict.fromkeys(topics))
+        self._logs = logs
+        self._groups = groups
+        self._partitions = None if partitions is None else frozenset(partitions)
+        self._start = start
+        self._isolation = isolation
+        self._next: dict[TopicPartition, int] = {}
+        self._epochs: dict[TopicPartition, int] = {}
+        self._saved: dict[TopicPartition, int] = {}
+        self._jumps = 0
+        self._is_open = True
+        groups.join(self)
+        try:
+            self._find_partitions()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let another reader of the group read; what was not committed is read again."""
+        self._is_open = False
+        self._groups.leave(self)
+
+    def overlaps(self, other: GroupReader) -> bool:
+        """Return whether both read a partition."""
+        if not set(self.topics) & set(other.topics):
+            return False
+        if self._partitions is None or other._partitions is None:
+            return True
+        return bool(self._partitions & other._partitions)
+
+    # Reading
+
+    def __iter__(self) -> Iterator[ConsumedRecord]:
+        """Yield records, and wait for new ones for ever; errors as ``read``."""
+        return self.read(idle_ms=None)
+
+    def read(self, *, idle_ms: int | None = 0) -> Iterator[ConsumedRecord]:
+        """Yield records until nothing has come for ``idle_ms``; None: for ever.
+
+        A partition that was added to a topic is read from its start.
+
+        Raises:
+            OffsetOutOfRange: a position lies outside its log, and ``start`` is ``none``. Otherwise
+                that is logged, and the partition is read from the log's start or end on.
+            UnknownTopicOrPartition: a topic was deleted.
+            InvalidArgument: this is closed.
+            KafkaStorageError: the disk failed, or the directories were closed.
+        """
+        bell, clock = self._logs.manager.bell, self._logs.manager.machine.clock
+        last_ns = clock.monotonic_ns()
+        while True:
+            self._check_open()
+            seen, found = bell.rings, False
+            self._find_partitions()
+            for key in list(self._next):
+                for record in self._some_of(key):
+                    found = True
+                    yield record
+            if found:
+                last_ns = clock.monotonic_ns()
+                continue
+            waited_ms = (clock.monotonic_ns() - last_ns) // 1_000_000
+            if idle_ms is not None and waited_ms >= idle_ms:
+                return
+            left_ms = LOOK_AGAIN_MS if idle_ms is None else idle_ms - waited_ms
+            bell.wait(seen, min(left_ms, LOOK_AGAIN_MS))
+
+    def _some_of(self, key: TopicPartition) -> Iterator[ConsumedRecord]:
+        """Yield some records of a partition, moving its position behind each before it is used."""
+        records = self._records(key)
+        try:
+            first = next(records, None)
+        except OffsetOutOfRange as error:
+            self._next[key] = self._reset(key, error)
+            records = self._records(key)
+            first = next(records, None)
+        if first is None:
+            return
+        jumps = self._jumps
+        for record in itertools.chain([first], itertools.islice(records, ROUND_RECORDS - 1)):
+            if self._jumps != jumps:
+                return
+            self._check_open()
+            self._next[key] = record.offset + 1
+            self._epochs[key] = -1 if record.leader_epoch is None else record.leader_epoch
+            yield _consumed(key, record)
+
+    def _records(self, key: TopicPartition) -> Iterator[Record]:
+        log = self._logs.partition(*key).log
+        return log.records(self._next[key], isolation=self._isolation)
+
+    def _reset(self, key: TopicPartition, error: OffsetOutOfRange) -> int:
+        if self._start == "none":
+            raise error
+        log = self._logs.partition(*key).log
+        text = "position-reset directory=%s group=%s offset=%d reason=%s"
+        _log.warning(text, log.directory, self.group, self._next[key], error)
+        return self._first_of(log.log_start_offset, log.high_watermark)
+
+    def _first_of(self, start: int, end: int) -> int:
+        return end if self._start == "latest" else start
+
+    # Positions
+
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """The offset of the next record of each partition."""
+        return dict(self._next)
+
+    @property
+    def committed(self) -> dict[TopicPartition, int]:
+        """The committed position of each partition of the group's that has one."""
+        found = self._groups.positions_of(self.group)
+        return {key: position.offset for key, position in found.items()}
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """Return how many offsets lie between each position and the end that it can read to."""
+        found = {}
+        for key, offset in self._next.items():
+            log = self._logs.partition(*key).log
+            committed = self._isolation is Isolation.READ_COMMITTED
+            end = log.last_stable_offset if committed else log.high_watermark
+            found[key] = max(end - offset, 0)
+        return found
+
+    def seek(self, topic: str, partition: int, offset: int) -> None:
+        """Continue with an offset; raise InvalidArgument for a partition that is not read here."""
+        key = TopicPartition(topic, partition)
+        if key not in self._next:
+            raise InvalidArgument(f"{key} is not read by this reader")
+        if offset < 0:
+            raise InvalidArgument(f"{offset} is not an offset")
+        self._next[key], self._epochs[key] = offset, -1
+        self._jumps += 1
+
+    def rewind(self) -> None:
+        """Go back to the committed positions, as after a restart."""
+        self._next, self._epochs, self._saved = {}, {}, {}
+        self._jumps += 1
+        self._find_partitions()
+
+    def commit(self, within: Transaction | None = None) -> None:
+        """Commit the positions that have moved, durably.
+
+        ``within`` a transaction they are committed with it, and only if it is: after an abort,
+        ``rewind``. Errors as of appends.
+        """
+        self._check_open()
+        moved = {
+            key: (offset, self._epochs.get(key, -1))
+            for key, offset in self._next.items()
+            if self._saved.get(key) != offset
+        }
+        if not moved:
+            return
+        self._groups.commit(self.group, moved, within)
+        if within is None:
+            self._saved.update({key: offset for key, (offset, _) in moved.items()})
+
+    def _find_partitions(self) -> None:
+        """Take up partitions that are not read yet, at their committed positions."""
+        wanted = [
+            TopicPartition(topic, partition)
+            for topic in self.topics
+            for partition in sorted(self._logs.topic(topic).partitions)
+            if self._partitions is None or partition in self._partitions
+        ]
+        new = [key for key in wanted if key not in self._next]
+        if not new:
+            return
+        committed = self.committed
+        is_first = not self._next
+        for key in new:
+            offset = committed.get(key)
+            if offset is not None:
+                self._saved[key] = offset
+            else:
+                log = self._logs.partition(*key).log
+                start, end = log.log_start_offset, log.high_watermark
+                offset = self._first_of(start, end) if is_first else start
+            self._next[key] = offset
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise InvalidArgument(f"the reader of group {self.group!r} is closed")
+
+
+def _consumed(key: TopicPartition, record: Record) -> ConsumedRecord:
+    return ConsumedRecord(
+        *key, record.offset, record.timestamp, record.key, record.value, record.headers
+    )

@@ -1,0 +1,268 @@
+"""Readers with a consumer group, whose positions survive a restart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tidelog
+from tidelog.embedded.group_positions import (
+    Committed,
+    Position,
+    partition_of_group,
+    position_key,
+    position_value,
+    read_committed_position,
+)
+from tidelog.errors import InvalidArgument, InvalidRecord, OffsetOutOfRange
+from tidelog.records.batch import TimestampType
+from tidelog.records.record import Record
+from tidelog.segment.filenames import TopicPartition
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tidelog.embedded.group_reader import GroupReader
+
+OFFSETS = "__consumer_offsets"
+
+
+def filled(logs: tidelog.Logs, *values: str, topic: str = "t", partition: int = 0) -> None:
+    """Append values, to a topic that is created if it is missing."""
+    logs.create_topic(topic, 2, exist_ok=True)
+    for value in values:
+        logs.append(topic, value.encode(), partition=partition)
+
+
+def values(reader: GroupReader) -> list[str]:
+    """Return the values of the records that are there."""
+    return [(record.value or b"").decode() for record in reader.read()]
+
+
+def test_a_reader_continues_where_its_group_has_committed(tmp_path: Path) -> None:
+    """After a restart; what was read and not committed is read again. Each group has its own."""
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, "a", "b")
+        with logs.reader("t", group="g") as reader:
+            assert values(reader) == ["a", "b"]
+            reader.commit()
+            filled(logs, "c")
+            assert values(reader) == ["c"]
+    with tidelog.open(tmp_path) as logs:
+        with logs.reader("t", group="g") as reader:
+            assert reader.lag() == {("t", 0): 1, ("t", 1): 0}
+            assert values(reader) == ["c"]
+        with logs.reader("t", group="other") as reader:
+            assert values(reader) == ["a", "b", "c"]
+
+
+def test_records_have_their_place_and_several_topics_are_read(tmp_path: Path) -> None:
+    """Partition by partition, in order of offsets in each."""
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, "a")
+        filled(logs, "b", partition=1)
+        filled(logs, "c", topic="u")
+        logs.append("t", b"d", key=b"k", headers=[("h", b"x")], timestamp=7, partition=0)
+
+        with logs.reader("t", "u", group="g") as reader:
+            found = list(reader.read())
+
+    assert [(r.topic, r.partition, r.offset, r.value) for r in found] == [
+        ("t", 0, 0, b"a"),
+        ("t", 0, 1, b"d"),
+        ("t", 1, 0, b"b"),
+        ("u", 0, 0, b"c"),
+    ]
+    assert found[1][3:] == (7, b"k", b"d", (("h", b"x"),))
+
+
+def test_a_commit_in_the_loop_counts_the_record_at_hand(tmp_path: Path) -> None:
+    """The position is behind a record as soon as the loop has it."""
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, "a", "b", "c")
+        with logs.reader("t", group="g") as reader:
+            for record in reader:
+                if record.value == b"b":
+                    reader.commit()
+                    break
+            assert reader.committed == {("t", 0): 2, ("t", 1): 0}
+        with logs.reader("t", group="g") as reader:
+            assert values(reader) == ["c"]
+
+
+def test_results_and_positions_are_committed_together(tmp_path: Path) -> None:
+    """Consume, transform, produce: both or neither, also at the group's first commit."""
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, "a", "b")
+        logs.create_topic("out")
+        reader = logs.reader("t", group="g")
+        dropped = logs.transaction()
+        for record in reader.read():
+            dropped.append("out", (record.value or b"").upper())
+        reader.commit(dropped)
+        dropped.abort()
+        assert (reader.committed, list(logs.read("out"))) == ({}, [])
+
+        reader.rewind()
+        with logs.transaction() as txn:
+            for record in reader.read():
+                txn.append("out", (record.value or b"").upper())
+            reader.commit(txn)
+
+        assert [record.value for record in logs.read("out")] == [b"A", b"B"]
+        assert reader.committed == {("t", 0): 2, ("t", 1): 0}
+        assert values(reader) == []
+
+
+def test_partitions_that_are_added_are_read_from_their_start(tmp_path: Path) -> None:
+    """Also by a reader that began at the end."""
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, "a")
+        with logs.reader("t", group="g", start="latest") as reader:
+            assert values(reader) == []
+            logs.create_partitions("t", 3)
+            filled(logs, "b", partition=2)
+            filled(logs, "c")
+
+            assert sorted(values(reader)) == ["b", "c"]
+
+
+def test_a_position_below_the_log_start_is_reset_or_an_error(tmp_path: Path) -> None:
+    """As ``start`` says; retention has deleted what was to be read."""
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, "a", "b", "c")
+        with logs.reader("t", group="g", partitions=[0]) as reader:
+            next(reader.read())
+            reader.commit()
+        logs.manager.delete_records(TopicPartition("t", 0), 2)
+
+        for start, wanted in (("earliest", ["c"]), ("latest", [])):
+            with logs.reader("t", group="g", partitions=[0], start=start) as reader:
+                assert values(reader) == wanted
+        reader = logs.reader("t", group="g", partitions=[0], start="none")
+        with pytest.raises(OffsetOutOfRange):
+            values(reader)
+
+
+def test_positions_of_a_topic_that_was_deleted_do_not_count(tmp_path: Path) -> None:
+    """Its name may stand for another topic now; the id decides."""
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, "a", "b")
+        with logs.reader("t", group="g") as reader:
+            list(reader.read())
+            reader.commit()
+        logs.delete_topic("t")
+        filled(logs, "new")
+
+        with logs.reader("t", group="g") as reader:
+            assert (reader.committed, values(reader)) == ({}, ["new"])
+
+
+def test_one_reader_at_a_time_reads_a_partition_for_a_group(tmp_path: Path) -> None:
+    """Two would commit over each other; apart they may read."""
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, "a")
+        with logs.reader("t", group="g", partitions=[0]) as first:
+            with pytest.raises(InvalidArgument, match="group 'g' has a reader"):
+                logs.reader("t", group="g")
+            logs.reader("t", group="g", partitions=[1]).close()
+            logs.reader("t", group="other").close()
+        logs.reader("t", group="g").close()
+        with pytest.raises(InvalidArgument, match="is closed"):
+            values(first)
+
+
+def test_a_reader_can_seek(tmp_path: Path) -> None:
+    """Also in the middle of reading."""
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, "a", "b", "c")
+        reader = logs.reader("t", group="g")
+        found = reader.read()
+        assert [next(found).value, next(found).value] == [b"a", b"b"]
+        reader.seek("t", 0, 0)
+
+        assert [record.value for record in found] == [b"a", b"b", b"c"]
+        with pytest.raises(InvalidArgument, match="t-7 is not read by this reader"):
+            reader.seek("t", 7, 0)
+
+
+@pytest.mark.parametrize("group", ["", None, "x" * 32_768, "\ud800"])
+def test_the_name_of_a_group_is_checked(tmp_path: Path, group: str) -> None:
+    """Text that a record of Kafka's can hold."""
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, "a")
+        with pytest.raises(InvalidArgument, match="name of a group"):
+            logs.reader("t", group=group)
+
+
+def test_arguments_are_checked(tmp_path: Path) -> None:
+    """At once, and nothing is left behind."""
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, "a")
+        with pytest.raises(InvalidArgument, match="'first' is not one of earliest"):
+            logs.reader("t", group="g", start="first")
+        with pytest.raises(InvalidArgument, match="at least one topic"):
+            logs.reader(group="g")
+        with pytest.raises(tidelog.errors.UnknownTopicOrPartition):
+            logs.reader("nope", group="g")
+        logs.reader("t", group="g").close()
+
+
+# How they are kept
+
+
+def record_of(key: bytes | None, value: bytes | None) -> Record:
+    """Return a record of ``__consumer_offsets``."""
+    return Record(5, 0, TimestampType.CREATE_TIME, key, value)
+
+
+def test_positions_are_records_of_kafkas() -> None:
+    """What is written is read; an older version, a tombstone and other records are known."""
+    key = TopicPartition("t", 3)
+    written = Position(7, 2, "note", 99, None)
+
+    assert read_committed_position(record_of(position_key("g", key), position_value(written))) == (
+        Committed("g", key, written)
+    )
+    assert read_committed_position(record_of(position_key("g", key), None)) == (
+        Committed("g", key, None)
+    )
+    old = bytes.fromhex("0001 0000000000000007 0000 0000000000000063 0000000000000000")
+    assert read_committed_position(record_of(position_key("g", key), old)) == (
+        Committed("g", key, Position(7, -1, "", 99, None))
+    )
+    assert read_committed_position(record_of(bytes.fromhex("0002 0001 67"), b"x")) is None
+    for bad in (b"", b"\x00\x01", b"\x00\x01\x00\x05g"):
+        with pytest.raises(InvalidRecord):
+            read_committed_position(record_of(bad, None))
+    with pytest.raises(InvalidRecord, match="version 9"):
+        read_committed_position(record_of(position_key("g", key), b"\x00\x09"))
+
+
+@pytest.mark.parametrize(
+    ("group", "partition"),
+    [
+        ("group-0", 48),
+        ("g", 3),
+        ("", 0),
+        ("a long name of a group é ☃ 𝄞", 37),
+        ("polygenelubricants", 0),
+    ],
+)
+def test_a_group_is_in_the_partition_that_kafka_gives_it(group: str, partition: int) -> None:
+    """By Java's hash of its name, of 50 partitions; also where that hash is the least integer."""
+    assert partition_of_group(group, 50) == partition
+
+
+def test_unreadable_records_are_passed_over(tmp_path: Path) -> None:
+    """Each is logged; the positions after it count."""
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, "a", "b")
+        logs.create_topic(OFFSETS, 1, {"cleanup.policy": "compact"})
+        logs.append(OFFSETS, b"\x00\x63", key=position_key("g", TopicPartition("t", 0)))
+        with logs.reader("t", group="g") as reader:
+            assert len(values(reader)) == 2
+            reader.commit()
+
+        assert logs.group_positions()["g"][TopicPartition("t", 0)].offset == 2
