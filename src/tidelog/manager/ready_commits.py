@@ -78,6 +78,10 @@ class ReadyCommits:
                 return
             _log.warning("ready-manifest-ignored path=%s reason=%s", path, error)
             self._ignored.add(path)
+        except Exception as error:  # noqa: BLE001 - no manifest may stop those after it
+            path = os.path.join(log_dir.path, stem)
+            _log.error("ready-manifest-ignored path=%s reason=%r", path, error)
+            self._ignored.add(path)
 
     def _look(self, log_dir: LogDir, files: ReadyFiles, states: set[State]) -> None:
         if State.REFUSED in states:
@@ -94,8 +98,9 @@ class ReadyCommits:
         if files.txn_hash in pending:
             return
         finished = read_finished(files.fs, files.data_dir)
-        if files.txn_hash in map(transaction_hash, finished):
-            self._note_done(files)
+        done = [one for txn, one in finished.items() if transaction_hash(txn) == files.txn_hash]
+        if done:
+            self._note_finished(files, is_named=done[0].is_named)
         else:
             files.change(State.CLAIMED, State.READY)
 
@@ -124,7 +129,7 @@ class ReadyCommits:
                 self._refuse(files, error)
             return
         counters.committed_for_others(refused=False)
-        self._note_done(files)
+        self._note_finished(files, is_named=done.is_named)
         text = "commit-made-for-waiter directory=%s txn=%s records=%d"
         _log.info(text, path, done.txn, done.total)
 
@@ -138,6 +143,16 @@ class ReadyCommits:
         self._note_done(files)
         text = "commit-refused directory=%s manifest=%s reason=%s"
         _log.warning(text, files.data_dir, files.stem, error)
+
+    def _note_finished(self, files: ReadyFiles, *, is_named: bool) -> None:
+        """Delete the manifest of a finished transaction; its waiter reads the finished table.
+
+        That keeps a transaction without a name of the user's only as long as its manifest is there.
+        """
+        if is_named:
+            files.delete(State.CLAIMED)
+        else:
+            self._note_done(files)
 
     def _note_done(self, files: ReadyFiles) -> None:
         self._done.add(os.path.join(files.data_dir, files.stem))

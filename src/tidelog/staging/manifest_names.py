@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class State(Enum):
     """How far a manifest is, by the suffix of its name.
 
-    READY becomes CLAIMED or WITHDRAWN; CLAIMED stays until the waiter has seen that the transaction
-    is finished, is answered by REFUSED, a file of its own, or becomes READY again if the process
-    that claimed it has ended.
+    READY becomes CLAIMED or WITHDRAWN. CLAIMED is deleted once the transaction is finished, without
+    a name of the user's by its waiter, who has then seen it; or is answered by REFUSED, a file of
+    its own; or becomes READY again if the process that claimed it has ended.
     """
 
     READY = "ready"

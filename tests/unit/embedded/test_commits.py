@@ -352,7 +352,8 @@ def test_nobody_commits_after_the_deadline() -> None:
     home.clock.advance(2000)
     assert values(manager, "t", 0) == []
     assert home.state() == {State.WITHDRAWN}
-    home.clock.advance(3_700_000)
+    home.clock.set_time_of_day(home.clock.now_ms() + 3_600_000)
+    home.clock.advance(310_000)
     assert home.own_files() == []
 
 
@@ -438,6 +439,22 @@ def test_a_manifest_that_cannot_be_deleted_does_not_make_a_commit_fail() -> None
     home.commit(staged(home, {T0: [b"b"]}, "y"), machine=machine(home, sleep))
 
     assert values(home.open(), "t", 0) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("state", [State.READY, State.CLAIMED])
+def test_a_manifest_of_a_finished_transaction_is_deleted(state: State) -> None:
+    """Its waiter has ended, and another process has committed the transaction."""
+    home = Home()
+    manager = home.started()
+    home.commit(staged(home, {T0: [b"a"]}))
+    again = staged(home, {T0: [b"b"]})
+    ready = ReadyFiles(home.fs, "/data", new_stem("x", Random(0)))
+    ready.write(ReadyManifest(again, home.clock.now_ms() + 3000))
+    ready.change(State.READY, state)
+    home.clock.advance(1000)
+
+    assert find_manifests(home.files()) == {}
+    assert values(manager, "t", 0) == [b"a"]
 
 
 def test_an_interrupt_during_the_commit_withdraws_it() -> None:

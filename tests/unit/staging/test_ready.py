@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
+from itertools import islice
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 import pytest
@@ -29,7 +30,9 @@ from tidelog.testing.manager_home import ManagerHome, values
 from tidelog.testing.staging import stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    from tests.conftest import Enumerated
 
     from tidelog.manager.log_manager import LogManager
 
@@ -213,6 +216,72 @@ def test_a_service_refuses_a_manifest_of_another_form(name: str) -> None:
     assert manager.topics().keys() == {"t"}
 
 
+ODD: tuple[object, ...] = (
+    *(None, True, -1, 0, 1, 2**31, 2**63, 10**30, 1.5, "", "x", "\x00", "\ud800", "../x"),
+    *([], {}, [[]], {"x": 1}),
+)
+
+
+def variants(content: object) -> Iterator[object]:
+    """Yield copies of JSON in each of which one value is odd, or one member missing."""
+    members = content if isinstance(content, dict) else {}
+    items = list(members.items()) or (list(enumerate(content)) if isinstance(content, list) else [])
+    for key, value in items:
+        for other in (*ODD, *variants(value)):
+            copy: Any = dict(members) if members else list(cast("list[object]", content))
+            copy[key] = other
+            yield copy
+        if members:
+            yield {name: one for name, one in members.items() if name != key}
+
+
+def write_odd(home: ManagerHome, topic_id: UUID, step: int) -> int:
+    """Write manifests, each of a transaction of its own and with one odd value; return how many."""
+    rng = Random(5)
+    for number in range(0, 10_000, step):
+        txn, name = f"x{number}", f"new{number}"
+        whole = stage(
+            *(home.fs, "/data", txn, {("t", 0): [b"x"], (name, 1): [b"c"]}),
+            rng=rng,
+            topic_ids={"t": topic_id},
+            new_topics=[NewTopic(name, UUID(int=number + 10), 2, {"retention.ms": "-1"})],
+        )
+        path = files(home.fs, txn).path(State.READY)
+        files(home.fs, txn).write(ReadyManifest(whole, 2**60))
+        odd = next(islice(variants(json.loads(home.fs.read(path))), number, None), None)
+        if odd is None:
+            home.fs.delete(path)
+            return number // step
+        home.fs.write(path, json.dumps(odd).encode())
+    raise AssertionError
+
+
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.slow)])
+def test_no_odd_value_in_a_manifest_stops_the_service(
+    step: int, enumerated: Enumerated, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each is answered, before the commit point if at all; then the next one is committed."""
+    home = ManagerHome()
+    manager = service(home)
+    count = write_odd(home, manager.topic("t").topic_id, step)
+    good = stage(
+        *(home.fs, "/data", "good", {("t", 1): [b"b"]}),
+        rng=Random(6),
+        topic_ids={"t": manager.topic("t").topic_id},
+    )
+    files(home.fs, "good").write(ReadyManifest(good, 2**60))
+
+    home.clock.advance(3000)
+
+    newer = [states for states in find_manifests(home.files()).values() if State.READY in states]
+    assert len(newer) <= len([one for one in ODD if type(one) is int and one > 1])
+    assert [one.getMessage() for one in caplog.records if one.levelname == "ERROR"] == []
+    assert list(manager.staged_commits.pending) == []
+    assert manager.live_dirs == ["/data"]
+    assert b"b" in values(manager, "t", 1)
+    enumerated("odd manifests", count, at_least=50)
+
+
 def test_a_manifest_of_a_newer_release_is_left_untouched() -> None:
     """This release cannot know what it asks for."""
     home = ManagerHome()
@@ -220,7 +289,8 @@ def test_a_manifest_of_a_newer_release_is_left_untouched() -> None:
     path = files(home.fs).path(State.READY)
     home.fs.write(path, b'{"version": 2, "new": true}')
 
-    home.clock.advance(10 * LEFTOVER_MS)
+    home.clock.set_time_of_day(home.clock.now_ms() + 10 * LEFTOVER_MS)
+    home.clock.advance(400_000)
 
     assert home.fs.read(path) == b'{"version": 2, "new": true}'
 
