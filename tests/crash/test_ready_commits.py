@@ -7,9 +7,11 @@ was not synced by then is kept, lost, or kept in part. Then a service starts, or
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from random import Random
@@ -266,6 +268,53 @@ def contents(home: ManagerHome) -> str:
         else:
             found.update(f"{name}:".encode() + home.fs.read(path) + b";")
     return found.hexdigest()
+
+
+def failed(name: str, code: int, step: int) -> Iterator[Story]:
+    """Yield the machine after each operation in turn, reads included, has failed once."""
+    story = prepared(name)
+    traced = story.home.fs.trace()
+    story.run()
+    for number in range(0, len(traced), step):
+        story = prepared(name)
+        story.home.fs.fail_at(number, OSError(code, "it failed"))
+        with suppress(OSError):  # while the records are staged
+            story.run()
+        story.home.fs.kill()  # also what has gone offline, and journals that were not deleted
+        story.home.scheduler.forget()
+        story.service = story.lock = None
+        yield story
+
+
+def check_failures(name: str, code: int, step: int) -> int:
+    """Check what each failure leaves; return how many there were."""
+    count = 0
+    for count, story in enumerate(failed(name, code, step), 1):
+        settle(story, is_late=count % 2 == 1)
+        check(story)
+    return count
+
+
+ERRORS: Final = (errno.ENOSPC, errno.EIO)
+
+
+@pytest.mark.parametrize("code", ERRORS)
+def test_a_disk_that_fails_while_one_waits_changes_no_report(
+    code: int, enumerated: Enumerated
+) -> None:
+    """What was reported as committed is there, and as absent is not, whichever operation fails."""
+    enumerated("failures", check_failures("service", code, 15), at_least=8)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("code", ERRORS)
+def test_a_disk_that_fails_anywhere_while_one_waits_changes_no_report(
+    code: int, name: str, enumerated: Enumerated
+) -> None:
+    """The same for every holder, at each operation."""
+    enumerated("failures", check_failures(name, code, 1), at_least=80)
 
 
 class Interleaved:

@@ -19,6 +19,7 @@ from tidelog.errors import (
     CommitUnfinished,
     DirectoryLocked,
     KafkaError,
+    KafkaStorageError,
     TidelogError,
 )
 from tidelog.staging.finished import find_repeated, read_finished
@@ -117,9 +118,11 @@ class CommitWait:
             return self._run()
         except CommitUnfinished:
             raise
-        except BaseException:
+        except BaseException as error:
             if not self._may_be_committed():
                 delete_staged(self._fs, self._data_dir, self._transaction)
+            if isinstance(error, OSError):
+                raise KafkaStorageError(f"committing in {self._data_dir}: {error}") from error
             raise
 
     def _run(self) -> CommittedTransaction:
