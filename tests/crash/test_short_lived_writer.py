@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tidelog.errors import CorruptMessage
-from tidelog.records.builder import build_batch
-from tidelog.staging.staged_file import StagedFile, StagedWriter
 from tidelog.testing import PowerCut
 from tidelog.testing.directory_home import DataHome, record
 from tidelog.testing.scale import scaled
@@ -140,51 +137,4 @@ def test_a_torn_directory_never_passes_for_clean(seed: int, enumerated: Enumerat
         cuts += 1
         if home.is_marked:
             assert home.values("t-0") in ([], VALUES)
-    enumerated("power cuts", cuts, at_least=10)
-
-
-def stage(home: DataHome, *values: bytes) -> StagedFile:
-    """Stage one batch a value."""
-    rng = Random(f"{values}")
-    writer = StagedWriter(home.fs, home.path, "txn", topic="t", partition=0, rng=rng)
-    for value in values:
-        writer.append(build_batch([record(value)]), records=1, max_timestamp=-1)
-    return writer.finish()
-
-
-def staged_home(seed: int) -> DataHome:
-    """Return a machine with two staged files."""
-    home = home_with_topic(seed)
-    stage(home, b"a", b"b")
-    stage(home, b"c")
-    return home
-
-
-def entries() -> list[StagedFile]:
-    """Return the manifest of the two files."""
-    home = home_with_topic(0)
-    return [stage(home, b"a", b"b"), stage(home, b"c")]
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_commit_can_be_repeated(seed: int, enumerated: Enumerated) -> None:
-    """Wherever the power fails: a repeat has each record there, perhaps twice, in order."""
-
-    def commit(home: DataHome) -> None:
-        """Commit what is still staged: what is gone was committed before."""
-        waiting = [entry for entry in entries() if entry.name in home.files()]
-        with home.open() as directory:
-            directory.commit_staged(waiting)
-
-    cuts = 0
-    for home in each_cut(seed, staged_home, commit):
-        cuts += 1
-        repeated = sum(entry.records for entry in entries() if entry.name in home.files())
-        commit(home)
-        values = home.values("t-0")
-        first_try = values[: len(values) - repeated]
-
-        assert [b"a", b"b", b"c"][: len(first_try)] == first_try
-        assert [b"a", b"b", b"c"][3 - repeated :] == values[len(first_try) :]
-        assert {b"a", b"b", b"c"} == set(values)
     enumerated("power cuts", cuts, at_least=10)

@@ -18,7 +18,7 @@ from tidelog.records.isolation import Isolation
 from tidelog.records.partitioner import partition_for_key
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from typing import Self
 
     from tidelog.cleaner.compaction import CompactionFacts
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from tidelog.records.record import Header, Record
     from tidelog.segment.filenames import TopicPartition
     from tidelog.staging.finished import CommittedTransaction
-    from tidelog.staging.staged_file import StagedFile
     from tidelog.staging.transaction import Transaction as Staged
 
 MOVE_LOOK_MS: Final = 50
@@ -217,13 +216,6 @@ class Logs:
         Raises InvalidArgument without a path if there are several directories.
         """
         return self.manager.commit_transaction(self._only(path), transaction)
-
-    def commit_staged(self, files: Sequence[StagedFile], path: str | None = None) -> int:
-        """Append the staged files of a directory, None: the only one; see ``staging.commit``.
-
-        Raises InvalidArgument without a path if there are several directories.
-        """
-        return self.manager.commit_staged(self._only(path), files)
 
     def _only(self, path: str | None) -> str:
         chosen = self.manager.live_dirs if path is None else [path]

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from tidelog.manager.metrics.counters import Counters
     from tidelog.records.builder import RecordFields
     from tidelog.records.validation.rejection import Rejection
-    from tidelog.staging.staged_file import StagedReader
 
 HighWatermarkRule: TypeAlias = Callable[[Log], LogOffsetMetadata | None]
 """Returns how far a leader's high watermark may be raised now; None: not at all."""
@@ -270,11 +269,6 @@ class Partition:
             level: the codec's level, None for its default.
         """
         return self.append(build_batch(records, codec=codec, level=level))
-
-    def append_staged(self, staged: StagedReader) -> None:
-        """Append the batches of a staged file, a few at a time, without checking them again."""
-        for batches in staged.whole_batches(self.log.config.segment_size_bytes):
-            self.append(batches, AppendOrigin.STAGED)
 
     def append_as_follower(
         self, batches: Buffer, *, high_watermark: int, log_start_offset: int | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import (
     CommitPending,
@@ -28,7 +28,6 @@ from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.partition import Hold
 from tidelog.manager.topics.topic_checks import check_topic
 from tidelog.segment.filenames import TopicPartition
-from tidelog.staging.commit import commit_staged
 from tidelog.staging.journal import journals, read_journal
 from tidelog.staging.transaction import clean_up, commit, drop_topic, finish
 
@@ -50,11 +49,9 @@ if TYPE_CHECKING:
     from tidelog.manager.offset_checkpointing import OffsetCheckpointing
     from tidelog.manager.partition import Partition
     from tidelog.manager.topics.topics import Topics
-    from tidelog.staging.commit import StagedTarget
     from tidelog.staging.directory import CommitPoint, Key
     from tidelog.staging.finished import CommittedTransaction
     from tidelog.staging.journal import Journal, NewTopic
-    from tidelog.staging.staged_file import StagedFile
     from tidelog.staging.staged_run import StagedRun
     from tidelog.staging.transaction import Transaction
 
@@ -421,11 +418,6 @@ class StagedCommitCalls:
     _staged: StagedCommits
     _check_open: Callable[[], None]
     machine: Machine
-
-    def commit_staged(self, path: str, staged: Sequence[StagedFile]) -> int:
-        """Append the staged files of the directory ``path``; see ``staging.commit``."""
-        self._check_open()
-        return commit_staged(cast("StagedTarget", self), self.machine.fs, path, staged)
 
     def commit_transaction(self, path: str, transaction: Transaction) -> CommittedTransaction:
         """Commit a transaction, unless it was committed before; see ``StagedCommits.commit``."""

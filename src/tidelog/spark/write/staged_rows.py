@@ -71,6 +71,8 @@ class StagingTarget(NamedTuple):
 class TaskStaging:
     """Stages the rows of one task attempt, for any number of topics, in one file.
 
+    A partition that gets much data gets files of its own; see ``BundleWriter``.
+
     Args:
         target: where to write the file.
         topics: how to make batches for each topic that exists.
@@ -119,7 +121,7 @@ class TaskStaging:
         return self._bundle.finish()
 
     def abandon(self) -> None:
-        """Delete the file of this task."""
+        """Delete the files of this task."""
         self._bundle.abandon()
 
     def _encode_buffered(self, clock: Clock) -> None:
@@ -142,4 +144,6 @@ class TaskStaging:
             largest = int(encoded.batches.size.max())
             if largest > limit:
                 raise MessageTooLarge(f"a batch for {topic}-{encoded.partition}", largest, limit)
-            self._bundle.append(topic, encoded.partition, encoded.data)
+            self._bundle.append(
+                topic, encoded.partition, encoded.data, segment_bytes=plan.segment_bytes
+            )

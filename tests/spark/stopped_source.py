@@ -1,0 +1,157 @@
+"""A data source ``stopped``: ``tidelog``, whose commits and tasks can be stopped at a moment.
+
+Options say where: ``stopAt`` is the name of a ``CommitPoint``, ``task`` or ``random``; how:
+``stopBy`` is ``raise``, ``kill`` (the process), ``driver`` (its JVM) or ``full`` (the disk, from
+there on); and once: ``stopFile`` is created by the first stop, after which there are no more.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import signal
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidelog.env.system_files import SystemFile
+from tidelog.spark.source import LogSource
+from tidelog.spark.write import staged_commit
+from tidelog.spark.write.batch_writer import LogWriter
+from tidelog.spark.write.stream_writer import LogStreamWriter
+from tidelog.staging.directory import CommitPoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+POINTS = [point.name for point in CommitPoint]
+OPTIONS = ("stopAt", "stopBy", "stopFile", "stopSeed")
+
+
+class Stop:
+    """When and how to stop."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self.at = options.get("stopAt", "")
+        self.by = options.get("stopBy", "raise")
+        self.file = options.get("stopFile", "")
+        self.seed = int(options.get("stopSeed", "0"))
+
+    def stop(self) -> None:
+        """Stop, if that has not been done before."""
+        try:
+            os.close(os.open(self.file, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+        if self.by == "raise":
+            raise RuntimeError(f"stopped at {self.at}")
+        if self.by == "full":
+            SystemFile.pwrite = _full  # type: ignore[method-assign]
+            return
+        if self.by == "driver":
+            os.kill(jvm_of(os.getpid()), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    @contextmanager
+    def in_commit(self) -> Iterator[None]:
+        """Stop within a commit."""
+        before, write = staged_commit.reached, SystemFile.pwrite
+
+        def reached(point: object) -> None:
+            if getattr(point, "name", "") == self.at:
+                self.stop()
+
+        staged_commit.reached = reached
+        if self.at == "random":
+            self.stop_later()
+        try:
+            yield
+        finally:
+            staged_commit.reached = before
+            SystemFile.pwrite = write  # type: ignore[method-assign]
+
+    def stop_later(self) -> None:
+        """Stop in up to 60 ms, on another thread, while the commit goes on."""
+        wait_s = random.Random(self.seed).random() * 0.06
+
+        def stop() -> None:
+            time.sleep(wait_s)
+            self.stop()
+
+        threading.Thread(target=stop, daemon=True).start()
+
+
+_pwrite = SystemFile.pwrite
+
+
+def _full(file: SystemFile, data: Any, position: int) -> None:
+    if file.path.endswith(".log"):
+        raise OSError(errno.ENOSPC, "no space left on device", file.path)
+    _pwrite(file, data, position)
+
+
+def jvm_of(pid: int) -> int:
+    """Return the Java process that a process descends from."""
+    while Path(f"/proc/{pid}/comm").read_text("utf-8").strip() != "java":
+        pid = int(Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[1])
+    return pid
+
+
+class StoppedWriter(LogWriter):
+    """A batch writer that is stopped."""
+
+    stop: Stop
+
+    def write(self, iterator: Any) -> Any:
+        if self.stop.at == "task":
+            next(iterator)
+            self.stop.stop()
+        return super().write(iterator)
+
+    def commit(self, messages: Any) -> None:
+        with self.stop.in_commit():
+            super().commit(messages)
+
+
+class StoppedStreamWriter(LogStreamWriter):
+    """A stream writer that is stopped."""
+
+    stop: Stop
+
+    def write(self, iterator: Any) -> Any:
+        if self.stop.at == "task":
+            next(iterator)
+            self.stop.stop()
+        return super().write(iterator)
+
+    def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803 - Spark's name
+        with self.stop.in_commit():
+            super().commit(messages, batchId)
+
+
+class StoppedSource(LogSource):
+    """The data source; its reader is that of ``tidelog``."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "stopped"
+
+    def writer(self, schema: Any, overwrite: bool) -> Any:
+        stop = self._take_stop()
+        writer = super().writer(schema, overwrite)
+        writer.__class__ = StoppedWriter
+        writer.stop = stop  # type: ignore[attr-defined]
+        return writer
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802 - Spark's name
+        stop = self._take_stop()
+        writer = super().streamWriter(schema, overwrite)
+        writer.__class__ = StoppedStreamWriter
+        writer.stop = stop  # type: ignore[attr-defined]
+        return writer
+
+    def _take_stop(self) -> Stop:
+        return Stop({name: self.options.pop(name) for name in OPTIONS if name in self.options})

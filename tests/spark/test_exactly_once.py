@@ -1,0 +1,389 @@
+"""Every row that Spark writes is in the log once, wherever a job is stopped, and run again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException, StreamingQueryException
+from tests.spark import stopped_source
+from tests.spark.stopped_source import POINTS, StoppedSource
+
+import tidelog
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.staging.finished import read_finished
+from tidelog.staging.staged_file import list_staged
+from tidelog.testing.scale import scaled
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+TIMEOUT_S = 200
+EACH = 40
+"""Rows that a stream gets at a time."""
+
+
+@pytest.fixture(scope="module")
+def stopping(spark: SparkSession) -> SparkSession:
+    """Return the session, which knows the source ``stopped``."""
+    cloudpickle.register_pickle_by_value(stopped_source)
+    spark.dataSource.register(StoppedSource)
+    return spark
+
+
+def rows(spark: SparkSession, count: int, first: int = 0) -> DataFrame:
+    """Return rows with the values from ``first`` on, in two tasks."""
+    return spark.range(first, first + count, numPartitions=2).selectExpr(
+        "cast(id AS string) AS key", "cast(id AS string) AS value"
+    )
+
+
+def save(frame: DataFrame, path: str, **options: Any) -> None:
+    """Write to the topic t with two partitions."""
+    given = {"topic": "t", "numPartitions": 2, "commitTimeoutMs": 30_000} | options
+    source = "stopped" if "stopAt" in options else "tidelog"
+    frame.write.format(source).options(**given).mode("append").save(path)
+
+
+def values(path: str, topic: str = "t") -> list[int]:
+    """Return the values that readers see, sorted."""
+    found = []
+    for number in range(2):
+        if os.path.exists(f"{path}/{topic}-{number}"):
+            with tidelog.open_read_only(f"{path}/{topic}-{number}") as log:
+                found += [int(record.value or b"") for record in log.records()]
+    return sorted(found)
+
+
+def left_over(path: str) -> list[str]:
+    """Return the files of staging."""
+    return [
+        name
+        for name in os.listdir(path)
+        if name.startswith("tidelog.") and not name.endswith((".json", ".prom"))
+    ]
+
+
+# Batch writes
+
+
+def test_a_write_with_an_id_is_done_once(spark: SparkSession, tmp_path: Path) -> None:
+    """A repeat with other rows is skipped; the same id for another topic is an error."""
+    path = str(tmp_path)
+    save(rows(spark, 50), path, txnId="day 1")
+    save(rows(spark, 50, 100), path, txnId="day 1")
+    save(rows(spark, 50, 50), path, txnId="day 2")
+    with pytest.raises(PySparkException, match="'day 1' was committed before for t, not for u"):
+        save(rows(spark, 5), path, txnId="day 1", topic="u")
+    save(rows(spark, 0), path, txnId="nothing")
+    save(rows(spark, 10, 1000), path, txnId="nothing")
+
+    assert values(path) == list(range(100))
+    assert left_over(path) == []
+
+
+def repeated_write(spark: SparkSession, path: str, number: int, **stop: Any) -> bool:
+    """Write rows in a job that is stopped, then again; return whether the first one failed."""
+    txn = f"job {number}"
+    stop = {"stopFile": f"{path}.stop-{number}"} | stop
+    has_failed = False
+    try:
+        save(rows(spark, 20, 20 * number), path, txnId=txn, **stop)
+    except PySparkException:
+        has_failed = True
+    save(rows(spark, 20, 20 * number), path, txnId=txn)
+    assert values(path) == list(range(20 * number + 20))
+    assert left_over(path) == []
+    return has_failed
+
+
+@pytest.mark.parametrize(
+    ("by", "points"),
+    [
+        ("raise", ["CHECKED", "COMMITTED", "PLACED", "CLEANED"]),
+        ("kill", ["COMMITTED"]),
+        pytest.param("kill", POINTS, marks=pytest.mark.slow),
+        pytest.param("raise", POINTS, marks=pytest.mark.slow),
+    ],
+)
+def test_a_write_whose_commit_fails_can_be_repeated(
+    stopping: SparkSession, tmp_path: Path, by: str, points: list[str]
+) -> None:
+    """At each moment of the commit, whether it raises or its process is killed.
+
+    Spark then calls ``abort`` with all messages.
+    """
+    for number, point in enumerate(points):
+        assert repeated_write(stopping, str(tmp_path / "data"), number, stopAt=point, stopBy=by)
+
+
+def test_a_disk_that_fills_up_leaves_a_write_committed(
+    stopping: SparkSession, tmp_path: Path
+) -> None:
+    """The error says that it must not be repeated under another id; it is applied later."""
+    path = str(tmp_path / "data")
+    stop = {"stopAt": "COMMITTED", "stopBy": "full", "stopFile": f"{path}.stop"}
+    with pytest.raises(PySparkException, match="is committed, do not repeat it under another id"):
+        save(rows(stopping, 20), path, txnId="x", **stop)
+
+    save(rows(stopping, 20), path, txnId="x")
+    assert values(path) == list(range(20))
+
+
+def test_a_task_that_dies_leaves_nothing(stopping: SparkSession, tmp_path: Path) -> None:
+    """Its job fails here, as this session retries no task; a repeat writes all."""
+    assert repeated_write(stopping, str(tmp_path / "data"), 0, stopAt="task", stopBy="raise")
+
+
+def test_rows_are_inserted_into_a_table(spark: SparkSession, tmp_path: Path) -> None:
+    """Its options say where to; Spark keeps those of a table in its schema."""
+    path = str(tmp_path / "data")
+    options = "subscribe 't', topic 't', `config.retention.ms` '-1'"
+    try:
+        spark.sql(f"CREATE TABLE made USING tidelog OPTIONS ({options}) LOCATION '{path}'")
+        spark.sql("INSERT INTO made (key, value) VALUES (X'6B', X'31'), (NULL, X'32')")
+        with pytest.raises(PySparkException, match="can only be appended to"):
+            spark.sql("INSERT OVERWRITE made (key, value) VALUES (X'6B', X'31')")
+        with pytest.raises(PySparkException, match="AS SELECT is not supported"):
+            spark.sql(
+                "CREATE TABLE other USING tidelog OPTIONS (topic 'u')"
+                f" LOCATION '{path}' AS SELECT value FROM made"
+            )
+
+        assert values(path) == [1, 2]
+        assert spark.table("made").count() == 2
+    finally:
+        spark.sql("DROP TABLE IF EXISTS made")
+        spark.sql("DROP TABLE IF EXISTS other")
+
+
+# Streams
+
+
+class Copying:
+    """A stream that copies the topic s of one directory to the topic t of another."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark = spark
+        self.source = str(folder / "source")
+        self.target = str(folder / "target")
+        self.checkpoint = str(folder / "checkpoint")
+        self.stop_file = str(folder / "stop")
+        self.count = 0
+
+    def append(self, count: int = EACH) -> None:
+        """Append rows to what is to be copied."""
+        with tidelog.open(self.source) as logs:
+            logs.create_topic("s", exist_ok=True)
+            for number in range(self.count, self.count + count):
+                logs.append("s", b"%d" % number)
+        self.count += count
+
+    def run(self, value: str = "value", checkpoint: str | None = None, **options: Any) -> None:
+        """Copy what is there, in batches of some rows; raise what fails the query."""
+        reader = self.spark.readStream.format("tidelog").option("subscribe", "s")
+        reader = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=EACH)
+        given = {"topic": "t", "numPartitions": 2, "checkpointLocation": self.checkpoint} | options
+        if checkpoint is not None:
+            given["checkpointLocation"] = checkpoint
+        frame = reader.load(self.source).selectExpr(f"{value} AS value")
+        source = "stopped" if "stopAt" in options else "tidelog"
+        writer = frame.writeStream.format(source).options(**given)
+        query = writer.trigger(availableNow=True).start(self.target)
+        assert query.awaitTermination(TIMEOUT_S)
+
+    def stopped(self, **stop: Any) -> bool:
+        """Copy until a commit is stopped, then go on; return whether the query failed."""
+        has_failed = False
+        with suppress(FileNotFoundError):
+            os.unlink(self.stop_file)
+        try:
+            self.run(stopFile=self.stop_file, **stop)
+        except StreamingQueryException:
+            has_failed = True
+        self.run()
+        self.check()
+        return has_failed
+
+    def check(self) -> None:
+        """All rows are there once, and nothing is left over."""
+        assert values(self.target) == list(range(self.count))
+        assert [name for name in left_over(self.target) if not name.endswith(".staged")] == []
+        staged = [f"{self.target}/{name}" for name in list_staged(SYSTEM_FILES, self.target)]
+        assert [os.path.getsize(one) for one in staged if os.path.getsize(one)] == []
+
+
+@pytest.fixture
+def copying(stopping: SparkSession, tmp_path: Path) -> Copying:
+    """Return a stream over some rows."""
+    made = Copying(stopping, tmp_path)
+    made.append()
+    return made
+
+
+def test_a_batch_that_is_repeated_with_other_rows_is_skipped(copying: Copying) -> None:
+    """After a restart Spark repeats a batch that it does not know to be committed."""
+    copying.run()
+    assert left_over(copying.target) == []
+    os.unlink(f"{copying.checkpoint}/commits/0")
+    copying.run(value="concat('9', value)")
+    copying.append()
+    copying.run()
+
+    copying.check()
+    (last,) = read_finished(SYSTEM_FILES, copying.target).values()
+    assert last.stream is not None
+    assert (last.stream.batch_id, last.total) == (1, EACH)
+
+
+def test_a_checkpoint_that_was_copied_or_rolled_back_is_an_error(copying: Copying) -> None:
+    """Unless the stream is to skip old batches; it then goes on where the other one is."""
+    copying.run()
+    copy = copying.checkpoint + "-copy"
+    shutil.copytree(copying.checkpoint, copy)
+    copying.append(2 * EACH)
+    copying.run()
+
+    with pytest.raises(StreamingQueryException, match=r"batch 1 of stream .* older than batch 2"):
+        copying.run(checkpoint=copy)
+    copying.run(checkpoint=copy, skipOldBatches="true")
+    copying.check()
+
+
+@pytest.mark.parametrize(
+    ("by", "points"),
+    [
+        ("raise", ["CHECKED", "VISIBLE"]),
+        ("kill", ["COMMITTED"]),
+        pytest.param("kill", [*POINTS, "task"], marks=pytest.mark.slow),
+        pytest.param("raise", [*POINTS, "task"], marks=pytest.mark.slow),
+    ],
+)
+def test_a_stream_goes_on_after_a_commit_that_failed(
+    copying: Copying, by: str, points: list[str]
+) -> None:
+    """At each moment of the commit, whether it raises or its process is killed."""
+    copying.run()
+    for point in points:
+        copying.append()
+        assert copying.stopped(stopAt=point, stopBy=by), point
+
+
+@pytest.mark.parametrize(
+    "count", [3, pytest.param(scaled(100), marks=[pytest.mark.slow, pytest.mark.timeout(4000)])]
+)
+def test_a_stream_whose_commits_are_killed_at_random_copies_all_rows_once(
+    copying: Copying, count: int
+) -> None:
+    """The process that commits is killed at a random moment, or after it."""
+    copying.run()
+    for seed in range(count):
+        copying.append()
+        copying.stopped(stopAt="random", stopBy="kill", stopSeed=seed)
+
+
+def test_a_stream_writes_into_a_directory_that_is_in_use(copying: Copying) -> None:
+    """Its holder commits for it; a reader that follows sees each row once."""
+    seen: list[int] = []
+    with tidelog.open(copying.target) as logs:
+        logs.create_topic("t", 1)
+
+        def follow() -> None:
+            for record in logs.follow("t", idle_ms=TIMEOUT_S * 1000):
+                seen.append(int(record.value or b""))
+                if len(seen) == 3 * EACH:
+                    return
+
+        reader = threading.Thread(target=follow, daemon=True)
+        reader.start()
+        copying.append(2 * EACH)
+        copying.run(numPartitions=1, maxOffsetsPerTrigger=EACH)
+        reader.join(TIMEOUT_S)
+    assert sorted(seen) == list(range(3 * EACH))
+    copying.check()
+
+
+# Drivers that are killed, and tasks that are retried
+
+DRIVER = """
+import sys
+from pyspark import cloudpickle
+from tests.spark import stopped_source
+from tidelog.spark import session
+
+kind, path, point, by, master = sys.argv[1:]
+spark = session(**{"spark.master": master})
+cloudpickle.register_pickle_by_value(stopped_source)
+spark.dataSource.register(stopped_source.StoppedSource)
+options = {"topic": "t", "numPartitions": "2", "stopAt": point, "stopBy": by,
+           "stopFile": path + ".stop-" + point}
+if kind == "batch":
+    rows = spark.range(0, 40, numPartitions=2).selectExpr("cast(id AS string) AS value")
+    rows.write.format("stopped").options(**options, txnId=point).mode("append").save(path)
+else:
+    rows = spark.readStream.format("tidelog").option("subscribe", "s")
+    rows = rows.option("startingOffsets", "earliest").load(path + "-source").select("value")
+    writer = rows.writeStream.format("stopped").options(**options)
+    writer = writer.option("checkpointLocation", path + "-checkpoint")
+    assert writer.trigger(availableNow=True).start(path).awaitTermination(200)
+spark.stop()
+"""
+
+
+def drive(kind: str, path: str, point: str, by: str, master: str = "local[2]") -> int:
+    """Run a driver of its own; return its exit code."""
+    root = Path(__file__).parents[2]
+    environment = os.environ | {"PYTHONPATH": f"{root}:{os.environ.get('PYTHONPATH', '')}"}
+    command = [sys.executable, "-c", DRIVER, kind, path, point, by, master]
+    return subprocess.run(command, env=environment, check=False, timeout=300).returncode
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("point", POINTS)
+def test_a_write_whose_driver_is_killed_can_be_repeated(tmp_path: Path, point: str) -> None:
+    """At each moment of the commit."""
+    path = str(tmp_path / "data")
+
+    assert drive("batch", path, point, "driver") != 0
+    assert drive("batch", path, point, "driver") == 0
+    assert values(path) == list(range(40))
+    assert left_over(path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("point", POINTS)
+def test_a_stream_whose_driver_is_killed_goes_on(tmp_path: Path, point: str) -> None:
+    """At each moment of the commit."""
+    path = str(tmp_path / "data")
+    with tidelog.open(path + "-source") as logs:
+        logs.create_topic("s")
+        for number in range(40):
+            logs.append("s", b"%d" % number)
+
+    assert drive("stream", path, point, "driver") != 0
+    assert drive("stream", path, point, "driver") == 0
+    assert values(path) == list(range(40))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1000)
+@pytest.mark.parametrize("by", ["raise", "kill"])
+def test_a_task_that_is_retried_writes_its_rows_once(tmp_path: Path, by: str) -> None:
+    """The staged file of an attempt that died is not committed, and deleted with the commit."""
+    path = str(tmp_path / "data")
+
+    assert drive("batch", path, "task", by, "local[2,3]") == 0
+    assert values(path) == list(range(40))
+    assert left_over(path) == []
