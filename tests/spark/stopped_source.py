@@ -16,6 +16,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from tidelog.env.system_files import SystemFile
 from tidelog.spark.source import LogSource
@@ -49,7 +50,7 @@ class Stop:
         if self.by == "raise":
             raise RuntimeError(f"stopped at {self.at}")
         if self.by == "full":
-            SystemFile.pwrite = _full  # type: ignore[method-assign]
+            mock.patch.object(SystemFile, "pwrite", _full).start()
             return
         if self.by == "driver":
             os.kill(jvm_of(os.getpid()), signal.SIGKILL)
@@ -58,20 +59,18 @@ class Stop:
     @contextmanager
     def in_commit(self) -> Iterator[None]:
         """Stop within a commit."""
-        before, write = staged_commit.reached, SystemFile.pwrite
 
         def reached(point: object) -> None:
             if getattr(point, "name", "") == self.at:
                 self.stop()
 
-        staged_commit.reached = reached
         if self.at == "random":
             self.stop_later()
         try:
-            yield
+            with mock.patch.object(staged_commit, "reached", reached):
+                yield
         finally:
-            staged_commit.reached = before
-            SystemFile.pwrite = write  # type: ignore[method-assign]
+            mock.patch.stopall()
 
     def stop_later(self) -> None:
         """Stop in up to 60 ms, on another thread, while the commit goes on."""

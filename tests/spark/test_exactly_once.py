@@ -36,7 +36,7 @@ EACH = 40
 @pytest.fixture(scope="module")
 def stopping(spark: SparkSession) -> SparkSession:
     """Return the session, which knows the source ``stopped``."""
-    cloudpickle.register_pickle_by_value(stopped_source)
+    cloudpickle.register_pickle_by_value(stopped_source)  # type: ignore[no-untyped-call]
     spark.dataSource.register(StoppedSource)
     return spark
 
@@ -50,7 +50,8 @@ def rows(spark: SparkSession, count: int, first: int = 0) -> DataFrame:
 
 def save(frame: DataFrame, path: str, **options: Any) -> None:
     """Write to the topic t with two partitions."""
-    given = {"topic": "t", "numPartitions": 2, "commitTimeoutMs": 30_000} | options
+    given: dict[str, Any] = {"topic": "t", "numPartitions": 2, "commitTimeoutMs": 30_000}
+    given |= options
     source = "stopped" if "stopAt" in options else "tidelog"
     frame.write.format(source).options(**given).mode("append").save(path)
 
@@ -193,7 +194,8 @@ class Copying:
         """Copy what is there, in batches of some rows; raise what fails the query."""
         reader = self.spark.readStream.format("tidelog").option("subscribe", "s")
         reader = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=EACH)
-        given = {"topic": "t", "numPartitions": 2, "checkpointLocation": self.checkpoint} | options
+        given: dict[str, Any] = {"topic": "t", "numPartitions": 2} | options
+        given.setdefault("checkpointLocation", self.checkpoint)
         if checkpoint is not None:
             given["checkpointLocation"] = checkpoint
         frame = reader.load(self.source).selectExpr(f"{value} AS value")

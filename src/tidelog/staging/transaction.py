@@ -72,9 +72,9 @@ class Transaction:
 
     @property
     def topics(self) -> list[str]:
-        """The topics that it writes or creates, sorted."""
-        names = {run.topic for run in self.runs} | {topic.name for topic in self.new_topics}
-        return sorted(names)
+        """The topics that it is for, sorted; an existing one may get no records."""
+        new = {topic.name for topic in self.new_topics}
+        return sorted({run.topic for run in self.runs} | new | set(self.topic_ids))
 
     @property
     def keys(self) -> list[Key]:

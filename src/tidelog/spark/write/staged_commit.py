@@ -10,30 +10,27 @@ import logging
 import os
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.datadir.catalogue import read_catalogue
 from tidelog.datadir.partition_directories import random_id
+from tidelog.embedded.commits import commit_when_possible
 from tidelog.embedded.doors import open_briefly
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.env.waiting import sleep_ms
-from tidelog.errors import (
-    DirectoryLocked,
-    InvalidArgument,
-    TidelogError,
-    UnknownTopicOrPartition,
-)
+from tidelog.errors import InvalidArgument, TidelogError, UnknownTopicOrPartition
+from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.spark.options.source_options import DEFAULT_COMMIT_TIMEOUT_MS
 from tidelog.spark.write.write_plan import delete_staged
 from tidelog.staging.journal import NewTopic, journal_name
+from tidelog.staging.manifest_names import waiting_hashes
+from tidelog.staging.staged_file import transaction_hash
 from tidelog.staging.transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from uuid import UUID
 
-    from tidelog.datadir.catalogue import Topic
-    from tidelog.embedded.logs import Logs
     from tidelog.spark.options.source_options import WriteOptions
     from tidelog.spark.write.staged_rows import PlannedTopic
     from tidelog.staging.finished import CommittedTransaction
@@ -42,7 +39,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-LOCK_POLL_MS: Final = 200
+
+class ExistingTopic(NamedTuple):
+    """A topic as a commit finds it; ``topic_id`` is None where the directory names none."""
+
+    topic_id: UUID | None
+    partitions: int
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class StagedWrite:
     runs: Sequence[StagedRun]
     topics: Mapping[str, PlannedTopic]
 
-    def transaction(self, existing: Mapping[str, Topic]) -> Transaction:
+    def transaction(self, existing: Mapping[str, ExistingTopic]) -> Transaction:
         """Return what to commit, with the topics that exist now.
 
         Raises:
@@ -85,17 +87,17 @@ class StagedWrite:
             skips_old=self.options.skip_old_batches,
         )
 
-    def _topic_id(self, name: str, topic: Topic | None) -> UUID | None:
+    def _topic_id(self, name: str, topic: ExistingTopic | None) -> UUID | None:
         """Return a topic's id, None if the commit is to create it."""
         planned = self.topics[name]
         if topic is None:
             if not planned.is_new:
                 raise UnknownTopicOrPartition(f"topic {name} was deleted during the write")
             return None
-        if len(topic.partitions) != planned.partitions:
+        if topic.partitions != planned.partitions:
             raise InvalidArgument(
-                f"topic {name} has {len(topic.partitions)} partitions now; the write was planned"
-                f" for {planned.partitions}: run it again"
+                f"topic {name} has {topic.partitions} partitions now; the write was planned for"
+                f" {planned.partitions}: run it again"
             )
         # A topic that was deleted and made anew has another id; the commit then refuses.
         return planned.topic_id or topic.topic_id
@@ -106,12 +108,12 @@ def reached(_point: object) -> None:
 
 
 def commit_write(write: StagedWrite) -> CommittedTransaction:
-    """Commit what was staged, unless it was committed before; errors as ``Logs.commit``."""
-    path = write.options.path
-    start_ns = SYSTEM_CLOCK.monotonic_ns()
-    with open_when_free(write.options) as logs:
-        logs.manager.staged_commits.on_point = reached
-        done = logs.commit_transaction(write.transaction(logs.topics()), path)
+    """Commit what was staged, unless it was committed before; errors as ``commit_when_possible``.
+
+    The process that holds the directory commits it, or this one once the directory is free.
+    """
+    path, start_ns = write.options.path, SYSTEM_CLOCK.monotonic_ns()
+    done = _commit(write, existing_topics(path))
     commit_ms = (SYSTEM_CLOCK.monotonic_ns() - start_ns) // 1_000_000
     if done.is_repeat:
         # A warning, since Spark shows nothing below that level of what Python logs on the driver.
@@ -125,37 +127,55 @@ def commit_write(write: StagedWrite) -> CommittedTransaction:
     return done
 
 
+def _commit(write: StagedWrite, topics: Mapping[str, ExistingTopic]) -> CommittedTransaction:
+    path, timeout_ms = write.options.path, write.options.commit_timeout_ms
+    if any(name in topics and topics[name].topic_id is None for name in write.topics):
+        # Kafka left them without ids, so no service of ours has held the directory yet.
+        with open_briefly(path) as logs:
+            adopted = {
+                name: ExistingTopic(topic.topic_id, max(topic.partitions) + 1)
+                for name, topic in logs.topics().items()
+            }
+            return logs.commit_transaction(write.transaction(adopted), path)
+    return commit_when_possible(
+        [path],
+        path,
+        write.transaction(topics),
+        timeout_ms=DEFAULT_COMMIT_TIMEOUT_MS if timeout_ms is None else timeout_ms,
+        on_point=reached,
+    )
+
+
+def existing_topics(path: str) -> dict[str, ExistingTopic]:
+    """Return the topics of a data directory, from its files: another process may hold it."""
+    listed = read_catalogue(SYSTEM_FILES, path).topics
+    found = open_directory_read_only(path, fs=SYSTEM_FILES).topics
+    topics = {}
+    for name, topic in found.items():
+        entry = listed.get(name)
+        numbers = topic.partitions if entry is None else entry.partitions
+        topics[name] = ExistingTopic(
+            topic.topic_id if entry is None else entry.topic_id, max(numbers) + 1
+        )
+    return topics
+
+
 def abort_write(options: WriteOptions, txn: str, names: Sequence[str]) -> None:
     """Delete the staged files ``names``; if the transaction is committed, apply it instead.
 
-    A failed task has deleted its own file.
+    They stay, too, if the process that holds the directory has yet to report whether it committed
+    the transaction. A failed task has deleted its own file.
     """
-    journal = os.path.join(options.path, journal_name(txn))
-    if not SYSTEM_FILES.exists(journal):
-        delete_staged(options.path, names)
+    path = options.path
+    if transaction_hash(txn) in waiting_hashes(SYSTEM_FILES.list(path)):
+        return
+    if not SYSTEM_FILES.exists(os.path.join(path, journal_name(txn))):
+        delete_staged(path, names)
         return
     try:
-        with open_when_free(options):  # which finishes the journals that it finds
+        with open_briefly(path):  # which finishes the journals that it finds
             pass
     except (TidelogError, OSError) as error:
+        # A service tries again by itself, others when the directory is opened next.
         text = "transaction-pending directory=%s txn=%s reason=%s"
-        _log.warning(text, options.path, txn, error)
-
-
-def open_when_free(options: WriteOptions, wait_ms: Callable[[int], None] = sleep_ms) -> Logs:
-    """Open the directory to write; wait, by ``wait_ms``, while another process writes to it.
-
-    Raises:
-        DirectoryLocked: it is still in use after ``commitTimeoutMs``.
-    """
-    timeout_ms = options.commit_timeout_ms
-    if timeout_ms is None:
-        timeout_ms = DEFAULT_COMMIT_TIMEOUT_MS
-    until_ns = SYSTEM_CLOCK.monotonic_ns() + timeout_ms * 1_000_000
-    while True:
-        try:
-            return open_briefly(options.path)
-        except DirectoryLocked:
-            if SYSTEM_CLOCK.monotonic_ns() >= until_ns:
-                raise
-        wait_ms(LOCK_POLL_MS)
+        _log.warning(text, path, txn, error)

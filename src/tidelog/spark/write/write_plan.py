@@ -9,7 +9,7 @@ import logging
 import os
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidelog.arrow.encode import BatchForm
 from tidelog.codec.compression import Codec, compress
@@ -17,7 +17,8 @@ from tidelog.codec.metadata_files import META_PROPERTIES_FILE, format_uuid, read
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.deletion_marks import read_catalogue_in_force
-from tidelog.datadir.lock_file import LOCK_FILE, has_writer
+from tidelog.datadir.lock_file import LOCK_FILE, writer_of
+from tidelog.env.signals import program_of
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import DirectoryLocked, DirectoryNotShared, InvalidArgument
 from tidelog.readonly.read_only_directory import open_directory_read_only
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from tidelog.spark.options.source_options import WriteOptions
 
 _log = logging.getLogger(__name__)
+
+KAFKA: Final = "java"
+"""The program of a broker."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +84,7 @@ def make_plan(options: WriteOptions, schema: StructType, txn: str) -> WritePlan:
         InvalidArgument: a column, an option or a topic is not fit for the write.
         TransactionMismatch: ``txnId`` was committed before, for other topics.
         InvalidConfig: a setting of a new topic is not valid.
-        DirectoryLocked: another process holds the directory, and the option ``commitTimeoutMs``
-            is not set.
+        DirectoryLocked: Kafka holds the directory, and the option ``commitTimeoutMs`` is not set.
     """
     columns = row_columns(schema, has_topic=options.topic is not None)
     count = options.num_partitions or 1
@@ -102,12 +105,14 @@ def make_plan(options: WriteOptions, schema: StructType, txn: str) -> WritePlan:
 
 
 def check_not_busy(options: WriteOptions) -> None:
-    """Raise DirectoryLocked if a process writes to the directory, before tasks work in vain.
+    """Raise DirectoryLocked if Kafka holds the directory, before tasks work in vain.
 
-    With the option ``commitTimeoutMs`` the commit waits for that process instead.
+    It commits for nobody; other processes do, or end. With the option ``commitTimeoutMs`` the
+    commit waits for it to end.
     """
-    if options.commit_timeout_ms is None and has_writer(options.path):
-        raise DirectoryLocked(os.path.join(options.path, LOCK_FILE))
+    holder = writer_of(options.path)
+    if options.commit_timeout_ms is None and holder and program_of(holder) == KAFKA:
+        raise DirectoryLocked(os.path.join(options.path, LOCK_FILE), holder)
 
 
 def make_directory(path: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING
@@ -15,23 +16,20 @@ import tidelog
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
-    DirectoryLocked,
+    CommitTimeout,
+    InconsistentTopicId,
     InvalidArgument,
     OldStreamBatch,
     TransactionMismatch,
     UnknownTopicOrPartition,
 )
-from tidelog.manager import staged_commits
 from tidelog.spark.options.source_options import WriteOptions
-from tidelog.spark.write.staged_commit import (
-    StagedWrite,
-    abort_write,
-    commit_write,
-    open_when_free,
-)
+from tidelog.spark.write import staged_commit
+from tidelog.spark.write.staged_commit import StagedWrite, abort_write, commit_write
 from tidelog.spark.write.staged_rows import PlannedTopic, StagingTarget, TaskStaging
 from tidelog.spark.write.write_plan import known_topics, plan_topic
 from tidelog.staging.directory import CommitPoint
+from tidelog.staging.manifest_names import new_stem
 from tidelog.staging.staged_file import list_staged
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.testing import PowerCut
@@ -55,7 +53,11 @@ def staged(
     target = StagingTarget(SYSTEM_FILES, given.path, txn, Random(SYSTEM_CLOCK.monotonic_ns()))
     task = TaskStaging(target, topics, new, buffer_bytes=given.write_buffer_bytes)
     if values:
-        task.append(topic, pa.RecordBatch.from_pydict({"value": list(values)}), SYSTEM_CLOCK)
+        task.append(
+            topic,
+            pa.RecordBatch.from_pydict({"key": ["k"] * len(values), "value": list(values)}),
+            SYSTEM_CLOCK,
+        )
     runs = task.finish(SYSTEM_CLOCK)
     found = topics.get(topic)
     plan = found or new
@@ -105,7 +107,7 @@ def test_a_topic_that_changed_since_the_plan_refuses_the_commit(tmp_path: Path) 
     """Rows were distributed over the partitions that were planned."""
     given = options(tmp_path)
     commit_write(staged(given, "a"))
-    more, gone = staged(given, "b"), staged(given, "c")
+    more, gone, new = staged(given, "b"), staged(given, "c"), staged(given, "d")
     with tidelog.open(tmp_path) as logs:
         logs.create_partitions("t", 2)
     with pytest.raises(InvalidArgument, match=r"t has 2 partitions now.* for 1: run it again"):
@@ -114,6 +116,11 @@ def test_a_topic_that_changed_since_the_plan_refuses_the_commit(tmp_path: Path) 
         logs.delete_topic("t")
     with pytest.raises(UnknownTopicOrPartition, match="deleted during the write"):
         commit_write(gone)
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t")
+    with pytest.raises(InconsistentTopicId):
+        commit_write(new)
+    assert values(tmp_path) == []
 
 
 def test_a_topic_that_was_created_meanwhile_is_used_if_it_fits(tmp_path: Path) -> None:
@@ -146,12 +153,12 @@ def test_an_abort_after_the_commit_point_finishes_the_commit(
     commit_write(staged(options(tmp_path), "before"))
     write = staged(given, "a")
 
-    def stop(now: CommitPoint) -> None:
+    def stop(now: object) -> None:
         if now is point:
             raise PowerCut
 
     with monkeypatch.context() as patched, suppress(PowerCut):
-        patched.setattr(staged_commits, "_ignore", stop)
+        patched.setattr(staged_commit, "reached", stop)
         commit_write(write)
     abort_write(given, "x", [run.name for run in write.runs])
 
@@ -169,12 +176,12 @@ def test_an_abort_leaves_a_committed_transaction_to_the_process_that_holds_the_d
     given = options(tmp_path, txnId="x", commitTimeoutMs="0")
     write = staged(given, "a")
 
-    def stop(now: CommitPoint) -> None:
+    def stop(now: object) -> None:
         if now is CommitPoint.COMMITTED:
             raise PowerCut
 
     with monkeypatch.context() as patched, suppress(PowerCut):
-        patched.setattr(staged_commits, "_ignore", stop)
+        patched.setattr(staged_commit, "reached", stop)
         commit_write(write)
     lock = SYSTEM_FILES.lock(str(tmp_path / ".lock"))
     with caplog.at_level(logging.WARNING):
@@ -186,17 +193,40 @@ def test_an_abort_leaves_a_committed_transaction_to_the_process_that_holds_the_d
         assert values(tmp_path) == [b"a"]
 
 
-def test_the_commit_waits_for_the_lock(tmp_path: Path) -> None:
-    """It opens the directory once the other writer closes it, or fails after the timeout."""
-    logs = tidelog.open(tmp_path)
-    with pytest.raises(DirectoryLocked):
-        open_when_free(options(tmp_path, commitTimeoutMs="10"))
-    waits: list[int] = []
+def test_a_topic_that_kafka_left_without_an_id_is_written(tmp_path: Path) -> None:
+    """It gets its id with the commit."""
+    with tidelog.open(tmp_path / "other") as logs:
+        logs.create_topic("t")
+        logs.append("t", b"a")
+    shutil.copytree(tmp_path / "other" / "t-0", tmp_path / "data" / "t-0")
+    (tmp_path / "data" / "t-0" / "partition.metadata").unlink()
+    for value in ("b", "c"):
+        commit_write(staged(options(tmp_path / "data"), value))
 
-    def close(wait_ms: int) -> None:
-        waits.append(wait_ms)
-        logs.close()
+    with tidelog.open(tmp_path / "data") as logs:
+        assert [found.value for found in logs.read("t")] == [b"a", b"b", b"c"]
 
-    with open_when_free(options(tmp_path), close) as opened:
-        assert opened.topics() == {}
-    assert len(waits) == 1
+
+def test_the_holder_of_the_directory_commits(tmp_path: Path) -> None:
+    """A program that has called ``tidelog.open``; one that does not is waited for in vain."""
+    with tidelog.open(tmp_path) as logs:
+        commit_write(staged(options(tmp_path, commitTimeoutMs="20000"), "a"))
+        assert [found.value for found in logs.read("t")] == [b"a"]
+    lock = SYSTEM_FILES.lock(str(tmp_path / ".lock"))
+    write = staged(options(tmp_path, commitTimeoutMs="10"), "b")
+    with pytest.raises(CommitTimeout):
+        commit_write(write)
+    lock.release()
+    assert values(tmp_path) == [b"a"]
+    assert list_staged(SYSTEM_FILES, str(tmp_path)) == []
+
+
+def test_an_abort_leaves_the_files_of_a_commit_that_another_process_has_begun(
+    tmp_path: Path,
+) -> None:
+    """It may commit them yet: its answer has not come."""
+    write = staged(options(tmp_path, txnId="x"), "a")
+    manifest = tmp_path / f"{new_stem('x', Random(0))}.claimed"
+    manifest.write_text("")
+    abort_write(write.options, "x", [run.name for run in write.runs])
+    assert list_staged(SYSTEM_FILES, str(tmp_path)) == [run.name for run in write.runs]

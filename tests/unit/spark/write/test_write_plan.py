@@ -22,6 +22,7 @@ from tidelog.errors import (
     TransactionMismatch,
 )
 from tidelog.spark.options.source_options import WriteOptions
+from tidelog.spark.write import write_plan
 from tidelog.spark.write.write_plan import WritePlan, check_not_busy, known_topics, make_plan
 from tidelog.staging.staged_file import is_staged_name, list_staged
 from tidelog.testing import metadata_log as made
@@ -44,12 +45,16 @@ def plan_of(path: Path, **others: str) -> WritePlan:
     return make_plan(options(path, **others), SCHEMA, "txn")
 
 
-def test_a_write_to_a_directory_in_use_fails_before_its_tasks_work(tmp_path: Path) -> None:
-    """Unless the user asks to wait for the lock at the commit."""
+def test_a_write_to_a_directory_of_a_broker_fails_before_its_tasks_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless the user asks to wait; a service of ours commits for others."""
     check_not_busy(options(tmp_path))
-    with tidelog.open(tmp_path), pytest.raises(DirectoryLocked):
-        check_not_busy(options(tmp_path))
     with tidelog.open(tmp_path):
+        check_not_busy(options(tmp_path))
+        monkeypatch.setattr(write_plan, "program_of", lambda _: "java")
+        with pytest.raises(DirectoryLocked):
+            check_not_busy(options(tmp_path))
         check_not_busy(options(tmp_path, commitTimeoutMs="1000"))
 
 
