@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     InputPartition,
+    WriterCommitMessage,
 )
 
 from tidelog.spark.source import COLUMNS_DDL, LogSource
@@ -146,6 +148,31 @@ class MemorySource(DataSource):
     def streamReader(self, schema: StructType) -> MemoryStream:  # noqa: ARG002, N802 - Spark's
         """Return the reader of a stream."""
         return MemoryStream(int(self.options["rows"]))
+
+
+class NothingWriter(DataSourceStreamArrowWriter):
+    """Takes rows and does nothing with them."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Count the rows."""
+        sum(batch.num_rows for batch in iterator)
+        return WriterCommitMessage()
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Do nothing."""
+
+
+class NothingSink(DataSource):
+    """What a sink in Python costs if writing costs nothing."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return "nothing"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NothingWriter:  # noqa: ARG002, FBT001, N802 - Spark's
+        """Return the writer."""
+        return NothingWriter()
 
 
 class PlainSource(LogSource):
