@@ -19,6 +19,7 @@ import statistics
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,8 +91,8 @@ def compare(
         for codec in ("none", "zstd"):
             topic = f"of-{value_bytes}-{codec}"
             pair.broker.create(topic, PARTITIONS)
-            queries[f"kafka, {codec}"] = lambda c=codec, t=topic: sinks.kafka(frame, c, t)
-            queries[f"tidelog, {codec}"] = lambda c=codec: sinks.ours(frame, c)
+            queries[f"kafka, {codec}"] = partial(sinks.kafka, frame, codec, topic)
+            queries[f"tidelog, {codec}"] = partial(sinks.ours, frame, codec)
         times = in_rounds(pair, queries, rounds)
     frame.unpersist()
     print(f"{rows:,} rows of {value_bytes} B, {rounds} rounds:")

@@ -24,6 +24,7 @@ CODE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 def test_the_guide_names_every_option() -> None:
     """Every option of a read or a write is in one of the tables, refused ones included."""
     options = {*source_options._READ_OPTIONS, *source_options._WRITE_OPTIONS}
+    options |= {"txnId", "skipOldBatches"}
     tables = "".join(line for line in GUIDE.read_text("utf-8").splitlines() if line[:1] == "|")
 
     assert [name for name in sorted(options) if f"`{name}`" not in tables] == []
@@ -39,7 +40,7 @@ def test_the_examples_of_the_guide_run(spark: SparkSession, tmp_path: Path) -> N
         log.append_records([(1_700_000_000_000 + n, None, b"UA 1", []) for n in range(5)])
         log.append_records([(AFTERNOON_MS, None, b"UA 2", [])])
     codes = CODE.findall(GUIDE.read_text("utf-8"))
-    names: dict[str, Any] = {"spark": spark}
+    names: dict[str, Any] = {"spark": spark, "checkpoint": str(tmp_path / "checkpoint")}
 
     try:
         for code in codes:
@@ -49,11 +50,13 @@ def test_the_examples_of_the_guide_run(spark: SparkSession, tmp_path: Path) -> N
         counts = [spark.table(name).count() for name in ("flights", "all_flights", "lines")]
     finally:
         spark.sql("DROP TABLE IF EXISTS all_flights")
+        spark.sql("DROP TABLE IF EXISTS notes")
         spark.catalog.dropTempView("flights")
 
     assert len(codes) >= 6
     assert counts == [6, 6, 6]
     assert names["morning"].count() == 5
     assert names["gaps"](data, "flights", 0) == []
-    with tidelog.open_read_only(data / "copy-0") as copy:
-        assert copy.log_end_offset == 6
+    for topic, count in (("copy", 6), ("streamed", 6), ("notes", 1)):
+        with tidelog.open_read_only(data / f"{topic}-0") as written:
+            assert written.log_end_offset == count

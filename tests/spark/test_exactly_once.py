@@ -67,7 +67,7 @@ def values(path: str, topic: str = "t") -> list[int]:
 
 
 def left_over(path: str) -> list[str]:
-    """Return the files of staging."""
+    """Return the files that tidelog left in a directory, but for those that are to stay."""
     return [
         name
         for name in os.listdir(path)
@@ -171,8 +171,16 @@ def test_rows_are_inserted_into_a_table(spark: SparkSession, tmp_path: Path) -> 
 # Streams
 
 
+def write_lines(folder: str, first: int, count: int) -> None:
+    """Write a file of consecutive numbers, in one step."""
+    os.makedirs(folder, exist_ok=True)
+    path = Path(folder, f".{first:09}")
+    path.write_text("".join(f"{number}\n" for number in range(first, first + count)))
+    path.rename(Path(folder, f"{first:09}.txt"))
+
+
 class Copying:
-    """A stream that copies the topic s of one directory to the topic t of another."""
+    """A stream that copies the lines of files, a file in each batch, to the topic t."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark
@@ -183,17 +191,13 @@ class Copying:
         self.count = 0
 
     def append(self, count: int = EACH) -> None:
-        """Append rows to what is to be copied."""
-        with tidelog.open(self.source) as logs:
-            logs.create_topic("s", exist_ok=True)
-            for number in range(self.count, self.count + count):
-                logs.append("s", b"%d" % number)
+        """Add rows to what is to be copied."""
+        write_lines(self.source, self.count, count)
         self.count += count
 
     def run(self, value: str = "value", checkpoint: str | None = None, **options: Any) -> None:
-        """Copy what is there, in batches of some rows; raise what fails the query."""
-        reader = self.spark.readStream.format("tidelog").option("subscribe", "s")
-        reader = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=EACH)
+        """Copy what is there; raise what fails the query."""
+        reader = self.spark.readStream.format("text").option("maxFilesPerTrigger", 1)
         given: dict[str, Any] = {"topic": "t", "numPartitions": 2} | options
         given.setdefault("checkpointLocation", self.checkpoint)
         if checkpoint is not None:
@@ -253,7 +257,8 @@ def test_a_checkpoint_that_was_copied_or_rolled_back_is_an_error(copying: Copyin
     copying.run()
     copy = copying.checkpoint + "-copy"
     shutil.copytree(copying.checkpoint, copy)
-    copying.append(2 * EACH)
+    copying.append()
+    copying.append()
     copying.run()
 
     with pytest.raises(StreamingQueryException, match=r"batch 1 of stream .* older than batch 2"):
@@ -308,8 +313,9 @@ def test_a_stream_writes_into_a_directory_that_is_in_use(copying: Copying) -> No
 
         reader = threading.Thread(target=follow, daemon=True)
         reader.start()
-        copying.append(2 * EACH)
-        copying.run(numPartitions=1, maxOffsetsPerTrigger=EACH)
+        copying.append()
+        copying.append()
+        copying.run(numPartitions=1)
         reader.join(TIMEOUT_S)
     assert sorted(seen) == list(range(3 * EACH))
     copying.check()
@@ -333,8 +339,7 @@ if kind == "batch":
     rows = spark.range(0, 40, numPartitions=2).selectExpr("cast(id AS string) AS value")
     rows.write.format("stopped").options(**options, txnId=point).mode("append").save(path)
 else:
-    rows = spark.readStream.format("tidelog").option("subscribe", "s")
-    rows = rows.option("startingOffsets", "earliest").load(path + "-source").select("value")
+    rows = spark.readStream.format("text").load(path + "-source")
     writer = rows.writeStream.format("stopped").options(**options)
     writer = writer.option("checkpointLocation", path + "-checkpoint")
     assert writer.trigger(availableNow=True).start(path).awaitTermination(200)
@@ -369,10 +374,7 @@ def test_a_write_whose_driver_is_killed_can_be_repeated(tmp_path: Path, point: s
 def test_a_stream_whose_driver_is_killed_goes_on(tmp_path: Path, point: str) -> None:
     """At each moment of the commit."""
     path = str(tmp_path / "data")
-    with tidelog.open(path + "-source") as logs:
-        logs.create_topic("s")
-        for number in range(40):
-            logs.append("s", b"%d" % number)
+    write_lines(path + "-source", 0, 40)
 
     assert drive("stream", path, point, "driver") != 0
     assert drive("stream", path, point, "driver") == 0

@@ -6,6 +6,7 @@ import errno
 from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pytest
 
@@ -39,7 +40,7 @@ def stage(home: DataHome, *values: bytes, partition: int = 0, topic: str = "t") 
 
 def commit(directory: Logs, runs: list[StagedRun]) -> int:
     """Commit runs; return how many records that were."""
-    ids = {name: topic.topic_id for name, topic in directory.topics().items()}
+    ids = {"u": UUID(int=5)} | {name: one.topic_id for name, one in directory.topics().items()}
     transaction = Transaction("txn", is_named=False, runs=runs, new_topics=(), topic_ids=ids)
     return directory.commit_transaction(transaction).total
 
