@@ -12,11 +12,9 @@ import os
 import random
 import signal
 import threading
-import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 from tidelog.env.system_files import SystemFile
 from tidelog.spark.source import LogSource
@@ -50,7 +48,7 @@ class Stop:
         if self.by == "raise":
             raise RuntimeError(f"stopped at {self.at}")
         if self.by == "full":
-            mock.patch.object(SystemFile, "pwrite", _full).start()
+            setattr(SystemFile, "pwrite", _full)  # noqa: B010 - a worker has no monkeypatch
             return
         if self.by == "driver":
             os.kill(jvm_of(os.getpid()), signal.SIGKILL)
@@ -64,23 +62,22 @@ class Stop:
             if getattr(point, "name", "") == self.at:
                 self.stop()
 
+        before = staged_commit.reached
+        setattr(staged_commit, "reached", reached)  # noqa: B010 - a worker has no monkeypatch
         if self.at == "random":
             self.stop_later()
         try:
-            with mock.patch.object(staged_commit, "reached", reached):
-                yield
+            yield
         finally:
-            mock.patch.stopall()
+            setattr(staged_commit, "reached", before)  # noqa: B010 - as above
+            setattr(SystemFile, "pwrite", _pwrite)  # noqa: B010 - as above
 
     def stop_later(self) -> None:
         """Stop in up to 60 ms, on another thread, while the commit goes on."""
         wait_s = random.Random(self.seed).random() * 0.06
-
-        def stop() -> None:
-            time.sleep(wait_s)
-            self.stop()
-
-        threading.Thread(target=stop, daemon=True).start()
+        timer = threading.Timer(wait_s, self.stop)
+        timer.daemon = True
+        timer.start()
 
 
 _pwrite = SystemFile.pwrite
@@ -142,14 +139,14 @@ class StoppedSource(LogSource):
         stop = self._take_stop()
         writer = super().writer(schema, overwrite)
         writer.__class__ = StoppedWriter
-        writer.stop = stop  # type: ignore[attr-defined]
+        writer.stop = stop  # type: ignore[attr-defined]  # of its new class
         return writer
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802 - Spark's name
         stop = self._take_stop()
         writer = super().streamWriter(schema, overwrite)
         writer.__class__ = StoppedStreamWriter
-        writer.stop = stop  # type: ignore[attr-defined]
+        writer.stop = stop  # type: ignore[attr-defined]  # of its new class
         return writer
 
     def _take_stop(self) -> Stop:

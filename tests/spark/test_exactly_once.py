@@ -36,7 +36,7 @@ EACH = 40
 @pytest.fixture(scope="module")
 def stopping(spark: SparkSession) -> SparkSession:
     """Return the session, which knows the source ``stopped``."""
-    cloudpickle.register_pickle_by_value(stopped_source)  # type: ignore[no-untyped-call]
+    cloudpickle.register_pickle_by_value(stopped_source)  # type: ignore[no-untyped-call]  # pyspark has no types for it
     spark.dataSource.register(StoppedSource)
     return spark
 
@@ -155,11 +155,10 @@ def test_rows_are_inserted_into_a_table(spark: SparkSession, tmp_path: Path) -> 
         spark.sql("INSERT INTO made (key, value) VALUES (X'6B', X'31'), (NULL, X'32')")
         with pytest.raises(PySparkException, match="can only be appended to"):
             spark.sql("INSERT OVERWRITE made (key, value) VALUES (X'6B', X'31')")
-        with pytest.raises(PySparkException, match="AS SELECT is not supported"):
-            spark.sql(
-                "CREATE TABLE other USING tidelog OPTIONS (topic 'u')"
-                f" LOCATION '{path}' AS SELECT value FROM made"
-            )
+        create = f"CREATE TABLE other USING tidelog OPTIONS (topic 'u') LOCATION '{path}' AS"
+        for columns, words in (("key, value", "passes none"), ("*", "a row has an offset")):
+            with pytest.raises(PySparkException, match=words):
+                spark.sql(f"{create} SELECT {columns} FROM made")
 
         assert values(path) == [1, 2]
         assert spark.table("made").count() == 2

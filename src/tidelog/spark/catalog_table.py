@@ -44,6 +44,12 @@ def columns_with_options(options: Mapping[str, str], *, has_headers: bool) -> St
     return StructType(fields if has_headers else fields[:-1])
 
 
+def has_all_columns(schema: StructType) -> bool:
+    """Return whether these are the columns of a table, with headers or without."""
+    names = [column.name for column in schema.fields]
+    return names in (list(_TYPES), list(_TYPES)[:-1])
+
+
 def options_in(schema: StructType) -> dict[str, str]:
     """Return the options stored in a table's schema; empty if the schema holds none."""
     for column in schema.fields:

@@ -37,6 +37,8 @@ COLUMNS_DDL: Final = (
 )
 """The columns of Spark's own Kafka source."""
 
+PATHS: Final = ("path", "paths")
+
 HEADERS_DDL: Final = "headers array<struct<key: string, value: binary>>"
 
 
@@ -81,7 +83,10 @@ class LogSource(DataSource):
 
         if overwrite:
             raise InvalidArgument("a log can only be appended to; use mode('append')")
-        return LogWriter(WriteOptions.parse(self._write_options(schema)), schema)
+        if any(name in self.options for name in PATHS):
+            return LogWriter(WriteOptions.parse(self.options), schema)
+        options = WriteOptions.parse(self._inserted_options(schema))
+        return LogWriter(options, schema, is_insert=True)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> LogStreamWriter:  # noqa: ARG002, FBT001, N802 - Spark's signature
         """Return a writer of one micro-batch; ``overwrite``, of output mode complete, appends.
@@ -106,18 +111,19 @@ class LogSource(DataSource):
 
         return without(options_in(schema), ONLY_OF_WRITES) | dict(self.options)
 
-    def _write_options(self, schema: StructType) -> Mapping[str, str]:
-        """Return the options of a write; those of a catalog table come from its schema.
+    def _inserted_options(self, schema: StructType) -> Mapping[str, str]:
+        """Return the options of INSERT INTO a table, which come from its schema.
 
-        Raises InvalidArgument for CREATE TABLE ... AS SELECT, after which Spark would know neither
-        its options nor, for reads, its topics.
+        Raises InvalidArgument if there is no such table. CREATE TABLE ... AS SELECT is refused,
+        too: Spark passes nothing about the new table, and what a query over another table says is
+        about that one. Only INSERT INTO has all columns, the offset null: see ``make_plan``.
         """
-        from tidelog.spark.catalog_table import options_in
+        from tidelog.spark.catalog_table import has_all_columns, options_in
 
         stored = options_in(schema)
-        if is_catalog_table(self.options) and not stored:
+        if self.options or not stored or not has_all_columns(schema):
             raise InvalidArgument(
-                "CREATE TABLE ... AS SELECT is not supported, since Spark does not keep the options"
-                " of such a table: create it without AS SELECT, then INSERT INTO it"
+                "no data directory is named, as by save('/path/to/data'). CREATE TABLE ... AS"
+                " SELECT passes none: create the table without it, then INSERT INTO it"
             )
-        return without(stored, ONLY_OF_READS) | dict(self.options)
+        return without(stored, ONLY_OF_READS)

@@ -32,10 +32,12 @@ class LogWriter(DataSourceArrowWriter):
     takes the ids of a stream, not even inside ``foreachBatch``, where two writes would share them.
     """
 
-    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+    def __init__(
+        self, options: WriteOptions, schema: StructType, *, is_insert: bool = False
+    ) -> None:
         self._options = options
         self._txn = options.txn_id or uuid.uuid4().hex
-        self._plan = make_plan(options, schema, self._txn)
+        self._plan = make_plan(options, schema, self._txn, is_insert=is_insert)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
         """Stage the rows of one task attempt; runs in a worker."""

@@ -72,6 +72,7 @@ def stage_rows(
     )
     try:
         for batch in batches:
+            plan.check_nulls(batch)
             rows = select_columns(batch, plan.columns)
             split = {options.topic: rows} if options.topic else split_by_topic(rows)
             for topic, part in split.items():

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from uuid import UUID
 
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from tidelog.datadir.catalogue import Topic
@@ -50,13 +51,15 @@ class WritePlan:
 
     ``columns`` are the indexes of the columns of a record. ``topics`` are those that exist, or only
     the one that the options name; any other is created by the commit as ``new_topic``. ``marker``
-    is an empty file in the data directory that every task must see.
+    is an empty file in the data directory that every task must see. ``null_column`` is the index of
+    a column that must be null, None: there is none.
     """
 
     columns: Mapping[str, int]
     topics: Mapping[str, TopicPlan]
     new_topic: TopicPlan
     marker: str
+    null_column: int | None = None
 
     def planned(self, topic: str) -> PlannedTopic:
         """Return what the commit needs to know about a topic."""
@@ -72,13 +75,26 @@ class WritePlan:
                 f" it under the same path ({self.marker} is missing)"
             )
 
+    def check_nulls(self, batch: pa.RecordBatch) -> None:
+        """Raise InvalidArgument if a row of an INSERT INTO has an offset."""
+        column = self.null_column
+        if column is not None and batch.column(column).null_count < batch.num_rows:
+            raise InvalidArgument(
+                "a row has an offset, which the log assigns: leave the column out, as in"
+                " INSERT INTO t (key, value) ...; CREATE TABLE ... AS SELECT is not supported"
+            )
+
     def delete_marker(self, path: str) -> None:
         """Delete the empty file; nothing if it is not there."""
         delete_staged(path, [self.marker])
 
 
-def make_plan(options: WriteOptions, schema: StructType, txn: str) -> WritePlan:
+def make_plan(
+    options: WriteOptions, schema: StructType, txn: str, *, is_insert: bool = False
+) -> WritePlan:
     """Check all that can be known before tasks work, and leave the marker of ``txn``.
+
+    ``is_insert``: rows are inserted into a table, so an offset must be null.
 
     Raises:
         InvalidArgument: a column, an option or a topic is not fit for the write.
@@ -101,7 +117,8 @@ def make_plan(options: WriteOptions, schema: StructType, txn: str) -> WritePlan:
             committed.check_topics([options.topic])
     marker = staged_name(txn, random.SystemRandom())
     SYSTEM_FILES.open(os.path.join(options.path, marker), "x").close()
-    return WritePlan(columns, topics, new_topic, marker)
+    null_column = schema.fieldNames().index("offset") if is_insert else None
+    return WritePlan(columns, topics, new_topic, marker, null_column)
 
 
 def check_not_busy(options: WriteOptions) -> None:
