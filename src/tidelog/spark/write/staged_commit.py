@@ -12,7 +12,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.datadir.catalogue import read_catalogue
+from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.datadir.partition_directories import random_id
 from tidelog.embedded.commits import commit_when_possible
 from tidelog.embedded.doors import open_briefly
@@ -148,7 +148,7 @@ def _commit(write: StagedWrite, topics: Mapping[str, ExistingTopic]) -> Committe
 
 def existing_topics(path: str) -> dict[str, ExistingTopic]:
     """Return the topics of a data directory, from its files: another process may hold it."""
-    listed = read_catalogue(SYSTEM_FILES, path).topics
+    listed = read_catalogue_in_force(SYSTEM_FILES, path).topics
     found = open_directory_read_only(path, fs=SYSTEM_FILES).topics
     topics = {}
     for name, topic in found.items():
