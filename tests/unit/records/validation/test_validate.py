@@ -481,6 +481,7 @@ def test_staged_batches_are_only_stamped(kind: TimestampType) -> None:
     found = accepted(data, LeaderPolicy(timestamp_type=kind, codec=Codec.GZIP), origin=STAGED)
 
     assert [record.offset for record in stored(found)] == list(range(100, 110))
+    assert found.next_offset == 110
     assert found.batches.size.tolist() == [len(batch) for batch in batches]
     assert found.max_timestamp == (NOW if kind is APPEND else NOW + 2)
     crcs = [BATCH_HEADER.unpack(batch).crc for batch in batches]
