@@ -165,7 +165,7 @@ def beside_others(story: Story, logs: Logs) -> None:
 
 LONG = [b"%d" % number * 150 for number in range(7)]
 MANY = [b"%03d" % number * 60 for number in range(14)]
-FULL = {**BEFORE, "t-0": [b"before" * 100] * 6}
+FULL = {**BEFORE, "t-0": [b"before" * 20] * 19}
 COPIED: Task = (
     ("t", 0, batch(b"a" * 60, base_offset=3, leader_epoch=0)),
     ("t", 0, batch(b"b" * 60, base_offset=6, leader_epoch=1)),

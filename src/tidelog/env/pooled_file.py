@@ -218,13 +218,13 @@ class PooledFile:
     def sync(self) -> None:
         """Make the bytes durable, including those written before the budget closed a descriptor.
 
-        A file that was synced when the budget closed it, and not changed since, is not reopened.
+        A file that was synced and not changed since is not synced again.
         """
         self._uses.append(None)
         try:
             with self._sync_lock:
                 self._check_usable()
-                if self._file is None and self._synced_changes == self._changes:
+                if self._synced_changes == self._changes:
                     self._check_not_closed()
                     return
                 self._sync_once(self._file or self._opened())

@@ -249,3 +249,23 @@ def test_only_what_is_held_has_a_descriptor() -> None:
     assert one.native_reads() is None
     with pytest.raises(io.UnsupportedOperation):
         one.fileno()
+
+
+def test_a_file_that_has_not_changed_since_its_sync_is_not_synced_again() -> None:
+    """Each commit flushes its logs, and closing flushes them again."""
+    fs = CrashFileSystem()
+    file = PooledFile(fs, "/f").open("w")
+    file.pwrite(b"a", 0)
+    file.sync()
+    before = len(fs.operations)
+    file.sync()
+    assert len(fs.operations) == before
+
+    file.pwrite(b"b", 1)
+    file.sync()
+    file.truncate(1)
+    file.sync()
+    assert [one.name for one in fs.operations[before:]] == ["pwrite", "sync", "truncate", "sync"]
+    file.close()
+    with pytest.raises(OSError, match="closed"):
+        file.sync()
