@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
     from tidelog.datadir.log_dir_description import LogDirDescription, ReplicaInfo
+    from tidelog.embedded.doors import open_directory_read_only
     from tidelog.embedded.doors import open_log_read_only as open_read_only
     from tidelog.embedded.doors import open_logs as open  # noqa: A004 - tidelog.open, as gzip.open
     from tidelog.embedded.logs import Appended, Logs
+    from tidelog.embedded.read_only_logs import ReadOnlyLogs
     from tidelog.embedded.topic_writer import TopicWriter
     from tidelog.errors import KafkaError, TidelogError
     from tidelog.log.log import Log
@@ -43,6 +45,7 @@ __all__ = [
     "NewRecord",
     "Partition",
     "ReadOnlyLog",
+    "ReadOnlyLogs",
     "ReadUpTo",
     "Record",
     "ReplicaInfo",
@@ -52,6 +55,7 @@ __all__ = [
     "__version__",
     "errors",
     "open",
+    "open_directory_read_only",
     "open_read_only",
 ]
 
@@ -70,6 +74,7 @@ __getattr__, __dir__ = lazy_door(
         "NewRecord": "tidelog.records.new_record",
         "Partition": "tidelog.manager.partition",
         "ReadOnlyLog": "tidelog.readonly.read_only_log",
+        "ReadOnlyLogs": "tidelog.embedded.read_only_logs",
         "ReadUpTo": "tidelog.readonly.read_only_log",
         "Record": "tidelog.records.record",
         "ReplicaInfo": "tidelog.datadir.log_dir_description",
@@ -79,6 +84,7 @@ __getattr__, __dir__ = lazy_door(
         "__version__": "tidelog.version",
         "errors": "tidelog.errors:",
         "open": "tidelog.embedded.doors:open_logs",
+        "open_directory_read_only": "tidelog.embedded.doors:open_directory_read_only",
         "open_read_only": "tidelog.embedded.doors:open_log_read_only",
     },
 )

@@ -15,7 +15,9 @@ from tidelog.config.log_config import LogConfig
 from tidelog.config.sources import broker_config, from_keywords
 from tidelog.datadir.broker_properties import read_broker_properties
 from tidelog.datadir.effective_config import NO_SETTINGS
+from tidelog.datadir.partition_directories import is_partition_directory
 from tidelog.embedded.logs import Logs
+from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.descriptors import raise_descriptor_limit
 from tidelog.env.scheduler import InlineScheduler, ThreadScheduler, start_threads
@@ -154,3 +156,33 @@ def open_log_read_only(path: str | os.PathLike[str]) -> ReadOnlyLog:
         KafkaStorageError: a checkpoint file beside it cannot be read, or the disk failed.
     """
     return open_read_only(os.path.abspath(path), fs=SYSTEM_FILES)
+
+
+def open_directory_read_only(
+    path: str | os.PathLike[str], *, server_properties: str | os.PathLike[str] | None = None
+) -> ReadOnlyLogs:
+    """Open a data directory to read its topics; takes no lock and changes nothing.
+
+    Args:
+        path: the directory that holds the partition directories.
+        server_properties: the file of the broker that wrote it, for the settings of its topics.
+
+    Raises:
+        InvalidArgument: there is no such directory, it is that of one partition, or
+            ``server_properties`` is malformed.
+        KafkaStorageError: the disk failed.
+        OSError: ``server_properties`` cannot be read.
+    """
+    data_dir = os.path.abspath(path)
+    if SYSTEM_FILES.exists(data_dir) and is_partition_directory(SYSTEM_FILES.list(data_dir)):
+        raise InvalidArgument(f"{data_dir} is the directory of one partition: use open_read_only")
+    properties = None
+    if server_properties is not None:
+        properties = read_broker_properties(SYSTEM_FILES, os.fspath(server_properties))
+    return ReadOnlyLogs(
+        data_dir,
+        fs=SYSTEM_FILES,
+        clock=SYSTEM_CLOCK,
+        wait_ms=sleep_ms,
+        server_properties=properties,
+    )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.metrics.metric import Metric
     from tidelog.manager.partition import Partition
-    from tidelog.records.new_record import NewRecord
+    from tidelog.records.new_record import GivenRecord
     from tidelog.records.record import Header, Record
     from tidelog.segment.filenames import TopicPartition
     from tidelog.staging.finished import CommittedTransaction
@@ -183,9 +183,13 @@ class Logs:
         return Appended(chosen, info.last_offset)
 
     def append_all(
-        self, topic: str, records: Iterable[NewRecord], *, codec: Codec = Codec.NONE
+        self, topic: str, records: Iterable[GivenRecord], *, codec: Codec = Codec.NONE
     ) -> int:
-        """Append records in batches and make them durable; return how many."""
+        """Append records in batches and make them durable; return how many.
+
+        A record is a value (bytes), a tuple of key and value and perhaps headers and timestamp, a
+        mapping with members of these names, or a ``NewRecord``.
+        """
         writer = self.writer(topic, codec=codec)
         for record in records:
             writer.append(record)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.clock import Clock
     from tidelog.records.builder import RecordFields
+    from tidelog.records.new_record import GivenRecord
 
 BATCH_BYTES: Final = 64 << 10
 """Bytes of records after which a batch is appended, if the topic takes as many."""
@@ -87,8 +88,8 @@ class TopicWriter:
         self._turn = 0
         self.records = 0
 
-    def append(self, record: NewRecord) -> None:
-        """Take one record, and append the batch that it fills.
+    def append(self, given: GivenRecord) -> None:
+        """Take one record, in a form of ``NewRecord.of``, and append the batch that it fills.
 
         Raises:
             InvalidArgument: a part of the record is of a wrong type.
@@ -97,8 +98,7 @@ class TopicWriter:
             MessageTooLarge: the same, for a record larger than ``max.message.bytes`` as a batch.
             KafkaStorageError: the disk failed.
         """
-        if not isinstance(record, NewRecord):
-            raise InvalidArgument(f"a record is a NewRecord, not {type(record).__name__}")
+        record = NewRecord.of(given)
         check_types(record.key, record.value, record.headers, record.timestamp)
         number = self._number_of(record)
         now_ms = self._clock.now_ms()

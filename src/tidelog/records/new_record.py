@@ -5,10 +5,16 @@ Kafka: ``ProducerRecord``, without the topic.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from tidelog.records.record import Header
+
+GivenRecord: TypeAlias = "NewRecord | bytes | tuple[object, ...] | Mapping[str, object]"
+"""What ``NewRecord.of`` takes."""
 
 
 class NewRecord(NamedTuple):
@@ -29,3 +35,32 @@ class NewRecord(NamedTuple):
     headers: tuple[Header, ...] = ()
     timestamp: int | None = None
     partition: int | None = None
+
+    @classmethod
+    def of(cls, given: object) -> NewRecord:
+        """Return a record that was given in a shorter form.
+
+        Bytes are a value; a tuple is key and value, and perhaps headers and timestamp; a mapping
+        has members of these names. Raises InvalidArgument for anything else; the types of the parts
+        are checked when it is appended.
+        """
+        if isinstance(given, cls):
+            return given
+        if isinstance(given, (bytes, bytearray, memoryview)):
+            return cls(None, bytes(given))
+        if isinstance(given, tuple) and 2 <= len(given) <= 4:
+            key, value, *rest = given
+            return cls(key, value, tuple(rest[0]) if rest else (), *rest[1:])
+        if isinstance(given, Mapping):
+            unknown = given.keys() - set(cls._fields)
+            if unknown or "value" not in given:
+                known = ", ".join(cls._fields)
+                raise InvalidArgument(f"a record has value, and of {known}; not {sorted(given)}")
+            headers = tuple(given.get("headers") or ())
+            timestamp, partition = given.get("timestamp"), given.get("partition")
+            return cls(given.get("key"), given["value"], headers, timestamp, partition)
+        hint = "; encode it: text.encode()" if isinstance(given, str) else ""
+        raise InvalidArgument(
+            f"a record is bytes, (key, value), a dict or a NewRecord, not {type(given).__name__}"
+            + hint
+        )

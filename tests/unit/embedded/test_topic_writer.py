@@ -250,13 +250,47 @@ def test_a_part_of_a_wrong_type_is_refused_by_name(parts: dict[str, Any], why: s
     assert all_values(home) == {"t-0": [b"before"]}
 
 
-@pytest.mark.parametrize("records", [[b"a"], ["a"], [None], b"ab", [(1, 2)]])
-def test_what_is_not_a_record_is_a_typed_error(records: Any) -> None:
-    """It names the type that was given, and nothing is appended."""
+def test_records_can_be_given_in_short_forms() -> None:
+    """A value; key and value, with headers and timestamp; a mapping; each as a ``NewRecord``."""
     home = DataHome()
     with home.open() as logs:
         logs.create_topic("t", 1)
-        with pytest.raises(InvalidArgument, match="a record is a NewRecord, not"):
+        given: list[Any] = [
+            b"a",
+            (b"k", b"b"),
+            (None, b"c", [("h", b"x")], 7),
+            {"value": b"d"},
+            {"key": b"k", "value": None, "headers": (("h", None),), "timestamp": 8, "partition": 0},
+            NewRecord(b"k", b"e"),
+        ]
+        logs.append_all("t", given)
+        found = list(logs.read("t"))
+
+    assert [(record.key, record.value) for record in found] == [
+        *((None, b"a"), (b"k", b"b"), (None, b"c"), (None, b"d"), (b"k", None), (b"k", b"e"))
+    ]
+    assert [found[n].headers for n in (1, 2, 4)] == [(), (("h", b"x"),), (("h", None),)]
+    assert [found[n].timestamp for n in (2, 4)] == [7, 8]
+
+
+@pytest.mark.parametrize(
+    ("records", "why"),
+    [
+        (["a"], r"not str; encode it: text.encode\(\)"),
+        ([None], "not NoneType"),
+        (b"ab", "not int"),
+        ([(1, 2)], "key is bytes or None, not int"),
+        ([(b"k",)], "not tuple"),
+        ([{"key": b"k"}], "a record has value"),
+        ([{"value": b"v", "offset": 3}], r"not \['offset', 'value'\]"),
+    ],
+)
+def test_what_is_not_a_record_is_a_typed_error(records: Any, why: str) -> None:
+    """It names what was given, and nothing is appended."""
+    home = DataHome()
+    with home.open() as logs:
+        logs.create_topic("t", 1)
+        with pytest.raises(InvalidArgument, match=why):
             logs.append_all("t", records)
 
     assert home.values("t-0") == []

@@ -1,0 +1,84 @@
+"""The door for programs that only read: ``tidelog.open_directory_read_only``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tidelog
+from tidelog.embedded.read_only_logs import ReadOnlyLogs
+from tidelog.errors import InvalidArgument, OffsetOutOfRange, UnknownTopicOrPartition
+from tidelog.testing.directory_home import DataHome, record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_topics_and_records_are_seen_beside_their_writer(tmp_path: Path) -> None:
+    """What is flushed, and each call anew; nothing is locked or changed."""
+    with tidelog.open(tmp_path) as logs:
+        view = tidelog.open_directory_read_only(tmp_path)
+        assert dict(view.topics()) == {}
+        logs.create_topic("t", 2)
+        logs.append_all("t", [{"value": b"a", "timestamp": 10}, {"value": b"b", "timestamp": 20}])
+
+        assert view.topic("t").partitions == (0, 1)
+        assert [found.value for found in view.read("t")] == [b"a", b"b"]
+        assert view.offsets("t") == (0, 2, 2, 2)
+        at = view.offset_at("t", 0, 15)
+        assert at is not None
+        assert at.offset == 1
+        assert view.count_records("t").records == 2
+        with view.open("t") as log:
+            assert log.log_end_offset == 2
+
+
+def test_what_is_not_there_is_a_typed_error(tmp_path: Path) -> None:
+    """Topics, partitions, offsets, words, and directories of a partition."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t")
+        logs.append_all("t", [b"a"])
+    view = tidelog.open_directory_read_only(tmp_path)
+
+    with pytest.raises(UnknownTopicOrPartition):
+        view.topic("u")
+    for topic, partition in (("u", 0), ("t", 1)):
+        with pytest.raises(UnknownTopicOrPartition):
+            list(view.read(topic, partition))
+    with pytest.raises(OffsetOutOfRange):
+        list(view.read("t", 0, 5))
+    with pytest.raises(InvalidArgument, match="isolation 'all'"):
+        list(view.read("t", isolation="all"))
+    with pytest.raises(InvalidArgument, match="one partition: use open_read_only"):
+        tidelog.open_directory_read_only(tmp_path / "t-0")
+    with pytest.raises(InvalidArgument):
+        tidelog.open_directory_read_only(tmp_path / "missing").topics()
+
+
+def test_a_reader_can_follow_what_another_process_writes() -> None:
+    """It looks several times a second, and ends when nothing has come for as long as it said."""
+    home = DataHome()
+    later = [b"c", b"d"]
+    waits: list[int] = []
+
+    def append(value: bytes) -> None:
+        with home.open() as logs:
+            logs.partition("t", 0).append_records([record(value)])
+
+    def wait_ms(ms: int) -> None:
+        home.clock.advance(ms)
+        waits.append(ms)
+        if later and len(waits) % 2:
+            append(later.pop(0))
+
+    with home.open() as logs:
+        logs.create_topic("t")
+    append(b"a")
+    append(b"b")
+    view = ReadOnlyLogs(home.path, fs=home.fs, clock=home.clock, wait_ms=wait_ms)
+
+    found = [one.value for one in view.follow("t", start_offset=1, idle_ms=1_000)]
+
+    assert found == [b"b", b"c", b"d"]
+    assert sum(waits[-5:]) == 1_000
