@@ -33,6 +33,7 @@ COMMAND_MODULES: Final = {
     "cat": "cat",
     "offsets": "offsets",
     "txns": "txns",
+    "groups": "groups",
     "dump": "dump",
     "describe": "describe",
     "picture": "picture",

@@ -10,7 +10,8 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.embedded.group_positions import (
+from tidelog.errors import InvalidArgument, InvalidRecord, OffsetOutOfRange
+from tidelog.readonly.group_positions import (
     OFFSETS_CONFIG,
     OFFSETS_TOPIC,
     Position,
@@ -20,7 +21,6 @@ from tidelog.embedded.group_positions import (
     position_value,
     read_committed_position,
 )
-from tidelog.errors import InvalidArgument, InvalidRecord, OffsetOutOfRange
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
 

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
     from tidelog.datadir.log_dir_description import LogDirDescription
-    from tidelog.embedded.group_positions import Position
     from tidelog.env.scheduler import ThreadScheduler
     from tidelog.log.record_count import RecordCount
     from tidelog.log.retention import DeletedSegment
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.metrics.metric import Metric
     from tidelog.manager.partition import Partition
+    from tidelog.readonly.group_positions import Position
     from tidelog.records.new_record import GivenRecord
     from tidelog.records.record import Header, Record
     from tidelog.segment.filenames import TopicPartition

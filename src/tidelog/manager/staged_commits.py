@@ -253,9 +253,11 @@ class StagedCommits:
         if isinstance(cause, OSError):
             self._check_disk(log_dir, cause)
         key = log_dir.path, journal.txn
-        failures = self._failures[key] = self._failures.get(key, 0) + 1
-        delay_ms = min(RETRY_MS << min(failures - 1, MAX_DOUBLINGS), MAX_RETRY_MS)
-        self._due_ns[key] = self.machine.clock.monotonic_ns() + delay_ms * _NS_PER_MS
+        now_ns = self.machine.clock.monotonic_ns()
+        if now_ns >= self._due_ns.get(key, 0):  # tries for other commits in between do not count
+            failures = self._failures[key] = self._failures.get(key, 0) + 1
+            delay_ms = min(RETRY_MS << min(failures - 1, MAX_DOUBLINGS), MAX_RETRY_MS)
+            self._due_ns[key] = now_ns + delay_ms * _NS_PER_MS
         self._note(log_dir.path, journal, str(error))
         _log.warning(
             "transaction-pending directory=%s txn=%s reason=%s", log_dir.path, journal.txn, error

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidelog
-from tidelog.embedded.group_positions import (
+from tidelog.errors import InvalidArgument, InvalidRecord, OffsetOutOfRange
+from tidelog.readonly.group_positions import (
     Committed,
     Position,
     partition_of_group,
@@ -15,7 +16,6 @@ from tidelog.embedded.group_positions import (
     position_value,
     read_committed_position,
 )
-from tidelog.errors import InvalidArgument, InvalidRecord, OffsetOutOfRange
 from tidelog.records.batch import TimestampType
 from tidelog.records.record import Record
 from tidelog.segment.filenames import TopicPartition

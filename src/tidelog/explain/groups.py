@@ -1,0 +1,102 @@
+"""Where consumer groups are in their partitions, from the files of a data directory.
+
+Kafka: ``kafka-consumer-groups --describe``, which asks a broker.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tidelog.errors import InvalidRecord, UnknownTopicOrPartition
+from tidelog.readonly.group_positions import OFFSETS_TOPIC, read_committed_position
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from tidelog.readonly.group_positions import Position
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+    from tidelog.segment.filenames import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+
+class GroupPosition(NamedTuple):
+    """Where a group is in a partition.
+
+    ``high_watermark`` None: the partition is not in the directory, or its topic is another one than
+    when the position was committed. ``lag`` is the number of offsets up to the high watermark.
+    """
+
+    group: str
+    key: TopicPartition
+    position: Position
+    high_watermark: int | None
+
+    @property
+    def lag(self) -> int | None:
+        """Offsets between the position and the high watermark."""
+        if self.high_watermark is None:
+            return None
+        return max(self.high_watermark - self.position.offset, 0)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the facts under camel-case names, as every command prints them."""
+        return {
+            "group": self.group,
+            "topic": self.key.topic,
+            "partition": self.key.partition,
+            "offset": self.position.offset,
+            "highWatermark": self.high_watermark,
+            "lag": self.lag,
+            "leaderEpoch": self.position.leader_epoch,
+            "commitTimestamp": self.position.commit_time_ms,
+            "metadata": self.position.metadata,
+        }
+
+
+def group_positions(
+    directory: ReadOnlyDirectory, groups: Container[str] | None = None
+) -> list[GroupPosition]:
+    """Return the committed positions of groups, None: of all, by group, topic and partition.
+
+    Raises CorruptMessage, KafkaStorageError.
+    """
+    found: dict[tuple[str, TopicPartition], Position] = {}
+    for log in directory.logs(OFFSETS_TOPIC):
+        for record in log.records(None, log.last_stable_offset(), committed=True):
+            try:
+                one = read_committed_position(record)
+            except InvalidRecord as error:
+                text = "position-unreadable directory=%s offset=%d reason=%s"
+                _log.warning(text, log.directory, record.offset, error)
+                continue
+            if one is None or (groups is not None and one.group not in groups):
+                continue
+            if one.position is None:
+                found.pop((one.group, one.key), None)
+            else:
+                found[one.group, one.key] = one.position
+    ends: dict[TopicPartition, int | None] = {}
+    for _, key in found:
+        if key not in ends:
+            ends[key] = _high_watermark(directory, key)
+    return [
+        GroupPosition(group, key, position, ends[key] if _is_of(directory, key, position) else None)
+        for (group, key), position in sorted(found.items(), key=lambda item: item[0])
+    ]
+
+
+def _high_watermark(directory: ReadOnlyDirectory, key: TopicPartition) -> int | None:
+    try:
+        with directory.open(*key) as log:
+            return log.high_watermark
+    except UnknownTopicOrPartition:
+        return None
+
+
+def _is_of(directory: ReadOnlyDirectory, key: TopicPartition, position: Position) -> bool:
+    """Return whether the topic is the one that the position was committed for, or may be it."""
+    topic = directory.topics.get(key.topic)
+    known = None if topic is None else topic.topic_id
+    return position.topic_id is None or known is None or known == position.topic_id
