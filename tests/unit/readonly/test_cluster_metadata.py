@@ -129,6 +129,7 @@ DAMAGED: dict[str, Callable[[], DataHome]] = {
         made.metadata_log([FIRST, [made.message(2, b"x", version=7)]])
     ),
     "a frame that is cut short": lambda: home_with(made.metadata_log([FIRST, [b"\x01\x14"]])),
+    "an empty value": lambda: home_with(made.metadata_log([FIRST, [b""]])),
     "a type without end": lambda: home_with(made.metadata_log([FIRST, [b"\x01\x80\x80"]])),
     "a control record cut short": lambda: home_with(
         LOG + made.control(ControlType.LEADER_CHANGE, b"\0", 5)
