@@ -101,6 +101,8 @@ class CommitWait:
         self._on_point = on_point
         self._files = ReadyFiles(fs, data_dir, new_stem(transaction.txn, rng))
         self._has_manifest = False
+        self._is_void = False
+        """Whether the manifest is withdrawn or refused, durably, so that nothing is committed."""
         self._busy = DirectoryLocked(data_dir)
 
     def run(self) -> CommittedTransaction:
@@ -146,8 +148,10 @@ class CommitWait:
 
     def _write_manifest(self) -> None:
         deadline_ms = self._clock.now_ms() + self._timeout_ms
-        self._has_manifest = True  # also if the last step fails
-        self._files.write(ReadyManifest(self._transaction, deadline_ms))
+        self._files.prepare(ReadyManifest(self._transaction, deadline_ms))
+        self._files.place()
+        self._has_manifest = True
+        self._fs.sync_directory(self._data_dir)
         text = "commit-waits directory=%s txn=%s holder_pid=%d timeout_ms=%d"
         _log.info(text, self._data_dir, self._transaction.txn, self._busy.pid, self._timeout_ms)
         self._on_point(WaitPoint.READY)
@@ -282,18 +286,23 @@ class CommitWait:
         try:
             self._files.delete(State.READY, State.CLAIMED)
             self._fs.sync_directory(self._data_dir)
-            self._files.delete(State.WITHDRAWN, State.REFUSED)
         except OSError as error:
             raise self._unknown() from error
+        self._is_void = True
+        with suppress(OSError):  # else a later sweep deletes them
+            self._files.delete(State.WITHDRAWN, State.REFUSED)
 
     def _give_up(self, error: BaseException) -> None:
-        """Withdraw after an error of this process; raise CommitOutcomeUnknown if it is too late."""
-        try:
-            is_waiting = self._files.is_in(State.READY) and not self._withdraw()
-            is_claimed = is_waiting or self._files.is_in(State.CLAIMED)
-        except OSError:
-            is_claimed = True
-        if is_claimed and isinstance(error, (TidelogError, OSError)):
+        """Withdraw after an error of this process; raise CommitOutcomeUnknown if it is too late.
+
+        A manifest that is not READY may have been committed, or may be READY again soon.
+        """
+        if not self._has_manifest or self._is_void:
+            return
+        with suppress(OSError):
+            if self._withdraw():
+                return
+        if isinstance(error, (TidelogError, OSError)):
             raise self._unknown() from error
 
     def _timed_out(self) -> CommitTimeout:

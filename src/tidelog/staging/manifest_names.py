@@ -34,7 +34,7 @@ class State(Enum):
 _STATES: Final = "|".join(state.value for state in State)
 _NAME: Final = re.compile(rf"(tidelog\.([0-9a-f]{{32}})\.[0-9a-f]{{32}})\.({_STATES})")
 _TEMPORARY: Final = re.compile(
-    rf"tidelog\.[0-9a-f]{{32}}\.[0-9a-f]{{32}}\.({_STATES}){re.escape(TEMPORARY_SUFFIX)}"
+    rf"tidelog\.[0-9a-f]{{32}}\.[0-9a-f]{{32}}\.({_STATES})({re.escape(TEMPORARY_SUFFIX)})+"
 )
 HASH: Final = slice(8, 40)
 """The part of a name that identifies the transaction."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog import errors
-from tidelog.codec.checkpoint_file import read_small_file, replace_file
+from tidelog.codec.checkpoint_file import TEMPORARY_SUFFIX, read_small_file, replace_file
 from tidelog.datadir.renamed_files import delete_if_there, rename_if_there
 from tidelog.errors import (
     CorruptFile,
@@ -65,16 +65,27 @@ class ReadyFiles:
         return self.fs.exists(self.path(state))
 
     def write(self, manifest: ReadyManifest) -> None:
-        """Write the manifest as READY, durably; the names of its staged files are durable, too.
+        """Write the manifest as READY, durably; the names of its staged files are durable, too."""
+        self.prepare(manifest)
+        self.place()
+        self.fs.sync_directory(self.data_dir)
 
-        An OSError of the last step leaves it in place, maybe not durable.
-        """
+    def prepare(self, manifest: ReadyManifest) -> None:
+        """Write the manifest, durably, under a name that nobody looks for."""
         content = {
             "version": READY_VERSION,
             "deadlineMs": manifest.deadline_ms,
             "transaction": manifest.transaction.as_json(),
         }
-        replace_file(self.fs, self.path(State.READY), (json.dumps(content) + "\n").encode())
+        replace_file(self.fs, self._draft, (json.dumps(content) + "\n").encode())
+
+    def place(self) -> None:
+        """Make what was prepared READY, not durably yet; after an OSError it is not."""
+        self.fs.rename(self._draft, self.path(State.READY))
+
+    @property
+    def _draft(self) -> str:
+        return self.path(State.READY) + TEMPORARY_SUFFIX
 
     def read(self, state: State) -> ReadyManifest:
         """Read the manifest.

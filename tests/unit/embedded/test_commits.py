@@ -457,6 +457,22 @@ def test_a_manifest_of_a_finished_transaction_is_deleted(state: State) -> None:
     assert values(manager, "t", 0) == [b"a"]
 
 
+def test_an_answer_that_cannot_be_read_is_an_unknown_outcome() -> None:
+    """The service has committed; the error of the disk does not report that it has not."""
+    home = Home()
+    manager = home.started()
+
+    def sleep(_: int) -> None:
+        home.clock.advance(1000)
+        home.fs.fail("exists", ".ready", OSError(errno.EIO, "it failed"))
+
+    with pytest.raises(CommitOutcomeUnknown, match="repeat it with the same id"):
+        home.commit(staged(home, {T0: [b"a"]}), machine=machine(home, sleep))
+
+    assert values(manager, "t", 0) == [b"a"]
+    assert home.commit(staged(home, {T0: [b"a"]})).is_repeat
+
+
 def test_an_interrupt_during_the_commit_withdraws_it() -> None:
     """Before the commit point nothing is left; after it the journal decides."""
     home = Home()
