@@ -197,6 +197,8 @@ def withdraw(fs: FileSystem, path: str) -> bool:
 def take_answer(fs: FileSystem, path: str) -> Answer:
     """Return the answer, once. Raises OutcomeUnknown if it cannot be read."""
     answered = path + ANSWERED
+    if fs.is_link(answered):
+        raise OutcomeUnknown(f"the answer {answered} is a link")
     try:
         data = read_small_file(fs, answered)
     except (OSError, CorruptFile) as error:
