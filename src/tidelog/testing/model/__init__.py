@@ -1,0 +1,1 @@
+"""Models of protocols, separate from their code, and an explorer that checks every state."""

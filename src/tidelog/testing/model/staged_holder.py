@@ -1,0 +1,479 @@
+"""The holder of the lock: it finishes journals, commits for itself and for others, and sweeps.
+
+```text
+opening: finish each journal found, return claimed manifests ─▶ idle (service), own (a waiter)
+idle, own: claim a manifest ─▶ check ─▶ flush ─▶ journal ═ commit point ═▶ lines ─▶ place ─▶ show
+                                  │                                                         │
+                               refuse                  ended ◀─ clean ◀─ finish ◀───────────┘
+```
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidelog.testing.model.explorer import Step
+from tidelog.testing.model.staged_state import (
+    FOREIGN,
+    FULL,
+    KAFKA,
+    REFUSALS,
+    SERVICE,
+    Holder,
+    Journal,
+    Known,
+    Move,
+    Rule,
+    State,
+    is_over,
+    journaled,
+    journals,
+    manifests,
+)
+from tidelog.testing.model.staged_waiter import DATA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.testing.model.staged_state import Attempt, Log, Scenario
+
+
+class HolderSteps:
+    """What the process does that holds the lock of the directory."""
+
+    def __init__(self, scenario: Scenario, broken: Rule | None) -> None:
+        self._scenario = scenario
+        self._attempts = scenario.attempts
+        self._broken = broken
+
+    def steps(self, state: State) -> Iterator[Step[State]]:
+        """Return all that the holder may do next, or who may take the lock."""
+        holder = state.holder
+        if holder is None:
+            yield Step("service", "take the lock", state._replace(holder=Holder(SERVICE, "idle")))
+            if state.left[FOREIGN]:
+                after = state._replace(holder=Holder(KAFKA, "appending"))
+                mixed = after._replace(is_mixed=state.is_mixed or bool(journals(state)))
+                yield Step("kafka", "take the lock", mixed)
+            return
+        yield from getattr(self, f"_{holder.at}")(state, holder)
+        if self._broken is Rule.SWEEP_WAITS and holder.owner == SERVICE:
+            yield from self._sweep(state)
+
+    def _sync(self, state: State, holder: Holder) -> Iterator[Step[State]]:
+        yield Step(_name(holder), "sync directory", state.synced().at(holder.then, then=""))
+
+    def _then(self, state: State, then: str, rule: Rule | None = None) -> State:
+        """Return the state with a sync of the directory next, unless that rule is broken."""
+        if rule is not None and rule is self._broken:
+            return state.at(then)
+        return state.at("sync", then=then)
+
+    # Between commits
+
+    def _resting(self, state: State) -> Iterator[Step[State]]:
+        """Finish what was found."""
+        if self._broken is not Rule.JOURNALS_FIRST:
+            for journal in journals(state).values():
+                yield self._replay(state, journal)
+
+    def _is_first(self, state: State) -> bool:
+        """Whether journals must be finished before a commit: none of them has failed yet."""
+        if self._broken is Rule.JOURNALS_FIRST or state.left[FULL] < self._scenario.full:
+            return False
+        return bool(journals(state))
+
+    def _replay(self, state: State, journal: Journal) -> Step[State]:
+        """Begin to apply a journal that was found, or to clean up after it."""
+        holder = state.holder
+        assert holder is not None
+        is_known = self._known(state, self._attempts[journal.attempt]) is not None
+        after = state.at("", journal=journal, attempt=None)
+        after = self._then(after, "clean" if is_known else "lines", Rule.FOUND_SYNCED)
+        return Step(_name(holder), f"read the journal of {journal.attempt}", after)
+
+    def _returned(self, state: State, holder: Holder) -> Iterator[Step[State]]:
+        """Make claimed manifests ready again that nobody has decided about."""
+        for number, attempt in enumerate(self._attempts):
+            claimed, ready = f"claimed.{number}", f"ready.{number}"
+            if claimed not in state.files or self._known(state, attempt) is not None:
+                continue
+            if number in journaled(state):
+                continue
+            if manifests(state, "refused", number) and self._broken is not Rule.REFUSED_STAYS:
+                yield Step(_name(holder), f"delete {claimed}", state.changed((claimed, None)))
+            else:
+                after = state.changed((claimed, None), (ready, True))
+                yield Step(_name(holder), f"rename {claimed} to {ready}", after)
+
+    def _idle(self, state: State, holder: Holder) -> Iterator[Step[State]]:
+        """A service between commits."""
+        yield from self._resting(state)
+        yield from self._returned(state, holder)
+        for number, attempt in enumerate(self._attempts):
+            ready = f"ready.{number}"
+            if ready not in state.files or number in state.late or self._is_first(state):
+                continue
+            if self._known(state, attempt) == attempt.batch:
+                yield Step("service", f"delete {ready}", state.changed((ready, None)))
+            else:
+                yield self._claim(state, holder, number)
+        yield from self._sweep(state)
+        yield Step("service", "close", state.released())
+
+    def _own(self, state: State, holder: Holder) -> Iterator[Step[State]]:
+        """A waiter that has got the lock itself."""
+        number = holder.owner
+        yield from self._resting(state)
+        if self._is_first(state):
+            return
+        if state.phases[number] != "claiming" or manifests(state, "claimed", number):
+            # A claim of another process is void: it has ended.
+            after = state.at("check", attempt=number, journal=None)
+            yield Step(_name(holder), "commit", after)
+        elif manifests(state, "ready", number):
+            yield self._claim(state, holder, number)
+        else:
+            after = state.released().with_phase(number, "waiting")
+            yield Step(_name(holder), "see its answer", after)
+
+    def _claim(self, state: State, holder: Holder, number: int) -> Step[State]:
+        after = state.at("check", attempt=number, journal=None)
+        if self._broken is Rule.CLAIMED_BY_RENAME:
+            return Step(_name(holder), f"read ready.{number}", after)
+        ready, claimed = f"ready.{number}", f"claimed.{number}"
+        after = after.changed((ready, None), (claimed, True))
+        return Step(_name(holder), f"rename {ready} to {claimed}", after)
+
+    def _is_blocked(self, state: State, number: int) -> bool:
+        """Whether a journal is pending that shares a partition or the id with an attempt."""
+        if self._broken is Rule.JOURNALS_FIRST:
+            return False
+        attempt = self._attempts[number]
+        own = {p for p, size in enumerate(attempt.sizes) if size}
+        others = journals(state).values()
+        return any(
+            attempt.txn == self._attempts[other.attempt].txn
+            or own & {move.partition for move in other.moves}
+            for other in others
+        )
+
+    # The commit
+
+    def _known(self, state: State, attempt: Attempt) -> int | None:
+        """Return the number of the finished batch, 0 if none is needed; None if not finished."""
+        known = dict(state.files.get("finished", ()))
+        batch = known.get(attempt.txn)
+        return batch if batch is not None and batch >= attempt.batch else None
+
+    def _check(self, state: State, holder: Holder) -> Iterator[Step[State]]:
+        number = _number(holder)
+        attempt, staged = self._attempts[number], f"staged.{number}"
+        known = self._known(state, attempt)
+        if known is not None and known > attempt.batch:
+            if self._broken is not Rule.BATCHES_ORDERED:
+                yield Step(_name(holder), "refuse an old batch", state.at("refuse"))
+                return
+        elif known is not None and self._broken is not Rule.REPEAT_SKIPPED:
+            is_there = staged in state.files
+            after = state.changed((staged, None)) if is_there else state
+            action = f"delete {staged}" if is_there else "skip a repeat"
+            yield Step(_name(holder), action, after.at("ended"))
+            return
+        if self._is_blocked(state, number):
+            yield Step(_name(holder), "see a journal in its way", state.at("refuse"))
+            return
+        if state.files.get(staged) != DATA:
+            yield Step(_name(holder), "miss a staged file", state.at("refuse"))
+            return
+        if state.left[REFUSALS]:
+            after = state.spent(REFUSALS).at("refuse")
+            yield Step(_name(holder), "refuse by a setting", after, is_fault=True)
+        yield from self._flush(state, holder)
+
+    def _flush(self, state: State, holder: Holder) -> Iterator[Step[State]]:
+        number = _number(holder)
+        for partition, size in enumerate(self._attempts[number].sizes):
+            log = state.logs[partition]
+            if size and not log.is_durable and self._broken is not Rule.ENDS_SYNCED:
+                yield self._sync_log(state.at("flush"), holder, partition)
+                return
+        if self._broken is Rule.NAMES_SYNCED:
+            yield from self._journal(state, holder)
+        else:
+            yield Step(_name(holder), "sync directory", state.synced().at("journal"))
+
+    def _journal(self, state: State, holder: Holder) -> Iterator[Step[State]]:
+        number = _number(holder)
+        attempt = self._attempts[number]
+        moves = tuple(
+            Move(partition, len(state.logs[partition].batches))
+            for partition, size in enumerate(attempt.sizes)
+            if size
+        )
+        journal = Journal(number, moves)
+        after = state.changed((f"journal.{attempt.id}", journal)).at("journal", journal=journal)
+        after = self._then(after, "lines", Rule.JOURNAL_SYNCED)
+        yield Step(_name(holder), f"write journal.{attempt.id}", after)
+
+    def _refuse(self, state: State, holder: Holder) -> Iterator[Step[State]]:
+        number = _number(holder)
+        claimed, refused = f"claimed.{number}", f"refused.{number}"
+        if holder.owner == number:
+            yield self._refuse_own(state, holder, number)
+        elif refused not in state.files:
+            after = self._then(state.changed((refused, True)), "refuse")
+            yield Step(_name(holder), f"write {refused}", after)
+        elif claimed in state.files:
+            yield Step(_name(holder), f"delete {claimed}", state.changed((claimed, None)))
+        else:
+            yield Step(_name(holder), "go on", state.at("idle", attempt=None))
+
+    def _refuse_own(self, state: State, holder: Holder, number: int) -> Step[State]:
+        """Delete its own manifest, durably and before the lock is free, then report."""
+        who, claimed = _name(holder), f"claimed.{number}"
+        if f"journal.{self._attempts[number].id}" in state.files:
+            after = state.released().with_phase(number, "over")
+            return Step(who, "report that it may be committed", after)
+        told = state.released().with_phase(number, "told refused")
+        if self._broken is Rule.REFUSAL_SYNCED or state.phases[number] != "claiming":
+            return Step(who, "report the refusal", told)
+        if claimed in state.files:
+            return Step(who, f"delete {claimed}", state.changed((claimed, None)))
+        return Step(who, "sync directory", state.synced()._replace(holder=None, phases=told.phases))
+
+    # Applying a journal
+
+    def _lines(self, state: State, holder: Holder) -> Iterator[Step[State]]:
+        journal = _journal(holder)
+        marks = list(state.files["watermarks"])
+        missing = [move for move in journal.moves if marks[move.partition] is None]
+        if self._broken is Rule.SHOWN_LAST:
+            for move in journal.moves:
+                size = self._attempts[journal.attempt].sizes[move.partition]
+                marks[move.partition] = move.base + size - move.first
+        elif missing and self._broken is not Rule.FIRST_LINES:
+            for move in missing:
+                marks[move.partition] = len(state.logs[move.partition].batches)
+        else:
+            yield from self._place(state.at("place"), holder)
+            return
+        after = state.changed(("watermarks", tuple(marks)))
+        yield Step(_name(holder), "write watermarks", self._then(after, "place"))
+
+    def _place(self, state: State, holder: Holder) -> Iterator[Step[State]]:
+        journal = _journal(holder)
+        if state.files.get(f"staged.{journal.attempt}") != DATA:
+            return
+        for move in journal.moves:
+            log = state.logs[move.partition]
+            wanted = self._wanted(journal, move)
+            found, is_at_end = _found(log, move, wanted)
+            if self._broken is Rule.COMPARED and holder.attempt is None:
+                found, is_at_end = 0, True
+            if found < len(wanted) and not is_at_end:
+                yield from self._replace(state, holder, move._replace(first=move.first + found))
+                return
+            if found < len(wanted):
+                yield from self._append(state, holder, move, wanted[found:])
+                return
+            if not log.is_durable and self._broken is not Rule.PLACED_SYNCED:
+                yield self._sync_log(state, holder, move.partition)
+                return
+        yield from self._show(state, holder)
+
+    def _append(
+        self, state: State, holder: Holder, move: Move, left: list[tuple[str, int]]
+    ) -> Iterator[Step[State]]:
+        """Append the next batch, or find the disk full."""
+        partition, journal = move.partition, _journal(holder)
+        log = state.logs[partition]
+        if self._broken is Rule.COMPARED and holder.attempt is None:
+            moves = tuple(one for one in journal.moves if one != move)
+            after = state.at("place", journal=journal._replace(moves=moves))
+            blind = after.with_log(partition, log.appended(*left).synced())
+            yield Step(_name(holder), f"append to log.{partition} blindly", blind)
+            return
+        after = state.at("place").with_log(partition, log.appended(left[0]))
+        yield Step(_name(holder), f"append to log.{partition}", after)
+        if state.left[FULL]:
+            yield Step(_name(holder), "find the disk full", self._failed(state), is_fault=True)
+
+    def _failed(self, state: State) -> State:
+        """Return the state after the disk was full: the journal stays for a later try."""
+        holder, after = state.holder, state.spent(FULL)
+        assert holder is not None
+        if holder.attempt is not None and holder.owner == holder.attempt:
+            return after.released().with_phase(holder.owner, "over")
+        return after.at(_between(holder), journal=None, attempt=None)
+
+    def _replace(self, state: State, holder: Holder, move: Move) -> Iterator[Step[State]]:
+        """Name new places, from the log's end on: others have appended meanwhile."""
+        journal, log = _journal(holder), state.logs[move.partition]
+        is_blind = self._broken is Rule.REPLACED_FIRST
+        if not log.is_durable and not is_blind:
+            yield self._sync_log(state, holder, move.partition)
+            return
+        new = move._replace(base=len(log.batches))
+        moves = tuple(new if one.partition == new.partition else one for one in journal.moves)
+        placed = state.at("place", journal=Journal(journal.attempt, moves))
+        if is_blind:
+            yield Step(_name(holder), "choose new places", placed)
+            return
+        name = f"journal.{self._attempts[journal.attempt].id}"
+        after = placed.changed((name, Journal(journal.attempt, moves)))
+        yield Step(_name(holder), f"write {name}", self._then(after, "place"))
+
+    def _wanted(self, journal: Journal, move: Move) -> list[tuple[str, int]]:
+        """Return the batches of a move, in order."""
+        attempt = self._attempts[journal.attempt]
+        return [(attempt.id, n) for n in range(move.first, attempt.sizes[move.partition])]
+
+    def _show(self, state: State, holder: Holder) -> Iterator[Step[State]]:
+        marks = list(state.files["watermarks"])
+        for partition, size in enumerate(self._attempts[_journal(holder).attempt].sizes):
+            if size:
+                marks[partition] = len(state.logs[partition].batches)
+        after = self._then(state.changed(("watermarks", tuple(marks))), "finish")
+        yield Step(_name(holder), "write watermarks", after)
+
+    def _finish(self, state: State, holder: Holder) -> Iterator[Step[State]]:
+        journal = _journal(holder)
+        name = f"journal.{self._attempts[journal.attempt].id}"
+        if self._broken is Rule.JOURNAL_LAST and name in state.files:
+            yield Step(_name(holder), f"delete {name}", state.changed((name, None)))
+            return
+        added = self._attempts[journal.attempt]
+        kept = [
+            one
+            for one in state.files.get("finished", ())
+            if one.txn != added.txn and not self._is_droppable(state, holder, one)
+        ]
+        content = tuple(sorted([*kept, Known(added.txn, added.batch)]))
+        after = self._then(state.changed(("finished", content)), "clean", Rule.FINISHED_SYNCED)
+        yield Step(_name(holder), "write finished", after)
+
+    def _is_droppable(self, state: State, holder: Holder, known: Known) -> bool:
+        """Whether nobody can ask for a finished transaction any more."""
+        same = {n for n, one in enumerate(self._attempts) if one.txn == known.txn}
+        if any(self._attempts[number].is_named for number in same):
+            return False
+        waiting = {n for n in same if {f"ready.{n}", f"claimed.{n}"} & state.files.keys()}
+        if waiting and self._broken is not Rule.ENTRY_AWAITED:
+            return False
+        # In a commit the directory was synced since the journals found were deleted.
+        is_gone = holder.attempt is not None and journaled(state).isdisjoint(same)
+        return is_gone or self._broken is Rule.ENTRY_NEEDED
+
+    def _clean(self, state: State, holder: Holder) -> Iterator[Step[State]]:
+        done = self._attempts[_journal(holder).attempt]
+        same = [n for n, attempt in enumerate(self._attempts) if attempt.id == done.id]
+        names = [*(f"staged.{number}" for number in same), f"journal.{done.id}"]
+        left = [name for name in names if name in state.files]
+        if left:
+            yield Step(_name(holder), f"delete {left[0]}", state.changed((left[0], None)))
+        else:
+            yield Step(_name(holder), "end the commit", self._ended_state(state))
+
+    def _ended(self, state: State, holder: Holder) -> Iterator[Step[State]]:
+        yield Step(_name(holder), "end the commit", self._ended_state(state))
+
+    @staticmethod
+    def _ended_state(state: State) -> State:
+        holder = state.holder
+        assert holder is not None
+        if holder.attempt is None:
+            return state.at(_between(holder), journal=None)
+        if holder.attempt == holder.owner:
+            return state.released().with_phase(holder.owner, "told committed")
+        return state.at("idle", attempt=None, journal=None)
+
+    # Others
+
+    def _sync_log(self, state: State, holder: Holder, partition: int) -> Step[State]:
+        after = state.with_log(partition, state.logs[partition].synced())
+        return Step(_name(holder), f"sync log.{partition}", after)
+
+    def _sweep(self, state: State) -> Iterator[Step[State]]:
+        """Delete what was not written for days; by then all names are durable."""
+        names = [
+            name
+            for number, phase in enumerate(state.phases)
+            for name in self._old_files(state, number)
+            if is_over(phase)
+        ]
+        after = state.synced()
+        for name in names:
+            after = after.changed((name, None))
+        if names:
+            yield Step("service", f"delete what is old: {', '.join(names)}", after)
+        for number in sorted(state.late - journaled(state)):
+            if self._known(state, self._attempts[number]) is None:
+                yield from self._expire(state, number)
+
+    def _expire(self, state: State, number: int) -> Iterator[Step[State]]:
+        """Withdraw a manifest past its deadline."""
+        for name in (f"ready.{number}", f"claimed.{number}"):
+            if name in state.files:
+                after = state.changed((name, None), (f"withdrawn.{number}", True))
+                after = after.changed((f"staged.{number}", None))
+                yield Step("service", f"withdraw {name} and delete staged.{number}", after)
+
+    def _old_files(self, state: State, number: int) -> list[str]:
+        files = state.files
+        is_known = self._known(state, self._attempts[number]) is not None
+        kinds = ["withdrawn", "claimed", "ready"] if is_known else ["withdrawn"]
+        if not manifests(state, "claimed", number):
+            kinds.append("refused")
+        is_waiting = manifests(state, "ready", number) or manifests(state, "claimed", number)
+        is_needed = is_waiting or number in journaled(state)
+        if not is_needed or self._broken is Rule.NEEDED_SPARED:
+            kinds.append("staged")
+        return [f"{kind}.{number}" for kind in kinds if f"{kind}.{number}" in files]
+
+    def _appending(self, state: State, holder: Holder) -> Iterator[Step[State]]:
+        """Kafka: it appends, and writes its checkpoint when it is closed."""
+        left = state.left[FOREIGN]
+        for partition, log in enumerate(state.logs):
+            if left:
+                after = state.with_log(partition, log.appended(("kafka", left))).spent(FOREIGN)
+                yield Step("kafka", f"append to log.{partition}", after)
+        for partition, log in enumerate(state.logs):
+            if not log.is_durable:
+                yield self._sync_log(state, holder, partition)
+                return
+        marks = tuple(len(log.batches) for log in state.logs)
+        after = state.changed(("watermarks", marks)).at("sync", then="closing")
+        yield Step("kafka", "write watermarks", after)
+
+    @staticmethod
+    def _closing(state: State, _holder: Holder) -> Iterator[Step[State]]:
+        yield Step("kafka", "close", state.released())
+
+
+def _found(log: Log, move: Move, wanted: list[tuple[str, int]]) -> tuple[int, bool]:
+    """Return how many batches of a move a log holds, and whether it ends behind them."""
+    there = log.batches[move.base :]
+    found = 0
+    while found < min(len(there), len(wanted)) and there[found] == wanted[found]:
+        found += 1
+    return found, found == len(there)
+
+
+def _name(holder: Holder) -> str:
+    """Return the name of the process that holds the lock."""
+    return {SERVICE: "service", KAFKA: "kafka"}.get(holder.owner, f"waiter {holder.owner}")
+
+
+def _between(holder: Holder) -> str:
+    """Return where the holder is when there is nothing to finish."""
+    return "idle" if holder.owner == SERVICE else "own"
+
+
+def _number(holder: Holder) -> int:
+    assert holder.attempt is not None
+    return holder.attempt
+
+
+def _journal(holder: Holder) -> Any:  # noqa: ANN401 - a Journal
+    return holder.journal

@@ -1,0 +1,146 @@
+"""A waiter: one attempt of a user to commit a transaction, in a process of its own.
+
+```text
+new ─▶ written ─▶ staged ──lock is free──▶ committing ─▶ told committed or refused
+                    │ lock is busy
+                 offering ─▶ waiting ──lock is free──▶ claiming ─▶ the same
+                                │ deadline
+                     ready ◀────┴────▶ claimed by another
+                       │                  │
+                 withdrawing           doubtful ─▶ told committed, refused or unknown
+                       │
+                 told withdrawn
+```
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.testing.model.explorer import Step
+from tidelog.testing.model.staged_state import Holder, Rule, State, is_over, manifests
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.testing.model.staged_state import Scenario
+
+DATA = "data"
+_MANIFESTS = ("claimed", "ready")
+_EVERYTHING = ("refused", "claimed", "ready", "staged", "withdrawn")
+
+
+class WaiterSteps:
+    """What an attempt does as long as it does not hold the lock."""
+
+    def __init__(self, scenario: Scenario, broken: Rule | None) -> None:
+        self._scenario = scenario
+        self._broken = broken
+
+    def steps(self, state: State, number: int) -> Iterator[Step[State]]:
+        """Return all that an attempt may do next."""
+        who = f"waiter {number}"
+        match state.phases[number]:
+            case "new" if self._may_begin(state, number):
+                after = state.changed((f"staged.{number}", DATA), is_synced=False)
+                is_synced = self._broken is not Rule.STAGED_SYNCED
+                phase = "written" if is_synced else "staged"
+                yield Step(who, f"create staged.{number}", after.with_phase(number, phase))
+            case "written":
+                name = f"staged.{number}"
+                after = state._replace(disk=state.disk.file_synced(name))
+                yield Step(who, f"sync {name}", after.with_phase(number, "staged"))
+            case "staged" if state.holder is None:
+                yield self._lock(state, number, "committing")
+            case "staged" if self._scenario.has_manifests:
+                after = state.changed((f"ready.{number}", True)).with_phase(number, "offering")
+                yield Step(who, f"write ready.{number}", after)
+            case "offering":
+                yield Step(who, "sync directory", state.synced().with_phase(number, "waiting"))
+            case phase:
+                yield from self._after_offer(state, number, phase)
+
+    def _after_offer(self, state: State, number: int, phase: str) -> Iterator[Step[State]]:
+        who = f"waiter {number}"
+        match phase:
+            case "waiting":
+                yield from self._wait(state, number)
+            case "withdrawing":
+                after = state.synced().with_phase(number, "told withdrawn")
+                yield Step(who, "sync directory", after)
+            case "refused":
+                yield self._forget(state, number)
+            case "doubtful":
+                yield from self._doubt(state, number)
+            case "told committed":
+                # The entry that it saw may not be durable: the journal may need the rest.
+                is_careful = self._broken is not Rule.STAGED_KEPT
+                yield from self._clean(state, number, _MANIFESTS if is_careful else _EVERYTHING)
+            case "told withdrawn" | "told refused":
+                yield from self._clean(state, number, _EVERYTHING)
+
+    def _may_begin(self, state: State, number: int) -> bool:
+        after = self._scenario.attempts[number].after
+        return after is None or is_over(state.phases[after])
+
+    @staticmethod
+    def _lock(state: State, number: int, phase: str) -> Step[State]:
+        after = state._replace(holder=Holder(number, "own")).with_phase(number, phase)
+        return Step(f"waiter {number}", "take the lock", after)
+
+    def _wait(self, state: State, number: int) -> Iterator[Step[State]]:
+        who = f"waiter {number}"
+        yield from self._look(state, number)
+        if number not in state.late:
+            if state.holder is None:
+                yield self._lock(state, number, "claiming")
+            return
+        if manifests(state, "ready", number) or self._broken is Rule.WITHDRAWN_BY_RENAME:
+            yield self._withdraw(state, number)
+        elif manifests(state, "withdrawn", number):
+            yield Step(who, "see it withdrawn", state.with_phase(number, "withdrawing"))
+        elif manifests(state, "claimed", number):
+            yield Step(who, "see its claim", state.with_phase(number, "doubtful"))
+        else:
+            yield Step(who, "find no manifest", state.with_phase(number, "over"))
+
+    def _withdraw(self, state: State, number: int) -> Step[State]:
+        who, is_synced = f"waiter {number}", self._broken is not Rule.WITHDRAWAL_SYNCED
+        if self._broken is Rule.WITHDRAWN_BY_RENAME:
+            return Step(who, "give up", state.with_phase(number, "told withdrawn"))
+        names = f"ready.{number}", f"withdrawn.{number}"
+        after = state.changed((names[0], None), (names[1], True))
+        phase = "withdrawing" if is_synced else "told withdrawn"
+        return Step(who, f"rename {names[0]} to {names[1]}", after.with_phase(number, phase))
+
+    def _look(self, state: State, number: int) -> Iterator[Step[State]]:
+        """Look for an answer of whoever has claimed the manifest."""
+        who, attempt = f"waiter {number}", self._scenario.attempts[number]
+        if (attempt.txn, attempt.batch) in state.files.get("finished", ()):
+            yield Step(who, "see it finished", state.with_phase(number, "told committed"))
+        elif manifests(state, "refused", number):
+            is_synced = self._broken is not Rule.REFUSAL_SYNCED
+            phase = "refused" if is_synced else "told refused"
+            yield Step(who, "see it refused", state.with_phase(number, phase))
+
+    def _doubt(self, state: State, number: int) -> Iterator[Step[State]]:
+        yield from self._look(state, number)
+        if manifests(state, "ready", number):
+            yield Step(f"waiter {number}", "see it ready", state.with_phase(number, "waiting"))
+        after = state.with_phase(number, "over")
+        yield Step(f"waiter {number}", "wait no longer", after)
+
+    # After the answer
+
+    @staticmethod
+    def _clean(state: State, number: int, kinds: tuple[str, ...]) -> Iterator[Step[State]]:
+        names = [f"{kind}.{number}" for kind in kinds]
+        for name in [name for name in names if name in state.files][:1]:
+            yield Step(f"waiter {number}", f"delete {name}", state.changed((name, None)))
+
+    def _forget(self, state: State, number: int) -> Step[State]:
+        """Make sure that a refused manifest cannot come back, before the refusal is reported."""
+        who, claimed = f"waiter {number}", f"claimed.{number}"
+        if claimed in state.files:
+            return Step(who, f"delete {claimed}", state.changed((claimed, None)))
+        return Step(who, "sync directory", state.synced().with_phase(number, "told refused"))
