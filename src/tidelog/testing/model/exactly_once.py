@@ -146,9 +146,9 @@ class ExactlyOnce:
 
     def _reported(self, state: State) -> str | None:
         for number, phase in enumerate(state.phases):
-            if phase == "told committed" and not self._is_in(state, number, is_visible=True):
+            if phase == "reported committed" and not self._is_in(state, number, is_visible=True):
                 return "a transaction that was reported as committed is not in the logs"
-            is_denied = phase in {"told withdrawn", "told refused"}
+            is_denied = phase in {"reported withdrawn", "reported refused"}
             if is_denied and number in state.committed and not self._is_old(state, number):
                 return "a transaction is committed after it was reported that it is not"
         return None

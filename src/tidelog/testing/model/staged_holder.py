@@ -235,12 +235,14 @@ class HolderSteps:
         if f"journal.{self._attempts[number].id}" in state.files:
             after = state.released().with_phase(number, "over")
             return Step(who, "report that it may be committed", after)
-        told = state.released().with_phase(number, "told refused")
+        reported = state.released().with_phase(number, "reported refused")
         if self._broken is Rule.REFUSAL_SYNCED or state.phases[number] != "claiming":
-            return Step(who, "report the refusal", told)
+            return Step(who, "report the refusal", reported)
         if claimed in state.files:
             return Step(who, f"delete {claimed}", state.changed((claimed, None)))
-        return Step(who, "sync directory", state.synced()._replace(holder=None, phases=told.phases))
+        return Step(
+            who, "sync directory", state.synced()._replace(holder=None, phases=reported.phases)
+        )
 
     # Applying a journal
 
@@ -385,7 +387,7 @@ class HolderSteps:
         if holder.attempt is None:
             return state.at(_between(holder), journal=None)
         if holder.attempt == holder.owner:
-            return state.released().with_phase(holder.owner, "told committed")
+            return state.released().with_phase(holder.owner, "reported committed")
         return state.at("idle", attempt=None, journal=None)
 
     # Others

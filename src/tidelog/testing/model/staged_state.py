@@ -47,7 +47,7 @@ class Rule(Enum):
     JOURNAL_LAST = "the journal is deleted after the transaction is known as finished"
     ENTRY_AWAITED = "a finished transaction stays known while a manifest of it waits"
     ENTRY_NEEDED = "a finished transaction stays known until its journal is durably gone"
-    CLAIMED_BY_RENAME = "whoever commits for a waiter renames its manifest first"
+    CLAIMED_BY_RENAME = "a process that commits for a waiter renames its manifest first"
     WITHDRAWN_BY_RENAME = "a waiter that gives up renames its manifest first"
     WITHDRAWAL_SYNCED = "a withdrawal is durable before it is reported"
     REFUSAL_SYNCED = "a refused manifest is durably gone before the refusal is reported"
@@ -188,7 +188,7 @@ class State(NamedTuple):
         return self._replace(disk=self.disk.changed(*changes, is_synced=is_synced))
 
     def synced(self) -> State:
-        """Return the state with all names durable, whichever process synced the directory."""
+        """Return the state with all names durable."""
         return self._replace(disk=self.disk.synced(), committed=self.committed | journaled(self))
 
     @property
@@ -230,4 +230,4 @@ def manifests(state: State, kind: str, number: int) -> bool:
 
 def is_over(phase: str) -> bool:
     """Return whether an attempt has ended, with or without an answer."""
-    return phase == "over" or phase.startswith("told")
+    return phase == "over" or phase.startswith("reported")

@@ -1,15 +1,15 @@
 """A waiter: one attempt of a user to commit a transaction, in a process of its own.
 
 ```text
-new ─▶ written ─▶ staged ──lock is free──▶ committing ─▶ told committed or refused
+new ─▶ written ─▶ staged ──lock is free──▶ committing ─▶ reported committed or refused
                     │ lock is busy
                  offering ─▶ waiting ──lock is free──▶ claiming ─▶ the same
                                 │ deadline
                      ready ◀────┴────▶ claimed by another
                        │                  │
-                 withdrawing           doubtful ─▶ told committed, refused or unknown
+                 withdrawing           doubtful ─▶ reported committed, refused or unknown
                        │
-                 told withdrawn
+                 reported withdrawn
 ```
 """
 
@@ -66,17 +66,17 @@ class WaiterSteps:
             case "waiting":
                 yield from self._wait(state, number)
             case "withdrawing":
-                after = state.synced().with_phase(number, "told withdrawn")
+                after = state.synced().with_phase(number, "reported withdrawn")
                 yield Step(who, "sync directory", after)
             case "refused":
                 yield self._forget(state, number)
             case "doubtful":
                 yield from self._doubt(state, number)
-            case "told committed":
+            case "reported committed":
                 # The entry that it saw may not be durable: the journal may need the rest.
                 is_careful = self._broken is not Rule.STAGED_KEPT
                 yield from self._clean(state, number, _MANIFESTS if is_careful else _EVERYTHING)
-            case "told withdrawn" | "told refused":
+            case "reported withdrawn" | "reported refused":
                 yield from self._clean(state, number, _EVERYTHING)
 
     def _may_begin(self, state: State, number: int) -> bool:
@@ -107,20 +107,20 @@ class WaiterSteps:
     def _withdraw(self, state: State, number: int) -> Step[State]:
         who, is_synced = f"waiter {number}", self._broken is not Rule.WITHDRAWAL_SYNCED
         if self._broken is Rule.WITHDRAWN_BY_RENAME:
-            return Step(who, "give up", state.with_phase(number, "told withdrawn"))
+            return Step(who, "give up", state.with_phase(number, "reported withdrawn"))
         names = f"ready.{number}", f"withdrawn.{number}"
         after = state.changed((names[0], None), (names[1], True))
-        phase = "withdrawing" if is_synced else "told withdrawn"
+        phase = "withdrawing" if is_synced else "reported withdrawn"
         return Step(who, f"rename {names[0]} to {names[1]}", after.with_phase(number, phase))
 
     def _look(self, state: State, number: int) -> Iterator[Step[State]]:
-        """Look for an answer of whoever has claimed the manifest."""
+        """Look for an answer of the process that has claimed the manifest."""
         who, attempt = f"waiter {number}", self._scenario.attempts[number]
         if (attempt.txn, attempt.batch) in state.files.get("finished", ()):
-            yield Step(who, "see it finished", state.with_phase(number, "told committed"))
+            yield Step(who, "see it finished", state.with_phase(number, "reported committed"))
         elif manifests(state, "refused", number):
             is_synced = self._broken is not Rule.REFUSAL_SYNCED
-            phase = "refused" if is_synced else "told refused"
+            phase = "refused" if is_synced else "reported refused"
             yield Step(who, "see it refused", state.with_phase(number, phase))
 
     def _doubt(self, state: State, number: int) -> Iterator[Step[State]]:
@@ -143,4 +143,4 @@ class WaiterSteps:
         who, claimed = f"waiter {number}", f"claimed.{number}"
         if claimed in state.files:
             return Step(who, f"delete {claimed}", state.changed((claimed, None)))
-        return Step(who, "sync directory", state.synced().with_phase(number, "told refused"))
+        return Step(who, "sync directory", state.synced().with_phase(number, "reported refused"))
