@@ -29,7 +29,7 @@ from tidelog.manager.partition import Hold
 from tidelog.manager.topics.topic_checks import check_topic
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.journal import journals, read_journal
-from tidelog.staging.transaction import clean_up, commit, drop_topic, finish
+from tidelog.staging.transaction import commit, drop_topic, finish, give_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -191,7 +191,11 @@ class StagedCommits:
             if log_dir is None or found is None:
                 raise InvalidArgument(f"transaction {txn!r} is not pending in {path}")
             target = _Directory(self, log_dir)
-            clean_up(target, found[0])
+            try:
+                give_up(target, found[0])
+            except OSError as error:
+                self._check_disk(log_dir, error)
+                raise KafkaStorageError(f"dropping {txn!r} in {path} failed: {error}") from error
             target.release(found[0])
             self._forget(path, txn)
             _log.warning("transaction-dropped directory=%s txn=%s", path, txn)

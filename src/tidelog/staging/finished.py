@@ -143,16 +143,18 @@ def write_finished(
     """Add a transaction durably; drop those that nobody can repeat any more.
 
     These are the expired ones, earlier batches of the stream, and those without a name of the
-    user's: their journals were deleted durably by the time that the journal of ``added`` was
-    written. But transactions whose hashes are ``awaited`` stay: a process has yet to see them here.
+    user's. But transactions whose hashes are ``awaited`` stay: a process has yet to see them here,
+    or a journal of theirs is not durably gone, and would be applied again after a power cut.
     """
     kept = [
         one
         for one in known.values()
         if one.stream is None
-        and (one.is_named or transaction_hash(one.txn) in awaited)
-        and one.time_ms + retention_ms >= added.time_ms
         and one.txn != added.txn
+        and (
+            transaction_hash(one.txn) in awaited
+            or (one.is_named and one.time_ms + retention_ms >= added.time_ms)
+        )
     ]
     others = [
         one

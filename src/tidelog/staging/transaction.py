@@ -33,8 +33,8 @@ from tidelog.staging.finished import (
     read_finished,
     write_finished,
 )
-from tidelog.staging.journal import Journal, Move, NewTopic, write_journal
-from tidelog.staging.manifest_names import waiting_hashes
+from tidelog.staging.journal import Journal, Move, NewTopic, is_journal_name, write_journal
+from tidelog.staging.manifest_names import HASH, waiting_hashes
 from tidelog.staging.placing import place_moves
 from tidelog.staging.staged_file import list_staged, transaction_hash
 from tidelog.staging.staged_run import RunLimits, StagedRun, check_run
@@ -168,7 +168,7 @@ def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTrans
         _write_first(target, journal)
         target.reached(CommitPoint.COMMITTED)
         try:
-            return finish(target, journal)
+            return finish(target, journal, is_found=False)
         except (KafkaError, OSError) as error:
             raise CommitUnfinished(
                 f"transaction {journal.txn!r} is committed, do not repeat it under another id; its"
@@ -312,8 +312,12 @@ def _write_first(target: StagingDirectory, journal: Journal) -> None:
         raise KafkaStorageError(f"writing {path} failed: {error}") from error
 
 
-def finish(target: StagingDirectory, journal: Journal) -> CommittedTransaction:
+def finish(
+    target: StagingDirectory, journal: Journal, *, is_found: bool = True
+) -> CommittedTransaction:
     """Apply a journal, or the rest of it; return what the transaction wrote.
+
+    ``is_found``: an earlier try or process has left it; else the directory was synced for it.
 
     Raises KafkaError or OSError if it cannot be applied, now or at all; the journal stays, and its
     partitions are held.
@@ -333,7 +337,7 @@ def finish(target: StagingDirectory, journal: Journal) -> CommittedTransaction:
             target.show(journal)
             target.write_high_watermarks(journal)
             target.reached(CommitPoint.VISIBLE)
-            awaited = waiting_hashes(fs.list(path))
+            awaited = _awaited(target, known, is_found=is_found)
             write_finished(fs, path, known, done, awaited=awaited, retention_ms=target.retention_ms)
             target.release(journal)
         text = "transaction-committed directory=%s txn=%s records=%d"
@@ -343,6 +347,20 @@ def finish(target: StagingDirectory, journal: Journal) -> CommittedTransaction:
     clean_up(target, journal)
     target.reached(CommitPoint.CLEANED)
     return done
+
+
+def _awaited(
+    target: StagingDirectory, known: Mapping[str, CommittedTransaction], *, is_found: bool
+) -> set[str]:
+    """Return the hashes of the finished transactions that must stay known.
+
+    Their manifests wait, or their journals are there, or may come back after a power cut: those
+    that were deleted before the directory was last synced do not.
+    """
+    if is_found:
+        return {transaction_hash(txn) for txn in known}
+    names = target.fs.list(target.path)
+    return waiting_hashes(names) | {name[HASH] for name in names if is_journal_name(name)}
 
 
 def _place(target: StagingDirectory, journal: Journal, keys: Sequence[Key]) -> None:
@@ -383,6 +401,17 @@ def clean_up(target: StagingDirectory, journal: Journal) -> None:
     except OSError as error:
         text = "transaction-not-cleaned-up directory=%s txn=%s reason=%s"
         _log.warning(text, path, journal.txn, error)
+
+
+def give_up(target: StagingDirectory, journal: Journal) -> None:
+    """Delete a journal that was not applied, durably, then the staged files of its transaction.
+
+    Durably, since a power cut might bring it back, and it would be applied. An OSError of the first
+    step leaves both.
+    """
+    delete_if_there(target.fs, os.path.join(target.path, journal.name))
+    target.fs.sync_directory(target.path)
+    clean_up(target, journal)
 
 
 def drop_topic(target: StagingDirectory, journal: Journal, topic_id: UUID) -> Journal:

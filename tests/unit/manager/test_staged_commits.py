@@ -306,6 +306,35 @@ def test_a_pending_transaction_blocks_only_the_partitions_that_it_names() -> Non
         assert seen(logs) == [b"before", b"a", b"b", b"late"]
 
 
+def test_a_transaction_stays_known_until_its_journal_is_durably_gone() -> None:
+    """A power cut may bring back a journal that was deleted: it is only deleted again."""
+    home = home_with_topics()
+    with pending(home) as logs:
+        home.fs.fail("pwrite", "t-0/00000000000000000000.log", FULL)
+        with logs.transaction() as unnamed:
+            unnamed.append("t", b"free", partition=1)
+
+        logs.manager.staged_commits.finish_all()
+
+        assert set(read_finished(home.fs, home.path)) == {"x", unnamed.txn}
+        write(logs, "y")
+        assert set(read_finished(home.fs, home.path)) == {"x", "y"}
+
+
+def test_a_transaction_stays_known_while_its_journal_cannot_be_deleted() -> None:
+    """Its staged files are gone: it must not be applied again."""
+    home = home_with_topics()
+    with home.open(defaults=KEEP) as logs:
+        home.fs.fail("delete", JOURNAL_SUFFIX, OSError(errno.EBUSY, "busy"))
+        write(logs, None)
+        write(logs, "y")
+    with home.open(defaults=KEEP) as logs:
+        assert logs.manager.staged_commits.pending == {}
+        assert len(seen(logs)) == 5
+        logs.append("t", b"free", partition=0)
+    assert own_files(home) == []
+
+
 def test_records_of_a_pending_transaction_are_not_seen_by_readers_beside() -> None:
     """High watermarks stay at the journal's base, in memory and in the checkpoint."""
     home = home_with_topics()
@@ -466,6 +495,33 @@ def test_a_dropped_transaction_is_given_up() -> None:
         with pytest.raises(InvalidArgument, match="'x' is not pending"):
             logs.manager.staged_commits.drop(home.path, "x")
     assert own_files(home) == []
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_dropped_transaction_does_not_come_back_after_a_power_cut(seed: int) -> None:
+    """Its journal is durably gone when it is reported as dropped."""
+    home = DataHome(seed)
+    with home.open(defaults=KEEP) as logs:
+        logs.create_topic("t", 1)
+        logs.create_topic("u", 1)
+    interrupted(home)
+    home.fs.fail("pwrite", ".log", FULL, count=2)
+    logs = home.open(defaults=KEEP)
+    logs.manager.staged_commits.drop(home.path, "x")
+    home.fs.power_cut("none" if seed == 0 else None)
+
+    with home.open(defaults=KEEP) as logs:
+        assert (seen(logs), seen(logs, "u")) == ([], [])
+
+
+def test_a_journal_that_cannot_be_deleted_is_not_reported_as_dropped() -> None:
+    """The transaction stays pending, and its staged files stay."""
+    home = home_with_topics()
+    with pending(home) as logs:
+        home.fs.fail("delete", JOURNAL_SUFFIX, FULL)
+        with pytest.raises(KafkaStorageError, match="dropping 'x'"):
+            logs.manager.staged_commits.drop(home.path, "x")
+        assert len(own_files(home)) == 2
 
 
 def test_a_service_finishes_the_journals_that_it_finds() -> None:
