@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException, StreamingQueryException
 from tests.spark import stopped_source
@@ -100,7 +101,7 @@ def repeated_write(spark: SparkSession, path: str, number: int, **stop: Any) -> 
     has_failed = False
     try:
         save(rows(spark, 20, 20 * number), path, txnId=txn, **stop)
-    except PySparkException:
+    except (PySparkException, Py4JJavaError):  # the latter if a process died
         has_failed = True
     save(rows(spark, 20, 20 * number), path, txnId=txn)
     assert values(path) == list(range(20 * number + 20))
