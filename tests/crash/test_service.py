@@ -71,7 +71,7 @@ def test_a_second_writer_is_told_who_holds_the_directory(tmp_path: Path) -> None
         logs.create_topic("t")
         logs.append("t", b"a")
     with service("-d", tmp_path) as process:
-        refused = tidelog_command("append", "t", "-d", tmp_path)
+        refused = tidelog_command("recover", "-d", tmp_path)
         second = tidelog_command("run", "-d", tmp_path)
         read = tidelog_command("cat", "t", "-d", tmp_path)
         with pytest.raises(DirectoryLocked, match=str(process.pid)):

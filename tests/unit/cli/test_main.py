@@ -114,7 +114,7 @@ def test_a_locked_directory_fails(topic: Cli) -> None:
 
     topic.append("a")
     with tidelog.open(topic.data):
-        refused = topic.on("append", "t", stdin="b\n")
+        refused = topic.on("recover")
 
         assert refused.code == 3
         assert "is in use by process" in refused.err
