@@ -15,14 +15,13 @@ same records, offsets, transactions, producers, epochs and files.
 
 from __future__ import annotations
 
-import errno
-import os
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
+from tests.crash.fault_kinds import KINDS, Kind
 
 from tidelog.errors import KafkaStorageError
 from tidelog.log.producers.producer_state import ProducerStateConfig
@@ -50,40 +49,6 @@ SETTINGS: Final[dict[str, Any]] = {
 VERIFIED: Final = ProducerStateConfig(transaction_verification=True)
 PASSED_MS: Final = 60_000
 """Long enough for all background tasks of a log, repeated ones included."""
-
-SYNCS: Final = frozenset({"sync", "sync_directory"})
-NEED_ROOM: Final = frozenset({"open", "pwrite", "write", "truncate", "rename", "make_directory"})
-NEED_DESCRIPTOR: Final = frozenset({"open", "read", "list", "lock"})
-CANNOT_FAIL: Final = frozenset({"close", "hold", "exists", "is_link", "map"})
-
-
-class Kind(NamedTuple):
-    """A kind of fault: the error, what it can hit, whether it speaks against the disk."""
-
-    name: str
-    code: int
-    operations: frozenset[str] | None
-    is_of_disk: bool = False
-    is_short: bool = False
-
-    def can_hit(self, operation: Operation, changing: set[Operation]) -> bool:
-        """Return whether the operation can fail like this."""
-        if operation.name in CANNOT_FAIL:
-            return False
-        if self.operations is None:
-            return operation.name not in SYNCS
-        if self.code == errno.ENOSPC and operation not in changing:
-            return False  # an existing file was opened
-        return operation.name in self.operations
-
-
-KINDS: Final = (
-    Kind("full disk", errno.ENOSPC, NEED_ROOM),
-    Kind("short write", errno.ENOSPC, frozenset({"pwrite", "write"}), is_short=True),
-    Kind("no descriptor", errno.EMFILE, NEED_DESCRIPTOR),
-    Kind("bad disk", errno.EIO, None, is_of_disk=True),
-    Kind("failed fsync", errno.EIO, SYNCS, is_of_disk=True),
-)
 
 
 class Facts(NamedTuple):
@@ -460,7 +425,7 @@ def outcome(case: Case) -> str:
     for step in act.steps[: case.step]:
         step(world)
         facts_of(world.log)
-    error = OSError(case.kind.code, os.strerror(case.kind.code), case.operation.path)
+    error = case.kind.error(case.operation.path)
     world.home.fs.fail_at(case.number, error, is_short=case.kind.is_short)
     before, after = run.facts[case.step : case.step + 2]
     try:

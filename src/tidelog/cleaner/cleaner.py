@@ -102,7 +102,8 @@ class Cleaner:
         if to_clean.is_empty:
             return CleaningResult(to_clean.first_dirty_offset, stats)
         config = config or log.config
-        cleaning_round = self._build_map(log, to_clean, now_ms, stats, config)
+        with log.watch("cleaning"):
+            cleaning_round = self._build_map(log, to_clean, now_ms, stats, config)
         mapped_ns = self._clock.monotonic_ns()
         stats.map_ns = mapped_ns - started_ns
         copier = SegmentCopier(cleaning_round, stats, self._io)

@@ -181,7 +181,8 @@ class LogCleanerManager:
 
     def _examine(self, key: Key, log: Log, checkpoint: int | None, now_ms: int) -> LogToClean:
         """Return what of a log is to be cleaned; correct a checkpoint outside of the log."""
-        found = examine(log, checkpoint, now_ms)
+        with log.watch("examining what there is to clean"):
+            found = examine(log, checkpoint, now_ms)
         if found.is_reset:
             self._write(key, log, found.offsets.first_dirty_offset)
         return found

@@ -7,6 +7,7 @@ Readers may still need their names. Kafka: ``LocalLog.deleteSegmentFiles`` and
 from __future__ import annotations
 
 import logging
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -115,13 +116,13 @@ def delete_snapshots(
             continue
         snapshots.undeleted.discard(offset)
         if path is not None:
-            renamed.append(path)
+            renamed.append(os.path.basename(path))
 
     def delete() -> None:
         with context.guard.watch("deleting producer snapshots"):
-            for path in renamed:
+            for name in renamed:  # the log's directory may have been renamed meanwhile
                 with suppress(FileNotFoundError):
-                    context.fs.delete(path)
+                    context.fs.delete(os.path.join(context.directory, name))
 
     if renamed:
         delay_ms = context.config.file_delete_delay_ms

@@ -127,6 +127,12 @@ class OnDemand:
                 return _shrunk(key, log, log.delete_segments_below_start())
         except CleaningAborted:  # the next pass of retention frees the space
             return _shrunk(key, log, ())
+        except KafkaStorageError as error:
+            if log.is_offline:
+                raise
+            # The records are deleted. The space is freed as above: a full disk may lack the room.
+            _log.warning("deletion-put-off directory=%s reason=%s", log.directory, error)
+            return _shrunk(key, log, ())
 
     def _config_of(self, key: TopicPartition, log: Log, terms: Terms) -> LogConfig:
         """Return the settings of a log on these terms."""
@@ -178,12 +184,15 @@ class OnDemand:
         now_ms, config = self._now_ms(terms), self._config_of(key, log, terms)
         fs, path = self._machine.fs, parent_of(log)
         failures = read_failures(fs, path)
-        facts = examine_log(key, log, line, failures.get(key), now_ms, config=config)
+        with log.watch("examining what there is to clean"):
+            facts = examine_log(key, log, line, failures.get(key), now_ms, config=config)
         cleaned = compaction.clean(log, facts, now_ms, config)
         if cleaned.stats is None:
             return cleaned
         if not self._cleaning.note_cleaned(key, log, cleaned.end_offset):
-            self._checkpoints.change(path, lambda lines: lines.update({key: cleaned.end_offset}))
+            with log.watch("writing the cleaner's checkpoint"):
+                end_offset = cleaned.end_offset
+                self._checkpoints.change(path, lambda lines: lines.update({key: end_offset}))
             if failures.pop(key, None) is not None:
                 write_failures(fs, path, failures)
         return cleaned

@@ -203,3 +203,41 @@ def test_a_log_that_is_replaced_while_its_turn_is_awaited_is_used_as_it_is_then(
 
         assert list(getattr(manager, act)("t")) == [("t", 0)]
         assert manager.partition("t", 0).log is not before
+
+
+def test_records_are_deleted_though_there_is_no_room_to_free_their_space() -> None:
+    """The start is raised; the next pass of retention frees the space."""
+    home = ManagerHome(internal_segment_bytes=200, file_delete_delay_ms=0)
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 10)
+        home.fs.fail("rename", "/00000000000000000000.log", OSError(errno.ENOSPC, "full"))
+
+        shrunk = manager.delete_records(TopicPartition("t", 0), 9)
+
+        assert (shrunk.log_start_offset, shrunk.deleted) == (9, ())
+        manager.tasks.cleanup_logs()
+        home.clock.advance(0)
+        assert "00000000000000000000.log" not in home.files("/data/t-0")
+
+
+@pytest.mark.parametrize(
+    ("operation", "suffix"),
+    [("pread", ".log"), ("rename", "/cleaner-offset-checkpoint.tmp")],
+)
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_a_compaction_that_the_disk_stops_raises_a_storage_error(
+    operation: str, suffix: str, code: int
+) -> None:
+    """Also while it is examined what to clean, and while it is noted how far that was done."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t", 1, COMPACT)
+        fill(manager, "t", 0, 10)
+        home.clock.advance(0)
+        home.fs.fail(operation, suffix, OSError(code, "no"))
+
+        with pytest.raises(KafkaStorageError):
+            manager.compact("t")
+
+        assert manager.live_dirs == ([] if code == errno.EIO else ["/data"])

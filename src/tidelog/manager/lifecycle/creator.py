@@ -19,6 +19,7 @@ from tidelog.errors import (
     KafkaStorageError,
 )
 from tidelog.log.directory_guard import PASSING
+from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_log
 from tidelog.segment.filenames import (
     TopicPartition,
@@ -292,17 +293,34 @@ class LogCreator:
             if is_future:
                 unique = UUID(int=self._machine.rng.getrandbits(128), version=4).hex
                 name = log_future_directory_name(*key, unique)
+            path = os.path.join(log_dir.path, name)
+            is_new = not self._machine.fs.exists(path)
             try:
                 self._make(log_dir, [key], [name], topic_id)
-                log = self._opener.create(key, os.path.join(log_dir.path, name), topic_id)
+                log = self._opener.create(key, path, topic_id)
             except KafkaStorageError as error:
                 tried.append(f"{log_dir.path}: {error}")
+                if is_new:
+                    self._remove_unfinished(path)
                 continue
             _log_created(key, log.directory, log.config.to_properties())
             if not is_future and topic_id is not None:
                 self._topics.place(key.topic, topic_id, key.partition, log_dir.directory_id)
             return log
         raise KafkaStorageError(f"no directory accepts {key}; {'; '.join(tried)}")
+
+    def _remove_unfinished(self, path: str) -> None:
+        """Delete what a creation that failed has left, unless the disk failed.
+
+        The next start would take it for a log, or for the copy of a move that was refused.
+        """
+        log_dir = self._log_dirs.get(os.path.dirname(path))
+        if log_dir is None:
+            return
+        try:
+            remove_directory(self._machine.fs, path)
+        except OSError as error:
+            _log.warning("log-not-deleted directory=%s reason=%s", path, error)
 
 
 def _log_created(key: TopicPartition, directory: str, properties: Mapping[str, str]) -> None:

@@ -131,7 +131,7 @@ class LogDeleter:
                 if future is not None:
                     removed.setdefault(os.path.dirname(future.directory), []).append(key)
                 if self._take_out(key) is None:
-                    self._rename_unopened(key, self._log_dirs.with_id(home_id))
+                    self.rename_unopened(key, self._log_dirs.with_id(home_id))
                     self._registry.failed.pop(key, None)
             except KafkaStorageError as error:
                 if not is_full(error):
@@ -182,7 +182,7 @@ class LogDeleter:
         for number in sorted(numbers):
             key = TopicPartition(topic.name, number)
             if self._take_out(key) is None:
-                self._rename_unopened(key, self._log_dirs.with_id(topic.partitions[number]))
+                self.rename_unopened(key, self._log_dirs.with_id(topic.partitions[number]))
         self._topics.shrink(topic.name, numbers)
 
     def remove_log(
@@ -248,7 +248,7 @@ class LogDeleter:
                     keys = self._topics.deleted_partitions(log_dir.path)
                     self._forget(log_dir, keys)
                     for key in keys:
-                        self._rename_unopened(key, log_dir)
+                        self.rename_unopened(key, log_dir)
                     self._rename_unopened_copies(log_dir, self._topics.deleted)
             self._topics.forget_deleted()
 
@@ -340,7 +340,7 @@ class LogDeleter:
             fs.sync_directory(log_dir.path)
             self._queue.add(target)
 
-    def _rename_unopened(self, key: TopicPartition, log_dir: LogDir | None) -> None:
+    def rename_unopened(self, key: TopicPartition, log_dir: LogDir | None) -> None:
         """Rename the directory of a log that is not open to ``-delete``, durably."""
         if log_dir is None:
             return

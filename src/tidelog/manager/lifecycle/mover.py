@@ -23,6 +23,7 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.log.directory_guard import PASSING
+from tidelog.manager.lifecycle.deleter import is_full
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import log_directory_name, log_future_directory_name
 
@@ -125,7 +126,11 @@ class PartitionMover:
                     f"nothing is moved while directories are offline: {offline}"
                 )
             copy = self._creator.get_or_create_log(key, is_future=True, topic_id=current.topic_id)
-            copy.truncate_fully_and_start_at(current.log_start_offset)
+            try:
+                copy.truncate_fully_and_start_at(current.log_start_offset)
+            except KafkaStorageError:
+                self._give_up(key)  # no step would ever continue it
+                raise
             self._resume(key)
         return True
 
@@ -283,6 +288,7 @@ class PartitionMover:
         topic_id = current.topic_id
         if topic_id is None:
             raise UnknownTopicOrPartition(f"{current.directory} belongs to no topic")
+        copy.assign_topic_id(topic_id)  # a disk that failed may have lost its file
         try:
             self._topics.place(key.topic, topic_id, key.partition, target.directory_id)
             copy.rename_directory(log_directory_name(*key))
@@ -297,6 +303,29 @@ class PartitionMover:
         except KafkaStorageError as error:
             _log.error("moved-log-not-deleted directory=%s reason=%s", current.directory, error)
             current.close_handlers()
+            if is_full(error):
+                self._put_away_later(key, source, 0)
+
+    def _put_away_later(self, key: TopicPartition, source: LogDir, attempts: int) -> None:
+        """Rename the directory that a log has left once that works, or at the next start."""
+
+        def put_away() -> None:
+            with self._step_lock, self._registry.change_lock:
+                current = self._registry.current(key)
+                is_back = current is not None and os.path.dirname(current.directory) == source.path
+                if self._is_stopped or is_back:
+                    return
+                try:
+                    self._deleter.rename_unopened(key, source)
+                except KafkaStorageError as error:
+                    text = "moved-log-not-deleted directory=%s reason=%s"
+                    _log.error(text, f"{source.path}/{log_directory_name(*key)}", error)
+                    if is_full(error):
+                        self._put_away_later(key, source, attempts + 1)
+
+        if attempts < len(RETRY_MS):
+            name = f"put-away-{key.topic}-{key.partition}"
+            self._machine.scheduler.schedule(name, put_away, delay_ms=RETRY_MS[attempts])
 
     def _stay(
         self, key: TopicPartition, partition: Partition, source: LogDir, error: KafkaStorageError
@@ -367,7 +396,8 @@ def _check_length(current: Log, copy: Log) -> None:
 def _copy_piece(current: Log, copy: Log) -> None:
     """Append the next batches to the copy; raise KafkaStorageError if there are none."""
     start = copy.log_end_offset
-    with current.read(start, PIECE_BYTES, isolation=Isolation.LOG_END) as found:
+    reading = current.read(start, PIECE_BYTES, isolation=Isolation.LOG_END)
+    with reading as found, current.watch("reading"):
         data = found.read()
     if not data:
         raise KafkaStorageError(f"{current.directory} has no records at {start}, below its end")

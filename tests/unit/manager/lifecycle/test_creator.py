@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from errno import ENOSPC
+from uuid import UUID
+
 from tidelog.manager.log_manager import Loading
 from tidelog.testing.manager_home import ManagerHome, fill, values
 
@@ -38,3 +41,15 @@ def test_a_new_topic_over_stale_checkpoint_lines_has_lost_nothing() -> None:
 
             assert manager._registry.lost == set()
             assert values(manager, "t", 0) == []
+
+
+def test_a_log_created_in_the_second_directory_leaves_nothing_in_the_first() -> None:
+    """The next start would find two logs of the partition."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        home.fs.fail("open", "/a/t-0/00000000000000000000.log", OSError(ENOSPC, "full"))
+
+        log = manager.get_or_create_log("t", 0, is_new=True, topic_id=UUID(int=5))
+
+        assert log.directory == "/b/t-0"
+        assert "t-0" not in home.files("/a")

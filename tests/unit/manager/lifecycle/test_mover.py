@@ -468,3 +468,96 @@ def test_a_copy_whose_source_disk_failed_is_kept() -> None:
         assert manager.get_log("t", 0, is_future=True) is copy is not None
         assert cleaner is not None
         assert cleaner.manager.state(KEY) == IDLE
+
+
+@pytest.mark.parametrize("base_offset", [0, 2])
+def test_a_refused_move_leaves_no_copy_and_can_be_repeated(base_offset: int) -> None:
+    """Whether its copy could not be created, or not be given the log's start."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 3)
+        manager.delete_records(KEY, 2)
+        home.fs.fail("open", f"-future/{base_offset:020}.log", OSError(ENOSPC, "full"))
+        with pytest.raises(KafkaStorageError):
+            manager.move_partition(*KEY, "/b")
+        home.clock.advance(90_000)
+        left = [name for name in home.files("/b") if name.startswith("t-")]
+        is_moving = manager.move_partition(*KEY, "/b")
+        home.clock.advance(0)
+
+        assert (left, is_moving) == ([], True)
+        assert manager.partition("t", 0).log.directory == "/b/t-0"
+
+
+def test_a_copy_without_topic_id_gets_it_before_it_becomes_the_log() -> None:
+    """A disk that fails as the copy is created loses the file with the id."""
+    home = two_directories()
+    manager = home.open()
+    topic = manager.create_topic("t")
+    fill(manager, "t", 0, 30)
+    manager.move_partition(*KEY, "/b")
+    copy = manager.get_log("t", 0, is_future=True)
+    assert copy is not None
+    home.fs.delete(f"{copy.directory}/partition.metadata")
+    home.restart()
+    with home.open() as manager:
+        home.clock.advance(0)
+
+        log = manager.partition("t", 0).log
+        assert (log.directory, log.topic_id) == ("/b/t-0", topic.topic_id)
+        assert "partition.metadata" in home.files("/b/t-0")
+
+
+def test_snapshots_of_a_truncated_copy_are_deleted_once_it_is_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They wait for their deletion while the directory is renamed."""
+    monkeypatch.setattr(mover, "PIECE_BYTES", 500)
+    monkeypatch.setattr(mover, "NEAR_BYTES", 600)
+    home = ManagerHome("/a", "/b", file_delete_delay_ms=1_000)
+    manager = home.open()
+    manager.create_topic("t")
+    fill(manager, "t", 0, 60)
+    manager.move_partition(*KEY, "/b")
+    for _ in range(4):
+        manager._mover.step(KEY)
+    home.restart()
+    with home.open():
+        home.clock.advance(0)
+        waiting = [name for name in home.files("/b/t-0") if name.endswith(".snapshot.deleted")]
+        home.clock.advance(1_000)
+
+        assert waiting
+        assert not set(waiting) & set(home.files("/b/t-0"))
+
+
+def test_a_log_that_has_moved_is_deleted_though_it_could_not_be_renamed_at_once() -> None:
+    """A full disk has no room for the new name; its space is not lost until the next start."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 30)
+        manager.move_partition(*KEY, "/b")
+        home.fs.fail("rename", "/a/t-0", OSError(ENOSPC, "full"), count=2)
+        home.clock.advance(0)
+        at_first = home.files("/a")
+        home.clock.advance(90_000)
+
+        assert "t-0" in at_first
+        assert [name for name in home.files("/a") if name.startswith("t-")] == []
+        assert values(manager, "t", 0) == EXPECTED
+
+
+def test_a_disk_that_cannot_be_read_takes_its_directory_offline_and_keeps_the_copy() -> None:
+    """The bytes are copied outside of the log's own reads."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 30)
+        manager.move_partition(*KEY, "/b")
+        home.fs.fail("pread", "/a/t-0/00000000000000000000.log", OSError(EIO, "bad"), count=9)
+        home.clock.advance(0)
+
+        assert manager.live_dirs == ["/b"]
+        assert [name for name in home.files("/b") if name.endswith("-future")]
