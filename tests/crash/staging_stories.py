@@ -296,7 +296,7 @@ def _committed(name: str) -> Story:
 def committed(name: str, seed: int = 0) -> Story:
     """Return a machine whose power failed right after the commit point."""
     story = _committed(name)
-    return Story(story.case, story.home.copied(seed), list(story.points))
+    return Story(story.case, story.home.copied(seed), list(story.points), is_repeating=True)
 
 
 def kafka_appends(story: Story, value: bytes) -> None:
@@ -561,7 +561,12 @@ def check_files(story: Story, seen_files: set[str]) -> None:
     seen_files.add(state)
     for name in story.values():
         directory = f"{story.home.path}/{name}"
-        findings = verify_partition(story.home.fs, directory, clock=story.home.clock).findings
+        findings = verify_partition(
+            story.home.fs,
+            directory,
+            clock=story.home.clock,
+            is_compacted=story.case.wanted.get("t-0") is COPIED_VALUES,
+        ).findings
         assert [one for one in findings if one.severity is Severity.DAMAGE] == []
         check_recovery(story, name)
     if story.case.config is STAMPED:

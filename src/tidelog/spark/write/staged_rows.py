@@ -69,7 +69,10 @@ class StagingTarget(NamedTuple):
 
 
 class TaskStaging:
-    """Stages the rows of one task attempt, for any number of topics, in one file.
+    """Stages the rows of one task attempt, for any number of topics.
+
+    All go to one file, but those of a partition that gets much go to files of its own, which its
+    log adopts as segments.
 
     A partition that gets much data gets files of its own; see ``BundleWriter``.
 

@@ -98,6 +98,22 @@ def test_a_task_makes_one_file_and_one_sync_whatever_the_number_of_partitions() 
     assert (done.count("sync"), done.count("sync_directory")) == (1, 0)
 
 
+def test_a_partition_with_many_rows_gets_files_that_its_log_can_adopt() -> None:
+    """From an eighth of a segment on, of at most a segment."""
+    task = Task(PLAN._replace(segment_bytes=150_000, max_message_bytes=100_000))
+    for _ in range(6):
+        task.append(value=["v" * 4_000] * 15, partition=[1] * 15)
+    task.append(value=["small"], partition=[2])
+
+    runs = task.finish()
+
+    sizes = [run.size_bytes for run in runs if run.partition == 1]
+    assert len(sizes) == 3
+    assert max(sizes) <= 150_000
+    assert len({run.name for run in runs}) == 4
+    assert {run.position for run in runs} == {0}
+
+
 def test_no_rows_make_no_files() -> None:
     """A task without rows stages nothing."""
     task = Task()
