@@ -153,12 +153,9 @@ def test_a_journal_that_is_pending_outlives_what_happens_meanwhile(
 
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
-@pytest.mark.parametrize("name", ["expiring", "expiring_adopted"])
-def test_a_journal_that_is_pending_outlives_it_at_each_moment(
-    name: str, enumerated: Enumerated
-) -> None:
+def test_a_journal_that_is_pending_outlives_it_at_each_moment(enumerated: Enumerated) -> None:
     """The same, with what was not synced kept, lost, or torn."""
-    make = partial(committed, name)
+    make = partial(committed, "expiring")
     states, crashes = enumerate_states(crashed(make, while_pending, SEEDS), check_pending)
 
     enumerated("crashes", crashes, at_least=states)

@@ -80,6 +80,7 @@ class LogSegment(SegmentReader):
         self._first_timestamp: int | None = None
         self._largest: TimestampOffset | None = None
         self._is_closed = False
+        self._is_recovered = False
         self._lock: Final = Lock()
         self._files_lock: Final = RLock()
 
@@ -302,6 +303,7 @@ class LogSegment(SegmentReader):
             cut = self._files.log, found.valid_bytes, before, found.next_offset, reason
             on_cut(segment_recovery.Cut(*cut))
         self.reindex(found)
+        self._is_recovered = True
         return before - found.valid_bytes
 
     def reindex(self, found: segment_recovery.Recovered) -> None:
@@ -372,6 +374,11 @@ class LogSegment(SegmentReader):
             self.offset_index.seal()
             self.time_index.seal()
             self._files.cut_log(self._size_bytes)
+            if self._is_recovered:
+                # The next segment may begin at the recovery point, so that no later recovery looks
+                # at the indexes that this one has written.
+                self._files.sync_indexes()
+                self._is_recovered = False
 
     def sanity_check(self, names: Collection[str] | None = None) -> None:
         """Raise CorruptIndex if the transaction index is damaged; nothing else checks it.
@@ -402,6 +409,7 @@ class LogSegment(SegmentReader):
         with self._files_lock:
             if not self._is_closed:
                 self._files.sync_indexes()
+                self._is_recovered = False
 
     def flush_records(self) -> None:
         """Make the appended batches durable, but not the indexes; otherwise as ``flush``."""

@@ -19,6 +19,7 @@ from tidelog.codec.layout import byte_view
 from tidelog.errors import KafkaStorageError
 from tidelog.kernels import rows
 from tidelog.records.array_rows import every
+from tidelog.records.batch import INT32_MAX
 from tidelog.records.file_records import PIECE_BYTES
 from tidelog.records.isolation import Isolation
 from tidelog.records.memory import walk
@@ -88,8 +89,11 @@ def place_moves(
 def _place(fs: FileSystem, data_dir: str, log: Log, journal: Journal, move: Move) -> None:
     """Append a move at the log's end, or adopt its file."""
     placement = journal.placement(move)
-    # The log may have been moved to another disk since, to which no file can be renamed.
-    if move.is_adopted and os.path.dirname(log.directory) == data_dir:
+    # The log may have been moved to another disk since, to which no file can be renamed. And the
+    # gaps of a copy may be too large for one segment.
+    is_near = os.path.dirname(log.directory) == data_dir
+    fits = move.end_offset - log.segments.active.base_offset <= INT32_MAX
+    if move.is_adopted and is_near and fits:
         adopt_run(fs, data_dir, log, move.run, placement)
         return
     piece_bytes = min(log.config.segment_size_bytes, PIECE_BYTES)

@@ -24,7 +24,7 @@ from tidelog.errors import (
     MessageTooLarge,
 )
 from tidelog.records.array_rows import as_bytes, every
-from tidelog.records.batch import BATCH_HEADER, MAGIC_V2, NO_TIMESTAMP
+from tidelog.records.batch import BATCH_HEADER, INT32_MAX, MAGIC_V2, NO_TIMESTAMP
 from tidelog.records.file_records import PIECE_BYTES, FileRecords
 from tidelog.records.unpacked import Unpacked
 from tidelog.records.validation.record_rules import RecordRules, check_area
@@ -188,6 +188,8 @@ def check_run(fs: FileSystem, data_dir: str, run: StagedRun, limits: RunLimits) 
             f"the run of {run.topic}-{run.partition} at byte {run.position} of staged file {path}"
             " does not match its manifest"
         )
+    if run.next_offset - run.first_offset > INT32_MAX:
+        raise InvalidRecord("the offsets of a staged run are too far apart for one segment")
     if run.keeps_offsets and epochs != sorted(epochs):
         raise InvalidRecord("the leader epochs of staged batches fall")
     return EpochRange(epochs[0], epochs[-1])

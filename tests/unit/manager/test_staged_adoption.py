@@ -302,11 +302,25 @@ def test_a_copy_keeps_every_byte(segment_bytes: int | None) -> None:
     assert own_files(home) == []
 
 
+def test_a_copy_far_behind_the_log_end_gets_a_segment_of_its_own() -> None:
+    """Whether it is appended or adopted: offsets in a segment have 31 bits."""
+    home = home_with_topic()
+    with home.open(defaults=KEEP) as logs:
+        logs.partition("t", 0).log.roll()
+        mirror(home, logs, [copy(2**31 + 9, b"b" * 300)], segment_bytes=SEGMENT_BYTES)
+        log = logs.partition("t", 0).log
+        assert log.segments.base_offsets[-1] == 2**31 + 9
+        assert log.high_watermark == 2**31 + 10
+
+    assert batches_of(home) == copy(2**31 + 9, b"b" * 300)
+
+
 @pytest.mark.parametrize(
     ("batches", "error"),
     [
         ([copy(0)], UnexpectedAppendOffset),
         ([copy(4), copy(4)], InvalidRecord),
+        ([copy(4), copy(2**31 + 4)], InvalidRecord),
         ([copy(4, epoch=1), copy(5, epoch=0)], InvalidRecord),
         ([build_old(1, [(1, b"k", b"v")], base_offset=4)], InvalidRecord),
         ([copy(4, b"v" * SEGMENT_BYTES)], MessageTooLarge),

@@ -90,8 +90,10 @@ def test_only_a_run_that_fills_its_file_is_adopted() -> None:
     writer = BundleWriter(home.fs, home.data_directory, "x", rng=Random(1))
     for number in range(2):
         writer.append("flights", number, b"".join(BATCHES))
-    for run in writer.finish():
-        assert not is_adoptable(home.fs, home.data_directory, run, settings(SIZE))
+    runs = writer.finish()
+    taken = [is_adoptable(home.fs, home.data_directory, run, settings(SIZE)) for run in runs]
+
+    assert taken == [False, False]
 
 
 def test_offsets_and_epochs_are_written_and_nothing_else() -> None:
@@ -123,6 +125,9 @@ def test_batches_that_are_right_already_are_not_written_again() -> None:
     adopt(home, run)
 
     assert writes(traced) == ["pwrite", "pwrite", "sync", "rename"]
+    batches = walk(home.read(f"{0:020d}.log")).batches
+    assert batches.base_offset.tolist() == [0, 2, 4]
+    assert batches.leader_epoch.tolist() == [4, 4, 4]
 
 
 def test_a_copy_is_not_written_at_all() -> None:
@@ -135,7 +140,7 @@ def test_a_copy_is_not_written_at_all() -> None:
     assert writes(traced) == ["rename"]
 
 
-@pytest.mark.parametrize("change", ["flip", "cut", "extend", "other"])
+@pytest.mark.parametrize("change", ["flip", "header", "cut", "extend", "other"])
 def test_a_file_that_is_not_what_was_staged_is_not_adopted(change: str) -> None:
     """The error names it, and it stays."""
     home = LogHome()
@@ -147,6 +152,7 @@ def test_a_file_that_is_not_what_was_staged_is_not_adopted(change: str) -> None:
         path,
         {
             "flip": data[:-1] + bytes([data[-1] ^ 1]),
+            "header": data[:23] + b"\x80" + data[24:],
             "cut": data[:-1],
             "extend": data + BATCHES[0],
             "other": other + data[len(other) :],
