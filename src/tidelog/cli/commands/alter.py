@@ -1,22 +1,24 @@
-"""``tidelog alter``: change a topic's settings."""
+"""``tidelog alter``: change a topic's settings, or add partitions to it."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tidelog.cli.arguments import partition_count
 from tidelog.cli.options import add_directory, add_settings, add_topic, new_parser
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Mapping
 
     from tidelog.cli.options import Commands
 
 
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog alter`` to the command line."""
-    parser = new_parser(commands, "alter", "change a topic's settings", run)
+    parser = new_parser(commands, "alter", "change a topic's settings, or add partitions", run)
     add_topic(parser)
     add_directory(parser)
     add_settings(parser)
@@ -27,21 +29,42 @@ def add_parser(commands: Commands) -> None:
         metavar="KEY",
         help="reset a setting to its default; repeatable",
     )
+    parser.add_argument(
+        "--partitions",
+        type=partition_count,
+        metavar="N",
+        help="add partitions until there are N; keys go to other partitions from then on",
+    )
 
 
 def run(args: Namespace) -> int:
-    """Change the settings and print those that the topic now overrides."""
-    if not args.options and not args.unset:
-        raise InvalidArgument("nothing to change: use -o KEY=VALUE or --unset KEY")
+    """Change the topic, and print what it has now.
+
+    Settings come first: where they are refused no partition is added.
+    """
+    has_settings = args.options or args.unset
+    if not has_settings and args.partitions is None:
+        raise InvalidArgument("nothing to change: use -o KEY=VALUE, --unset KEY or --partitions N")
     from tidelog.cli.service_requests import perform
-    from tidelog.cli.terminal import print_line
+    from tidelog.cli.terminal import counted, print_line
     from tidelog.embedded.doors import open_to_change
 
     path = os.path.abspath(args.directory)
     arguments = {"topic": args.topic, "settings": dict(args.options), "unset": args.unset}
-    topic = perform(args.command, path, arguments, lambda: open_to_change(path))
+    if has_settings:
+        topic = perform(args.command, path, arguments, lambda: open_to_change(path))
+        _print_settings(topic)
+    if args.partitions is not None:
+        wanted = {"topic": args.topic, "partitions": args.partitions}
+        topic = perform("create-partitions", path, wanted, lambda: open_to_change(path))
+        print_line(f"{topic['topic']}: {counted(topic['partitions'], 'partition')}")
+    return 0
+
+
+def _print_settings(topic: Mapping[str, Any]) -> None:
+    from tidelog.cli.terminal import print_line
+
     settings = ", ".join(f"{name}={value}" for name, value in sorted(topic["settings"].items()))
     unknown = ", ".join(topic["unknown"])
     known = settings or "no settings of its own"
     print_line(f"{topic['topic']}: {known}{f'; unknown: {unknown}' if unknown else ''}")
-    return 0

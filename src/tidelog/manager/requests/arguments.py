@@ -54,6 +54,7 @@ _TERMS: Final[dict[str, Check]] = {
 ARGUMENTS: Final[dict[str, dict[str, Check]]] = {
     "create": {"topic": _is_text, "partitions": _is_number, "settings": _is_settings},
     "alter": {"topic": _is_text, "settings": _is_settings, "unset": _is_texts},
+    "create-partitions": {"topic": _is_text, "partitions": _is_number},
     "delete": {"topics": _is_texts},
     "delete-records": {"partitions": _is_partitions, "before": _is_number, **_TERMS},
     "retain": {

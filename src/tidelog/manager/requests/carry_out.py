@@ -63,6 +63,9 @@ class Manager(Protocol):
     ) -> Topic:
         """Change settings of a topic."""
 
+    def create_partitions(self, name: str, count: int, *, is_spread: bool = False) -> Topic:
+        """Add partitions to a topic."""
+
     def delete_topic(self, name: str) -> None:
         """Delete a topic."""
 
@@ -127,6 +130,11 @@ def _create(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
         "partitions": len(topic.partitions),
         "id": format_uuid(topic.topic_id),
     }
+
+
+def _create_partitions(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    topic = home.manager.create_partitions(arguments["topic"], arguments["partitions"])
+    return {"topic": topic.name, "partitions": len(topic.partitions)}
 
 
 def _alter(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -245,6 +253,7 @@ def partitions_of(arguments: Mapping[str, Any]) -> list[TopicPartition]:
 _COMMANDS: Final[dict[str, Callable[[Home, Mapping[str, Any]], Any]]] = {
     "create": _create,
     "alter": _alter,
+    "create-partitions": _create_partitions,
     "delete": _delete,
     "delete-records": _delete_records,
     "retain": _retain,

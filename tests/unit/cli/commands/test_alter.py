@@ -28,3 +28,25 @@ def test_nothing_to_change_is_wrong_usage(cli: Cli) -> None:
     assert cli.on("alter", "t").code == 2
     assert cli.on("alter", "t", "-o", "retention.years=1").code == 2
     assert cli.on("alter", "t", "--unset", "segment.ms").code == 2
+
+
+def test_partitions_are_added(cli: Cli) -> None:
+    """Empty ones, until there are that many; there cannot be fewer than before."""
+    cli.on("create", "t")
+    cli.append("a")
+
+    more = cli.on("alter", "t", "--partitions", 3)
+    fewer = cli.on("alter", "t", "--partitions", 2)
+
+    assert more == (0, "t: 3 partitions\n", "")
+    assert [row["partition"] for row in cli.on("list", "--json").rows] == [0, 1, 2]
+    assert fewer[:2] == (2, "")
+    assert "3" in fewer.err
+
+
+def test_no_partition_is_added_where_settings_are_refused(cli: Cli) -> None:
+    """They are checked and changed first."""
+    cli.on("create", "t")
+
+    assert cli.on("alter", "t", "--partitions", 3, "-o", "retention.ms=never").code == 2
+    assert len(cli.on("list", "--json").rows) == 1

@@ -46,6 +46,8 @@ COMMANDS: dict[str, tuple[object, ...]] = {
     "create one with a bad setting": ("create", "new", "-o", "retention.ms=never"),
     "create one with a bad name": ("create", "a/b"),
     "alter": ("alter", "plain", "-o", "retention.ms=5000", "--unset", "segment.index.bytes"),
+    "add partitions": ("alter", "plain", "--partitions", "5", "-o", "retention.ms=5000"),
+    "add no partitions": ("alter", "plain", "--partitions", "1"),
     "alter none": ("alter", "nobody", "-o", "retention.ms=5000"),
     "delete": ("delete", "plain", "compacted"),
     "delete none": ("delete", "plain", "nobody"),
