@@ -134,6 +134,8 @@ def micro_batches(pair: SparkBesideKafka, name: str) -> list[int]:
         while len(query.recentProgress) < BATCHES + SETTLE and query.isActive:
             time.sleep(0.2)
         progress = query.recentProgress[SETTLE : BATCHES + SETTLE]
+        if not query.isActive:
+            raise SystemExit(f"{name}: {query.exception()}")
         query.stop()
     return [each["durationMs"]["triggerExecution"] for each in progress]
 

@@ -88,6 +88,17 @@ def test_a_repeat_with_the_same_id_is_skipped(
         commit_write(staged(other, "d", topic="u"))
 
 
+def test_a_write_of_no_rows_keeps_its_id_for_its_topic(tmp_path: Path) -> None:
+    """A repeat is skipped, and another topic is an error, though nothing was written to it."""
+    commit_write(staged(options(tmp_path), "a"))
+    commit_write(staged(options(tmp_path, txnId="x")))
+    commit_write(staged(options(tmp_path, txnId="x"), "b"))
+
+    assert values(tmp_path) == [b"a"]
+    with pytest.raises(TransactionMismatch):
+        commit_write(staged(options(tmp_path, txnId="x", topic="u"), "c", topic="u"))
+
+
 def test_batches_of_a_stream_are_committed_once_and_in_order(tmp_path: Path) -> None:
     """An older one is an error, unless ``skipOldBatches`` is true."""
     given = WriteOptions.parse_stream({"path": str(tmp_path), "topic": "t"})
