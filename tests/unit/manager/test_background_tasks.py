@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from errno import EIO
 
 import pytest
@@ -196,3 +197,25 @@ def test_one_bad_log_does_not_stop_retention() -> None:
         manager.tasks.cleanup_logs()
 
         assert (manager.live_dirs, other.log_start_offset) == (["/b"], 100)
+
+
+def test_the_look_for_requests_builds_no_path_for_each_partition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It runs every second, and a directory may hold thousands of partitions."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t", 50)
+        home.clock.advance(0)
+        joined: list[str] = []
+        join = os.path.join
+
+        def counting(path: str, *names: str) -> str:
+            joined.append(path)
+            return join(path, *names)
+
+        monkeypatch.setattr(os.path, "join", counting)
+        manager.tasks.answer_requests()
+        monkeypatch.undo()
+
+        assert len(joined) < 10

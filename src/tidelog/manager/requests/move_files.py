@@ -83,8 +83,10 @@ class MoveRequests:
     def look(self, data_dir: str, names: Iterable[str]) -> None:
         """Begin the moves that the files among ``names`` request."""
         for name in names:
+            if _NAME.fullmatch(name) is None:
+                continue
             path = os.path.join(data_dir, name)
-            if _NAME.fullmatch(name) and path not in self._ignored:
+            if path not in self._ignored:
                 self._answer_safely(path)
 
     def _answer_safely(self, path: str) -> None:

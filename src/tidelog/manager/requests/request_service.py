@@ -105,14 +105,13 @@ class RequestService:
         """Go on with what was claimed; claim what is new among ``names``, and clear what is old."""
         for claimed in self._jobs_in(data_dir):
             self._go_on(claimed)
-        paths = {os.path.join(data_dir, name) for name in names}
+        found = [match for name in names if (match := NAME.fullmatch(name)) is not None]
+        paths = {os.path.join(data_dir, match[0]) for match in found}
         self._ignored -= {one for one in self._ignored - paths if os.path.dirname(one) == data_dir}
         fresh = []
-        for name in names:
-            if (match := NAME.fullmatch(name)) is None:
-                continue
+        for match in found:
             base, state, is_temporary = match.groups()
-            path = os.path.join(data_dir, name)
+            path = os.path.join(data_dir, match[0])
             if is_temporary or state == ANSWERED:
                 self._sweep(path)
             elif state == CLAIMED:
