@@ -231,7 +231,8 @@ def _check_records(data: Buffer, batches: BatchColumns, limits: RunLimits) -> No
     if limits.needs_keys:
         unpacked, areas = Unpacked(as_bytes(data), batches).areas()
         rules = RecordRules(True, *_ANY_TIME, False, ignore_rejections)
-        check_area(unpacked, areas, rules)
+        for index in range(len(batches)):
+            check_area(unpacked, np.ascontiguousarray(areas[:, index : index + 1]), rules)
 
 
 def placed_batches(

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tidelog.errors import InvalidArgument, KafkaStorageError, MessageTooLarge
+from tidelog.errors import InvalidArgument, InvalidRecord, KafkaStorageError, MessageTooLarge
 from tidelog.records.builder import build_batch
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.staged_file import is_staged_name, list_staged, staged_name
@@ -28,9 +28,11 @@ def stage(home: DataHome, batches: list[bytes], *, txn: str = "x", seed: int = 1
     return run
 
 
-def check(home: DataHome, run: StagedRun, max_batch_bytes: int = LIMIT) -> None:
+def check(
+    home: DataHome, run: StagedRun, max_batch_bytes: int = LIMIT, *, needs_keys: bool = False
+) -> None:
     """Check a staged file."""
-    limits = RunLimits(max_batch_bytes, needs_keys=False, is_stamped=False)
+    limits = RunLimits(max_batch_bytes, needs_keys=needs_keys, is_stamped=False)
     check_run(home.fs, home.path, run, limits)
 
 
@@ -51,6 +53,28 @@ def test_other_names_are_rejected(name: str) -> None:
 
     with pytest.raises(InvalidArgument, match="not the name"):
         replace(run, name=name)
+
+
+def check_keys_of_every_batch() -> None:
+    """Check files of two batches for a topic that needs keys."""
+    keyed = build_batch([record(b"a", b"k"), record(b"b", b"k")])
+    good, bad = DataHome(), DataHome()
+
+    check(good, stage(good, [keyed, keyed]), needs_keys=True)
+    run = stage(bad, [keyed, BATCHES[1]])
+    with pytest.raises(InvalidRecord, match="key"):
+        check(bad, run, needs_keys=True)
+
+
+def test_every_batch_for_a_compacted_topic_needs_keys() -> None:
+    """However many batches a file has."""
+    check_keys_of_every_batch()
+
+
+@pytest.mark.usefixtures("kernels")
+def test_kernels_check_every_batch_for_a_compacted_topic() -> None:
+    """As plain code does."""
+    check_keys_of_every_batch()
 
 
 def test_the_manifest_describes_the_file() -> None:
