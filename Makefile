@@ -13,9 +13,10 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 FAST := not slow and not compat
+SOAK_MINUTES ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all lint format bench mutants peer docs lock dist clean
+.PHONY: help install demo test test-all lint format bench soak mutants peer docs lock dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +61,9 @@ mutants: $(STAMP) .venvs/mutants/.installed ## change each rule: a test must fai
 	@$(PYTHON) -m venv .venvs/mutants
 	@.venvs/mutants/bin/python -m pip install -q --disable-pip-version-check -r $<
 	@touch $@
+
+soak: $(STAMP) ## service, stream and appends killed at random for an hour, all checked; SOAK_MINUTES=n SOAK_SEED=n
+	@$(BIN)/python tools/soak/run.py --minutes $(SOAK_MINUTES) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 
 bench: $(STAMP) ## every benchmark, one after the other
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
