@@ -82,6 +82,7 @@ def test_facts_are_printed_under_camel_case_names() -> None:
                 "timeIndexBytes": 12,
                 "txnIndexBytes": 0,
                 "isActive": True,
+                "contents": None,
             }
         ],
         "damage": None,
