@@ -128,6 +128,12 @@ class ReadyCommits:
             if self._staged.log_dirs.get(path) is not None:
                 self._refuse(files, error)
             return
+        except Exception as error:
+            if (path, manifest.transaction.txn) in self._staged.pending:
+                raise
+            # A fault of the program before the commit point: the waiter need not time out.
+            self._refuse(files, KafkaStorageError(f"the commit failed unexpectedly: {error!r}"))
+            return
         counters.committed_for_others(refused=False)
         self._note_finished(files, is_named=done.is_named)
         text = "commit-made-for-waiter directory=%s txn=%s records=%d"

@@ -21,6 +21,7 @@ from tidelog.errors import (
     DirectoryLocked,
     InconsistentTopicId,
     InvalidArgument,
+    KafkaStorageError,
     MessageTooLarge,
     TopicAlreadyExists,
     TransactionMismatch,
@@ -336,6 +337,26 @@ def test_a_disk_without_space_for_the_records_refuses_them() -> None:
         home.commit(transaction, timeout_ms=3000)
 
     assert home.own_files() == []
+
+
+def test_a_fault_of_the_program_is_answered() -> None:
+    """Before the commit point: its waiter need not wait for the time-out to hear of it."""
+    home = Home()
+    manager = home.started()
+
+    def fail(point: CommitPoint) -> None:
+        if point is CommitPoint.CHECKED:
+            raise ValueError("a fault")
+
+    manager.staged_commits.on_point = fail
+    begun_ms = home.clock.now_ms()
+    with pytest.raises(KafkaStorageError, match="failed unexpectedly: ValueError"):
+        home.commit(staged(home, {T0: [b"a"]}), timeout_ms=60_000)
+
+    assert home.clock.now_ms() - begun_ms < 5_000
+    manager.staged_commits.on_point = lambda _: None
+    home.commit(staged(home, {T0: [b"a"]}, "y"))
+    assert values(manager, "t", 0) == [b"a"]
 
 
 def test_nobody_commits_after_the_deadline() -> None:
