@@ -13,6 +13,7 @@ import random
 import signal
 import threading
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,8 +104,9 @@ class StoppedWriter(LogWriter):
 
     def write(self, iterator: Any) -> Any:
         if self.stop.at == "task":
-            next(iterator)
+            first = next(iterator)
             self.stop.stop()
+            iterator = chain([first], iterator)
         return super().write(iterator)
 
     def commit(self, messages: Any) -> None:
@@ -119,8 +121,9 @@ class StoppedStreamWriter(LogStreamWriter):
 
     def write(self, iterator: Any) -> Any:
         if self.stop.at == "task":
-            next(iterator)
+            first = next(iterator)
             self.stop.stop()
+            iterator = chain([first], iterator)
         return super().write(iterator)
 
     def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803 - Spark's name
