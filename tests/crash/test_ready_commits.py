@@ -108,7 +108,7 @@ class Story:
         self.service = self.home.open()
 
     def sleep(self, ms: int) -> None:
-        """Let the holder work for a while; if it is killed, the waiting process goes on."""
+        """Let the holder work for a while; if it is killed, the waiting process keeps running."""
         self.slept += 1
         if self.works is not None:
             self.works(ms)
@@ -592,7 +592,7 @@ class Processes:
         )
 
     def start_waiter(self) -> None:
-        """Start a process that repeats the transaction that was cut short, and goes on."""
+        """Start a process that repeats the transaction that was cut short, and continues."""
         begun = [number for number, word in self.words.items() if word == "begun"]
         number = begun[0] if begun else len(self.words)
         timeout_ms = self._rng.choice([300, 1500, 20_000])

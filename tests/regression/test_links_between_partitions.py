@@ -200,7 +200,7 @@ def test_no_topic_is_created_where_a_link_is(data: Path) -> None:
 
 
 def test_a_copy_that_is_a_link_is_not_opened(data: Path) -> None:
-    """A move that an earlier process began goes on only in a directory of its own."""
+    """A move that an earlier process began continues only in a directory of its own."""
     (data / f"t-0.{HEX}-future").symlink_to(data / "t-0")
     before = state(data / "t-0")
 

@@ -74,7 +74,7 @@ class Stop:
             setattr(SystemFile, "pwrite", _pwrite)  # noqa: B010 - as above
 
     def stop_later(self) -> None:
-        """Stop in up to 60 ms, on another thread, while the commit goes on."""
+        """Stop in up to 60 ms, on another thread, while the commit continues."""
         wait_s = random.Random(self.seed).random() * 0.06
         timer = threading.Timer(wait_s, self.stop)
         timer.daemon = True

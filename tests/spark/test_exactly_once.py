@@ -253,7 +253,7 @@ def test_a_batch_that_is_repeated_with_other_rows_is_skipped(copying: Copying) -
 
 
 def test_a_checkpoint_that_was_copied_or_rolled_back_is_an_error(copying: Copying) -> None:
-    """Unless the stream is to skip old batches; it then goes on where the other one is."""
+    """Unless the stream is to skip old batches; it then continues where the other one is."""
     copying.run()
     copy = copying.checkpoint + "-copy"
     shutil.copytree(copying.checkpoint, copy)

@@ -11,11 +11,11 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.codec.checkpoint_file import read_small_file, replace_file
-from tidelog.errors import CorruptFile, OldStreamBatch, TransactionMismatch
-from tidelog.staging.journal import check_version
+from tidelog.codec.checkpoint_file import replace_file
+from tidelog.errors import OldStreamBatch, TransactionMismatch
 from tidelog.staging.staged_file import transaction_hash
 from tidelog.staging.stream_batch import StreamBatch
+from tidelog.staging.versioned_file import read_versioned
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -121,13 +121,12 @@ def read_finished(fs: FileSystem, data_dir: str) -> dict[str, CommittedTransacti
     """
     path = os.path.join(data_dir, FINISHED_FILE)
     try:
-        content = json.loads(read_small_file(fs, path))
-        check_version(content["version"], FINISHED_VERSION, path)
-        found = [_from_json(entry) for entry in content["transactions"]]
+        found = read_versioned(
+            *(fs, path, FINISHED_VERSION),
+            lambda content: [_from_json(entry) for entry in content["transactions"]],
+        )
     except FileNotFoundError:
         return {}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CorruptFile(f"{path} cannot be read: {error}") from error
     return {entry.txn: entry for entry in found}
 
 

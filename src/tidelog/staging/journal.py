@@ -12,14 +12,15 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.codec.checkpoint_file import read_small_file, replace_file
+from tidelog.codec.checkpoint_file import replace_file
 from tidelog.codec.metadata_files import format_uuid, parse_uuid
-from tidelog.errors import CorruptFile, InvalidArgument, InvalidTopic, KafkaStorageError
+from tidelog.errors import CorruptFile
 from tidelog.records.batch import NO_TIMESTAMP
 from tidelog.segment.filenames import check_topic_name
 from tidelog.staging.staged_file import transaction_hash
 from tidelog.staging.staged_run import Placement, StagedRun
 from tidelog.staging.stream_batch import StreamBatch
+from tidelog.staging.versioned_file import read_versioned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -220,39 +221,22 @@ def read_journal(fs: FileSystem, data_dir: str, name: str) -> Journal:
         OSError: it cannot be read.
     """
     path = os.path.join(data_dir, name)
-    try:
-        content = json.loads(read_small_file(fs, path))
-        check_version(content["version"], JOURNAL_VERSION, path)
-        journal = Journal(
-            str(content["txn"]),
-            bool(content["named"]),
-            int(content["timeMs"]),
-            {str(topic): int(count) for topic, count in content["records"].items()},
-            tuple(NewTopic.from_json(entry) for entry in content["topics"]),
-            tuple(Move.from_json(entry) for entry in content["moves"]),
-            StreamBatch.from_json(content["stream"]) if "stream" in content else None,
-        )
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-        InvalidTopic,
-        InvalidArgument,
-    ) as error:
-        raise CorruptFile(f"{path} cannot be read: {error}") from error
+    journal = read_versioned(fs, path, JOURNAL_VERSION, _from_json)
     if journal.name != name:
         raise CorruptFile(f"{path} is the journal of another transaction, {journal.txn!r}")
     return journal
 
 
-def check_version(version: object, newest: int, path: str) -> None:
-    """Raise KafkaStorageError for a file of a newer form, ValueError for what is not a version."""
-    if not isinstance(version, int) or version < 1:
-        raise ValueError(f"{version!r} is not a version")
-    if version > newest:
-        raise KafkaStorageError(f"{path} has version {version}; this tidelog reads up to {newest}")
+def _from_json(content: Any) -> Journal:  # noqa: ANN401 - whatever a file may hold
+    return Journal(
+        str(content["txn"]),
+        bool(content["named"]),
+        int(content["timeMs"]),
+        {str(topic): int(count) for topic, count in content["records"].items()},
+        tuple(NewTopic.from_json(entry) for entry in content["topics"]),
+        tuple(Move.from_json(entry) for entry in content["moves"]),
+        StreamBatch.from_json(content["stream"]) if "stream" in content else None,
+    )
 
 
 def list_journals(fs: FileSystem, data_dir: str) -> list[str]:

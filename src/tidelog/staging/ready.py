@@ -18,15 +18,13 @@ from tidelog.codec.checkpoint_file import TEMPORARY_SUFFIX, read_small_file, rep
 from tidelog.datadir.renamed_files import delete_if_there, rename_if_there
 from tidelog.errors import (
     CorruptFile,
-    InvalidArgument,
-    InvalidTopic,
     KafkaStorageError,
     TidelogError,
 )
-from tidelog.staging.journal import check_version
 from tidelog.staging.manifest_names import HASH, State, find_manifests
 from tidelog.staging.staged_file import transaction_hash
 from tidelog.staging.transaction import Transaction
+from tidelog.staging.versioned_file import read_versioned
 
 if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
@@ -96,23 +94,8 @@ class ReadyFiles:
             OSError: it cannot be read; FileNotFoundError if it is not in this state.
         """
         path = self.path(state)
-        try:
-            content = json.loads(read_small_file(self.fs, path))
-            check_version(content["version"], READY_VERSION, path)
-            transaction = Transaction.from_json(content["transaction"])
-            manifest = ReadyManifest(transaction, _time(content["deadlineMs"]))
-        except CorruptFile:
-            raise
-        except (
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            RecursionError,
-            InvalidTopic,
-            InvalidArgument,
-        ) as error:
-            raise CorruptFile(f"{path} cannot be read: {error}") from error
+        manifest = read_versioned(self.fs, path, READY_VERSION, _manifest_of)
+        transaction = manifest.transaction
         if transaction_hash(transaction.txn) != self.txn_hash:
             raise CorruptFile(f"{path} is for another transaction, {transaction.txn!r}")
         return manifest
@@ -152,6 +135,11 @@ class ReadyFiles:
         """Delete the files in these states, those that are there. Not durable yet."""
         for state in states:
             delete_if_there(self.fs, self.path(state))
+
+
+def _manifest_of(content: Any) -> ReadyManifest:  # noqa: ANN401 - whatever a file may hold
+    transaction = Transaction.from_json(content["transaction"])
+    return ReadyManifest(transaction, _time(content["deadlineMs"]))
 
 
 def _error_of(content: dict[str, Any]) -> TidelogError:

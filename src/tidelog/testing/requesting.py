@@ -23,7 +23,7 @@ FIRST_PID = 1000
 
 
 class ServiceDied(BaseException):
-    """The service was killed; the process that asks goes on."""
+    """The service was killed; the process that asks keeps running."""
 
 
 class Requesting:

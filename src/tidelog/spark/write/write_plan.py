@@ -92,7 +92,7 @@ class WritePlan:
 def make_plan(
     options: WriteOptions, schema: StructType, txn: str, *, is_insert: bool = False
 ) -> WritePlan:
-    """Check all that can be known before tasks work, and leave the marker of ``txn``.
+    """Check all that can be known before tasks work, and write the marker of ``txn``.
 
     ``is_insert``: rows are inserted into a table, so an offset must be null.
 

@@ -1,0 +1,50 @@
+"""Reading staging's own files of JSON, which say the version of their form."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tidelog.codec.checkpoint_file import read_small_file
+from tidelog.errors import CorruptFile, InvalidArgument, InvalidTopic, KafkaStorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidelog.env.files import FileSystem
+
+T = TypeVar("T")
+
+
+def read_versioned(fs: FileSystem, path: str, newest: int, parse: Callable[[Any], T]) -> T:
+    """Return what ``parse`` makes of a file; ``newest`` is the latest version that it knows.
+
+    ``parse`` may fail in any of the ways in which content of another form makes it fail.
+
+    Raises:
+        CorruptFile: the file is malformed, or too large.
+        KafkaStorageError: a newer version of tidelog wrote it.
+        OSError: it cannot be read; FileNotFoundError if it does not exist.
+    """
+    try:
+        content = json.loads(read_small_file(fs, path))
+        _check_version(content["version"], newest, path)
+        return parse(content)
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        InvalidTopic,
+        InvalidArgument,
+    ) as error:
+        raise CorruptFile(f"{path} cannot be read: {error}") from error
+
+
+def _check_version(version: object, newest: int, path: str) -> None:
+    """Raise KafkaStorageError for a file of a newer form, ValueError for what is not a version."""
+    if not isinstance(version, int) or version < 1:
+        raise ValueError(f"{version!r} is not a version")
+    if version > newest:
+        raise KafkaStorageError(f"{path} has version {version}; this tidelog reads up to {newest}")
