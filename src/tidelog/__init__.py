@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
     from tidelog.datadir.log_dir_description import LogDirDescription, ReplicaInfo
+    from tidelog.embedded.async_logs import AsyncGroupReader, AsyncLogs, AsyncReadOnlyLogs
+    from tidelog.embedded.async_logs import open_logs_async as open_async
     from tidelog.embedded.doors import open_directory_read_only
     from tidelog.embedded.doors import open_log_read_only as open_read_only
     from tidelog.embedded.doors import open_logs as open  # noqa: A004 - tidelog.open, as gzip.open
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Appended",
+    "AsyncGroupReader",
+    "AsyncLogs",
+    "AsyncReadOnlyLogs",
     "BrokerConfig",
     "Codec",
     "Isolation",
@@ -55,6 +60,7 @@ __all__ = [
     "__version__",
     "errors",
     "open",
+    "open_async",
     "open_directory_read_only",
     "open_read_only",
 ]
@@ -63,6 +69,9 @@ __getattr__, __dir__ = lazy_door(
     __name__,
     {
         "Appended": "tidelog.embedded.logs",
+        "AsyncGroupReader": "tidelog.embedded.async_logs",
+        "AsyncLogs": "tidelog.embedded.async_logs",
+        "AsyncReadOnlyLogs": "tidelog.embedded.async_logs",
         "BrokerConfig": "tidelog.config.broker_config",
         "Codec": "tidelog.codec.compression",
         "Isolation": "tidelog.records.isolation",
@@ -84,6 +93,7 @@ __getattr__, __dir__ = lazy_door(
         "__version__": "tidelog.version",
         "errors": "tidelog.errors:",
         "open": "tidelog.embedded.doors:open_logs",
+        "open_async": "tidelog.embedded.async_logs:open_logs_async",
         "open_directory_read_only": "tidelog.embedded.doors:open_directory_read_only",
         "open_read_only": "tidelog.embedded.doors:open_log_read_only",
     },

@@ -25,7 +25,7 @@ from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Generator, Iterator, Mapping
     from typing import Self
     from uuid import UUID
 
@@ -67,7 +67,7 @@ class Groups:
         self._known: dict[str, dict[TopicPartition, Position]] = {}
         self._read_to: dict[int, int] = {}
         self._topic_id: UUID | None = None
-        self._readers: dict[str, list[GroupReader]] = {}
+        self._members: dict[str, list[GroupMember]] = {}
 
     def positions(self) -> dict[str, dict[TopicPartition, Position]]:
         """Return the committed positions of every group, also those of topics that are gone."""
@@ -123,23 +123,23 @@ class Groups:
         partition.append_records([(now_ms, key, value, ()) for key, value in records])
         partition.log.flush_records()
 
-    def join(self, reader: GroupReader) -> None:
+    def join(self, member: GroupMember) -> None:
         """Add a reader; raise InvalidArgument if another one of its group reads the same."""
         with self._lock:
-            others = self._readers.setdefault(reader.group, [])
-            if any(other.overlaps(reader) for other in others):
+            others = self._members.setdefault(member.group, [])
+            if any(other.overlaps(member) for other in others):
                 raise InvalidArgument(
-                    f"group {reader.group!r} has a reader of the same partitions: close it, or"
+                    f"group {member.group!r} has a reader of the same partitions: close it, or"
                     " give each reader partitions of its own"
                 )
-            others.append(reader)
+            others.append(member)
 
-    def leave(self, reader: GroupReader) -> None:
+    def leave(self, member: GroupMember) -> None:
         """Remove a reader; nothing if it has left."""
         with self._lock:
-            others = self._readers.get(reader.group, [])
-            if reader in others:
-                others.remove(reader)
+            others = self._members.get(member.group, [])
+            if member in others:
+                others.remove(member)
 
     def _catch_up(self, partition: int) -> None:
         """Read what a partition of the topic has got since the last look."""
@@ -165,16 +165,10 @@ class Groups:
                 positions[found.key] = found.position
 
 
-class GroupReader:
-    """Reads topics for a consumer group, from its committed positions on; used by one thread.
+class GroupMember:
+    """The partitions that one reader of a group reads, and its positions in them.
 
-    Iterating yields the records that are there, partition by partition in turns, and then waits for
-    new ones; ``read`` ends. A position moves behind a record when the record is yielded, and
-    survives a restart once ``commit`` has returned. So records are seen at least once; exactly once
-    where they are processed within a transaction that the positions are committed with.
-
-    One reader at a time reads a partition for a group: there is no assignment as among Kafka's
-    consumers.
+    Kafka: ``SubscriptionState``.
     """
 
     def __init__(
@@ -212,18 +206,12 @@ class GroupReader:
             self.close()
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Let another reader of the group read; what was not committed is read again."""
         self._is_open = False
         self._groups.leave(self)
 
-    def overlaps(self, other: GroupReader) -> bool:
+    def overlaps(self, other: GroupMember) -> bool:
         """Return whether both read a partition."""
         if not set(self.topics) & set(other.topics):
             return False
@@ -233,43 +221,14 @@ class GroupReader:
 
     # Reading
 
-    def __iter__(self) -> Iterator[ConsumedRecord]:
-        """Yield records, and wait for new ones for ever; errors as ``read``."""
-        return self.read(idle_ms=None)
+    def _begin_round(self) -> list[TopicPartition]:
+        """Return the partitions to read, new ones among them."""
+        self._check_open()
+        self._find_partitions()
+        return list(self._next)
 
-    def read(self, *, idle_ms: int | None = 0) -> Iterator[ConsumedRecord]:
-        """Yield records until nothing has come for ``idle_ms``; None: for ever.
-
-        A partition that was added to a topic is read from its start.
-
-        Raises:
-            OffsetOutOfRange: a position lies outside its log, and ``start`` is ``none``. Otherwise
-                that is logged, and the partition is read from the log's start or end on.
-            UnknownTopicOrPartition: a topic was deleted.
-            InvalidArgument: this is closed.
-            KafkaStorageError: the disk failed, or the directories were closed.
-        """
-        bell, clock = self._logs.manager.bell, self._logs.manager.machine.clock
-        last_ns = clock.monotonic_ns()
-        while True:
-            self._check_open()
-            seen, found = bell.rings, False
-            self._find_partitions()
-            for key in list(self._next):
-                for record in self._some_of(key):
-                    found = True
-                    yield record
-            if found:
-                last_ns = clock.monotonic_ns()
-                continue
-            waited_ms = (clock.monotonic_ns() - last_ns) // 1_000_000
-            if idle_ms is not None and waited_ms >= idle_ms:
-                return
-            left_ms = LOOK_AGAIN_MS if idle_ms is None else idle_ms - waited_ms
-            bell.wait(seen, min(left_ms, LOOK_AGAIN_MS))
-
-    def _some_of(self, key: TopicPartition) -> Iterator[ConsumedRecord]:
-        """Yield some records of a partition, moving its position behind each before it is used."""
+    def _peek(self, key: TopicPartition) -> Generator[Record, None, None]:
+        """Yield some records of a partition from its position on, which does not move."""
         records = self._records(key)
         try:
             first = next(records, None)
@@ -277,16 +236,18 @@ class GroupReader:
             self._next[key] = self._reset(key, error)
             records = self._records(key)
             first = next(records, None)
-        if first is None:
-            return
-        jumps = self._jumps
-        for record in itertools.chain([first], itertools.islice(records, ROUND_RECORDS - 1)):
-            if self._jumps != jumps:
-                return
-            self._check_open()
-            self._next[key] = record.offset + 1
-            self._epochs[key] = -1 if record.leader_epoch is None else record.leader_epoch
-            yield _consumed(key, record)
+        if first is not None:
+            yield first
+            yield from itertools.islice(records, ROUND_RECORDS - 1)
+
+    def _consume(self, key: TopicPartition, record: Record, jumps: int) -> ConsumedRecord | None:
+        """Move the position behind a record; None if it was set since there were ``jumps``."""
+        if self._jumps != jumps:
+            return None
+        self._check_open()
+        self._next[key] = record.offset + 1
+        self._epochs[key] = -1 if record.leader_epoch is None else record.leader_epoch
+        return _consumed(key, record)
 
     def _records(self, key: TopicPartition) -> Iterator[Record]:
         log = self._logs.partition(*key).log
@@ -310,9 +271,7 @@ class GroupReader:
         """The offset of the next record of each partition."""
         return dict(self._next)
 
-    @property
-    def committed(self) -> dict[TopicPartition, int]:
-        """The committed position of each partition of the group's that has one."""
+    def _committed(self) -> dict[TopicPartition, int]:
         found = self._groups.positions_of(self.group)
         return {key: position.offset for key, position in found.items()}
 
@@ -336,18 +295,12 @@ class GroupReader:
         self._next[key], self._epochs[key] = offset, -1
         self._jumps += 1
 
-    def rewind(self) -> None:
-        """Go back to the committed positions, as after a restart."""
+    def _rewind(self) -> None:
         self._next, self._epochs, self._saved = {}, {}, {}
         self._jumps += 1
         self._find_partitions()
 
-    def commit(self, within: Transaction | None = None) -> None:
-        """Commit the positions that have moved, durably.
-
-        ``within`` a transaction they are committed with it, and only if it is: after an abort,
-        ``rewind``. Errors as of appends.
-        """
+    def _commit(self, within: Transaction | None) -> None:
         self._check_open()
         moved = {
             key: (offset, self._epochs.get(key, -1))
@@ -371,7 +324,7 @@ class GroupReader:
         new = [key for key in wanted if key not in self._next]
         if not new:
             return
-        committed = self.committed
+        committed = self._committed()
         is_first = not self._next
         for key in new:
             offset = committed.get(key)
@@ -386,6 +339,83 @@ class GroupReader:
     def _check_open(self) -> None:
         if not self._is_open:
             raise InvalidArgument(f"the reader of group {self.group!r} is closed")
+
+
+class GroupReader(GroupMember):
+    """Reads topics for a consumer group, from its committed positions on; used by one thread.
+
+    Iterating yields the records that are there, partition by partition in turns, and then waits for
+    new ones; ``read`` ends. A position moves behind a record when the record is yielded, and
+    survives a restart once ``commit`` has returned. So records are seen at least once; exactly once
+    where they are processed within a transaction that the positions are committed with.
+
+    One reader at a time reads a partition for a group: there is no assignment as among Kafka's
+    consumers.
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[ConsumedRecord]:
+        """Yield records, and wait for new ones for ever; errors as ``read``."""
+        return self.read(idle_ms=None)
+
+    def read(self, *, idle_ms: int | None = 0) -> Iterator[ConsumedRecord]:
+        """Yield records until nothing has come for ``idle_ms``; None: for ever.
+
+        A partition that was added to a topic is read from its start.
+
+        Raises:
+            OffsetOutOfRange: a position lies outside its log, and ``start`` is ``none``. Otherwise
+                that is logged, and the partition is read from the log's start or end on.
+            UnknownTopicOrPartition: a topic was deleted.
+            InvalidArgument: this is closed.
+            KafkaStorageError: the disk failed, or the directories were closed.
+        """
+        bell, clock = self._logs.manager.bell, self._logs.manager.machine.clock
+        last_ns = clock.monotonic_ns()
+        while True:
+            seen, found = bell.rings, False
+            for key in self._begin_round():
+                for record in self._some_of(key):
+                    found = True
+                    yield record
+            if found:
+                last_ns = clock.monotonic_ns()
+                continue
+            waited_ms = (clock.monotonic_ns() - last_ns) // 1_000_000
+            if idle_ms is not None and waited_ms >= idle_ms:
+                return
+            left_ms = LOOK_AGAIN_MS if idle_ms is None else idle_ms - waited_ms
+            bell.wait(seen, min(left_ms, LOOK_AGAIN_MS))
+
+    def _some_of(self, key: TopicPartition) -> Iterator[ConsumedRecord]:
+        jumps = self._jumps
+        for record in self._peek(key):
+            consumed = self._consume(key, record, jumps)
+            if consumed is None:
+                return
+            yield consumed
+
+    @property
+    def committed(self) -> dict[TopicPartition, int]:
+        """The committed position of each partition of the group's that has one."""
+        return self._committed()
+
+    def rewind(self) -> None:
+        """Go back to the committed positions, as after a restart."""
+        self._rewind()
+
+    def commit(self, within: Transaction | None = None) -> None:
+        """Commit the positions that have moved, durably.
+
+        ``within`` a transaction they are committed with it, and only if it is: after an abort,
+        ``rewind``. Errors as of appends.
+        """
+        self._commit(within)
 
 
 def _consumed(key: TopicPartition, record: Record) -> ConsumedRecord:

@@ -62,7 +62,7 @@ class Logs:
         self.manager = manager
         self._scheduler = scheduler
         self._turns = itertools.count()
-        self._groups = Groups(self)
+        self.groups: Final = Groups(self)
 
     def __enter__(self) -> Self:
         return self
@@ -329,7 +329,7 @@ class Logs:
         """
         level = Isolation.of(isolation)
         return GroupReader(
-            *(self, self._groups, topics, group),
+            *(self, self.groups, topics, group),
             partitions=partitions,
             start=start,
             isolation=level,
@@ -337,7 +337,7 @@ class Logs:
 
     def group_positions(self) -> dict[str, dict[TopicPartition, Position]]:
         """Return the committed positions of all consumer groups, those of Kafka's among them."""
-        return self._groups.positions()
+        return self.groups.positions()
 
     def count_records(
         self,

@@ -122,11 +122,7 @@ class ReadOnlyLogs:
         Ends when nothing came for ``idle_ms``; never if that is None. Raises OffsetOutOfRange, too,
         where records were deleted before they were read.
         """
-        is_committed, up_to = _range(isolation)
-        path = self._look().partition_path(topic, partition)
-        follower = LogFollower(
-            path, fs=self._fs, next_offset=start_offset, up_to=up_to, committed=is_committed
-        )
+        follower = self.follower(topic, partition, start_offset, isolation=isolation)
         last_ns = self._clock.monotonic_ns()
         while True:
             for columns in follower.columns():
@@ -136,6 +132,21 @@ class ReadOnlyLogs:
             if idle_ms is not None and waited_ms >= idle_ms:
                 return
             self._wait_ms(POLL_MS if idle_ms is None else min(POLL_MS, idle_ms - waited_ms))
+
+    def follower(
+        self,
+        topic: str,
+        partition: int = 0,
+        start_offset: int | None = None,
+        *,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+    ) -> LogFollower:
+        """Return what ``follow`` reads with, for a program that waits in its own way."""
+        is_committed, up_to = _range(isolation)
+        path = self._look().partition_path(topic, partition)
+        return LogFollower(
+            path, fs=self._fs, next_offset=start_offset, up_to=up_to, committed=is_committed
+        )
 
     def _look(self) -> ReadOnlyDirectory:
         return open_directory_read_only(

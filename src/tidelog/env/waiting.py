@@ -5,7 +5,10 @@ from __future__ import annotations
 import select
 import threading
 import time
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _MS_PER_S: Final = 1000
 
@@ -23,13 +26,20 @@ class Bell(Protocol):
     def wait(self, seen: int, timeout_ms: int) -> bool:
         """Wait for a ring after the first ``seen`` ones; return whether there was one."""
 
+    def add_listener(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` at each ring from now on, on the thread that rings."""
+
+    def remove_listener(self, listener: Callable[[], None]) -> None:
+        """Stop calling ``listener``; an unknown one changes nothing."""
+
 
 class ThreadBell:
-    """A ``Bell`` for threads. ``_condition`` guards the number of rings."""
+    """A ``Bell`` for threads. ``_condition`` guards the number of rings and the listeners."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._rings = 0
+        self._listeners: tuple[Callable[[], None], ...] = ()
 
     @property
     def rings(self) -> int:
@@ -41,6 +51,9 @@ class ThreadBell:
         with self._condition:
             self._rings += 1
             self._condition.notify_all()
+            listeners = self._listeners
+        for listener in listeners:
+            listener()
 
     def wait(self, seen: int, timeout_ms: int) -> bool:
         """Wait at most ``timeout_ms`` for a ring after the first ``seen`` ones."""
@@ -48,6 +61,16 @@ class ThreadBell:
             return self._condition.wait_for(
                 lambda: self._rings != seen, timeout=timeout_ms / _MS_PER_S
             )
+
+    def add_listener(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` at each ring from now on, on the thread that rings."""
+        with self._condition:
+            self._listeners = (*self._listeners, listener)
+
+    def remove_listener(self, listener: Callable[[], None]) -> None:
+        """Stop calling ``listener``; an unknown one changes nothing."""
+        with self._condition:
+            self._listeners = tuple(one for one in self._listeners if one != listener)
 
 
 def sleep_ms(ms: int) -> None:

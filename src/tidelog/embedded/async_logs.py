@@ -1,0 +1,347 @@
+"""Appends and reads for asyncio programs, with the methods of ``Logs`` and ``ReadOnlyLogs``.
+
+Disk and locks are waited for on threads, new records on the event loop. Cancelling a task leaves no
+thread, descriptor or listener behind: it waits for the call that runs, which reads or writes at
+most a megabyte. Kafka has no such interface; aiokafka and httpx are its models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable
+from contextlib import aclosing, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.codec.compression import Codec
+from tidelog.embedded.doors import open_logs
+from tidelog.embedded.group_reader import LOOK_AGAIN_MS, GroupMember
+from tidelog.env.event_loop import CHUNK_ITEMS, IdleTime, LoopBell, in_chunks, in_thread, sleep
+from tidelog.readonly.log_follower import POLL_MS
+from tidelog.records.isolation import Isolation
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterator,
+        Callable,
+        Collection,
+        Generator,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
+    from typing import Self
+
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.embedded.group_reader import ConsumedRecord
+    from tidelog.embedded.logs import Appended, Logs
+    from tidelog.embedded.read_only_logs import ReadOnlyLogs
+    from tidelog.embedded.topic_writer import TopicWriter
+    from tidelog.embedded.transaction import Transaction
+    from tidelog.log.log import Log
+    from tidelog.readonly.log_follower import LogFollower
+    from tidelog.records.new_record import GivenRecord
+    from tidelog.records.record import Header, Record
+    from tidelog.segment.filenames import TopicPartition
+
+
+@asynccontextmanager
+async def open_logs_async(
+    path: str | os.PathLike[str],
+    *more: str | os.PathLike[str],
+    **how: Any,  # noqa: ANN401 - as of open_logs, which checks them
+) -> AsyncIterator[AsyncLogs]:
+    """Open data directories as ``open_logs``, for an asyncio program; leaving the block closes.
+
+    Arguments and errors as of ``tidelog.open``.
+    """
+    opened = await in_thread(partial(open_logs, path, *more, **how), undo=lambda it: it.close())
+    async with AsyncLogs(opened) as logs:
+        yield logs
+
+
+class AsyncLogs:
+    """The topics of an open ``Logs`` for tasks of one event loop; its methods take no other time.
+
+    Arguments and errors are those of the methods of ``Logs`` with the same names; ``logs`` offers
+    the rest, for ``asyncio.to_thread``. Other threads may use ``logs`` meanwhile. A cancelled call
+    takes its effect all the same.
+
+        async with tidelog.open_async("data") as logs:
+            await logs.append("tides", b"high at 06:12")
+            async for record in logs.follow("tides"):
+                ...
+    """
+
+    def __init__(self, logs: Logs) -> None:
+        self.logs: Final = logs
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+        *,
+        exist_ok: bool = False,
+    ) -> Topic:
+        """Create a topic, durably."""
+        create = partial(self.logs.create_topic, name, partitions, config, exist_ok=exist_ok)
+        return await in_thread(create)
+
+    # Writing
+
+    async def append(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Iterable[Header] = (),
+        timestamp: int | None = None,
+        partition: int | None = None,
+    ) -> Appended:
+        """Append one record; for many, ``append_all`` is far quicker."""
+        append = partial(self.logs.append, topic, value, key=key, headers=headers)
+        return await in_thread(partial(append, timestamp=timestamp, partition=partition))
+
+    async def append_all(
+        self,
+        topic: str,
+        records: Iterable[GivenRecord] | AsyncIterable[GivenRecord],
+        *,
+        codec: Codec = Codec.NONE,
+    ) -> int:
+        """Append records in batches and make them durable; return how many.
+
+        ``records`` is iterated on the event loop, and not further ahead than a few hundred.
+        """
+        writer = await in_thread(partial(self.logs.writer, topic, codec=codec))
+        chunk: list[GivenRecord] = []
+        async for record in _iterated(records):
+            chunk.append(record)
+            if len(chunk) == CHUNK_ITEMS:
+                await in_thread(partial(_extend, writer, chunk))
+                chunk = []
+        await in_thread(partial(_extend, writer, chunk))
+        await in_thread(writer.flush)
+        return writer.records
+
+    async def flush(self) -> None:
+        """Make all that was appended durable and visible to readers of other processes."""
+        await in_thread(self.logs.flush)
+
+    # Reading
+
+    def read(
+        self,
+        topic: str,
+        partition: int = 0,
+        start_offset: int | None = None,
+        *,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+    ) -> AsyncGenerator[Record, None]:
+        """Yield the records of a partition from ``start_offset`` on, up to its end as of then."""
+        read = partial(self.logs.read, topic, partition, start_offset, isolation=isolation)
+        return in_chunks(_generated(read), _size)
+
+    async def follow(
+        self,
+        topic: str,
+        partition: int = 0,
+        start_offset: int | None = None,
+        *,
+        idle_ms: int | None = None,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+    ) -> AsyncGenerator[Record, None]:
+        """Yield records as ``read`` does, then wait for new ones and yield those.
+
+        No more than a megabyte is read ahead of the consumer.
+        """
+        level, idle = Isolation.of(isolation), IdleTime(idle_ms)
+        followed = await in_thread(partial(self.logs.partition, topic, partition))
+        offset, end = start_offset, None
+        with LoopBell(self.logs.manager.bell) as bell:
+            while True:
+                seen, known = bell.rings, end
+                end = _end_of(followed.log, level)
+                if end != known:
+                    records = self.read(topic, partition, offset, isolation=level)
+                    async with aclosing(records):
+                        async for record in records:
+                            yield record
+                            offset = record.offset + 1
+                            idle.restart()
+                left_ms = idle.left_ms(LOOK_AGAIN_MS)
+                if left_ms <= 0:
+                    return
+                await bell.wait(seen, left_ms)
+
+    @asynccontextmanager
+    async def reader(
+        self,
+        *topics: str,
+        group: str,
+        partitions: Collection[int] | None = None,
+        start: str = "earliest",
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+    ) -> AsyncIterator[AsyncGroupReader]:
+        """Open a reader of topics that continues where its group has committed."""
+        level = Isolation.of(isolation)
+        join = partial(AsyncGroupReader, self.logs, self.logs.groups, topics, group)
+        opened = await in_thread(
+            partial(join, partitions=partitions, start=start, isolation=level),
+            undo=AsyncGroupReader.close,
+        )
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+    async def close(self) -> None:
+        """Flush and close all logs, mark the directories as clean; a second call does nothing."""
+        await in_thread(self.logs.close)
+
+
+class AsyncGroupReader(GroupMember):
+    """Reads topics for a consumer group, as ``GroupReader``; used by one task at a time."""
+
+    def __aiter__(self) -> AsyncIterator[ConsumedRecord]:
+        """Yield records, and wait for new ones for ever; errors as ``read``."""
+        return self.read(idle_ms=None)
+
+    async def read(self, *, idle_ms: int | None = 0) -> AsyncGenerator[ConsumedRecord, None]:
+        """Yield records until nothing has come for ``idle_ms``; see ``GroupReader.read``."""
+        idle = IdleTime(idle_ms)
+        with LoopBell(self._logs.manager.bell) as bell:
+            while True:
+                seen, found = bell.rings, False
+                for key in await in_thread(self._begin_round):
+                    async with aclosing(self._some_of(key)) as records:
+                        async for record in records:
+                            found = True
+                            yield record
+                if found:
+                    idle.restart()
+                    continue
+                left_ms = idle.left_ms(LOOK_AGAIN_MS)
+                if left_ms <= 0:
+                    return
+                await bell.wait(seen, left_ms)
+
+    async def _some_of(self, key: TopicPartition) -> AsyncGenerator[ConsumedRecord, None]:
+        jumps = self._jumps
+        async with aclosing(in_chunks(self._peek(key), _size)) as records:
+            async for record in records:
+                consumed = self._consume(key, record, jumps)
+                if consumed is None:
+                    return
+                yield consumed
+
+    async def committed(self) -> dict[TopicPartition, int]:
+        """Return the committed position of each partition of the group's that has one."""
+        return await in_thread(self._committed)
+
+    async def rewind(self) -> None:
+        """Go back to the committed positions, as after a restart."""
+        await in_thread(self._rewind)
+
+    async def commit(self, within: Transaction | None = None) -> None:
+        """Commit the positions that have moved, durably; see ``GroupReader.commit``."""
+        await in_thread(partial(self._commit, within))
+
+
+class AsyncReadOnlyLogs:
+    """The topics of a ``ReadOnlyLogs`` for tasks of an event loop, beside any writer.
+
+    Arguments and errors are those of the methods of ``ReadOnlyLogs`` with the same names; ``logs``
+    offers the rest, for ``asyncio.to_thread``.
+
+        logs = tidelog.AsyncReadOnlyLogs(tidelog.open_directory_read_only("data"))
+        async for record in logs.follow("tides"):
+            ...
+    """
+
+    def __init__(self, logs: ReadOnlyLogs) -> None:
+        self.logs: Final = logs
+
+    def read(
+        self,
+        topic: str,
+        partition: int = 0,
+        start_offset: int | None = None,
+        *,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+    ) -> AsyncGenerator[Record, None]:
+        """Yield the records of a partition from ``start_offset`` on, up to its end as of then."""
+        read = partial(self.logs.read, topic, partition, start_offset, isolation=isolation)
+        return in_chunks(_generated(read), _size)
+
+    async def follow(
+        self,
+        topic: str,
+        partition: int = 0,
+        start_offset: int | None = None,
+        *,
+        idle_ms: int | None = None,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+    ) -> AsyncGenerator[Record, None]:
+        """Yield records as ``read`` does, then look for new ones several times a second."""
+        idle = IdleTime(idle_ms)
+        open_follower = partial(self.logs.follower, topic, partition, start_offset)
+        follower = await in_thread(partial(open_follower, isolation=isolation))
+        while True:
+            async with aclosing(in_chunks(_newest(follower), _size)) as records:
+                async for record in records:
+                    yield record
+                    idle.restart()
+            left_ms = idle.left_ms(POLL_MS)
+            if left_ms <= 0:
+                return
+            await sleep(left_ms)
+
+
+async def _iterated(
+    records: Iterable[GivenRecord] | AsyncIterable[GivenRecord],
+) -> AsyncIterator[GivenRecord]:
+    if isinstance(records, AsyncIterable):
+        async for record in records:
+            yield record
+    else:
+        for record in records:
+            yield record
+
+
+def _extend(writer: TopicWriter, records: Sequence[GivenRecord]) -> None:
+    for record in records:
+        writer.append(record)
+
+
+def _end_of(log: Log, isolation: Isolation) -> int:
+    match isolation:
+        case Isolation.READ_COMMITTED:
+            return log.last_stable_offset
+        case Isolation.READ_UNCOMMITTED:
+            return log.high_watermark
+        case Isolation.LOG_END:
+            return log.log_end_offset
+
+
+def _generated(read: Callable[[], Iterator[Record]]) -> Generator[Record, None, None]:
+    yield from read()
+
+
+def _newest(follower: LogFollower) -> Generator[Record, None, None]:
+    for columns in follower.columns():
+        yield from columns.records()
+
+
+def _size(record: Record) -> int:
+    return len(record.key or b"") + len(record.value or b"")

@@ -1,0 +1,168 @@
+"""What asyncio programs need: blocking calls on a thread, and waits on their event loop.
+
+The threads are those of the loop's default executor, which ``asyncio.run`` shuts down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator
+    from typing import Self
+
+    from tidelog.env.waiting import Bell
+
+T = TypeVar("T")
+
+CHUNK_ITEMS: Final = 500
+"""Items of an iterator that are taken on a thread at a time."""
+CHUNK_BYTES: Final = 1 << 20
+"""Bytes after which no more are taken at that time."""
+_MS_PER_S: Final = 1000
+
+
+async def in_thread(function: Callable[[], T], *, undo: Callable[[T], object] | None = None) -> T:
+    """Call ``function`` on a thread and return its result, while the event loop goes on.
+
+    A call that runs cannot be interrupted. So a task that is cancelled meanwhile waits for its end,
+    drops the result, or passes it to ``undo`` on a thread, and raises CancelledError.
+    """
+    loop = asyncio.get_running_loop()
+    future = loop.run_in_executor(None, partial(copy_context().run, function))
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        await _ended(future)
+        if undo is not None and future.exception() is None:
+            await _ended(loop.run_in_executor(None, undo, future.result()))
+        raise
+
+
+async def _ended(future: asyncio.Future[T]) -> None:
+    """Wait for the end of a future, however often this task is cancelled meanwhile."""
+    while not future.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([future])
+    future.exception()  # it counts as retrieved; else asyncio logs it
+
+
+async def in_chunks(
+    items: Generator[T, None, None], size_of: Callable[[T], int]
+) -> AsyncGenerator[T, None]:
+    """Yield the items of a generator that blocks, which runs on a thread, a chunk at a time.
+
+    No more than one chunk is taken ahead of the consumer: ``CHUNK_ITEMS`` or, by ``size_of``,
+    ``CHUNK_BYTES`` and an item. The generator is closed when this ends, or is closed.
+    """
+    chunks = _Chunks(items, size_of)
+    try:
+        while not chunks.is_done:
+            for item in await in_thread(chunks.take):
+                yield item
+    finally:
+        items.close()
+
+
+class _Chunks(Generic[T]):
+    """Takes items of an iterator by the list; an error is raised after the items before it."""
+
+    def __init__(self, items: Generator[T, None, None], size_of: Callable[[T], int]) -> None:
+        self._items: Generator[T, None, None] = items
+        self._size_of = size_of
+        self._error: Exception | None = None
+        self.is_done = False
+
+    def take(self) -> list[T]:
+        """Return the next items."""
+        if self._error is not None:
+            raise self._error
+        found: list[T] = []
+        size = 0
+        try:
+            for item in self._items:
+                found.append(item)
+                size += self._size_of(item)
+                if len(found) >= CHUNK_ITEMS or size >= CHUNK_BYTES:
+                    return found
+            self.is_done = True
+        except Exception as error:
+            if not found:
+                raise
+            self._error = error
+        return found
+
+
+class LoopBell:
+    """Waits for a ``Bell`` on the event loop of this task, without a thread; use it in a ``with``.
+
+    ``rings`` and ``wait`` are those of the bell.
+    """
+
+    def __init__(self, bell: Bell) -> None:
+        self._bell: Final = bell
+        self._loop: Final = asyncio.get_running_loop()
+        self._event: Final = asyncio.Event()
+        self._is_posted = False
+
+    def __enter__(self) -> Self:
+        self._bell.add_listener(self._post)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bell.remove_listener(self._post)
+
+    @property
+    def rings(self) -> int:
+        """Number of rings so far; read it before checking the condition that is waited for."""
+        return self._bell.rings
+
+    async def wait(self, seen: int, timeout_ms: int) -> None:
+        """Wait at most ``timeout_ms`` for a ring after the first ``seen`` ones."""
+        self._event.clear()
+        if self._bell.rings != seen:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_ms / _MS_PER_S):
+                await self._event.wait()
+
+    def _post(self) -> None:
+        """Wake the loop, on any thread; rings before it wakes up count as one."""
+        if not self._is_posted:
+            self._is_posted = True
+            with suppress(RuntimeError):  # the loop was closed
+                self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        self._is_posted = False
+        self._event.set()
+
+
+async def sleep(ms: int) -> None:
+    """Suspend this task."""
+    await asyncio.sleep(ms / _MS_PER_S)
+
+
+class IdleTime:
+    """How long nothing has come, for a reader that ends after ``idle_ms``; None: it never ends."""
+
+    def __init__(self, idle_ms: int | None) -> None:
+        self._idle_ms = idle_ms
+        self._loop = asyncio.get_running_loop()
+        self._since = self._loop.time()
+
+    def restart(self) -> None:
+        """Begin anew: something has come."""
+        self._since = self._loop.time()
+
+    def left_ms(self, at_most: int) -> int:
+        """Return how long to wait now, in ms, up to ``at_most``; 0 or less: the time is over."""
+        if self._idle_ms is None:
+            return at_most
+        waited_ms = (self._loop.time() - self._since) * _MS_PER_S
+        return min(at_most, math.ceil(self._idle_ms - waited_ms))

@@ -1,0 +1,359 @@
+"""Programs with an event loop: it never waits for a disk or a lock, and nothing leaks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tidelog
+from tidelog.env.event_loop import CHUNK_BYTES, CHUNK_ITEMS, in_chunks, in_thread
+from tidelog.env.waiting import ThreadBell
+from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.segment.filenames import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
+    from pathlib import Path
+
+PATIENCE_S = 60
+
+
+def run(coroutine: Coroutine[Any, Any, None]) -> None:
+    """Run a test's coroutine; if it hangs, it fails."""
+
+    async def limited() -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            await coroutine
+
+    asyncio.run(limited())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let other tasks and threads work until a condition holds."""
+    for _ in range(PATIENCE_S * 1000):
+        if condition():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError
+
+
+def listeners(logs: tidelog.AsyncLogs) -> tuple[object, ...]:
+    """Return what waits for new records on event loops."""
+    bell = logs.logs.manager.bell
+    assert isinstance(bell, ThreadBell)
+    return bell._listeners
+
+
+def open_descriptors() -> set[str]:
+    """Return the numbers of this process's descriptors."""
+    return set(os.listdir("/dev/fd"))
+
+
+def test_a_follower_gets_what_other_tasks_and_threads_append(tmp_path: Path) -> None:
+    """In order, from the log start on; it ends when nothing comes for as long as it said."""
+
+    async def main() -> None:
+        async with tidelog.open_async(tmp_path) as logs:
+            await logs.create_topic("t", exist_ok=True)
+            assert await logs.append("t", b"a", key=b"k") == (0, 0)
+            seen: list[bytes | None] = []
+            followed = logs.follow("t", idle_ms=200)
+            async for record in followed:
+                seen.append(record.value)
+                if record.value == b"a":
+                    await logs.append("t", b"b")
+                if record.value == b"b":
+                    await asyncio.to_thread(logs.logs.append, "t", b"c")
+            assert seen == [b"a", b"b", b"c"]
+            read = [r.value async for r in logs.read("t", 0, 1, isolation="read_committed")]
+            assert read == [b"b", b"c"]
+
+    run(main())
+
+
+def test_a_waiting_follower_is_woken(tmp_path: Path) -> None:
+    """By the append itself: it does not look again and again."""
+
+    async def main() -> None:
+        async with tidelog.open_async(tmp_path) as logs:
+            await logs.create_topic("t")
+            async with aclosing(logs.follow("t")) as followed:
+                following = asyncio.ensure_future(anext(followed))
+                await until(lambda: bool(listeners(logs)))
+                await logs.append("t", b"a")
+                assert (await following).value == b"a"
+
+    run(main())
+
+
+def test_a_follower_is_told_that_its_topic_is_deleted_or_the_logs_closed(tmp_path: Path) -> None:
+    """At once, with the errors of the follower of ``Logs``."""
+
+    async def main() -> None:
+        async with tidelog.open_async(tmp_path) as logs:
+            await logs.create_topic("t")
+            await logs.create_topic("u")
+            deleted = asyncio.ensure_future(anext(logs.follow("t")))
+            closed = asyncio.ensure_future(anext(logs.follow("u")))
+            await asyncio.sleep(0.01)
+            await asyncio.to_thread(logs.logs.delete_topic, "t")
+            with pytest.raises(UnknownTopicOrPartition):
+                await deleted
+        with pytest.raises(KafkaStorageError):
+            await closed
+
+    run(main())
+
+
+@pytest.mark.parametrize("word", ["committed", "nonsense"])
+def test_an_unknown_isolation_is_an_error(tmp_path: Path, word: str) -> None:
+    """For each kind of read."""
+
+    async def main() -> None:
+        async with tidelog.open_async(tmp_path) as logs:
+            await logs.create_topic("t")
+            beside = tidelog.AsyncReadOnlyLogs(tidelog.open_directory_read_only(tmp_path))
+            for which in (logs, beside):
+                for method in (which.read, which.follow):
+                    with pytest.raises(InvalidArgument, match="isolation"):
+                        await anext(method("t", isolation=word))
+
+    run(main())
+
+
+def test_the_loop_goes_on_while_an_append_waits(tmp_path: Path) -> None:
+    """For a lock that another thread holds, as for a disk."""
+
+    async def main() -> None:
+        async with tidelog.open_async(tmp_path) as logs:
+            await logs.create_topic("t")
+            with logs.logs.partition("t", 0).lock:
+                appending = asyncio.ensure_future(logs.append("t", b"a"))
+                for _ in range(1000):
+                    await asyncio.sleep(0)
+                assert not appending.done()
+            assert (await appending).offset == 0
+
+    run(main())
+
+
+def test_a_cancelled_append_has_ended_when_its_task_has(tmp_path: Path) -> None:
+    """The record is in the log, and no thread works on."""
+
+    async def main() -> None:
+        async with tidelog.open_async(tmp_path) as logs:
+            await logs.create_topic("t")
+            with logs.logs.partition("t", 0).lock:
+                appending = asyncio.ensure_future(logs.append("t", b"a"))
+                await asyncio.sleep(0.01)
+                appending.cancel()
+                await asyncio.sleep(0.01)
+                appending.cancel()
+                await asyncio.sleep(0.01)
+                assert not appending.done()
+            with pytest.raises(asyncio.CancelledError):
+                await appending
+            assert [r.value async for r in logs.read("t")] == [b"a"]
+
+    run(main())
+
+
+def test_cancelled_followers_leave_nothing_behind(tmp_path: Path) -> None:
+    """No listener, descriptor or thread, at whichever moment they are cancelled."""
+
+    async def main() -> None:
+        async with tidelog.open_async(tmp_path) as logs:
+            await logs.create_topic("t")
+            count = await logs.append_all("t", (b"%d" % n for n in range(2_000)))
+            assert count == 2_000
+            beside = tidelog.AsyncReadOnlyLogs(tidelog.open_directory_read_only(tmp_path))
+
+            async def follow(which: tidelog.AsyncLogs | tidelog.AsyncReadOnlyLogs) -> None:
+                async for _ in which.follow("t"):
+                    await asyncio.sleep(0)
+
+            async def read_as_group() -> None:
+                async with logs.reader("t", group="g") as reader:
+                    async for _ in reader:
+                        await asyncio.sleep(0)
+
+            await asyncio.gather(*(logs.append("t", b"x") for _ in range(40)))
+            before = open_descriptors()
+            for turns in range(0, 3_000, 150):
+                tasks = [asyncio.ensure_future(follow(which)) for which in (logs, beside)]
+                tasks.append(asyncio.ensure_future(read_as_group()))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                for task in tasks:
+                    task.cancel()
+                ended = await asyncio.gather(*tasks, return_exceptions=True)
+                assert {type(one) for one in ended} == {asyncio.CancelledError}
+                assert listeners(logs) == ()
+                assert open_descriptors() == before
+
+    threads = threading.active_count()
+    run(main())
+    assert threading.active_count() == threads
+
+
+def test_a_follower_that_is_dropped_leaves_nothing_behind(tmp_path: Path) -> None:
+    """As after a ``break`` out of its loop, without ``aclosing``."""
+
+    async def main() -> None:
+        async with tidelog.open_async(tmp_path) as logs:
+            await logs.create_topic("t")
+            await logs.append_all("t", [b"a", b"b"])
+            async for _ in logs.follow("t"):
+                break
+            await until(lambda: not listeners(logs))
+
+    run(main())
+
+
+def test_records_of_any_iterable_are_appended_in_batches(tmp_path: Path) -> None:
+    """Asynchronous ones too; they are durable when the call returns."""
+
+    async def records() -> AsyncIterator[bytes]:
+        for number in range(1_201):
+            yield b"%d" % number
+
+    async def main() -> None:
+        async with tidelog.open_async(tmp_path) as logs:
+            await logs.create_topic("t")
+            assert await logs.append_all("t", records(), codec=tidelog.Codec.LZ4) == 1_201
+            log = logs.logs.partition("t", 0).log
+            assert (log.recovery_point, log.log_end_offset) == (1_201, 1_201)
+            with pytest.raises(InvalidArgument):
+                await logs.append_all("t", [5])  # type: ignore[list-item]  # a wrong type is the case
+
+    run(main())
+
+
+def test_what_another_process_writes_is_followed_from_its_files(tmp_path: Path) -> None:
+    """Without a lock, up to the high watermark that its flushes publish."""
+
+    async def main() -> None:
+        logs = tidelog.open(tmp_path)
+        logs.create_topic("t")
+        logs.append_all("t", [b"a", b"b"])
+        beside = tidelog.AsyncReadOnlyLogs(tidelog.open_directory_read_only(tmp_path))
+        assert [record.value async for record in beside.read("t", 0, 1)] == [b"b"]
+        seen: list[bytes | None] = []
+        async for record in beside.follow("t", start_offset=1, idle_ms=1_000):
+            seen.append(record.value)
+            if record.value == b"b":
+                await asyncio.to_thread(logs.append_all, "t", [b"c"])
+            if record.value == b"c":
+                break
+        assert seen == [b"b", b"c"]
+        logs.close()
+
+    run(main())
+
+
+def test_a_position_moves_as_its_record_is_handed_over(tmp_path: Path) -> None:
+    """Not when it is read ahead: a commit covers what the program has seen, and no more."""
+
+    async def main() -> None:
+        async with tidelog.open_async(tmp_path) as logs:
+            await logs.create_topic("t")
+            await logs.append_all("t", [b"%d" % number for number in range(10)])
+            async with logs.reader("t", group="g") as reader:
+                async with aclosing(reader.read()) as records:
+                    async for record in records:
+                        if record.offset == 3:
+                            break
+                await reader.commit()
+                assert await reader.committed() == {TopicPartition("t", 0): 4}
+            async with logs.reader("t", group="g") as reader:
+                with logs.logs.transaction() as txn:
+                    offsets = [record.offset async for record in reader.read()]
+                    await reader.commit(txn)
+                assert offsets == list(range(4, 10))
+                reader.seek("t", 0, 9)
+                assert [record.offset async for record in reader.read(idle_ms=1)] == [9]
+                await reader.rewind()
+                assert reader.positions == {TopicPartition("t", 0): 10}
+            with pytest.raises(InvalidArgument, match="closed"):
+                await anext(reader.read())
+
+    run(main())
+
+
+def noted(items: Iterable[int], taken: list[int]) -> Generator[int, None, None]:
+    """Yield items; ``taken`` gets each as it is taken."""
+    for item in items:
+        taken.append(item)
+        yield item
+
+
+@pytest.mark.parametrize(("size", "most"), [(1, CHUNK_ITEMS), (CHUNK_BYTES // 4, 4)])
+def test_no_more_is_read_ahead_than_a_chunk(size: int, most: int) -> None:
+    """A consumer that is slow keeps few items waiting, and few bytes."""
+
+    async def main() -> None:
+        taken: list[int] = []
+        async with aclosing(in_chunks(noted(range(5_000), taken), lambda _: size)) as chunks:
+            assert await anext(chunks) == 0
+            assert len(taken) == most
+            async for number in chunks:
+                assert len(taken) <= number + most
+
+    run(main())
+
+
+def test_an_error_comes_after_the_items_before_it() -> None:
+    """As from the generator itself, and once."""
+
+    def items() -> Generator[int, None, None]:
+        yield from range(3)
+        raise KafkaStorageError("the disk failed")
+
+    async def main() -> None:
+        chunks = in_chunks(items(), lambda _: 1)
+        assert [await anext(chunks) for _ in range(3)] == [0, 1, 2]
+        with pytest.raises(KafkaStorageError):
+            await anext(chunks)
+        with pytest.raises(StopAsyncIteration):
+            await anext(chunks)
+
+    run(main())
+
+
+def test_what_a_cancelled_task_has_opened_is_closed_again(tmp_path: Path) -> None:
+    """The directory is free once the task has ended."""
+    go_on = threading.Event()
+
+    async def main() -> None:
+        def open_late() -> tidelog.Logs:
+            go_on.wait(PATIENCE_S)
+            return tidelog.open(tmp_path)
+
+        opening = asyncio.ensure_future(in_thread(open_late, undo=tidelog.Logs.close))
+        await asyncio.sleep(0)
+        opening.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        with suppress(asyncio.CancelledError):
+            await opening
+        tidelog.open(tmp_path).close()
+
+    run(main())
+    assert go_on.is_set()
+
+
+def test_asyncio_is_loaded_when_it_is_used(tmp_path: Path) -> None:
+    """Programs without an event loop do not pay for one."""
+    code = (
+        f"import sys, tidelog; tidelog.open({str(tmp_path)!r}).close(); "
+        "sys.exit('asyncio' in sys.modules)"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
