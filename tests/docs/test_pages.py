@@ -1,0 +1,89 @@
+"""Each code block of each page runs, and shows the output that the page shows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+import tidelog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+ROOT: Final = Path(__file__).parents[2]
+GOLDEN: Final = ROOT / "tests" / "golden" / "data"
+CODE: Final = re.compile(r"^```(?:console|python|sh)$", re.MULTILINE)
+ENVIRONMENT: Final = {
+    "docs/monitoring.md": {"TIDELOG_DIR": str(GOLDEN / "transactions")},
+}
+"""Variables for the commands of a page, where it speaks of a directory that it does not make."""
+
+
+def pages(*, with_spark: bool) -> list[str]:
+    """Return the pages with code, by their path in the project, those of Spark or the others."""
+    texts = {
+        path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
+        for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
+    }
+    return sorted(
+        name
+        for name, text in texts.items()
+        if CODE.search(text) and ("import session" in text) is with_spark
+    )
+
+
+@pytest.mark.parametrize("name", pages(with_spark=False))
+def test_each_block_of_a_page_runs(name: str, run_page: Callable[..., Any]) -> None:
+    """All blocks run in order, in an empty directory, with nothing but ``tidelog`` installed."""
+    run_page(ROOT / name, ENVIRONMENT.get(name))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", pages(with_spark=True))
+def test_each_block_of_a_page_on_spark_runs(
+    name: str, run_page: Callable[..., Any], spark: SparkSession
+) -> None:
+    """The same with a Spark session, where a table that a page creates is dropped at the end."""
+    folder = Path.cwd()
+
+    def absolute(code: str) -> str:
+        # Spark resolves a relative path against the working directory of its Java process.
+        return re.sub(r"(['\"])(data|checkpoint)\1", rf"\1{folder}/\2\1", code)
+
+    try:
+        ran = run_page(ROOT / name, absolute=absolute)
+        counts = {
+            table.name: spark.table(table.name).count() for table in spark.catalog.listTables()
+        }
+    finally:
+        for table in spark.catalog.listTables():
+            if table.isTemporary:
+                spark.catalog.dropTempView(table.name)
+            else:
+                spark.sql(f"DROP TABLE IF EXISTS {table.name}")
+
+    if name == "docs/spark.md":
+        assert counts == {"flights": 6, "all_flights": 6, "lines": 6, "notes": 1}
+        assert ran.names["morning"].count() == 5
+        assert ran.names["gaps"](folder / "data", "flights", 0) == []
+        for topic, count in (("copy", 6), ("streamed", 6), ("notes", 1)):
+            with tidelog.open_read_only(folder / "data" / f"{topic}-0") as written:
+                assert written.log_end_offset == count
+
+
+def test_pages_with_code_are_found() -> None:
+    """The tests above run the pages that a reader starts with."""
+    assert {"README.md", "docs/spark.md"} <= set(pages(with_spark=True))
+    assert {"docs/exactly-once.md", "docs/operations.md"} <= set(pages(with_spark=False))
+
+
+def test_the_first_example_has_ten_lines() -> None:
+    """The README's first block of Python writes and reads a log with Spark in ten lines."""
+    first = (ROOT / "README.md").read_text("utf-8").partition("```python\n")[2].partition("```")[0]
+
+    assert len(first.split("\n\n", 1)[1].splitlines()) <= 10
