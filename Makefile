@@ -50,7 +50,7 @@ test: lint ## lint and the tests that need neither Kafka nor patience; what .ci/
 	@$(PYTEST) -n $(WORKERS) --dist loadfile -m "$(FAST)"
 
 test-all: lint peer ## every test, also against Kafka, and unit tests on other Pythons; resumes; SCALE=10: a night
-	@$(PYTEST) -n $(WORKERS) --dist loadfile --resume .test-all
+	@$(PYTEST) -n $(WORKERS) --dist loadfile --resume .test-all tests
 	@NUMBA_BOUNDSCHECK=1 $(PYTEST) -q tests/unit/kernels
 	@for version in 3.11 3.12 3.13; do WORKERS=$(WORKERS) tools/unit_tests_on.sh $$version || exit 1; done
 
