@@ -82,6 +82,7 @@ docs: $(STAMP) ## write the generated pages of docs anew: formats, settings, sta
 	@$(BIN)/python tools/configuration_doc.py
 	@$(BIN)/python tools/imports_doc.py
 	@$(BIN)/python tools/states_doc.py
+	@$(BIN)/python tools/tables_doc.py
 	@$(BIN)/python tools/scenarios.py
 
 lock: ## resolve the dependencies anew into requirements.lock (asks the package index)

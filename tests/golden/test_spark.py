@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
+from tidelog.embedded.doors import open_logs
+from tidelog.env.clock import ClockAt
 from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.explain.tables.system_table import ColumnType, TableSource
+from tidelog.explain.tables.system_tables import SYSTEM_TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from tests.conftest import Enumerated
     from tests.golden.conftest import Partition
 
     Rows = list[dict[str, Any]]
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
+NOW_MS = 1_795_260_000_000
 LATEST_MS = (2**63 - 1) // 1000
 """Spark counts microseconds; Kafka's source too fails on a time beyond this."""
 
@@ -164,3 +170,55 @@ def test_spark_gives_the_committed_records_that_kafka_gives(
 
     expected = without(committed.committed, "leaderEpoch")
     assert expected == sorted(rows, key=lambda row: row["offset"])
+
+
+def test_system_tables_are_those_of_the_command(
+    spark: SparkSession, partitions: list[Partition], tmp_path: Path, enumerated: Enumerated
+) -> None:
+    """Each row of each table, whatever tasks made it; times are timestamps."""
+    count, data_dir = 0, str(tmp_path)
+    link_all([found for found in partitions if not found.is_log_files_only], tmp_path)
+    source = TableSource(SYSTEM_FILES, data_dir, clock=ClockAt(NOW_MS))
+    for name, table in SYSTEM_TABLES.items():
+        frame = (
+            spark.read.format("tidelog").option("table", name).option("now", NOW_MS).load(data_dir)
+        )
+        columns = [
+            f"unix_millis({one.name})" if one.type is ColumnType.TIME else f"`{one.name}`"
+            for one in table.columns
+        ]
+        found = [tuple(row) for row in frame.selectExpr(*columns).collect()]
+        is_time = [one.type is ColumnType.TIME for one in table.columns]
+        expected = [
+            tuple(
+                None if timed and value and value > LATEST_MS else value
+                for timed, value in zip(is_time, row, strict=True)
+            )
+            for row in table.rows(source)
+        ]
+
+        assert sorted(found, key=repr) == sorted(expected, key=repr), name
+        count += len(found)
+    enumerated("rows", count, at_least=1000)
+
+
+def test_a_system_table_in_the_catalog_is_planned_anew_by_each_query(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """It shows what was appended since; a column and a topic may be chosen."""
+    directory = str(tmp_path)
+    with open_logs(directory) as logs:
+        logs.create_topic("one", partitions=2)
+        logs.create_topic("two")
+    spark.sql(
+        "CREATE TABLE log_ends USING tidelog"
+        f" OPTIONS (path '{directory}', table 'Partitions', subscribe 'one')"
+    )
+    query = "SELECT sum(logEndOffset) AS n, count(*) AS partitions FROM log_ends"
+    before = spark.sql(query).collect()
+    with open_logs(directory) as logs:
+        logs.append("one", b"v", partition=1)
+        logs.append("two", b"v")
+
+    assert [tuple(row) for row in before + spark.sql(query).collect()] == [(0, 2), (1, 2)]
+    spark.sql("DROP TABLE log_ends")

@@ -64,6 +64,13 @@ def test_the_picture_of_the_cleaners_states_is_drawn_from_their_table(root: Path
     )
 
 
+def test_the_page_of_system_tables_is_what_the_code_declares(root: Path) -> None:
+    """docs/tables.md is generated from the declared columns: else `make docs`."""
+    page = (root / "docs" / "tables.md").read_text("utf-8")
+
+    assert page == tool(root, "tables_doc").render()
+
+
 def test_the_table_of_imports_is_that_of_the_contracts(root: Path) -> None:
     """docs/architecture.md says of each room what the contracts allow: else `make docs`."""
     page = (root / "docs" / "architecture.md").read_text("utf-8")

@@ -16,7 +16,7 @@ from tidelog.cli.server_properties import broker_properties
 from tidelog.cli.terminal import Progress, counted, format_time
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.embedded.doors import brief_machine
-from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.clock import SYSTEM_CLOCK, ClockAt
 from tidelog.env.overlay_files import OverlayFiles
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.explain.picture import format_bytes
@@ -35,20 +35,6 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.env.overlay_files import FileChange
     from tidelog.log.loading.load_watch import RecoveryProgress
-
-
-class ClockAt(NamedTuple):
-    """A clock whose time of day is fixed, for ``--now``; its monotonic time runs."""
-
-    time_ms: int
-
-    def now_ms(self) -> int:
-        """Return milliseconds since the Unix epoch."""
-        return self.time_ms
-
-    def monotonic_ns(self) -> int:
-        """Return nanoseconds since an arbitrary moment."""
-        return SYSTEM_CLOCK.monotonic_ns()
 
 
 def clock_of(args: Namespace) -> Clock:

@@ -36,6 +36,7 @@ COMMAND_MODULES: Final = {
     "groups": "groups",
     "dump": "dump",
     "describe": "describe",
+    "table": "table",
     "picture": "picture",
     "verify": "verify",
     "recover": "recover",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 
 class Clock(Protocol):
@@ -29,3 +29,17 @@ class SystemClock:
 
 
 SYSTEM_CLOCK: Final[Clock] = SystemClock()
+
+
+class ClockAt(NamedTuple):
+    """A clock whose time of day is fixed, as plans assume it; its monotonic time runs."""
+
+    time_ms: int
+
+    def now_ms(self) -> int:
+        """Return milliseconds since the Unix epoch."""
+        return self.time_ms
+
+    def monotonic_ns(self) -> int:
+        """Return nanoseconds since an arbitrary moment."""
+        return SYSTEM_CLOCK.monotonic_ns()

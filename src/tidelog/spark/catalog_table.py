@@ -40,8 +40,13 @@ _TYPES: Final[dict[str, Any]] = {
 def columns_with_options(options: Mapping[str, str], *, has_headers: bool) -> StructType:
     """Return the source's schema, with ``options`` in the metadata of its first column."""
     fields = [StructField(name, data_type) for name, data_type in _TYPES.items()]
-    fields[0].metadata = {_METADATA_KEY: json.dumps(dict(options))}
-    return StructType(fields if has_headers else fields[:-1])
+    return keep_options(StructType(fields if has_headers else fields[:-1]), options)
+
+
+def keep_options(columns: StructType, options: Mapping[str, str]) -> StructType:
+    """Return ``columns`` with ``options`` in the metadata of the first one."""
+    columns.fields[0].metadata = {_METADATA_KEY: json.dumps(dict(options))}
+    return columns
 
 
 def has_all_columns(schema: StructType) -> bool:

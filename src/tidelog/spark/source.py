@@ -14,9 +14,11 @@ from tidelog.errors import InvalidArgument
 from tidelog.spark.options.source_options import (
     ONLY_OF_READS,
     ONLY_OF_WRITES,
+    TABLE,
     ReadOptions,
     WriteOptions,
     is_catalog_table,
+    is_table_read,
     wants_headers,
     without,
 )
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from tidelog.spark.read.batch_reader import LogReader
     from tidelog.spark.read.stream_reader import LogStreamReader
+    from tidelog.spark.read.table_reader import TableReader
     from tidelog.spark.write.batch_writer import LogWriter
     from tidelog.spark.write.stream_writer import LogStreamWriter
 
@@ -51,7 +54,12 @@ class LogSource(DataSource):
         return "tidelog"
 
     def schema(self) -> str | StructType:
-        """Return the default columns of a read; ``headers`` only if ``includeHeaders`` is true."""
+        """Return the default columns of a read; ``headers`` only if ``includeHeaders`` is true.
+
+        With the option ``table``, the columns of that system table.
+        """
+        if is_table_read(self.options):
+            return self._table_columns()
         has_headers = wants_headers(self.options)  # those of a table may be for writes, too
         if is_catalog_table(self.options):
             from tidelog.spark.catalog_table import columns_with_options
@@ -59,17 +67,26 @@ class LogSource(DataSource):
             return columns_with_options(self.options, has_headers=has_headers)
         return f"{COLUMNS_DDL}, {HEADERS_DDL}" if has_headers else COLUMNS_DDL
 
-    def reader(self, schema: StructType) -> LogReader:
+    def reader(self, schema: StructType) -> LogReader | TableReader:
         """Return a batch reader of the columns in ``schema``, which the user may have chosen."""
+        options = self._options(schema)
+        if is_table_read(options):
+            from tidelog.spark.options.table_options import TableOptions
+            from tidelog.spark.read.table_reader import TableReader
+
+            return TableReader(TableOptions.parse(options), schema)
         from tidelog.spark.read.batch_reader import LogReader
 
-        return LogReader(ReadOptions.parse(self._options(schema)), schema)
+        return LogReader(ReadOptions.parse(options), schema)
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
         """Return a stream reader of the columns in ``schema``."""
         from tidelog.spark.read.stream_reader import LogStreamReader
 
-        return LogStreamReader(ReadOptions.parse_stream(self._options(schema)), schema)
+        options = self._options(schema)
+        if is_table_read(options):
+            raise InvalidArgument("a system table cannot be read as a stream")
+        return LogStreamReader(ReadOptions.parse_stream(options), schema)
 
     _is_for_commit = False
 
@@ -104,6 +121,18 @@ class LogSource(DataSource):
         """Take the state of a copy: Spark plans with a new source, and commits with a copy."""
         self.__dict__.update(state)
         self._is_for_commit = True
+
+    def _table_columns(self) -> StructType:
+        from tidelog.spark.catalog_table import keep_options
+        from tidelog.spark.options.table_options import TableOptions
+        from tidelog.spark.read.table_reader import table_columns
+
+        in_catalog = is_catalog_table(self.options)
+        if not in_catalog:
+            TableOptions.parse(self.options)
+        name = next(value for name, value in self.options.items() if name.lower() == TABLE)
+        columns = table_columns(name)
+        return keep_options(columns, self.options) if in_catalog else columns
 
     def _options(self, schema: StructType) -> Mapping[str, str]:
         """Return the options of a read; those of a catalog table come from its schema."""

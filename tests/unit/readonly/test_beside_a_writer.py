@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from tidelog.cleaner.compaction import Compaction
-from tidelog.cli.operations import ClockAt
 from tidelog.codec.checkpoint_file import write_checkpoint
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
+from tidelog.env.clock import ClockAt
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import CorruptMessage, KafkaError, OffsetOutOfRange, UnknownTopicOrPartition
 from tidelog.explain.describe import describe_log

@@ -45,7 +45,9 @@ DEFAULT_COMMIT_TIMEOUT_MS: Final = 60_000
 FROM_EARLIEST: Final = OffsetChoice(EARLIEST, option=STARTING_OPTIONS[-1])
 TO_LATEST: Final = OffsetChoice(LATEST, option=ENDING_OPTIONS[-1])
 
-_STRATEGIES: Final = ("subscribe", "subscribePattern", "assign")
+TABLE: Final = "table"
+"""Names a system table, which is read instead of records."""
+STRATEGIES: Final = ("subscribe", "subscribePattern", "assign")
 _ISOLATION: Final = "kafka.isolation.level"
 _STREAM_OPTIONS: Final = (
     "maxOffsetsPerTrigger",
@@ -55,7 +57,7 @@ _STREAM_OPTIONS: Final = (
 )
 _SKIP_DAMAGE: Final = "skipDamage"
 _READ_OPTIONS: Final = (
-    *_STRATEGIES,
+    *STRATEGIES,
     *reversed(STARTING_OPTIONS),
     *reversed(ENDING_OPTIONS),
     STRATEGY,
@@ -210,7 +212,7 @@ class ReadOptions:
         levels = ("read_uncommitted", "read_committed")
         return cls(
             path=options.path(),
-            choice=_choice(options),
+            choice=topic_choice(options),
             starting=starting_choice(options, default=default_start),
             ending=ending_choice(options),
             include_headers=options.flag("includeHeaders"),
@@ -256,6 +258,11 @@ def is_catalog_table(options: Mapping[str, str]) -> bool:
     return any(name.lower() == "provider" for name in options)
 
 
+def is_table_read(options: Mapping[str, str]) -> bool:
+    """Return whether the options name a system table."""
+    return any(name.lower() == TABLE for name in options)
+
+
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     """The options of one ``save()``, or of a stream's ``start()``.
@@ -296,7 +303,7 @@ class WriteOptions:
 
     @classmethod
     def _parse(cls, options: Mapping[str, str], *, is_stream: bool) -> WriteOptions:
-        topic_config, others = _split_topic_config(options)
+        topic_config, others = split_topic_config(options)
         known = (*_WRITE_OPTIONS, *_OF_BATCH_WRITES, *_OF_STREAM_WRITES)
         checked = OptionMap.checked(others, known)
         if is_stream and checked.has(_TXN_ID):
@@ -361,7 +368,7 @@ def _log_ignored(names: tuple[str, ...]) -> None:
         _log.warning("options-ignored: %s", ", ".join(names))
 
 
-def _split_topic_config(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def split_topic_config(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Split options into settings of a new topic, such as ``config.retention.ms``, and others.
 
     The prefix was ``topic.`` in earlier releases, which still works.
@@ -377,11 +384,12 @@ def _split_topic_config(options: Mapping[str, str]) -> tuple[dict[str, str], dic
     return topic_config, others
 
 
-def _choice(options: OptionMap) -> TopicChoice:
-    chosen = [name for name in _STRATEGIES if options.text(name) is not None]
+def topic_choice(options: OptionMap) -> TopicChoice:
+    """Return which partitions are chosen; InvalidArgument unless by exactly one option."""
+    chosen = [name for name in STRATEGIES if options.text(name) is not None]
     if len(chosen) != 1:
         found = f"not {' and '.join(chosen)}" if chosen else "none is set"
-        raise InvalidArgument(f"set exactly one of {', '.join(_STRATEGIES)}; {found}")
+        raise InvalidArgument(f"set exactly one of {', '.join(STRATEGIES)}; {found}")
     text = options.text(chosen[0]) or ""
     if chosen[0] == "assign":
         return TopicChoice(assigned=_assigned(text))

@@ -46,6 +46,10 @@ class PartitionDirectories:
         """High watermarks and log starts."""
         return self._directory.checkpoints
 
+    def all(self) -> list[TopicPartition]:
+        """Return all partitions, Kafka's ``__cluster_metadata`` left out."""
+        return list(self._directory.partitions)
+
     def chosen(self, choice: TopicChoice) -> list[TopicPartition]:
         """Return the partitions that ``choice`` selects; errors as ``choose``."""
         found, missing = self._listed(choice), self._directory.missing

@@ -1,0 +1,143 @@
+"""``tidelog table``: print a system table: segments, batches, producers, plans and more."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.cli.options import (
+    add_json,
+    add_now,
+    add_partition,
+    add_server_properties,
+    add_settings,
+    add_topics,
+    new_parser,
+)
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+
+    from tidelog.cli.options import Commands
+    from tidelog.explain.tables.system_table import Column, Row, SystemTable
+
+TABLES: Final = (
+    "topics",
+    "partitions",
+    "segments",
+    "batches",
+    "producers",
+    "transactions",
+    "gaps",
+    "epochs",
+    "checkpoints",
+    "groups",
+    "findings",
+    "plan_retention",
+    "plan_compaction",
+)
+"""The names of the system tables, here too so that ``--help`` loads none of them."""
+
+_PAGE_ROWS: Final = 1000
+"""Rows whose columns are aligned with one another."""
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog table`` to the command line."""
+    text = "print a system table, a line each row"
+    parser = new_parser(commands, "table", text, run)
+    parser.add_argument("table", metavar="TABLE", choices=TABLES, help=", ".join(TABLES))
+    add_topics(parser)
+    add_partition(parser)
+    add_now(parser)
+    add_settings(parser)
+    add_server_properties(parser)
+    add_json(parser, "print each row as JSON; times are in ms since 1970-01-01")
+
+
+def run(args: Namespace) -> int:
+    """Print the rows about the chosen partitions; return 1 if damage ends them."""
+    from tidelog.cli.operations import clock_of
+    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.server_properties import broker_properties
+    from tidelog.cli.terminal import print_message
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.errors import CorruptMessage, InvalidRecord
+    from tidelog.explain.tables.system_table import TableSource
+    from tidelog.explain.tables.system_tables import system_table
+
+    properties = broker_properties(args)
+    chosen = choose_partitions(
+        SYSTEM_FILES,
+        args.directory,
+        args.topics,
+        args.partition,
+        server_properties=properties,
+        may_be_empty=True,
+    )
+    source = TableSource(
+        SYSTEM_FILES,
+        chosen.directory.path,
+        clock=clock_of(args),
+        overrides=dict(args.options),
+        server_properties=properties,
+    )
+    table = system_table(args.table)
+    keys = [place.key for place in chosen.places]
+    is_whole = set(keys) == set(source.directory.partitions)
+    rows = table.rows(source, None if is_whole else keys)
+    has_loss = chosen.report_missing(args.command)
+    try:
+        _print(table, rows, as_json=args.json)
+    except (CorruptMessage, InvalidRecord) as error:
+        print_message(args.command, str(error))
+        has_loss = True
+    return int(has_loss)
+
+
+def _print(table: SystemTable, rows: Iterator[Row], *, as_json: bool) -> None:
+    if as_json:
+        names = [column.name for column in table.columns]
+        for row in rows:
+            print(json.dumps(dict(zip(names, row, strict=True))))
+        return
+    from itertools import islice
+
+    from tidelog.cli.terminal import table as aligned
+
+    title = tuple(column.name for column in table.columns)
+    is_first = True
+    for page in iter(lambda: list(islice(rows, _PAGE_ROWS)), []):
+        lines = [tuple(map(_cell, table.columns, row)) for row in page]
+        print(aligned([title, *lines], names=_leading_texts(table)), end="")
+        is_first = False
+    if is_first:
+        print(aligned([title], names=_leading_texts(table)), end="")
+
+
+def _leading_texts(table: SystemTable) -> int:
+    """Return how many columns at the front are aligned to the left: up to the last text."""
+    from tidelog.explain.tables.system_table import ColumnType
+
+    texts = (number for number, one in enumerate(table.columns) if one.type is ColumnType.TEXT)
+    return next(texts, 0) + 1
+
+
+def _cell(column: Column, value: Any) -> str:  # noqa: ANN401 - any of the types of columns
+    from tidelog.cli.terminal import format_time, printable
+    from tidelog.explain.tables.system_table import ColumnType
+
+    if value is None:
+        return "-"
+    if column.type is ColumnType.TIME:
+        return format_time(value)
+    if column.type in {ColumnType.INT, ColumnType.LONG}:
+        return f"{value:,}"
+    if column.type is ColumnType.DOUBLE:
+        return f"{value:.3f}"
+    if column.type is ColumnType.BOOLEAN:
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return printable(",".join(f"{key}={one}" for key, one in value.items())) or "-"
+    return printable(str(value))

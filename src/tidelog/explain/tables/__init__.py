@@ -1,0 +1,1 @@
+"""System tables: what data directories hold, as rows under declared columns."""

@@ -1,0 +1,67 @@
+"""The system table of what a check of everything finds, as ``tidelog verify`` does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidelog.errors import TidelogError
+from tidelog.explain.tables.system_table import (
+    PARTITION,
+    TOPIC,
+    Column,
+    ColumnType,
+    SystemTable,
+)
+from tidelog.explain.verify.findings import READABLE, damage
+from tidelog.explain.verify.verify_directory import Located, check_directory
+from tidelog.explain.verify.verify_partition import verify_partition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.explain.tables.system_table import Keys, Row, TableSource
+    from tidelog.segment.filenames import TopicPartition
+
+
+def _of_directory(source: TableSource, keys: Keys) -> Iterator[Row]:
+    for located in check_directory(source.fs, source.directory.path):
+        if keys is None or located.key is None or located.key in keys:
+            yield _row(located)
+
+
+def _of_partition(source: TableSource, key: TopicPartition) -> Iterator[Row]:
+    path = source.directory.partition_path(*key)
+    is_compacted = source.topic(key.topic).is_compacted
+    try:
+        checked = verify_partition(source.fs, path, clock=source.clock, is_compacted=is_compacted)
+        found = checked.findings
+    except (TidelogError, OSError) as error:
+        if not source.fs.exists(path):
+            return
+        found = [damage(path, None, str(error), READABLE)]
+    for finding in found:
+        yield _row(Located(key, finding))
+
+
+def _row(located: Located) -> Row:
+    topic, partition = (None, None) if located.key is None else located.key
+    found = located.finding
+    severity = found.severity.value
+    return topic, partition, severity, found.path, found.byte, found.what, found.remedy
+
+
+FINDINGS: Final = SystemTable(
+    "findings",
+    "one thing that a check of every byte has found; a sound partition has no row",
+    (
+        TOPIC._replace(is_nullable=True, text="the topic; null: about the data directory"),
+        PARTITION._replace(is_nullable=True, text="the partition; null: about the data directory"),
+        Column("severity", ColumnType.TEXT, "damage or unusual"),
+        Column("file", ColumnType.TEXT, "path of the file"),
+        Column("byte", ColumnType.LONG, "where in the file; null where that means nothing", True),
+        Column("what", ColumnType.TEXT, "what was found"),
+        Column("remedy", ColumnType.TEXT, "what to do about it"),
+    ),
+    of_partition=_of_partition,
+    of_directory=_of_directory,
+)

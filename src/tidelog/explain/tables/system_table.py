@@ -1,0 +1,170 @@
+"""What a system table is: a name, declared columns, and a function that yields its rows.
+
+The command ``tidelog table`` prints the rows, and the Spark data source returns them with the
+option ``table``. Kafka has no such tables; its tools print parts of them as text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tidelog.config.log_config import LogConfig
+from tidelog.datadir.effective_config import NO_SETTINGS
+from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
+from tidelog.explain.plans.compaction import CleanerLines
+from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.readonly.read_only_topic import ReadOnlyTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+    from tidelog.env.clock import Clock
+    from tidelog.env.files import FileSystem
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+    from tidelog.readonly.read_only_log import ReadOnlyLog
+    from tidelog.segment.filenames import TopicPartition
+
+_ATTEMPTS: Final = 3
+"""How often a partition is read before an error is taken for one that stays."""
+
+Row = tuple[Any, ...]
+"""One value for each column of a table, in their order."""
+
+if TYPE_CHECKING:
+    Keys = Collection[TopicPartition] | None
+    """The partitions that rows are asked about; None: all, and the directory itself."""
+
+
+class ColumnType(StrEnum):
+    """The type of a column, by Spark's name for it."""
+
+    TEXT = "string"
+    INT = "int"
+    LONG = "bigint"
+    DOUBLE = "double"
+    BOOLEAN = "boolean"
+    TIME = "timestamp"
+    """Rows hold milliseconds since 1970-01-01 UTC, or None."""
+    COUNTS = "map<string,bigint>"
+    TEXTS = "map<string,string>"
+
+
+class Column(NamedTuple):
+    """One column; ``text`` says what its values are, with unit and end."""
+
+    name: str
+    type: ColumnType
+    text: str
+    is_nullable: bool = False
+
+
+TOPIC: Final = Column("topic", ColumnType.TEXT, "the topic's name")
+PARTITION: Final = Column("partition", ColumnType.INT, "the partition's number")
+
+
+class TableSource:
+    """The data directory that tables are made of, as of one moment.
+
+    Args:
+        fs: the file system.
+        path: the data directory.
+        clock: its time of day is the one that plans assume.
+        overrides: settings that take precedence over those of every topic, by Kafka's names.
+        server_properties: those of the broker that wrote the directory, if they are known.
+
+    Raises InvalidArgument if there is no such directory, InvalidConfig for a setting.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        path: str,
+        *,
+        clock: Clock,
+        overrides: Mapping[str, str] = NO_SETTINGS,
+        server_properties: Mapping[str, str] | None = None,
+    ) -> None:
+        LogConfig().with_overrides(overrides)
+        self.directory: Final[ReadOnlyDirectory] = open_directory_read_only(
+            path, fs=fs, server_properties=server_properties
+        )
+        self.clock: Final = clock
+        self._overrides: Final = overrides
+
+    @property
+    def fs(self) -> FileSystem:
+        """The file system, to be read only."""
+        return self.directory.fs
+
+    def open(self, key: TopicPartition) -> ReadOnlyLog:
+        """Open the log of a partition; UnknownTopicOrPartition if it is not there."""
+        return self.directory.open(*key)
+
+    def topic(self, name: str) -> ReadOnlyTopic:
+        """Return a topic; one of unknown settings for a directory that waits for deletion."""
+        try:
+            return self.directory.topic(name)
+        except UnknownTopicOrPartition:
+            return ReadOnlyTopic.found(name, None, ())
+
+    def config(self, topic: str) -> LogConfig:
+        """Return the settings in force of a topic's logs; InvalidConfig."""
+        return self.topic(topic).config_in_force(LogConfig(), self._overrides)
+
+    @cached_property
+    def cleaner_lines(self) -> CleanerLines:
+        """What a cleaner has noted; KafkaStorageError if a file of its is malformed."""
+        return CleanerLines.read(self.fs, self.directory.path)
+
+
+@dataclass(frozen=True, slots=True)
+class SystemTable:
+    """A table, with the functions that make its rows; at least one of them is set.
+
+    ``text`` says what one row is. ``of_partition`` makes the rows about one partition, and
+    ``of_directory`` those that the directory's own files give. ``is_streamed``: a partition may
+    have too many rows to hold.
+    """
+
+    name: str
+    text: str
+    columns: tuple[Column, ...]
+    of_partition: Callable[[TableSource, TopicPartition], Iterable[Row]] | None = None
+    of_directory: (
+        Callable[[TableSource, Collection[TopicPartition] | None], Iterable[Row]] | None
+    ) = None
+    is_streamed: bool = False
+
+    def rows(self, source: TableSource, keys: Keys = None) -> Iterator[Row]:
+        """Yield the rows about the partitions ``keys``, None: about the whole directory.
+
+        A partition that is deleted while it is read has no rows. Raises CorruptMessage and
+        InvalidRecord where damage keeps rows from being known, KafkaStorageError.
+        """
+        if self.of_directory is not None:
+            yield from self.of_directory(source, keys)
+        if self.of_partition is not None:
+            for key in source.directory.partitions if keys is None else sorted(keys):
+                yield from self.partition_rows(source, key)
+
+    def partition_rows(self, source: TableSource, key: TopicPartition) -> Iterator[Row]:
+        """Yield the rows of ``of_partition``; errors as ``rows``."""
+        if self.of_partition is None:
+            return
+        for attempt in range(_ATTEMPTS):
+            reached = 0
+            try:
+                rows = self.of_partition(source, key)
+                for row in rows if self.is_streamed else list(rows):
+                    reached += 1
+                    yield row
+            except (UnknownTopicOrPartition, KafkaStorageError):
+                if not source.fs.exists(source.directory.partition_path(*key)):
+                    return
+                if reached or attempt == _ATTEMPTS - 1:
+                    raise
+            else:
+                return

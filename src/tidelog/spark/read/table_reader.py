@@ -1,0 +1,184 @@
+"""Reads a system table, such as ``segments`` or ``batches``: one task for some partitions each.
+
+The rows are those of ``tidelog table``. Tasks are planned anew by each query of a DataFrame, but
+the partitions that they are about stay those of its first query, as Spark keeps its plan.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from tidelog.env.clock import ClockAt
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import InvalidArgument
+from tidelog.explain.tables.system_table import ColumnType, TableSource
+from tidelog.explain.tables.system_tables import system_table
+from tidelog.segment.filenames import TopicPartition
+from tidelog.spark.read.topic_partitions import PartitionDirectories
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from tidelog.explain.tables.system_table import Row, SystemTable
+    from tidelog.spark.options.table_options import TableOptions
+
+_BATCH_ROWS: Final = 4096
+_MAX_TIME_MS: Final = (2**63 - 1) // 1000
+"""Spark counts microseconds: a later time, which a log may hold, is null in its rows."""
+_TASKS_PER_CORE: Final = 4
+
+_TYPES: Final[dict[ColumnType, DataType]] = {
+    ColumnType.TEXT: StringType(),
+    ColumnType.INT: IntegerType(),
+    ColumnType.LONG: LongType(),
+    ColumnType.DOUBLE: DoubleType(),
+    ColumnType.BOOLEAN: BooleanType(),
+    ColumnType.TIME: TimestampType(),
+    ColumnType.COUNTS: MapType(StringType(), LongType()),
+    ColumnType.TEXTS: MapType(StringType(), StringType()),
+}
+
+
+@dataclass(frozen=True)
+class TablePart(InputPartition):
+    """The rows of one task: those of ``keys`` and, if ``with_directory``, of the directory."""
+
+    keys: tuple[tuple[str, int], ...]
+    with_directory: bool
+
+
+def table_columns(name: str) -> StructType:
+    """Return the columns of a system table; InvalidArgument if there is no such table."""
+    return StructType(
+        [
+            StructField(column.name, _TYPES[column.type], column.is_nullable)
+            for column in system_table(name).columns
+        ]
+    )
+
+
+class TableReader(DataSourceReader):
+    """Reads the columns of ``schema``, in its order, from the table that ``options`` name.
+
+    Raises InvalidArgument for an unknown table or column.
+    """
+
+    def __init__(self, options: TableOptions, schema: StructType) -> None:
+        self._options = options
+        known = {column.name: column for column in system_table(options.table).columns}
+        for field in schema.fields:
+            column = known.get(field.name)
+            if column is None or column.type.value != field.dataType.simpleString():
+                columns = ", ".join(f"{one.name} {one.type}" for one in known.values())
+                found = f"{field.name} {field.dataType.simpleString()}"
+                raise InvalidArgument(
+                    f"table {options.table} has no column {found}; its columns are {columns}"
+                )
+        self._columns = [(field.name, field.nullable) for field in schema.fields]
+
+    def partitions(self) -> list[InputPartition]:
+        """Return one input partition for each task; runs on the driver."""
+        table, choice = system_table(self._options.table), self._options.choice
+        directories = PartitionDirectories(SYSTEM_FILES, self._options.path)
+        keys = directories.all() if choice is None else directories.chosen(choice)
+        tasks: list[InputPartition] = []
+        if table.of_directory is not None:
+            tasks.append(TablePart(tuple(keys), with_directory=True))
+        if table.of_partition is not None:
+            size = max(-(-len(keys) // (_TASKS_PER_CORE * (os.cpu_count() or 1))), 1)
+            tasks += [
+                TablePart(tuple(keys[start : start + size]), with_directory=False)
+                for start in range(0, len(keys), size)
+            ]
+        return tasks
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one task; runs in a worker."""
+        if not isinstance(partition, TablePart):
+            return
+        options = self._options
+        table = system_table(options.table)
+        source = TableSource(
+            SYSTEM_FILES,
+            options.path,
+            clock=ClockAt(options.now_ms),
+            overrides=options.overrides,
+        )
+        yield from _batches(table, self._columns, _rows(table, source, partition, options))
+
+
+def _rows(
+    table: SystemTable, source: TableSource, part: TablePart, options: TableOptions
+) -> Iterator[Row]:
+    keys = [TopicPartition(*key) for key in part.keys]
+    if part.with_directory and table.of_directory is not None:
+        yield from table.of_directory(source, None if options.choice is None else keys)
+    elif not part.with_directory:
+        for key in keys:
+            yield from table.partition_rows(source, key)
+
+
+def _batches(
+    table: SystemTable, columns: list[tuple[str, bool]], rows: Iterator[Row]
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows as Arrow batches of ``columns``, given by name and whether they may be null."""
+    from itertools import islice
+
+    import pyarrow as pa
+
+    numbers = {column.name: number for number, column in enumerate(table.columns)}
+    chosen = [numbers[name] for name, _ in columns]
+    types = [_arrow_type(table.columns[number].type) for number in chosen]
+    schema = pa.schema(
+        [pa.field(name, kind, null) for (name, null), kind in zip(columns, types, strict=True)]
+    )
+    for page in iter(lambda: list(islice(rows, _BATCH_ROWS)), []):
+        arrays = [
+            _arrow_column([row[number] for row in page], kind)
+            for number, kind in zip(chosen, types, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _arrow_type(column_type: ColumnType) -> pa.DataType:
+    import pyarrow as pa
+
+    return {
+        ColumnType.TEXT: pa.string(),
+        ColumnType.INT: pa.int32(),
+        ColumnType.LONG: pa.int64(),
+        ColumnType.DOUBLE: pa.float64(),
+        ColumnType.BOOLEAN: pa.bool_(),
+        ColumnType.TIME: pa.timestamp("us", "UTC"),
+        ColumnType.COUNTS: pa.map_(pa.string(), pa.int64()),
+        ColumnType.TEXTS: pa.map_(pa.string(), pa.string()),
+    }[column_type]
+
+
+def _arrow_column(values: list[Any], arrow_type: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(arrow_type):
+        micros = [None if ms is None or abs(ms) > _MAX_TIME_MS else ms * 1000 for ms in values]
+        return pa.array(micros, pa.int64()).cast(arrow_type)
+    if pa.types.is_map(arrow_type):
+        values = [None if one is None else list(one.items()) for one in values]
+    return pa.array(values, arrow_type)
