@@ -6,7 +6,7 @@ Such a cleaning ignores ``min.cleanable.dirty.ratio``. Kafka has none: its clean
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
 from tidelog.cleaner.pick import examine
@@ -28,6 +28,15 @@ if TYPE_CHECKING:
     from tidelog.log.log import Log
 
 PIECE_BYTES: Final = 1 << 20
+
+
+class CompactionProgress(NamedTuple):
+    """How many bytes a cleaning of one log has read, and about how many it will read in all."""
+
+    topic: str
+    partition: int
+    done_bytes: int
+    total_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +156,7 @@ class Compaction:
         scheduler: runs the background writers.
         rng: makes the random keys of hashes.
         check_done: raises CleaningAborted once a cleaning is to stop.
+        on_progress: called as a cleaning, or its plan, goes on.
     """
 
     def __init__(
@@ -157,11 +167,14 @@ class Compaction:
         scheduler: Scheduler,
         rng: Random,
         check_done: Callable[[], None] = lambda: None,
+        on_progress: Callable[[CompactionProgress], None] = lambda _: None,
     ) -> None:
         settings = CleanerSettings(
             config.log_cleaner_dedupe_buffer_size, config.log_cleaner_io_buffer_load_factor
         )
-        io = CleanerIo(PIECE_BYTES, check_done)
+        self._on_progress: Final = on_progress
+        self._progress = CompactionProgress("", 0, 0, 0)
+        io = CleanerIo(PIECE_BYTES, check_done, watch_read=self._have_read)
         self._cleaner: Final = Cleaner(settings, clock=clock, scheduler=scheduler, rng=rng, io=io)
 
     def clean(
@@ -170,12 +183,26 @@ class Compaction:
         """Clean what is dirty by ``facts``; ``config`` and errors as ``Cleaner.clean``."""
         if not facts.is_due:
             return facts
+        self._begin(facts)
         return facts.after(self._cleaner.clean(log, facts.to_clean.offsets, now_ms, config))
 
     def plan(self, log: SourceLog, facts: CompactionFacts, now_ms: int) -> CompactionFacts:
         """Return what ``clean`` would do; nothing is written. Errors as ``Cleaner.clean``."""
         if not facts.is_due:
             return facts
+        self._begin(facts)
         # With a callback, the oldest tombstone that stays is found, too.
         offsets = facts.to_clean.offsets
         return facts.after(self._cleaner.plan(log, offsets, now_ms, lambda _: None))
+
+    def _begin(self, facts: CompactionFacts) -> None:
+        """Report nothing done yet: what is dirty is read twice, for the map and for the copy."""
+        found = facts.to_clean
+        total = found.clean_bytes + 2 * found.cleanable_bytes
+        self._progress = CompactionProgress(facts.topic, facts.partition, 0, total)
+        self._on_progress(self._progress)
+
+    def _have_read(self, size_bytes: int) -> None:
+        done_bytes = self._progress.done_bytes + size_bytes
+        self._progress = self._progress._replace(done_bytes=done_bytes)
+        self._on_progress(self._progress)

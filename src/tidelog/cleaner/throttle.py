@@ -81,6 +81,7 @@ class CleanerIo:
         piece_bytes: bytes to read at a time, and to gather before they are written.
         check_done: raises CleaningAborted when the cleaning has to stop. Source: Kafka checkDone.
         throttler: the limit shared with other cleaners; None for no limit.
+        watch_read: called with the bytes of each read.
     """
 
     def __init__(
@@ -88,14 +89,17 @@ class CleanerIo:
         piece_bytes: int,
         check_done: Callable[[], None],
         throttler: Throttler | None = None,
+        watch_read: Callable[[int], None] = lambda _: None,
     ) -> None:
         self.piece_bytes: Final = piece_bytes
         self.check_done: Final = check_done
         self._throttler: Final = throttler
+        self._watch_read: Final = watch_read
 
     def on_read(self, size_bytes: int) -> None:
         """Stop if requested; else count bytes that were read, and sleep as long as they require."""
         self.check_done()
+        self._watch_read(size_bytes)
         self._throttle(size_bytes)
 
     def on_write(self, size_bytes: int) -> None:

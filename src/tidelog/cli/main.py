@@ -102,8 +102,12 @@ def _run_command(args: Namespace) -> int:
         code = args.run(args)
         return code
     from tidelog.cli.notices import printing_notices  # --help needs no logging
+    from tidelog.cli.progress import showing_progress
 
-    with printing_notices(args.command, verbose=args.verbose, left_out=args.printed_events):
+    with (
+        showing_progress(args.command, args.progress),
+        printing_notices(args.command, verbose=args.verbose, left_out=args.printed_events),
+    ):
         code = args.run(args)
     return code
 

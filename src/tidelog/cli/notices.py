@@ -11,7 +11,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cli.terminal import print_message, printable
+from tidelog.cli.terminal import before_messages, print_message, printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -138,6 +138,16 @@ class _Sentences(logging.Handler):
             print_message(self._command, sentence(record))
 
 
+class _Lines(logging.StreamHandler):  # type: ignore[type-arg]  # generic for type checkers only
+    """Writes log lines, each on an empty line."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one, after the line that shows progress is erased."""
+        for erase in before_messages:
+            erase()
+        super().emit(record)
+
+
 class OneLine(logging.Formatter):
     """Escapes the values in a log line so that they cannot break it; a traceback has its lines."""
 
@@ -158,7 +168,7 @@ def printing_notices(
     logger = logging.getLogger("tidelog")
     handler: logging.Handler
     if verbose:
-        handler = logging.StreamHandler(sys.stderr)
+        handler = _Lines(sys.stderr)
         handler.setFormatter(OneLine(LINE))
     else:
         handler = _Sentences(command, left_out)

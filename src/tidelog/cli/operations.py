@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cli.partition_choice import find_places
+from tidelog.cli.progress import ShownWork
 from tidelog.cli.server_properties import broker_properties
-from tidelog.cli.terminal import Progress, counted, format_time
+from tidelog.cli.terminal import counted, format_time
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.embedded.doors import brief_machine
 from tidelog.env.clock import SYSTEM_CLOCK, ClockAt
@@ -28,13 +29,11 @@ from tidelog.manager.log_manager import Loading, LogManager
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Self
 
     from tidelog.cli.partition_choice import Place
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.env.overlay_files import FileChange
-    from tidelog.log.loading.load_watch import RecoveryProgress
 
 
 def clock_of(args: Namespace) -> Clock:
@@ -66,7 +65,7 @@ def open_to_act(
 ) -> Iterator[Acting]:
     """Open the data directory that ``args`` name, or that holds the partition they name.
 
-    Settings of ``-o`` override a topic's own. The progress of a recovery is shown as a bar.
+    Settings of ``-o`` override a topic's own. The progress of a recovery is shown.
     """
     places = find_places(SYSTEM_FILES, args.directory, topics, partition)
     with open_places(args, fs, places) as acting:
@@ -78,8 +77,8 @@ def open_places(args: Namespace, fs: FileSystem, places: list[Place]) -> Iterato
     """Open the data directory of some partitions; as ``open_to_act``."""
     now_ms = SYSTEM_CLOCK.now_ms() if args.now is None else args.now
     server_properties = broker_properties(args) if "server_properties" in args else None
-    with RecoveryBar() as bar, _quiet(isinstance(fs, OverlayFiles)):
-        notes = RecoveryNotes(bar.show)
+    with _quiet(isinstance(fs, OverlayFiles)):
+        notes = RecoveryNotes(ShownWork())
         with LogManager(
             BrokerConfig(
                 log_dirs=(os.path.dirname(places[0].path),),
@@ -112,26 +111,6 @@ def _quiet(is_plan: bool) -> Iterator[None]:  # noqa: FBT001 - its only argument
         yield
     finally:
         logger.setLevel(before)
-
-
-class RecoveryBar:
-    """A progress bar for the recovery of logs, which appears with the first progress."""
-
-    def __init__(self) -> None:
-        self._bar: Progress | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.__exit__(None, None, None)
-
-    def show(self, progress: RecoveryProgress) -> None:
-        """Draw how much of the log is recovered."""
-        if self._bar is None:
-            self._bar = Progress("recovering", progress.total_bytes, SYSTEM_CLOCK)
-        self._bar.show(progress.done_bytes, total=progress.total_bytes, left_ms=progress.left_ms)
 
 
 def changes_in(fs: FileSystem, directory: str) -> list[FileChange]:

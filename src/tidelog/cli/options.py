@@ -11,6 +11,7 @@ from argparse import RawDescriptionHelpFormatter
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import directory_name, key_value, not_negative, time_ms
+from tidelog.cli.shown import Shown
 from tidelog.records.isolation import Isolation
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def new_parser(
     epilog: str | None = None,
     printed_events: Collection[str] = (),
 ) -> CommandParser:
-    """Add a command to the command line, with ``-v``.
+    """Add a command to the command line, with ``-v``, ``-q`` and ``--progress``.
 
     Args:
         commands: the commands of the whole command line.
@@ -55,9 +56,24 @@ def new_parser(
         printed_events: log events that the command reports itself, in its own output.
     """
     parser = new_service_parser(commands, name, text, run, epilog=epilog)
-    parser.set_defaults(printed_events=printed_events)
+    parser.set_defaults(printed_events=printed_events, progress=Shown.ON_TERMINAL)
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="log each step to standard error"
+    )
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument(
+        "-q",
+        "--quiet",
+        action="store_const",
+        const=Shown.NEVER,
+        dest="progress",
+        help="do not show how far the command is",
+    )
+    shown.add_argument(
+        "--progress",
+        action="store_const",
+        const=Shown.ALWAYS,
+        help="show how far the command is, also where standard error is not a terminal",
     )
     return parser
 

@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+from tidelog.cli.progress import Unit, current_line
 from tidelog.cli.terminal import print_message, printable
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.adoption import deleted_partitions
@@ -75,19 +76,26 @@ class ChosenPartitions(NamedTuple):
         Beside a writer a partition may be deleted, or deleted and created again, before or while it
         is read. One that is gone is named on stderr and left out.
         """
-        for place in self.places:
-            for attempt in range(_ATTEMPTS):
-                try:
-                    answer = question(place)
-                except (UnknownTopicOrPartition, KafkaStorageError, OffsetOutOfRange):
-                    if not self.directory.fs.exists(place.path):
-                        print_message(command, f"{place.key} was deleted while it was read")
-                        break
-                    if attempt == _ATTEMPTS - 1:
-                        raise
-                else:
-                    yield place, answer
+        line, total = current_line(), len(self.places)
+        with line.task("reading", total, Unit("partition")) as task:
+            for number, place in enumerate(self.places):
+                task.show(number, what=f"reading {place.key}")
+                answers = self._answer(command, place, question)
+                line.erase()  # for what the caller prints
+                yield from ((place, answer) for answer in answers)
+
+    def _answer(self, command: str, place: Place, question: Callable[[Place], T]) -> list[T]:
+        """Return the answer about one place; nothing if it was deleted, which is printed."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                return [question(place)]
+            except (UnknownTopicOrPartition, KafkaStorageError, OffsetOutOfRange):
+                if not self.directory.fs.exists(place.path):
+                    print_message(command, f"{place.key} was deleted while it was read")
                     break
+                if attempt == _ATTEMPTS - 1:
+                    raise
+        return []
 
     def describe(
         self, command: str, *, is_printed: bool, with_contents: bool = False

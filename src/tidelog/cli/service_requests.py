@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
+from tidelog.cli.progress import current_line
 from tidelog.cli.terminal import print_message
 from tidelog.datadir.lock_file import writer_of
 from tidelog.env.clock import SYSTEM_CLOCK
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tidelog.cli.partition_choice import Place
+    from tidelog.cli.progress import Task
     from tidelog.manager.log_manager import LogManager
 
     Opened = Callable[[], AbstractContextManager[LogManager]]
@@ -61,23 +63,39 @@ def perform_here(
 
 
 def asked(
-    command: str, data_dir: str, arguments: Mapping[str, Any], here: Callable[[], Any]
+    command: str,
+    data_dir: str,
+    arguments: Mapping[str, Any],
+    here: Callable[[], Any],
+    look: Callable[[Task], None] | None = None,
 ) -> Any:  # noqa: ANN401 - as above
-    """Return what ``here`` returns, or the result of the service that holds ``data_dir``."""
+    """Return what ``here`` returns, or the result of the service that holds ``data_dir``.
+
+    ``look`` shows how far the service is, ten times a second; None: how long it takes.
+    """
 
     def report_left() -> None:
         print_message(command, "the service has taken the request and carries it out; see its log")
 
-    asker = Asker(
-        fs=SYSTEM_FILES,
-        clock=SYSTEM_CLOCK,
-        rng=random.SystemRandom(),
-        sleep_ms=sleep_ms,
-        holder_of=writer_of,
-        program_of=program_of,
-        on_left=report_left,
-    )
-    return here_or_there(asker, data_dir, here, command, arguments)
+    with current_line().task(f"waiting for the process that holds {data_dir}") as task:
+
+        def wait_ms(ms: int) -> None:
+            if look is None:
+                task.show(0)
+            else:
+                look(task)
+            sleep_ms(ms)
+
+        asker = Asker(
+            fs=SYSTEM_FILES,
+            clock=SYSTEM_CLOCK,
+            rng=random.SystemRandom(),
+            sleep_ms=wait_ms,
+            holder_of=writer_of,
+            program_of=program_of,
+            on_left=report_left,
+        )
+        return here_or_there(asker, data_dir, here, command, arguments)
 
 
 def numbers_by_topic(places: Iterable[Place]) -> dict[str, list[int]]:

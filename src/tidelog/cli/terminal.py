@@ -1,4 +1,4 @@
-"""Output for people: text that is safe to print, times, the terminal's width, progress bars."""
+"""Output for people: text that is safe to print, times, the terminal's width."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Self
-
-    from tidelog.env.clock import Clock
+    from collections.abc import Callable, Sequence
 
 MAX_WIDTH: Final = 120
 DEFAULT_WIDTH: Final = 80
-_BAR_CELLS: Final = 24
-_REDRAW_NS: Final = 100_000_000
+before_messages: Final[list[Callable[[], None]]] = []
+"""Called before a line is printed for people: what erases a line that shows progress."""
 
 
 def printable(text: str) -> str:
@@ -44,12 +41,16 @@ def json_line(row: object) -> str:
 
 def print_line(text: str) -> None:
     """Print a line to standard output; what is unprintable in it is escaped."""
+    for erase in before_messages:
+        erase()
     print(printable(text))
 
 
 def print_message(command: str, text: str) -> None:
     """Print a line to standard error, after everything printed so far to standard output."""
     sys.stdout.flush()
+    for erase in before_messages:
+        erase()
     print(f"tidelog {command}: {printable(text)}", file=sys.stderr)
 
 
@@ -99,43 +100,3 @@ def begun_by(producer_id: int, epoch: int, first_offset: int, first_timestamp: i
     who = f"producer {producer_id}" + (f", epoch {epoch}," if epoch >= 0 else "")
     since = f" since {format_time(first_timestamp)}" if first_timestamp >= 0 else ""
     return f"{who} from offset {first_offset:,}{since}"
-
-
-class Progress:
-    """A progress bar on standard error; nothing is drawn unless that is a terminal."""
-
-    def __init__(self, what: str, total: int, clock: Clock) -> None:
-        self._what = printable(what)
-        self._total = total
-        self._clock = clock
-        self._is_shown = sys.stderr.isatty()
-        self._drawn_ns = clock.monotonic_ns()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._is_shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
-    def show(self, done: int, *, total: int | None = None, left_ms: int | None = None) -> None:
-        """Draw the bar, unless the last drawing is less than 100 ms old.
-
-        Args:
-            done: how much is done, in the unit of the total.
-            total: replaces the total, if given.
-            left_ms: estimate of the remaining time in milliseconds.
-        """
-        self._total = self._total if total is None else total
-        if not self._is_shown:
-            return
-        now_ns = self._clock.monotonic_ns()
-        if now_ns - self._drawn_ns < _REDRAW_NS:
-            return
-        self._drawn_ns = now_ns
-        share = min(done / self._total, 1.0) if self._total else 1.0
-        cells = "█" * round(share * _BAR_CELLS)
-        left = "" if left_ms is None else f"  {-(-left_ms // 1000)} s left"
-        sys.stderr.write(f"\r{self._what} {cells:░<{_BAR_CELLS}} {share:4.0%}{left}\x1b[K")
-        sys.stderr.flush()

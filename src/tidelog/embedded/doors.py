@@ -24,6 +24,7 @@ from tidelog.env.scheduler import InlineScheduler, ThreadScheduler, start_thread
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import InvalidArgument
+from tidelog.log.loading.load_watch import SILENT
 from tidelog.manager.log_manager import Loading, LogManager
 from tidelog.readonly.read_only_log import open_read_only
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
+    from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
 
@@ -120,26 +122,31 @@ def open_briefly(
     *,
     config: Mapping[str, str] = NO_SETTINGS,
     overrides: Mapping[str, str] = NO_SETTINGS,
+    watcher: LoadWatcher = SILENT,
 ) -> Logs:
     """Open a data directory to write to a few of its logs, and lock it until it is closed.
 
     Each log is loaded when it is first asked for, and nothing runs in background; so a directory of
     thousands of logs costs no more than the logs used. Arguments and errors as ``open_logs``.
+    ``watcher`` is notified of how far recoveries and commits are.
     """
     paths = (os.path.abspath(path),)
     settings = BrokerConfig(log_dirs=paths, log_defaults=LogConfig.parse(config))
     machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
-    manager = LogManager(settings, machine, loading=Loading.FIRST_USE, overrides=overrides)
+    loading = Loading.FIRST_USE
+    manager = LogManager(settings, machine, loading=loading, overrides=overrides, watcher=watcher)
     return Logs(manager)
 
 
-def open_to_change(path: str, fs: FileSystem = SYSTEM_FILES) -> LogManager:
+def open_to_change(
+    path: str, fs: FileSystem = SYSTEM_FILES, watcher: LoadWatcher = SILENT
+) -> LogManager:
     """Lock a data directory, given by its absolute path, to change its topics; as ``open_briefly``.
 
     Leaving the ``with`` of the manager closes it.
     """
-    settings = BrokerConfig(log_dirs=(path,))
-    return LogManager(settings, brief_machine(fs, SYSTEM_CLOCK), loading=Loading.FIRST_USE)
+    settings, machine = BrokerConfig(log_dirs=(path,)), brief_machine(fs, SYSTEM_CLOCK)
+    return LogManager(settings, machine, loading=Loading.FIRST_USE, watcher=watcher)
 
 
 def brief_machine(fs: FileSystem, clock: Clock) -> Machine:

@@ -216,12 +216,12 @@ class LogManager(CleaningControl, OnDemandCalls, StagedCommitCalls, TruncationCa
             checkpointing=self._checkpointing,
         )
         self._reopener = LogReopener(log_dirs, registry, self._opener)
-        self._make_upkeep()
+        self._make_upkeep(watcher)
         log_dirs.cordon(self._config.cordoned_log_dirs)
         if self._is_service:
             log_dirs.on_offline = self._schedule_failures
 
-    def _make_upkeep(self) -> None:
+    def _make_upkeep(self, watcher: LoadWatcher) -> None:
         """Make what keeps logs in order, by itself or when it is asked to."""
         machine, log_dirs, registry = self.machine, self._log_dirs, self._registry
         self._truncation = LogTruncation(
@@ -235,6 +235,7 @@ class LogManager(CleaningControl, OnDemandCalls, StagedCommitCalls, TruncationCa
             reserve=self._reserve,
             partition_of=self.partition,
             is_service=self._is_service,
+            watcher=watcher,
         )
         self._staged.read_journals()
         self._on_demand = OnDemand(
@@ -759,11 +760,8 @@ class LogManager(CleaningControl, OnDemandCalls, StagedCommitCalls, TruncationCa
 
     def _loaded_dirs(self) -> list[LogDir]:
         """Return the directories whose checkpoints concern open logs; all, for a service."""
-        return [
-            one
-            for one in self._log_dirs
-            if self._is_service or self._registry.in_directory(one.path)
-        ]
+        in_use = self._registry.in_directory
+        return [one for one in self._log_dirs if self._is_service or in_use(one.path)]
 
     @property
     def _delete_delay_ms(self) -> int:

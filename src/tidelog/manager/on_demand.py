@@ -28,7 +28,7 @@ from tidelog.segment.filenames import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from tidelog.cleaner.compaction import CompactionFacts
+    from tidelog.cleaner.compaction import CompactionFacts, CompactionProgress
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
@@ -92,6 +92,8 @@ class OnDemand:
         self._partition_of: Final = partition_of
         self._check_open: Final = check_open
         self._checkpoints: Final = CleanerCheckpoints(machine.fs)
+        self.on_progress: Callable[[CompactionProgress], None] = _ignore
+        """Called as a cleaning goes on."""
 
     def retain(self, chosen: Sequence[Chosen]) -> dict[tuple[str, int], list[DeletedSegment]]:
         """Delete the segments that have expired by now; see ``LogManager.retain``."""
@@ -167,6 +169,7 @@ class OnDemand:
                     scheduler=scheduler or self._machine.scheduler,
                     rng=self._machine.rng,
                     check_done=check_done,
+                    on_progress=self.on_progress,
                 )
                 line = read(parent_of(log)).get(key)
                 found[key] = self._compact(key, log, compaction, line, terms)
@@ -242,6 +245,10 @@ class OnDemandCalls:
 
     _on_demand: OnDemand
 
+    def watch_cleaning(self, on_progress: Callable[[CompactionProgress], None]) -> None:
+        """Call ``on_progress`` from now on as a cleaning on demand goes on, on its thread."""
+        self._on_demand.on_progress = on_progress
+
     def retain(self, *chosen: Chosen) -> dict[tuple[str, int], list[DeletedSegment]]:
         """Delete the segments that have expired by now; return those deleted of each log.
 
@@ -304,3 +311,7 @@ def _shrunk(
 ) -> ShrunkLog:
     offsets = log.log_start_offset, log.log_end_offset
     return ShrunkLog(*key, *offsets, log.size_bytes, tuple(deleted), tuple(kept))
+
+
+def _ignore(_: CompactionProgress) -> None:
+    """Do nothing as a cleaning goes on."""

@@ -24,6 +24,7 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.log.directory_guard import PASSING
+from tidelog.log.loading.load_watch import SILENT
 from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.partition import Hold
 from tidelog.manager.topics.topic_checks import check_topic
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.files import FileSystem
+    from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.log import Log
     from tidelog.manager.directories.disk_reserve import DiskReserve
     from tidelog.manager.directories.log_dir import LogDir
@@ -68,8 +70,9 @@ class StagedCommits:
 
     The registry's ``change_lock`` is held meanwhile: no topic is created, deleted or moved.
     ``pending`` are the journals, by data directory and transaction, that are not applied yet, each
-    with the reason. ``partition_of`` loads a log if needed. ``on_point`` is called with each moment
-    that a commit reaches. ``config`` is called at each use.
+    with the reason. ``partition_of`` loads a log if needed. ``watcher`` is notified of the bytes
+    that were put into logs, and ``on_point`` is called with each moment that a commit reaches.
+    ``config`` is called at each use.
     """
 
     def __init__(
@@ -85,6 +88,7 @@ class StagedCommits:
         reserve: DiskReserve,
         partition_of: Callable[[str, int], Partition],
         is_service: bool,
+        watcher: LoadWatcher = SILENT,
     ) -> None:
         self.machine: Final = machine
         self.config: Final = config
@@ -96,6 +100,7 @@ class StagedCommits:
         self.reserve: Final = reserve
         self.partition_of: Final = partition_of
         self.is_service: Final = is_service
+        self.watcher: Final = watcher
         self.pending: dict[tuple[str, str], tuple[Journal, str]] = {}
         self.on_point: Callable[[CommitPoint], None] = _ignore
         self._failures: dict[tuple[str, str], int] = {}
@@ -294,6 +299,7 @@ class _Directory:
     def __init__(self, commits: StagedCommits, log_dir: LogDir) -> None:
         self._commits = commits
         self._log_dir = log_dir
+        self._placed_bytes = 0
 
     @property
     def fs(self) -> FileSystem:
@@ -312,6 +318,11 @@ class _Directory:
 
     def reached(self, point: CommitPoint) -> None:
         self._commits.on_point(point)
+
+    def placed(self, journal: Journal, size_bytes: int) -> None:
+        self._placed_bytes += size_bytes
+        total = sum(move.run.size_bytes for move in journal.moves)
+        self._commits.watcher.applied(journal.txn, self._placed_bytes, total)
 
     def check_room(self, size_bytes: int) -> None:
         if self.path in self._commits.reserve.full:

@@ -52,6 +52,9 @@ class StagingDirectory(Protocol):
     def reached(self, point: CommitPoint) -> None:
         """Take note of how far a commit is; tests cut the power here."""
 
+    def placed(self, journal: Journal, size_bytes: int) -> None:
+        """Take note that this many more bytes of a journal are in their logs."""
+
     def check_room(self, size_bytes: int) -> None:
         """Raise DirectoryFull if the disk has no room for this many more bytes."""
 

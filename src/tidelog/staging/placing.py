@@ -27,7 +27,7 @@ from tidelog.staging.adopting import adopt_run
 from tidelog.staging.staged_run import placed_batches, update_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
@@ -59,11 +59,18 @@ class NewPlaces(NamedTuple):
 
 
 def place_moves(
-    fs: FileSystem, data_dir: str, log: Log, journal: Journal, moves: Sequence[Move]
+    fs: FileSystem,
+    data_dir: str,
+    log: Log,
+    journal: Journal,
+    moves: Sequence[Move],
+    *,
+    on_placed: Callable[[int], None] = lambda _: None,
 ) -> NewPlaces | None:
     """Append or adopt what is missing of the moves of one partition.
 
-    What is appended to its last segment is not made durable.
+    What is appended to its last segment is not made durable. ``on_placed`` is called with the bytes
+    of each piece that is in the log.
 
     Returns None once all are in the log. A crash leaves a prefix of the batches, never a gap.
 
@@ -75,6 +82,7 @@ def place_moves(
     for number, move in enumerate(moves):
         found = find_move(fs, data_dir, log, journal, move)
         if found.is_whole:
+            on_placed(move.run.size_bytes)
             continue
         is_epoch_newer = (log.latest_epoch or 0) > move.leader_epoch
         if not found.is_at_end or is_epoch_newer:
@@ -82,11 +90,19 @@ def place_moves(
                 offset = found.next_offset
                 raise _unclear(log, f"has other records or epochs from {offset} on", journal)
             return NewPlaces(_from_log_end(log, found, move, moves[number + 1 :]))
-        _place(fs, data_dir, log, journal, _rest_of(move, found))
+        _place(fs, data_dir, log, journal, _rest_of(move, found), on_placed=on_placed)
     return None
 
 
-def _place(fs: FileSystem, data_dir: str, log: Log, journal: Journal, move: Move) -> None:
+def _place(
+    fs: FileSystem,
+    data_dir: str,
+    log: Log,
+    journal: Journal,
+    move: Move,
+    *,
+    on_placed: Callable[[int], None],
+) -> None:
     """Append a move at the log's end, or adopt its file."""
     placement = journal.placement(move)
     # The log may have been moved to another disk since, to which no file can be renamed. And the
@@ -95,11 +111,13 @@ def _place(fs: FileSystem, data_dir: str, log: Log, journal: Journal, move: Move
     fits = move.end_offset - log.segments.active.base_offset <= INT32_MAX
     if move.is_adopted and is_near and fits:
         adopt_run(fs, data_dir, log, move.run, placement)
+        on_placed(move.run.size_bytes)
         return
     piece_bytes = min(log.config.segment_size_bytes, PIECE_BYTES)
     with closing(placed_batches(fs, data_dir, move.run, placement, piece_bytes)) as pieces:
         for data, _ in pieces:
             log.append_as_follower(data, move.leader_epoch, flushes_before_roll=True)
+            on_placed(len(data))
 
 
 def _rest_of(move: Move, found: Found) -> Move:

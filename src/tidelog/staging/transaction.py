@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -372,7 +373,10 @@ def _place(target: StagingDirectory, journal: Journal, keys: Sequence[Key]) -> N
             log = target.log(key)
             while True:
                 moves = journal.moves_of(key)
-                left = place_moves(target.fs, target.path, log, journal, moves)
+                left = place_moves(
+                    *(target.fs, target.path, log, journal, moves),
+                    on_placed=partial(target.placed, journal),
+                )
                 if left is None:
                     break
                 log.flush_records()

@@ -45,6 +45,7 @@ def run(args: Namespace) -> int:
     has_settings = args.options or args.unset
     if not has_settings and args.partitions is None:
         raise InvalidArgument("nothing to change: use -o KEY=VALUE, --unset KEY or --partitions N")
+    from tidelog.cli.progress import ShownWork
     from tidelog.cli.service_requests import perform
     from tidelog.cli.terminal import counted, print_line
     from tidelog.embedded.doors import open_to_change
@@ -52,11 +53,15 @@ def run(args: Namespace) -> int:
     path = os.path.abspath(args.directory)
     arguments = {"topic": args.topic, "settings": dict(args.options), "unset": args.unset}
     if has_settings:
-        topic = perform(args.command, path, arguments, lambda: open_to_change(path))
+        topic = perform(
+            args.command, path, arguments, lambda: open_to_change(path, watcher=ShownWork())
+        )
         _print_settings(topic)
     if args.partitions is not None:
         wanted = {"topic": args.topic, "partitions": args.partitions}
-        topic = perform("create-partitions", path, wanted, lambda: open_to_change(path))
+        topic = perform(
+            "create-partitions", path, wanted, lambda: open_to_change(path, watcher=ShownWork())
+        )
         print_line(f"{topic['topic']}: {counted(topic['partitions'], 'partition')}")
     return 0
 

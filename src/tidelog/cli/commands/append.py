@@ -99,6 +99,7 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Append every line of the input, up to the first bad one."""
+    from tidelog.cli.progress import ShownWork
     from tidelog.embedded.doors import open_briefly
     from tidelog.env.system_files import SYSTEM_FILES
 
@@ -106,7 +107,8 @@ def run(args: Namespace) -> int:
         raise UnknownTopicOrPartition(f"no data directory {args.directory}; {_hint(args)}")
     with _input(args.file) as lines:
         try:
-            logs = open_briefly(args.directory, overrides=dict(args.options))
+            overrides = dict(args.options)
+            logs = open_briefly(args.directory, overrides=overrides, watcher=ShownWork())
         except DirectoryLocked as error:
             return _append_beside(_busy(args, error), lines, args)
         with logs:
@@ -342,17 +344,18 @@ def _value_of(line: bytes, encoding: Encoding) -> bytes:
 
 def _bytes_of(lines: Iterable[bytes], path: str | None) -> Iterator[bytes]:
     """Yield each line without its line end, and show how much of a file has been read."""
-    from tidelog.cli.terminal import Progress
-    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.cli.progress import current_line
     from tidelog.env.system_files import SYSTEM_FILES
 
-    total = 0 if _is_standard_input(path) else SYSTEM_FILES.stat(str(path)).size_bytes
+    if _is_standard_input(path):
+        yield from map(_without_end, lines)
+        return
+    total = SYSTEM_FILES.stat(str(path)).size_bytes
     done = 0
-    with Progress("appending", total, SYSTEM_CLOCK) as progress:
+    with current_line().task(f"appending {os.path.basename(str(path))}", total) as task:
         for line in lines:
             done += len(line)
-            if total:
-                progress.show(done)
+            task.show(done)
             yield _without_end(line)
 
 

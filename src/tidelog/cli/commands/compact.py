@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import (
@@ -18,11 +19,12 @@ from tidelog.errors import RequestFailed
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from tidelog.cleaner.compaction import CompactionFacts
+    from tidelog.cleaner.compaction import CompactionFacts, CompactionProgress
     from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import ChosenPartitions, Place
+    from tidelog.manager.log_manager import LogManager
 
 _NOT_COMPACTED: Final = "not compacted: its cleanup.policy lacks compact or is unknown; -o sets it"
 
@@ -40,7 +42,6 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Clean every chosen log that is compacted, up to its active segment."""
-    from tidelog.cli.operations import manager_of
     from tidelog.cli.partition_choice import find_places
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.service_requests import numbers_by_topic, perform
@@ -57,9 +58,7 @@ def run(args: Namespace) -> int:
     printer = _Printer("dropped", is_json=args.json)
     rest: Sequence[Any] = ()
     try:
-        rows = perform(
-            args.command, path, arguments, lambda: manager_of(args, places), printer.print
-        )
+        rows = perform(args.command, path, arguments, lambda: _opened(args, places), printer.print)
         rest = rows[printer.printed :]
     except RequestFailed as error:
         rest = error.done
@@ -68,6 +67,25 @@ def run(args: Namespace) -> int:
         for row in rest:
             printer.print(row)
     return 0
+
+
+@contextmanager
+def _opened(args: Namespace, places: list[Place]) -> Iterator[LogManager]:
+    """Open the directory; show how far each cleaning is."""
+    from tidelog.cli.operations import manager_of
+
+    with manager_of(args, places) as manager, _showing("cleaning") as show:
+        manager.watch_cleaning(show)
+        yield manager
+
+
+@contextmanager
+def _showing(verb: str) -> Iterator[Callable[[CompactionProgress], None]]:
+    """Yield what shows how far the cleaning of a log, or its plan, is."""
+    from tidelog.cli.progress import ShownWork
+
+    with closing(ShownWork()) as work:
+        yield lambda now: work.show(f"{verb} {now.topic}-{now.partition}", *now[2:])
 
 
 def print_plan(args: Namespace) -> int:
@@ -86,8 +104,9 @@ def print_plan(args: Namespace) -> int:
     )
     has_loss = chosen.report_missing(args.command)
     printer = _Printer("would drop", is_json=args.json)
-    for facts in _planned(args, chosen):
-        printer.print(facts.as_json())
+    with _showing("planning to clean") as show:
+        for facts in _planned(args, chosen, show):
+            printer.print(facts.as_json())
     return int(has_loss)
 
 
@@ -103,7 +122,10 @@ class _Printer:
 
     def print(self, row: Mapping[str, Any]) -> None:
         """Print one row; of a topic that is not compacted, only the first."""
+        from tidelog.cli.progress import current_line
+
         self.printed += 1
+        current_line().erase()
         if self._is_json:
             print(json.dumps(row))
         elif row["isCompacted"]:
@@ -113,8 +135,10 @@ class _Printer:
             print(f"{row['topic']}: {_NOT_COMPACTED}")
 
 
-def _planned(args: Namespace, chosen: ChosenPartitions) -> Iterator[CompactionFacts]:
-    """Yield what would be done to each log."""
+def _planned(
+    args: Namespace, chosen: ChosenPartitions, show: Callable[[CompactionProgress], None]
+) -> Iterator[CompactionFacts]:
+    """Yield what would be done to each log; ``show`` is called as it is found out."""
     import random
 
     from tidelog.cleaner.compaction import Compaction
@@ -131,7 +155,11 @@ def _planned(args: Namespace, chosen: ChosenPartitions) -> Iterator[CompactionFa
     lines = CleanerLines.read(SYSTEM_FILES, chosen.directory.path)
     points = recovery_points(SYSTEM_FILES, chosen.directory.path)
     compaction = Compaction(
-        BrokerConfig(), clock=clock, scheduler=InlineScheduler(), rng=random.SystemRandom()
+        BrokerConfig(),
+        clock=clock,
+        scheduler=InlineScheduler(),
+        rng=random.SystemRandom(),
+        on_progress=show,
     )
 
     def plan(place: Place) -> tuple[CompactionFacts, list[str]]:

@@ -32,6 +32,7 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Create the topic and print its name, number of partitions and id."""
+    from tidelog.cli.progress import ShownWork
     from tidelog.cli.service_requests import perform
     from tidelog.cli.terminal import counted
     from tidelog.embedded.doors import open_to_change
@@ -42,6 +43,8 @@ def run(args: Namespace) -> int:
         "partitions": args.partitions,
         "settings": dict(args.options),
     }
-    topic = perform(args.command, path, arguments, lambda: open_to_change(path))
+    topic = perform(
+        args.command, path, arguments, lambda: open_to_change(path, watcher=ShownWork())
+    )
     print(f"{topic['topic']}: {counted(topic['partitions'], 'partition')}, id {topic['id']}")
     return 0

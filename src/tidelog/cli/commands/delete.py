@@ -24,6 +24,7 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Delete the topics with all their records, or with ``--dry-run`` print their sizes only."""
+    from tidelog.cli.progress import ShownWork
     from tidelog.cli.service_requests import perform, perform_here
     from tidelog.cli.terminal import counted
     from tidelog.embedded.doors import open_to_change
@@ -34,7 +35,9 @@ def run(args: Namespace) -> int:
     path = os.path.abspath(args.directory)
     fs: FileSystem = OverlayFiles(SYSTEM_FILES) if args.dry_run else SYSTEM_FILES
     act = perform_here if args.dry_run else perform
-    topics = act(args.command, path, {"topics": args.topics}, lambda: open_to_change(path, fs))
+    topics = act(
+        args.command, path, {"topics": args.topics}, lambda: open_to_change(path, fs, ShownWork())
+    )
     verb = "would be deleted" if args.dry_run else "deleted"
     for topic in topics:
         partitions = counted(topic["partitions"], "partition")

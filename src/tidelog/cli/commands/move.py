@@ -61,12 +61,15 @@ def _move_here(places: list[Place], source: str, target: str) -> None:
     """Move them in this process, which locks the directories; delete the originals at once."""
     from dataclasses import replace
 
+    from tidelog.cli.progress import showing_load
     from tidelog.config.sources import broker_config
     from tidelog.embedded.doors import start_logs
 
     settings = {"log.dirs": f"{source},{target}", "log.segment.delete.delay.ms": "0"}
     config = replace(broker_config(settings), log_cleaner_enable=False)
-    with start_logs(config) as logs:
+    with showing_load() as load:
+        opened = start_logs(config, on_locked=load.begin, should_stop=load.should_stop)
+    with opened as logs:
         for place in places:
             logs.move_partition(place.topic, place.partition, target)
         logs.manager.delete_renamed_logs()

@@ -100,11 +100,12 @@ def _committed(directory: str) -> list[dict[str, Any]]:
 
 
 def _commit(args: Namespace) -> int:
+    from tidelog.cli.progress import ShownWork
     from tidelog.cli.terminal import print_line
     from tidelog.embedded.doors import open_briefly
 
     before = [row["txn"] for row in _committed(os.path.abspath(args.directory))]
-    with open_briefly(args.directory) as logs:
+    with open_briefly(args.directory, watcher=ShownWork()) as logs:
         pending = logs.manager.staged_commits.pending
         left = {txn: reason for (_, txn), (_, reason) in pending.items()}
     for txn in before:
@@ -116,10 +117,11 @@ def _commit(args: Namespace) -> int:
 
 
 def _drop(args: Namespace) -> int:
+    from tidelog.cli.progress import ShownWork
     from tidelog.cli.terminal import print_line
     from tidelog.embedded.doors import open_briefly
 
-    with open_briefly(args.directory) as logs:
+    with open_briefly(args.directory, watcher=ShownWork()) as logs:
         logs.manager.staged_commits.drop(os.path.abspath(args.directory), args.txn)
     print_line(f"{args.txn}: dropped; what is in the logs stays")
     return 0

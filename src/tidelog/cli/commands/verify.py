@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.cli.options import add_json, add_settings, add_topics, new_parser
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import ChosenPartitions, Place
+    from tidelog.cli.progress import Task
     from tidelog.explain.verify.checked import Checked
     from tidelog.explain.verify.findings import Finding
     from tidelog.explain.verify.verify_directory import Located
@@ -46,9 +48,8 @@ def run(args: Namespace) -> int:
     around = _around(chosen, args.directory, args.topics)
     damaged: set[TopicPartition | None] = set()
     total = Checked()
-    for place in chosen.places:
+    for place, result in _verify_all(chosen.places, is_compacted=is_compacted):
         key = place.key
-        result = _verify(place, is_compacted=is_compacted)
         if result is None:
             print_message("verify", f"{key} was deleted while it was read")
             continue
@@ -92,12 +93,36 @@ def _around(chosen: ChosenPartitions, directory: str, topics: Sequence[str]) -> 
     return [each for each in check_directory(SYSTEM_FILES, data_dir) if is_chosen(each.key)]
 
 
-def _verify(place: Place, *, is_compacted: bool) -> PartitionCheck | None:
+def _verify_all(
+    places: Sequence[Place], *, is_compacted: bool
+) -> Iterator[tuple[Place, PartitionCheck | None]]:
+    """Check all partitions, and show how many of their bytes are checked."""
+    from tidelog.cli.progress import current_line
+
+    sizes = [_size_bytes(place) for place in places]
+    line, before = current_line(), 0
+    with line.task("verifying", sum(sizes)) as task:
+        for place, size in zip(places, sizes, strict=True):
+            task.show(before, what=f"verifying {place.key}")
+            result = _verify(place, partial(_show, task, before), is_compacted=is_compacted)
+            line.erase()
+            yield place, result
+            before += size
+
+
+def _show(task: Task, before: int, done: int) -> None:
+    """Show how much is checked: what was before this partition, and what of it."""
+    task.show(before + done)
+
+
+def _verify(
+    place: Place, on_progress: Callable[[int], None], *, is_compacted: bool
+) -> PartitionCheck | None:
     """Check one partition; None if it was deleted meanwhile.
 
-    What keeps it from being read is damage, too.
+    What keeps it from being read is damage, too. ``on_progress`` is called with the bytes of
+    records checked so far.
     """
-    from tidelog.cli.terminal import Progress
     from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.errors import TidelogError, UnknownTopicOrPartition
@@ -106,14 +131,13 @@ def _verify(place: Place, *, is_compacted: bool) -> PartitionCheck | None:
     from tidelog.explain.verify.verify_partition import PartitionCheck, verify_partition
 
     try:
-        with Progress(str(place.key), _size_bytes(place), SYSTEM_CLOCK) as bar:
-            return verify_partition(
-                SYSTEM_FILES,
-                place.path,
-                clock=SYSTEM_CLOCK,
-                is_compacted=is_compacted,
-                on_progress=bar.show,
-            )
+        return verify_partition(
+            SYSTEM_FILES,
+            place.path,
+            clock=SYSTEM_CLOCK,
+            is_compacted=is_compacted,
+            on_progress=on_progress,
+        )
     except UnknownTopicOrPartition:
         return None  # whether it should be there is checked elsewhere
     except (TidelogError, OSError) as error:
@@ -124,14 +148,14 @@ def _verify(place: Place, *, is_compacted: bool) -> PartitionCheck | None:
 
 
 def _size_bytes(place: Place) -> int:
-    """Return about how many bytes of records there are, for the progress bar."""
+    """Return about how many bytes of records there are; 0 for a partition that was deleted."""
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.segment.filenames import is_log_file
 
     total = 0
-    for name in SYSTEM_FILES.list(place.path):
-        if is_log_file(name):
-            with suppress(OSError):  # the check itself reports it
+    with suppress(OSError):  # the check itself reports it
+        for name in SYSTEM_FILES.list(place.path):
+            if is_log_file(name):
                 total += SYSTEM_FILES.stat(os.path.join(place.path, name)).size_bytes
     return total
 

@@ -21,15 +21,24 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Compile the kernels that are not cached; print how many seconds each part took."""
+    from tidelog.cli.progress import Unit, current_line
     from tidelog.env.clock import SYSTEM_CLOCK
-    from tidelog.kernels.runtime.gate import warm
+    from tidelog.kernels.runtime.gate import KERNEL_MODULES, warm
 
-    warmed = warm(SYSTEM_CLOCK.monotonic_ns)
+    total = len(KERNEL_MODULES)
+    with current_line().task("loading kernels", total, Unit("module"), at_once=True) as task:
+        names: list[str] = []
+
+        def show(name: str) -> None:
+            task.show(len(names), what=f"loading kernels: {name}")
+            names.append(name)
+
+        warmed = warm(SYSTEM_CLOCK.monotonic_ns, show)
     if args.json:
         print(json.dumps({name: round(seconds, 3) for name, seconds in warmed}))
     elif warmed:
-        total = sum(seconds for _, seconds in warmed)
-        print(f"kernels ready in {total:.1f} s: {', '.join(name for name, _ in warmed)}")
+        total_s = sum(seconds for _, seconds in warmed)
+        print(f"kernels ready in {total_s:.1f} s: {', '.join(name for name, _ in warmed)}")
     else:
         print("numba is not usable here: everything works, but in plain Python and slower")
     return 0

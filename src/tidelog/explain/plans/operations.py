@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from tidelog.errors import CorruptMessage
 from tidelog.explain.plans.lost_records import LostBytes, look_into
-from tidelog.log.loading.load_watch import LoadWatcher
+from tidelog.log.loading.load_watch import SILENT, LoadWatcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from tidelog.log.loading.load_watch import Loss, RecoveryProgress
     from tidelog.log.log import Log
@@ -75,10 +75,10 @@ class RecoveredLog:
 
 
 class RecoveryNotes(LoadWatcher):
-    """Keeps what the loading of one log reports; passes its progress on."""
+    """Keeps what the loading of one log reports; passes its progress on to another watcher."""
 
-    def __init__(self, on_progress: Callable[[RecoveryProgress], None] | None = None) -> None:
-        self._on_progress = on_progress
+    def __init__(self, other: LoadWatcher = SILENT) -> None:
+        self._other = other
         self.checked_bytes = 0
         self.losses: list[LostBytes] = []
 
@@ -90,8 +90,11 @@ class RecoveryNotes(LoadWatcher):
     def progressed(self, progress: RecoveryProgress) -> None:
         """Keep the bytes done so far."""
         self.checked_bytes = progress.done_bytes
-        if self._on_progress is not None:
-            self._on_progress(progress)
+        self._other.progressed(progress)
+
+    def applied(self, txn: str, done_bytes: int, total_bytes: int) -> None:
+        """Pass on how much of a transaction is applied."""
+        self._other.applied(txn, done_bytes, total_bytes)
 
     def losing(self, loss: Loss) -> None:
         """Count what the bytes hold while they can be read."""

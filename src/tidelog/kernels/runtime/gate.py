@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    CompileListener = Callable[[str | None], None]
+    """Called with a kernel's name before it is compiled, since it is not cached; None after."""
+
 LOADING_PAYS_BYTES: Final = 4 << 20
 """Bytes of work in plain code after which the kernels are loaded."""
 
@@ -83,6 +86,21 @@ def _load_numba() -> bool:
 
 
 _GATE: Final = Gate(_load_numba)
+_listeners: Final[list[CompileListener]] = []
+
+
+def watch_compiling(listener: CompileListener | None) -> CompileListener | None:
+    """Replace what is notified of kernels that are being compiled; return what was before."""
+    before = _listeners.pop() if _listeners else None
+    if listener is not None:
+        _listeners.append(listener)
+    return before
+
+
+def notify_compiling(kernel: str | None) -> None:
+    """Notify the listener, if there is one."""
+    for listener in _listeners:
+        listener(kernel)
 
 
 def use_kernels(work_bytes: int) -> bool:
@@ -111,16 +129,20 @@ class Warmed(NamedTuple):
     seconds: float
 
 
-def warm(monotonic_ns: Callable[[], int]) -> list[Warmed]:
+def warm(
+    monotonic_ns: Callable[[], int], on_module: Callable[[str], None] = lambda _: None
+) -> list[Warmed]:
     """Import every kernel module, compiling what is not cached; return names and seconds.
 
-    The first time includes that of numba itself. Empty without a working numba.
+    The first time includes that of numba itself. Empty without a working numba. ``on_module`` is
+    called with each name before the module is imported.
     """
     warmed: list[Warmed] = []
     started = monotonic_ns()
     if not _GATE.load():
         return warmed
     for name in KERNEL_MODULES:
+        on_module(name)
         import_module(f"tidelog.kernels.{name}")
         now = monotonic_ns()
         warmed.append(Warmed(name, (now - started) / 1e9))

@@ -16,6 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from tidelog.kernels.runtime.cache import cache_folder
+from tidelog.kernels.runtime.gate import notify_compiling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,8 +54,10 @@ def kernel(signature: str) -> Callable[[F], F]:
         if not HAVE_NUMBA:
             return function
         made: Any = numba.njit(nogil=True)(function)
-        _keep_in_cache(made)
+        if not _keep_in_cache(made):
+            notify_compiling(_name_of(function))
         made.compile(signature)
+        notify_compiling(None)
         made.disable_compile()
         return made  # type: ignore[no-any-return]  # called as ``function`` is
 
@@ -184,11 +187,20 @@ def _folder() -> str | None:
     return cache_folder(numba.__version__, llvmlite.__version__, repr(settings))
 
 
-def _keep_in_cache(dispatcher: Any) -> None:  # noqa: ANN401 - numba's own type
-    """Cache the code of ``dispatcher`` in our folder; numba's settings are left unchanged."""
+def _name_of(function: Any) -> str:  # noqa: ANN401 - a function of any type
+    """Return a kernel's name with that of its module, as in ``scan.find_batches``."""
+    return f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+
+
+def _keep_in_cache(dispatcher: Any) -> bool:  # noqa: ANN401 - numba's own type
+    """Cache the code of ``dispatcher`` in our folder; numba's settings are left unchanged.
+
+    Returns whether there is a folder; with one, a listener is notified where the code is not there.
+    """
     folder = _folder()
     if folder is not None:
         dispatcher._cache = _kernel_cache(dispatcher.py_func, folder)  # noqa: SLF001 - numba has no public way to cache in a folder of one's own
+    return folder is not None
 
 
 def _kernel_cache(function: Any, folder: str) -> Any:  # noqa: ANN401 - numba's own types
@@ -217,12 +229,15 @@ def _kernel_cache(function: Any, folder: str) -> Any:  # noqa: ANN401 - numba's 
         _impl_class = Contents
 
         def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401 - numba's own types
+            found = None
             try:
-                return super().load_overload(sig, target_context)
+                found = super().load_overload(sig, target_context)
             except Exception:  # noqa: BLE001 - whatever is wrong with a cached file: compile again
                 with suppress(OSError):
                     self.flush()
-                return None
+            if found is None:
+                notify_compiling(_name_of(function))
+            return found
 
         def save_overload(self, sig: Any, data: Any) -> None:  # noqa: ANN401 - numba's own types
             try:

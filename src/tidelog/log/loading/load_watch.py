@@ -52,6 +52,9 @@ class LoadWatcher:
     def recovering(self, directory: str, segments_left: int) -> None:
         """Take note of how many segments of a log are still to be checked."""
 
+    def applied(self, txn: str, done_bytes: int, total_bytes: int) -> None:
+        """Take note of how much of a committed transaction is in the logs."""
+
     def losing(self, loss: Loss) -> None:
         """Take note that bytes will be cut off, or a segment removed."""
 

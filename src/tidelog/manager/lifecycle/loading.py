@@ -69,6 +69,15 @@ class LoadedLogs:
     strays: list[str] = field(default_factory=list)
 
 
+class LoadAmounts(NamedTuple):
+    """How much is loaded, and of how much; bytes are those of the logs that have to be checked."""
+
+    done_bytes: int
+    all_bytes: int
+    done_logs: int
+    all_logs: int
+
+
 class LoadProgress:
     """How much is still to be loaded, for metrics. ``_lock`` guards the counts.
 
@@ -82,6 +91,8 @@ class LoadProgress:
         self._all_logs: dict[str, int] = {}
         self._bytes: dict[str, int] = {}
         self._segments: dict[tuple[str, int], int] = {}
+        self._partly: dict[tuple[str, int], int] = {}
+        """The bytes that each thread of a directory has checked of the log that it is at."""
         self._done_bytes = 0
         self._done_logs = 0
         self._began_ns = clock.monotonic_ns()
@@ -101,6 +112,21 @@ class LoadProgress:
             self._done_bytes += size_bytes
             count = self._all_logs[directory]
             return count - self._logs[directory], count
+
+    def checked(self, directory: str, thread: int, size_bytes: int) -> None:
+        """Note how many bytes a thread has checked of the log that it is at."""
+        with self._lock:
+            self._partly[directory, thread] = size_bytes
+
+    def done_of_all(self) -> LoadAmounts:
+        """Return how much of all directories that have begun is loaded."""
+        with self._lock:
+            return LoadAmounts(
+                self._done_bytes + sum(self._partly.values()),
+                self._done_bytes + sum(self._bytes.values()),
+                self._done_logs,
+                sum(self._all_logs.values()),
+            )
 
     def remaining_logs(self, directory: str) -> int:
         """Return how many logs of a directory are still to be loaded."""
@@ -150,8 +176,8 @@ class _Watcher(LoadWatcher):
         self._check = check
 
     def progressed(self, progress: RecoveryProgress) -> None:
-        """Check whether to go on."""
-        del progress
+        """Take note of how much is checked, and check whether to go on."""
+        self._progress.checked(self._directory, self._thread, progress.done_bytes)
         self._check()
 
     def recovering(self, directory: str, segments_left: int) -> None:
@@ -276,6 +302,7 @@ class LogLoading:
                 if self._log_dirs.get(one.path) is one:
                     watcher = _Watcher(self.progress, one.path, thread, self._check)
                     log = self._load(one, name, watcher)
+                self.progress.checked(one.path, thread, 0)
                 done = self.progress.done(one.path, size_bytes)
                 if log is not None:
                     spent_ms = (self._clock.monotonic_ns() - began) // _NS_PER_MS
