@@ -87,7 +87,16 @@ def new_service_parser(
     epilog: str | None = None,
 ) -> CommandParser:
     """Add a command that sets up logging itself: no ``-v``, and no notices are printed for it."""
-    parser = commands.add_parser(
+    parser = new_subparser(commands, name, text, epilog=epilog)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def new_subparser(
+    commands: Commands, name: str, text: str, *, epilog: str | None = None
+) -> CommandParser:
+    """Add a command, or one of the jobs of a command, with its help."""
+    return commands.add_parser(
         name,
         help=text,
         description=text[:1].upper() + text[1:] + ".",
@@ -95,8 +104,6 @@ def new_service_parser(
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.set_defaults(run=run)
-    return parser
 
 
 def add_directory(parser: CommandParser, *, may_be_partition: bool = False) -> None:

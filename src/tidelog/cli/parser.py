@@ -48,6 +48,7 @@ COMMAND_MODULES: Final = {
     "plan": "plan",
     "run": "run",
     "metrics": "metrics",
+    "spark": "spark",
     "warm": "warm",
 }
 """Each command's module under ``commands``, in the order of ``--help``."""

@@ -2,8 +2,8 @@
 
 ``session`` starts a Spark session with suitable settings, ``session_conf`` returns these settings
 for a session of your own, and ``find_java`` returns the Java that Spark is started with.
-``use_in_thread`` lets another thread write. ``gaps`` explains why offsets hold no record. Names
-load on first use, so the import is cheap.
+``use_in_thread`` lets another thread write. ``gaps`` explains why offsets hold no record, and
+``verify`` checks a data directory. Names load on first use, so the import is cheap.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tidelog.lazy import lazy_door
 
 if TYPE_CHECKING:
+    from tidelog.spark.jobs.verify import verify
     from tidelog.spark.read.data_loss import gaps
     from tidelog.spark.sessions.java import Java, JavaNotFound, find_java
     from tidelog.spark.sessions.spark_session import session, session_conf, use_in_thread
@@ -25,6 +26,7 @@ __all__ = [
     "session",
     "session_conf",
     "use_in_thread",
+    "verify",
 ]
 
 __getattr__, __dir__ = lazy_door(
@@ -37,5 +39,6 @@ __getattr__, __dir__ = lazy_door(
         "session": "tidelog.spark.sessions.spark_session",
         "session_conf": "tidelog.spark.sessions.spark_session",
         "use_in_thread": "tidelog.spark.sessions.spark_session",
+        "verify": "tidelog.spark.jobs.verify",
     },
 )

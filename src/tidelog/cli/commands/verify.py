@@ -57,7 +57,7 @@ def run(args: Namespace) -> int:
         total.add(result.checked)
         found += [finding for about, finding in around if about == key]
         for finding in found:
-            _print(key, finding, as_json=args.json)
+            print_finding(key, finding, as_json=args.json)
         if any(finding.severity is Severity.DAMAGE for finding in found):
             damaged.add(key)
         if not args.json and not found:
@@ -65,7 +65,7 @@ def run(args: Namespace) -> int:
     checked = {place.key for place in chosen.places}
     for about, finding in around:
         if about not in checked:
-            _print(about, finding, as_json=args.json)
+            print_finding(about, finding, as_json=args.json)
             if finding.severity is Severity.DAMAGE:
                 damaged.add(about)
     _print_total(len(chosen.places), len(damaged), total, as_json=args.json)
@@ -186,7 +186,8 @@ def _print_total(partitions: int, damaged: int, checked: Checked, *, as_json: bo
     print(f"{counted(partitions, 'partition')}, {damaged:,} damaged; checked {_in_words(checked)}")
 
 
-def _print(key: TopicPartition | None, finding: Finding, *, as_json: bool) -> None:
+def print_finding(key: TopicPartition | None, finding: Finding, *, as_json: bool) -> None:
+    """Print one finding; ``key`` None: it is about the data directory."""
     if as_json:
         topic, partition = (None, None) if key is None else key
         row = {"topic": topic, "partition": partition, **finding.as_json()}

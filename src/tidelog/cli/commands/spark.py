@@ -1,0 +1,55 @@
+"""``tidelog spark JOB``: run a job over a whole data directory on Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.cli.commands.spark_jobs import verify
+from tidelog.cli.options import new_parser
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tidelog.cli.options import Commands
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog spark`` with its jobs to the command line."""
+    text = "run a job over a whole data directory on Spark"
+    parser = new_parser(commands, "spark", text, run)
+    jobs = parser.add_subparsers(dest="job", metavar="JOB", title="jobs", required=True)
+    for job in (verify,):
+        one = job.add_job(jobs)
+        one.add_argument(
+            "--master",
+            default="local[*]",
+            metavar="URL",
+            help="Spark's master; its workers must see DIR (default local[*], this machine)",
+        )
+        one.add_argument(
+            "--conf",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="a setting of the Spark session, such as spark.driver.memory=4g; repeatable",
+        )
+        one.set_defaults(run_job=job.run)
+
+
+def run(args: Namespace) -> int:
+    """Start a session, run the job and return its exit code; the session is stopped at the end."""
+    from tidelog.cli.arguments import key_value
+    from tidelog.errors import InvalidArgument
+
+    try:
+        from tidelog.spark import session
+
+        conf = {"spark.master": args.master} | dict(map(key_value, args.conf))
+        spark = session(**conf)
+    except ModuleNotFoundError as error:
+        raise InvalidArgument(str(error)) from None
+    try:
+        code: int = args.run_job(args, spark)
+    finally:
+        spark.stop()
+    return code

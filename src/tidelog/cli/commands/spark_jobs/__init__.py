@@ -1,0 +1,1 @@
+"""The jobs of ``tidelog spark``, one module each: ``add_job`` and ``run``."""

@@ -1,0 +1,45 @@
+"""The jobs of ``tidelog spark``, by their functions and commands, in one local session."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tidelog.spark
+from tidelog.cli.commands.spark_jobs import verify as verify_job
+from tidelog.cli.main import main
+from tidelog.cli.parser import make_parser
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+DATA = Path(__file__).parents[1] / "golden" / "data"
+
+
+def test_verify_finds_what_the_command_finds(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a directory that Kafka left damaged, each finding once, and the same exit code."""
+    directory = str(DATA / "crash" / "flip-middle" / "before")
+    code = main(["verify", directory, "--json"])
+    expected = capsys.readouterr().out.splitlines()[:-1]
+    found = [
+        json.dumps(row) for row in map(_as_json, tidelog.spark.verify(spark, directory).collect())
+    ]
+    args = make_parser(["spark"]).parse_args(["spark", "verify", directory, "--json"])
+
+    assert sorted(found) == sorted(expected)
+    assert verify_job.run(args, spark) == code == 1
+    *printed, total = capsys.readouterr().out.splitlines()
+    assert sorted(printed) == sorted(expected)
+    assert json.loads(total)["findings"] == len(expected)
+
+
+def _as_json(row: Any) -> dict[str, Any]:
+    names = ("topic", "partition", "severity", "file", "byte", "what", "remedy")
+    return {name: row[name] for name in names}
