@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tidelog.cleaner.cleaner import CleaningResult
     from tidelog.cleaner.failed_cleanings import Failure
+    from tidelog.cleaner.filter_result import DroppedRecords
     from tidelog.cleaner.pick import ExaminedLog, LogToClean
     from tidelog.cleaner.source_log import SourceLog
     from tidelog.cleaner.stats import CleanerStats
@@ -186,14 +187,23 @@ class Compaction:
         self._begin(facts)
         return facts.after(self._cleaner.clean(log, facts.to_clean.offsets, now_ms, config))
 
-    def plan(self, log: SourceLog, facts: CompactionFacts, now_ms: int) -> CompactionFacts:
-        """Return what ``clean`` would do; nothing is written. Errors as ``Cleaner.clean``."""
+    def plan(
+        self,
+        log: SourceLog,
+        facts: CompactionFacts,
+        now_ms: int,
+        on_dropped: Callable[[DroppedRecords], None] = lambda _: None,
+    ) -> CompactionFacts:
+        """Return what ``clean`` would do; nothing is written. Errors as ``Cleaner.clean``.
+
+        ``on_dropped`` is called with the records that would be dropped.
+        """
         if not facts.is_due:
             return facts
         self._begin(facts)
         # With a callback, the oldest tombstone that stays is found, too.
         offsets = facts.to_clean.offsets
-        return facts.after(self._cleaner.plan(log, offsets, now_ms, lambda _: None))
+        return facts.after(self._cleaner.plan(log, offsets, now_ms, on_dropped))
 
     def _begin(self, facts: CompactionFacts) -> None:
         """Report nothing done yet: what is dirty is read twice, for the map and for the copy."""

@@ -18,11 +18,11 @@ class CommandParser(ArgumentParser):
     _is_intermixed = False
     """Whether options and positional arguments are being parsed one after the other."""
     _words: Sequence[str] = ()
-    _check: Callable[[Namespace], str | None] | None = None
+    _checks: tuple[Callable[[Namespace], str | None], ...] = ()
 
     def check_with(self, check: Callable[[Namespace], str | None]) -> None:
-        """Let ``check`` complete what was parsed, or return an error, or None."""
-        self._check = check
+        """Let ``check`` complete what was parsed, or return an error, or None, after the others."""
+        self._checks = (*self._checks, check)
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and where to find help, in two lines, and exit with 2."""
@@ -45,8 +45,9 @@ class CommandParser(ArgumentParser):
             self._is_intermixed = False
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        if self._check is not None and (problem := self._check(parsed)) is not None:
-            self.error(problem)
+        for check in self._checks:
+            if (problem := check(parsed)) is not None:
+                self.error(problem)
         return parsed, unknown
 
 

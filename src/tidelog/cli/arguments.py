@@ -10,7 +10,8 @@ import re
 from argparse import ArgumentTypeError
 from typing import Final
 
-MAX_COLUMNS: Final = 1_000
+from tidelog.cli.terminal import MAX_COLUMNS
+
 _MAX_PORT: Final = 65535
 
 

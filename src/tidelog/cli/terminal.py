@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 MAX_WIDTH: Final = 120
+"""Columns of a drawing on a wider terminal."""
+MAX_COLUMNS: Final = 1_000
+"""Columns that may be asked for."""
 DEFAULT_WIDTH: Final = 80
 before_messages: Final[list[Callable[[], None]]] = []
 """Called before a line is printed for people: what erases a line that shows progress."""
@@ -55,12 +58,22 @@ def print_message(command: str, text: str) -> None:
 
 
 def screen_width() -> int:
-    """Return the columns to draw in: the terminal's, at most 120; 80 without a terminal."""
+    """Return the columns to draw in: ``COLUMNS``, else the terminal's, at most 120, else 80."""
+    chosen = os.environ.get("COLUMNS", "")
+    if chosen.isdecimal() and 0 < int(chosen) <= MAX_COLUMNS:
+        return int(chosen)
     try:
         columns = os.get_terminal_size(sys.stdout.fileno()).columns
     except (OSError, ValueError):
         columns = DEFAULT_WIDTH
     return min(columns, MAX_WIDTH)
+
+
+def has_colour() -> bool:
+    """Return whether to colour text: on a terminal that can, unless ``NO_COLOR`` is set."""
+    return (
+        not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and sys.stdout.isatty()
+    )
 
 
 def counted(count: int, noun: str) -> str:

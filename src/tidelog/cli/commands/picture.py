@@ -1,49 +1,193 @@
-"""``tidelog picture``: draw logs as text; with ``--json``, the same facts as ``describe``."""
+"""``tidelog picture``: draw logs as text or as an SVG file; with ``--json``, what they show."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.cli.arguments import columns
-from tidelog.cli.options import add_json, add_topics, new_parser
+from tidelog.cli.options import (
+    add_json,
+    add_now,
+    add_server_properties,
+    add_settings,
+    add_topics,
+    new_parser,
+)
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterator
 
     from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import ChosenPartitions, Place
+    from tidelog.explain.pictures.log_picture import LogPicture
+    from tidelog.explain.pictures.take_picture import Planning
+    from tidelog.explain.plans.compaction import CleanerLines
+
+_STANDARD_OUTPUT: Final = "-"
+_MAX_WHOLE: Final = 12
+"""Logs that one SVG file shows with their batches."""
 
 
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog picture`` to the command line."""
-    text = "draw logs as text: segments, offsets, watermarks"
+    text = "draw logs: segments, batches, offsets, transactions, plans"
     parser = new_parser(commands, "picture", text, run)
     add_topics(parser)
     parser.add_argument(
         "--width",
         type=columns,
         metavar="COLUMNS",
-        help="width of the drawing (default: the terminal's)",
+        help="width of the drawing, at least 40 (default: $COLUMNS, or the terminal's)",
     )
+    parser.add_argument("--ascii", action="store_true", help="draw with ASCII characters only")
+    parser.add_argument(
+        "--svg",
+        metavar="FILE",
+        help="draw into an SVG file that needs no other one; - is standard output. Of more than"
+        f" {_MAX_WHOLE} logs only segments and offsets are drawn",
+    )
+    parser.add_argument("--force", action="store_true", help="replace the SVG file if it exists")
+    parser.add_argument(
+        "--brief",
+        action="store_true",
+        help="only segments and offsets, as describe: no batches are read",
+    )
+    add_now(parser)
+    add_settings(parser)
+    add_server_properties(parser)
     add_json(parser)
+    parser.check_with(_check_output)
+
+
+def _check_output(args: Namespace) -> str | None:
+    if args.svg is not None and args.json:
+        return "--svg and --json: choose one"
+    if args.force and args.svg in {None, _STANDARD_OUTPUT}:
+        return "--force is for --svg FILE"
+    return None
 
 
 def run(args: Namespace) -> int:
     """Draw every chosen log; return 1 if one is damaged, lacks a segment, or is missing."""
     from tidelog.cli.partition_choice import choose_partitions
-    from tidelog.cli.terminal import screen_width
+    from tidelog.cli.server_properties import broker_properties
+    from tidelog.config.log_config import LogConfig
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.explain.picture import draw_log
 
-    width = args.width or screen_width()
-    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
+    LogConfig().with_overrides(dict(args.options))
+    if args.svg not in {None, _STANDARD_OUTPUT}:
+        from tidelog.cli.output_file import check_output_file
+
+        check_output_file(SYSTEM_FILES, os.path.abspath(args.svg), may_replace=args.force)
+    chosen = choose_partitions(
+        SYSTEM_FILES, args.directory, args.topics, server_properties=broker_properties(args)
+    )
+    drawn = _draw_svg(args, chosen) if args.svg is not None else _print(args, chosen)
+    return int(drawn | chosen.report_missing(args.command))
+
+
+def _print(args: Namespace, chosen: ChosenPartitions) -> bool:
+    """Print each picture; return whether something is lost."""
+    from tidelog.cli.terminal import has_colour, screen_width
+    from tidelog.explain.pictures.text_picture import TextStyle, draw_text
+
+    style = TextStyle(args.width or screen_width(), args.ascii, has_colour())
     has_loss = False
-    shown = chosen.describe(args.command, is_printed=not args.json)
-    for number, (_, facts) in enumerate(shown):
+    for number, picture in enumerate(_pictures(args, chosen, is_brief=args.brief)):
+        has_loss |= picture.has_loss
         if args.json:
-            print(json.dumps(facts.as_json()))
+            print(json.dumps(picture.as_json()))
         else:
-            print(("\n" if number else "") + draw_log(facts, width), end="")
-        has_loss |= facts.has_loss
-    has_loss |= chosen.report_missing(args.command)
-    return int(has_loss)
+            print(("\n" if number else "") + draw_text(picture, style), end="", flush=True)
+    return has_loss
+
+
+def _draw_svg(args: Namespace, chosen: ChosenPartitions) -> bool:
+    """Write the SVG file; return whether something is lost."""
+    from tidelog.cli.output_file import write_output_file
+    from tidelog.cli.terminal import counted, print_line
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.picture import format_bytes
+    from tidelog.explain.pictures.svg_picture import draw_svg
+
+    is_brief = args.brief or len(chosen.places) > _MAX_WHOLE
+    pictures = list(_pictures(args, chosen, is_brief=is_brief))
+    drawn = draw_svg(pictures)
+    if args.svg == _STANDARD_OUTPUT:
+        print(drawn, end="")
+    else:
+        path, data = os.path.abspath(args.svg), drawn.encode()
+        write_output_file(SYSTEM_FILES, path, data, may_replace=args.force)
+        print_line(f"{args.svg}: {counted(len(pictures), 'log')}, {format_bytes(len(data))}")
+    return any(picture.has_loss for picture in pictures)
+
+
+class _Notes(NamedTuple):
+    """What the data directory says of its logs: recovery points, and what the cleaner has noted."""
+
+    recovery_points: dict[tuple[str, int], int]
+    lines: CleanerLines
+
+    @classmethod
+    def read(cls, command: str, directory: str) -> _Notes:
+        """Read them; a file that cannot be read is reported and counts as empty."""
+        from tidelog.cli.terminal import print_message
+        from tidelog.env.system_files import SYSTEM_FILES
+        from tidelog.errors import TidelogError
+        from tidelog.explain.plans.compaction import CleanerLines
+        from tidelog.explain.plans.recovery_beside import recovery_points
+
+        points: dict[tuple[str, int], int] = {}
+        lines = CleanerLines({}, {})
+        try:
+            points = recovery_points(SYSTEM_FILES, directory)
+            lines = CleanerLines.read(SYSTEM_FILES, directory)
+        except TidelogError as error:
+            print_message(command, str(error))
+        return cls(points, lines)
+
+
+def _pictures(args: Namespace, chosen: ChosenPartitions, *, is_brief: bool) -> Iterator[LogPicture]:
+    """Yield the picture of each log."""
+    from tidelog.cli.terminal import Progress
+    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.explain.describe import describe_log
+    from tidelog.explain.pictures.take_picture import picture_of_facts, take_picture
+
+    notes = _Notes.read(args.command, chosen.directory.path)
+
+    def question(place: Place) -> LogPicture:
+        point = notes.recovery_points.get(place.key)
+        if is_brief:
+            with chosen.open(place) as log:
+                facts = describe_log(log, chosen.topic(place), chosen.holes(log))
+            return picture_of_facts(facts, point)
+        with Progress(f"reading {place.key}", 1, SYSTEM_CLOCK) as bar:
+            return take_picture(
+                lambda on_damage: chosen.open(place, on_damage),
+                lambda log: describe_log(log, chosen.topic(place), chosen.holes(log)),
+                recovery_point=point,
+                planning=_planning(args, chosen, place, notes.lines),
+                on_progress=lambda done, total: bar.show(done, total=total),
+            )
+
+    for _, picture in chosen.look(args.command, question):
+        yield picture
+
+
+def _planning(
+    args: Namespace, chosen: ChosenPartitions, place: Place, lines: CleanerLines
+) -> Planning:
+    """Return what the plans of a log depend on."""
+    from tidelog.cli.operations import clock_of
+    from tidelog.config.log_config import DELETION_SETTINGS
+    from tidelog.explain.pictures.take_picture import Planning
+
+    overrides = dict(args.options)
+    config = chosen._replace(places=[place]).configs_in_force(overrides)[place.topic]
+    if not config.is_policy_known and any(key in DELETION_SETTINGS for key in overrides):
+        config = config.deleting()
+    return Planning(config, lines, clock_of(args))

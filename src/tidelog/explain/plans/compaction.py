@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tidelog.cleaner.compaction import Compaction, CompactionFacts
     from tidelog.cleaner.failed_cleanings import Failure
+    from tidelog.cleaner.filter_result import DroppedRecords
     from tidelog.config.log_config import LogConfig
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
@@ -42,6 +43,8 @@ def plan_compaction(
     lines: CleanerLines,
     clock: Clock,
     compaction: Compaction | None = None,
+    *,
+    on_answer: Callable[[], Callable[[DroppedRecords], None]] = lambda: _ignore,
 ) -> CompactionFacts:
     """Return how a log stands and, with ``compaction``, what a cleaning of it would do.
 
@@ -51,6 +54,8 @@ def plan_compaction(
         lines: what the cleaner has noted; read before the log.
         clock: its time of day is that of the cleaning.
         compaction: reads the keys; None: they are not read.
+        on_answer: is called before the keys are read, anew where the log is read again; what it
+            returns is called with the records that would be dropped.
 
     Raises CorruptMessage, InvalidRecord, KafkaStorageError, UnknownTopicOrPartition.
     """
@@ -59,6 +64,10 @@ def plan_compaction(
         key, now_ms = (log.topic, log.partition), clock.now_ms()
         line, failure = lines.checkpoints.get(key), lines.failures.get(key)
         facts = examine_log(key, log, line, failure, now_ms)
-        return facts if compaction is None else compaction.plan(log, facts, now_ms)
+        return facts if compaction is None else compaction.plan(log, facts, now_ms, on_answer())
 
     return answer_at_once(open_log, config, clock, facts_of)
+
+
+def _ignore(_: DroppedRecords) -> None:
+    """Do nothing."""

@@ -1,0 +1,408 @@
+"""Draws logs as an SVG file that stands alone.
+
+Everything lies on one axis of bytes: segments with their batches, the offsets that the log keeps,
+a line for each producer with its transactions, and what retention and compaction would take.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from textwrap import wrap
+from typing import TYPE_CHECKING, Final
+
+from tidelog.explain.pictures.log_picture import OTHERS, producer_lanes
+from tidelog.explain.pictures.picture_scale import PictureScale
+from tidelog.explain.pictures.picture_words import (
+    block_text,
+    compaction_text,
+    counted,
+    damage_text,
+    losses,
+    open_transactions,
+    retention_text,
+    span_text,
+    summary,
+    time_text,
+    transaction_text,
+)
+from tidelog.explain.pictures.svg_elements import (
+    CODEC_CLASSES,
+    UNKNOWN_CODEC,
+    boxes,
+    mono_width,
+    number,
+    path,
+    patterns,
+    rect,
+    safe,
+    style,
+    text,
+)
+from tidelog.explain.pictures.svg_marks import ROW_HEIGHT, draw_marks
+from tidelog.readonly.holes import Hole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tidelog.explain.pictures.log_picture import (
+        BatchSpan,
+        LogPicture,
+        ProducerLane,
+        TransactionSpan,
+    )
+    from tidelog.explain.segment_contents import SegmentContents
+
+WIDTH: Final = 1200
+PLOT_LEFT: Final = 164
+PLOT_WIDTH: Final = 1000
+_MARGIN: Final = 24
+_BAR_HEIGHT: Final = 46
+_MARKS_TOP: Final = 74
+_BAND_HEIGHT: Final = 5
+"""Height of the band below the batches that shows where segments begin and end."""
+_LANE_HEIGHT: Final = 24
+_NOTE_CHARACTERS: Final = 130
+_MIN_GAP: Final = 2.4
+"""Narrower batches are drawn without a gap between them."""
+
+
+def draw_svg(pictures: Sequence[LogPicture]) -> str:
+    """Return an SVG file with the pictures, one below the other."""
+    parts: list[str] = []
+    top = 0.0
+    for picture in pictures:
+        drawing = _Drawing(picture)
+        border = path(f"M0 {number(top)}h{WIDTH}", "rule") if top else ""
+        parts.append(f'{border}<g transform="translate(0 {number(top)})">\n{drawing.draw()}</g>\n')
+        top += drawing.height
+    names = ", ".join(picture.name for picture in pictures)
+    return page(top, f"tidelog: {names}", _description(pictures), "".join(parts))
+
+
+def page(height: float, title: str, description: str, body: str) -> str:
+    """Return a whole SVG file."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {number(height)}"'
+        f' width="{WIDTH}" height="{number(height)}" role="img" aria-labelledby="title desc">\n'
+        f'<title id="title">{safe(title)}</title>\n<desc id="desc">{safe(description)}</desc>\n'
+        f"{style()}{patterns()}"
+        f'<rect class="bg" width="{WIDTH}" height="{number(height)}"/>\n{body}</svg>\n'
+    )
+
+
+def _description(pictures: Iterable[LogPicture]) -> str:
+    """Return the picture in words, for those who do not see it."""
+    texts = []
+    for picture in pictures:
+        marks = (f"{', '.join(mark.names)} {mark.offset:,}" for mark in picture.marks)
+        known = [f"{picture.name}: {summary(picture)}", *marks, *open_transactions(picture)]
+        if picture.aborted:
+            known.append(counted(picture.aborted, "aborted transaction"))
+        known += [retention_text(picture), compaction_text(picture), *losses(picture)]
+        texts.append("; ".join(part for part in known if part) + ".")
+    return " ".join(texts)
+
+
+class _Drawing:
+    """The drawing of one log; ``height`` is known once it is drawn."""
+
+    def __init__(self, picture: LogPicture) -> None:
+        self._picture = picture
+        self._scale = PictureScale(picture)
+        self._parts: list[str] = []
+        self.height = 0.0
+
+    def draw(self) -> str:
+        """Return the elements."""
+        add = self._parts.append
+        add(text(_MARGIN, 38, self._picture.name, "title ink"))
+        add(text(_MARGIN, 58, summary(self._picture), "muted"))
+        places = [
+            (mark, PLOT_LEFT + self._scale.offset_place(mark.offset, PLOT_WIDTH))
+            for mark in self._picture.marks
+        ]
+        labels, rows = draw_marks(places, _MARKS_TOP, (_MARGIN, WIDTH - _MARGIN))
+        bar_top = _MARKS_TOP + rows * ROW_HEIGHT + 2
+        bottom = self._draw_bar(bar_top)
+        top = bottom
+        for lane in producer_lanes(self._picture):
+            self._draw_lane(lane, bottom)
+            bottom += _LANE_HEIGHT
+        bottom = self._draw_plans(bottom)
+        for mark, place in places:
+            add(labels.line(mark, place, bar_top + _BAR_HEIGHT, top, bottom))
+        add(labels.elements)
+        bottom = self._draw_legend(bottom + 30)
+        self.height = self._draw_notes(bottom) + 14
+        return "".join(self._parts)
+
+    def _x(self, position: float) -> float:
+        return PLOT_LEFT + self._scale.place(position, PLOT_WIDTH)
+
+    # Segments and batches
+
+    def _draw_bar(self, top: float) -> float:
+        """Draw segments with their batches, base offsets and times; return where they end."""
+        add = self._parts.append
+        picture = self._picture
+        add(text(PLOT_LEFT - 14, top + _BAR_HEIGHT / 2 + 4, "segments", "muted end"))
+        if not picture.total_bytes:
+            add(rect((PLOT_LEFT, top, PLOT_WIDTH, _BAR_HEIGHT), "seg", "", ' rx="3"'))
+            add(text(PLOT_LEFT + 14, top + _BAR_HEIGHT / 2 + 4, "no bytes", "muted"))
+            return top + _BAR_HEIGHT + 34
+        for block in picture.blocks:
+            start, end = self._x(block.position), self._x(block.end_position)
+            add(rect((start, top, end - start, _BAR_HEIGHT), "seg", block_text(block)))
+        for span in picture.spans:
+            add(self._batches(span, top))
+        for damage in picture.damaged:
+            start = self._x(damage.position)
+            width = max(self._x(damage.position + damage.size_bytes) - start, 1.5)
+            box = start, top, width, _BAR_HEIGHT
+            add(rect(box, "veil"))
+            add(rect(box, "bad", damage_text(damage), ' fill="url(#bad)"'))
+        for hole in picture.facts.holes:
+            x = number(PLOT_LEFT + self._scale.offset_place(hole.start_offset, PLOT_WIDTH))
+            add(
+                path(
+                    f"M{x} {number(top - 4)}v{_BAR_HEIGHT + 16}", "hole", str(Hole(*astuple(hole)))
+                )
+            )
+        self._draw_unseen(top)
+        return self._draw_segments(top + _BAR_HEIGHT + 3)
+
+    def _draw_segments(self, top: float) -> float:
+        """Draw where segments begin and end, with base offsets and first times below."""
+        free, last_day = float(PLOT_LEFT), ""
+        add = self._parts.append
+        for block in self._picture.blocks:
+            start, end = self._x(block.position), self._x(block.end_position)
+            gap = 1.5 if end - start > 4 else 0.0
+            box = start, top, end - start - gap, _BAND_HEIGHT
+            add(rect(box, "active" if block.is_active else "closed", block_text(block)))
+            label = f"{block.base_offset:,}"
+            room = end - start if block.segments == 1 else 90.0
+            if start < free or mono_width(label) > room:
+                continue
+            add(text(start, top + _BAND_HEIGHT + 14, label, "mono ink"))
+            free = start + mono_width(label) + 8
+            day, clock = _day_and_time(block.contents)
+            label = clock if day == last_day else f"{day} {clock}"
+            if clock and mono_width(label, 10) < room:
+                add(text(start, top + _BAND_HEIGHT + 27, label, "mono small muted"))
+                free, last_day = max(free, start + mono_width(label, 10) + 8), day
+        return top + _BAND_HEIGHT + 38
+
+    def _batches(self, span: BatchSpan, top: float) -> str:
+        """Return a batch in the colour of its codec, or batches with the shares of each codec."""
+        start, end = self._x(span.position), self._x(span.end_position)
+        gap = " gap" if end - start > _MIN_GAP else ""
+        left, parts = top, []
+        for name, count in span.codecs.items():
+            height = _BAR_HEIGHT * count / max(span.batches, 1)
+            classes = CODEC_CLASSES.get(name, UNKNOWN_CODEC) + gap
+            title = span_text(span) if len(span.codecs) == 1 else f"{name}: {span_text(span)}"
+            parts.append(rect((start, left, end - start, height), classes, title))
+            left += height
+        return "".join(parts)
+
+    def _draw_unseen(self, top: float) -> None:
+        """Veil what readers are not shown: below the log start, and above the high watermark."""
+        facts = self._picture.facts
+        begin = self._scale.offset_place(facts.log_start_offset, PLOT_WIDTH)
+        end = self._scale.offset_place(facts.high_watermark, PLOT_WIDTH)
+        whole = facts.log_end_offset, facts.high_watermark
+        for left, right, why in (
+            (0.0, begin, f"below the log start, {facts.log_start_offset:,}: not readable"),
+            (end, PLOT_WIDTH, f"above the high watermark, {whole[1]:,}: not yet readable"),
+        ):
+            is_above = left == end and right == PLOT_WIDTH
+            if right - left < 0.01 or (is_above and whole[0] <= whole[1]):
+                continue
+            box = PLOT_LEFT + left, top, right - left, _BAR_HEIGHT
+            self._parts.append(rect(box, "veil"))
+            self._parts.append(rect(box, "unseen", why, ' fill="url(#hidden)"'))
+
+    # Producers and transactions
+
+    def _draw_lane(self, lane: ProducerLane, top: float) -> None:
+        """Draw the batches of a producer, and its transactions behind them."""
+        middle = top + _LANE_HEIGHT / 2
+        add = self._parts.append
+        label = f"producer {lane.producer_id}"
+        if lane.producer_id == OTHERS:
+            label = f"{lane.producers:,} other{'s' * (lane.producers > 1)}"
+        add(text(PLOT_LEFT - 14, middle + 4, _shortened(label), "mono ink end"))
+        add(path(f"M{PLOT_LEFT} {number(middle)}h{PLOT_WIDTH}", "rule"))
+        for txn in lane.transactions:
+            add(self._transaction(txn, middle))
+        spans = self._own_spans(lane)
+        for kind in ("own", "aborted", "open"):
+            found = [
+                (self._x(span.position), self._x(span.end_position))
+                for span in spans
+                if span.markers < span.batches and _kind(span, lane) == kind
+            ]
+            add(path(boxes(found, middle - 5, 10), kind))
+        add(self._markers(lane, spans, middle))
+
+    def _own_spans(self, lane: ProducerLane) -> list[BatchSpan]:
+        if lane.producer_id != OTHERS:
+            return [span for span in self._picture.spans if lane.producer_id in span.producers]
+        chosen = {each.producer_id for each in producer_lanes(self._picture)} - {OTHERS}
+        return [span for span in self._picture.spans if span.producers.keys() - chosen]
+
+    def _transaction(self, txn: TransactionSpan, middle: float) -> str:
+        """Return the extent of a transaction: to its marker, or to the end of the log."""
+        start = PLOT_LEFT + self._scale.offset_place(txn.first_offset, PLOT_WIDTH)
+        last = txn.last_offset
+        end = self._picture.facts.log_end_offset if last is None else last + 1
+        right = PLOT_LEFT + self._scale.offset_place(end, PLOT_WIDTH)
+        classes = "txn-open" if txn.is_open else "txn-aborted"
+        box = start, middle - 9, max(right - start, 0.5), 18
+        return rect(box, classes, transaction_text(txn), ' rx="3"')
+
+    def _markers(self, lane: ProducerLane, spans: list[BatchSpan], middle: float) -> str:
+        """Return a cross for each marker that aborts, and a tick for each one that commits."""
+        aborts = {txn.last_offset for txn in lane.transactions}
+        crosses, ticks = [], []
+        for span in spans:
+            if not (span.batches == span.markers == 1) or span.start_offset in aborts:
+                continue
+            x = (self._x(span.position) + self._x(span.end_position)) / 2
+            ticks.append(f"M{number(x - 3.5)} {number(middle)}l2.5 3l5 -6")
+        for offset in aborts - {None}:
+            x = PLOT_LEFT + self._scale.offset_place(offset or 0, PLOT_WIDTH)
+            crosses.append(f"M{number(x - 2)} {number(middle - 3)}l6 6m0 -6l-6 6")
+        return path("".join(ticks), "commit") + path("".join(crosses), "abort")
+
+    # Plans
+
+    def _draw_plans(self, top: float) -> float:
+        """Draw what retention and compaction would take; return where the lines end."""
+        picture = self._picture
+        if not (retention_text(picture) or compaction_text(picture)):
+            return top
+        add = self._parts.append
+        for name, words, draw in (
+            ("retention", retention_text(picture), self._draw_retention),
+            ("compaction", compaction_text(picture), self._draw_compaction),
+        ):
+            middle = top + _LANE_HEIGHT / 2
+            add(text(PLOT_LEFT - 14, middle + 4, name, "muted end"))
+            if not draw(middle):
+                add(text(PLOT_LEFT + 6, middle + 4, words.partition(": ")[2], "muted"))
+            top += _LANE_HEIGHT
+        return top
+
+    def _draw_retention(self, middle: float) -> bool:
+        plan = self._picture.retention
+        deleted = () if plan is None else plan.deleted
+        for segment in deleted:
+            start = self._scale.offset_place(segment.base_offset, PLOT_WIDTH)
+            end = self._scale.offset_place(segment.end_offset, PLOT_WIDTH)
+            title = f"would delete base offset {segment.base_offset:,}: {segment.reason}"
+            box = PLOT_LEFT + start, middle - 7, max(end - start, 0.5), 14
+            self._parts.append(rect(box, "taken gap", title))
+        return bool(deleted)
+
+    def _draw_compaction(self, middle: float) -> bool:
+        """Draw what is clean, what would be cleaned, and the share of records dropped."""
+        plan = self._picture.compaction
+        if plan is None or plan.stats is None:
+            return False
+        start = self._picture.facts.log_start_offset
+        dirty = max(plan.to_clean.offsets.first_dirty_offset, start)
+        edges = [
+            self._scale.offset_place(each, PLOT_WIDTH) for each in (start, dirty, plan.end_offset)
+        ]
+        for classes, left, right, title in (
+            ("clean", edges[0], edges[1], f"clean, to offset {dirty:,}"),
+            ("dirty", edges[1], edges[2], compaction_text(self._picture)),
+        ):
+            box = PLOT_LEFT + left, middle - 8, right - left, 16
+            if right - left > 0.01:
+                self._parts.append(rect(box, classes, title))
+        shapes = []
+        for span in self._picture.spans:
+            if span.dropped:
+                height = 16 * min(span.dropped / max(span.records, span.dropped), 1)
+                found = [(self._x(span.position), self._x(span.end_position))]
+                shapes.append(boxes(found, middle + 8 - height, height))
+        self._parts.append(path("".join(shapes), "taken"))
+        return True
+
+    # Legend and notes
+
+    def _draw_legend(self, top: float) -> float:
+        """Explain the colours that are used; return where the next line begins."""
+        picture = self._picture
+        items = [
+            (CODEC_CLASSES.get(name, UNKNOWN_CODEC), f"{name}, {counted(count, 'batch')}")
+            for name, count in picture.codecs.items()
+        ]
+        if any(span.producers for span in picture.spans):
+            items.append(("own", "batches of a producer"))
+        if picture.aborted:
+            items.append(("aborted", counted(picture.aborted, "aborted transaction")))
+        if picture.opened:
+            items.append(("open", counted(picture.opened, "open transaction")))
+        if picture.retention is not None and picture.retention.deleted:
+            items.append(("taken", "retention would delete"))
+        if picture.compaction is not None and picture.compaction.stats is not None:
+            items += [("dirty", "would be cleaned"), ("taken", "share that would be dropped")]
+        x, y = float(PLOT_LEFT), top
+        for classes, label in items:
+            width = 18 + 12 * 0.6 * len(label) + 18
+            if x + width > WIDTH - _MARGIN:
+                x, y = float(PLOT_LEFT), y + 20
+            self._parts.append(rect((x, y - 10, 11, 11), classes, "", ' rx="2"'))
+            self._parts.append(text(x + 17, y, label, "muted"))
+            x += width
+        return y + 10 if items else top - 20
+
+    def _draw_notes(self, top: float) -> float:
+        """Write what is lost, what is open and what the plans say; return where the text ends."""
+        found = [("loss", line) for line in losses(self._picture)]
+        found += [("ink", f"{line[0].upper()}{line[1:]}") for line in self._held_back()]
+        retention, compaction = self._picture.retention, self._picture.compaction
+        words = []
+        if retention is not None and retention.deleted:
+            words.append(retention_text(self._picture))
+        if compaction is not None and compaction.stats is not None:
+            words.append(compaction_text(self._picture))
+        found += [("ink", f"{line[0].upper()}{line[1:]}") for line in words]
+        for classes, line in found:
+            for part in wrap(line, _NOTE_CHARACTERS):
+                top += 18
+                self._parts.append(text(PLOT_LEFT, top, part, classes))
+        return top + 10
+
+    def _held_back(self) -> list[str]:
+        """Return the open transactions to name, and the number of the others."""
+        found = list(open_transactions(self._picture))
+        more = self._picture.opened - 3
+        return found[:3] + ([f"and {more:,} more open transactions"] if more > 0 else [])
+
+
+def _kind(span: BatchSpan, lane: ProducerLane) -> str:
+    """Return whether the batches belong to an open or an aborted transaction of the producer."""
+    if not span.transactional:
+        return "own"
+    for txn in lane.transactions:
+        last = txn.last_offset
+        if txn.first_offset < span.end_offset and (last is None or span.start_offset <= last):
+            return "open" if txn.is_open else "aborted"
+    return "own"
+
+
+def _day_and_time(contents: SegmentContents | None) -> tuple[str, str]:
+    """Return the day and the time of the first timestamp; empty without one."""
+    if contents is None or contents.min_timestamp < 0:
+        return "", ""
+    day, _, rest = time_text(contents.min_timestamp).partition(" ")
+    return (day, rest[:8]) if "-" in day else ("", "")
+
+
+def _shortened(label: str, most: int = 20) -> str:
+    return label if len(label) <= most else "…" + label[1 - most :]

@@ -1,0 +1,202 @@
+"""Reads what the picture of a log shows, without a lock, also beside a writer.
+
+All batch headers are read, and checksums compared. What is behind damage is shown too.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.cleaner.compaction import Compaction
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.env.scheduler import InlineScheduler
+from tidelog.errors import CorruptMessage, InvalidRecord, TidelogError
+from tidelog.explain.pictures.batch_spans import DroppedCounter, SpanGatherer
+from tidelog.explain.pictures.joined_transactions import join_transactions
+from tidelog.explain.pictures.log_picture import (
+    MAX_TRANSACTIONS,
+    DamagedSpan,
+    LogPicture,
+    TransactionSpan,
+    join_segments,
+    with_dropped,
+)
+from tidelog.explain.plans.compaction import plan_compaction
+from tidelog.explain.plans.retention_plan import plan_retention
+from tidelog.log.producers.reader_transactions import Transactions
+from tidelog.readonly.replayed_transactions import begun
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tidelog.cleaner.filter_result import DroppedRecords
+    from tidelog.config.log_config import LogConfig
+    from tidelog.env.clock import Clock
+    from tidelog.explain.describe import LogFacts
+    from tidelog.explain.plans.compaction import CleanerLines
+    from tidelog.readonly.damaged_range import DamagedRange, OnDamage
+    from tidelog.readonly.read_only_log import ReadOnlyLog
+    from tidelog.records.file_records import Piece
+
+
+class Planning(NamedTuple):
+    """What the plans of a picture depend on: settings in force, the cleaner's notes, the time."""
+
+    config: LogConfig
+    lines: CleanerLines
+    clock: Clock
+
+
+def picture_of_facts(facts: LogFacts, recovery_point: int | None = None) -> LogPicture:
+    """Return a picture without batches: segments and offsets only."""
+    return LogPicture(facts, join_segments(facts), recovery_point)
+
+
+def take_picture(
+    open_log: Callable[[OnDamage | None], ReadOnlyLog],
+    describe: Callable[[ReadOnlyLog], LogFacts],
+    *,
+    recovery_point: int | None = None,
+    planning: Planning | None = None,
+    on_progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> LogPicture:
+    """Read a log and return its picture.
+
+    Args:
+        open_log: opens the log; with a callback, past damage, which is reported to it.
+        describe: returns the facts of an open log.
+        recovery_point: the line of the checkpoint.
+        planning: what the plans of retention and compaction depend on; None: no plans.
+        on_progress: called with the bytes whose batches are read, and those of the log.
+
+    Raises KafkaStorageError, UnknownTopicOrPartition, OffsetOutOfRange.
+    """
+    with open_log(None) as log:
+        facts = describe(log)
+        try:
+            read = _read_batches(log, facts, on_progress)
+        except CorruptMessage:
+            read = None
+    damaged: list[DamagedRange] = []
+    if read is None:
+        with open_log(damaged.append) as log:
+            read = _read_batches(log, facts, on_progress)
+    picture = replace(
+        read,
+        recovery_point=recovery_point,
+        damaged=tuple(_damaged_spans(facts, read, damaged)),
+    )
+    return picture if planning is None else _with_plans(picture, open_log, planning)
+
+
+def _read_batches(
+    log: ReadOnlyLog, facts: LogFacts, on_progress: Callable[[int, int], None]
+) -> LogPicture:
+    """Return the picture with what the batches say; CorruptMessage unless damage is skipped."""
+    blocks = join_segments(facts)
+    gatherer = SpanGatherer(facts.segments, blocks)
+    transactions = Transactions()
+    is_followed, done = True, 0
+    for piece in log.pieces(log.log_start_offset, log.log_end_offset):
+        gatherer.add(piece.batches)
+        if is_followed:
+            try:
+                transactions.follow(piece)
+            except (InvalidRecord, CorruptMessage):
+                is_followed = False  # a marker that cannot be read
+        done += int(piece.batches.size.sum())
+        on_progress(done, facts.size_bytes)
+    spans = gatherer.finish()
+    aborted = [TransactionSpan(*txn) for txn in transactions.aborted]
+    return LogPicture(
+        facts,
+        tuple(
+            replace(block, contents=held)
+            for block, held in zip(blocks, gatherer.contents, strict=True)
+        ),
+        has_batches=True,
+        spans=spans,
+        transactions=join_transactions(aborted, spans) + tuple(_open_spans(log, transactions)),
+        aborted=len(aborted),
+        opened=len(transactions.open),
+        producers=gatherer.producers,
+        unplaced=gatherer.unplaced,
+    )
+
+
+def _open_spans(log: ReadOnlyLog, transactions: Transactions) -> Iterator[TransactionSpan]:
+    """Yield the open transactions, by their first offsets."""
+
+    def pieces(start: int, end: int) -> Iterator[Piece]:
+        with suppress(CorruptMessage):
+            yield from log.pieces(start, end)
+
+    first = sorted(transactions.open.items(), key=lambda item: item[1])[:MAX_TRANSACTIONS]
+    for txn in begun(dict(first), pieces):
+        epoch, since = txn.producer_epoch, txn.first_timestamp
+        yield TransactionSpan(txn.producer_id, txn.first_offset, None, epoch, since)
+
+
+def _damaged_spans(
+    facts: LogFacts, picture: LogPicture, damaged: list[DamagedRange]
+) -> Iterator[DamagedSpan]:
+    """Yield damaged ranges with their places on the axis."""
+    starts = {}
+    position = 0
+    for segment in facts.segments:
+        starts[segment.base_offset] = position, segment.log_bytes
+        position += segment.log_bytes
+    for each in damaged:
+        start, size = starts.get(_base_offset(each.path), (picture.total_bytes, 0))
+        first, end = min(each.position, size), min(each.end, size)
+        yield DamagedSpan(
+            position=start + first,
+            size_bytes=max(end - first, 0),
+            start_offset=each.start_offset,
+            end_offset=each.end_offset,
+            path=each.path,
+            byte=each.position,
+            reason=each.reason,
+        )
+
+
+def _base_offset(path: str) -> int:
+    digits = os.path.basename(path).partition(".")[0]
+    return int(digits) if digits.isdecimal() else -1
+
+
+def _with_plans(
+    picture: LogPicture,
+    open_log: Callable[[OnDamage | None], ReadOnlyLog],
+    planning: Planning,
+) -> LogPicture:
+    """Return the picture with what retention and compaction would take."""
+    config, lines, clock = planning
+    counter = DroppedCounter(picture.spans)
+
+    def open_strictly() -> ReadOnlyLog:
+        return open_log(None)
+
+    def count_anew() -> Callable[[DroppedRecords], None]:
+        nonlocal counter
+        counter = DroppedCounter(picture.spans)
+        return counter.add
+
+    try:
+        picture = replace(picture, retention=plan_retention(open_strictly, config, clock))
+    except TidelogError as error:
+        picture = replace(picture, retention_error=str(error))
+    compaction = Compaction(
+        BrokerConfig(), clock=clock, scheduler=InlineScheduler(), rng=random.SystemRandom()
+    )
+    try:
+        planned = plan_compaction(
+            open_strictly, config, lines, clock, compaction, on_answer=count_anew
+        )
+    except TidelogError as error:
+        return replace(picture, compaction_error=str(error))
+    return replace(picture, compaction=planned, spans=with_dropped(picture.spans, counter.counts))
