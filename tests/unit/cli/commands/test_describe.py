@@ -43,7 +43,6 @@ def test_a_topic_is_a_picture_and_a_table(topic: Cli) -> None:
     topic.append("a", "b")
 
     assert topic.on("describe") == (0, f"{title(topic)}\n\n{PICTURE}{TABLE}", "")
-    assert topic.on("picture") == (0, PICTURE, "")
 
 
 def test_a_topics_id_and_settings_are_printed_once(cli: Cli) -> None:
@@ -77,19 +76,10 @@ def test_topics_are_separated_by_a_blank_line(topic: Cli) -> None:
     topic.append("a", "b")
     topic.on("create", "u")
 
-    assert topic.on("picture").out == f"{PICTURE}\n{EMPTY}"
-    assert topic.on("picture", "u").out == EMPTY
-    assert topic.on("picture", "u", "t").out == f"{PICTURE}\n{EMPTY}"
-    assert topic("picture", "-d", topic.data / "u-0").out == EMPTY
-
-
-def test_the_width_can_be_chosen(topic: Cli) -> None:
-    """In columns, for the picture."""
-    topic.append("a")
-
-    lines = topic.on("picture", "--width", 60).out.splitlines()
-
-    assert max(len(line) for line in lines) == 60
+    assert topic.on("describe").out.count("\n\nu: 1 partition") == 1
+    assert EMPTY in topic.on("describe", "u").out
+    assert topic.on("describe", "u", "t").out == topic.on("describe").out
+    assert PICTURE not in topic("describe", "-d", topic.data / "u-0").out
 
 
 @pytest.mark.parametrize("command", ["describe", "picture"])

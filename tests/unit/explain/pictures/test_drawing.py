@@ -1,0 +1,193 @@
+"""What is drawn of a picture, as text and as SVG, whatever the log claims."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.explain.describe import HoleFacts, LogFacts, SegmentFacts
+from tidelog.explain.pictures.log_picture import DamagedSpan, LogPicture, join_segments
+from tidelog.explain.pictures.picture_scale import PictureScale
+from tidelog.explain.pictures.take_picture import picture_of_facts
+from tidelog.explain.pictures.text_picture import TextStyle, draw_text
+from tidelog.testing.picture_rules import check_picture, check_svg, check_text
+
+HOSTILE = "a\"b<c>&'\x1b[31m\n\u202e\ud800\x00]]>-->"
+
+
+def facts(
+    *segments: tuple[int, int, int],
+    start: int = 0,
+    stable: int | None = None,
+    watermark: int | None = None,
+    topic: str = "flights",
+    damage: str | None = None,
+    holes: tuple[HoleFacts, ...] = (),
+) -> LogFacts:
+    """Return the facts of a log with segments (base offset, end offset, bytes)."""
+    end = segments[-1][1] if segments else 0
+    high = end if watermark is None else watermark
+    return LogFacts(
+        topic=topic,
+        partition=0,
+        directory="/data/flights-0",
+        topic_id=None,
+        config={},
+        unknown_settings=(),
+        inherited_settings={},
+        log_start_offset=start,
+        high_watermark=high,
+        last_stable_offset=high if stable is None else stable,
+        log_end_offset=end,
+        size_bytes=sum(size for _, _, size in segments),
+        segments=tuple(
+            SegmentFacts(base, last, size, 0, 0, 0, is_active=number + 1 == len(segments))
+            for number, (base, last, size) in enumerate(segments)
+        ),
+        damage=damage,
+        last_stable_offset_held_by=None,
+        holes=holes,
+    )
+
+
+THREE = ((0, 30_113, 5_000_000), (30_113, 60_002, 5_000_000), (60_002, 84_193, 2_400_000))
+
+
+def test_segments_are_drawn_to_scale_with_pointers() -> None:
+    """Base offsets above, the offsets that the log keeps below; equal ones share a pointer."""
+    picture = picture_of_facts(facts(*THREE, start=35_000, watermark=80_000))
+
+    assert (
+        draw_text(picture, TextStyle(60))
+        == """\
+flights-0: 49,193 offsets, 3 segments, 12.4 MB
+             0                  30,113            60,002
+segments    ├░░░░░░░░░░░░░░░░░░│█████████████████│▒▒▒▒▒▒▒▒▒▶
+                                   └ log start 35,000
+               last stable offset, high watermark 80,000 ┘
+                                           log end 84,193 ┘
+"""
+    )
+
+
+def test_ascii_is_enough() -> None:
+    """With ``is_ascii`` the same is drawn in ASCII."""
+    picture = picture_of_facts(facts((0, 10, 500), (10, 15, 100), start=4))
+
+    assert (
+        draw_text(picture, TextStyle(40, is_ascii=True))
+        == """\
+flights-0: 11 offsets, 2 segments, 600
+  bytes
+             0                     10
+segments    |#####################|====>
+                      ` log start 4
+                last stable offset 15 '
+                    high watermark 15 '
+                           log end 15 '
+"""
+    )
+
+
+def test_colours_change_nothing_else() -> None:
+    """Without its control sequences the coloured text is the plain one."""
+    picture = picture_of_facts(facts(*THREE, damage="a batch is bad"))
+
+    coloured = draw_text(picture, TextStyle(60, has_colour=True))
+
+    assert "\x1b[1;31m" in coloured
+    plain = coloured
+    for code in ("0", "1", "1;31", "2"):
+        plain = plain.replace(f"\x1b[{code}m", "")
+    assert plain == draw_text(picture, TextStyle(60))
+
+
+sizes = st.integers(0, 2**40)
+segments = st.lists(st.tuples(st.integers(0, 2**40), sizes), max_size=400)
+
+
+@given(segments, st.integers(40, 1000), st.data())
+def test_any_log_keeps_the_rules(
+    found: list[tuple[int, int]], width: int, data: st.DataObject
+) -> None:
+    """However segments, sizes and offsets lie, and at any width."""
+    parts, base = [], data.draw(st.integers(0, 2**62))
+    for count, size in found:
+        parts.append((base, base + count, size))
+        base += count
+    first = parts[0][0] if parts else base
+    chosen = [data.draw(st.integers(first, base)) for _ in range(3)]
+    start, stable, high = sorted(chosen) if parts else (0, 0, 0)
+    picture = replace(
+        picture_of_facts(facts(*parts, start=start, stable=stable, watermark=high)),
+        recovery_point=data.draw(st.none() | st.integers(0, 2**63 - 1)),
+    )
+
+    check_picture(picture)
+    check_text(picture, width, is_ascii=data.draw(st.booleans()))
+    check_svg(picture)
+
+
+@given(st.lists(st.integers(0, 2**63 - 1), min_size=2, max_size=20))
+def test_a_later_offset_never_lies_before_an_earlier_one(offsets: list[int]) -> None:
+    """Also where segments contradict each other, as in a damaged directory."""
+    parts = [(offset, offset // 2, 100) for offset in offsets]
+    scale = PictureScale(picture_of_facts(facts(*parts)))
+
+    places = [scale.position_of(offset) for offset in sorted(offsets)]
+
+    assert places == sorted(places)
+
+
+def hostile() -> LogPicture:
+    """Return a picture in which every text comes from somebody who means harm."""
+    found = facts((0, 9, 90), topic=HOSTILE, damage=HOSTILE, holes=(HoleFacts(4, 6, True),))
+    damage = DamagedSpan(10, 20, 3, 4, f"/{HOSTILE}/{HOSTILE}", 10, HOSTILE)
+    return replace(
+        picture_of_facts(found),
+        damaged=(damage,),
+        retention_error=HOSTILE,
+        compaction_error=HOSTILE,
+        has_batches=True,
+    )
+
+
+def test_names_from_outside_are_escaped() -> None:
+    """The SVG stays well-formed and gains no element, and no control character is printed."""
+    root = check_svg(hostile())
+    drawn = check_text(hostile(), 40)
+
+    texts = "".join(root.itertext())
+    assert texts.replace("\n", "").isprintable()
+    assert "a\"b<c>&'\\x1b[31m\\n" in texts
+    assert "\\x1b[31m" in drawn
+    check_text(hostile(), 40, is_ascii=True)
+
+
+def test_many_segments_are_joined_to_blocks() -> None:
+    """Each lies in one block, and the blocks fill the axis; empty segments take no room."""
+    many = [(n * 10, n * 10 + 10, 0 if n % 3 else 1000 + n) for n in range(5000)]
+    picture = picture_of_facts(facts(*many))
+
+    blocks = join_segments(picture.facts)
+
+    check_picture(picture)
+    assert sum(block.segments for block in blocks) == 5000
+    assert blocks[-1].is_active
+    assert len(blocks) <= 257
+
+
+@pytest.mark.parametrize("width", [40, 41, 63, 80, 999])
+def test_the_longest_offsets_fit(width: int) -> None:
+    """At every width of at least 40 columns, with all names."""
+    end = 2**63 - 1
+    found = facts((0, end, 500), start=end - 9, stable=end - 7, watermark=end - 5)
+    picture = replace(picture_of_facts(found), recovery_point=end // 2)
+
+    drawn = check_text(picture, width)
+
+    shown = drawn.replace(",", "")
+    assert all(f"{offset}" in shown for offset in (end - 9, end - 7, end - 5, end, end // 2))
