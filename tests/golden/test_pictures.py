@@ -64,7 +64,7 @@ def batches_shown(partition: Partition) -> list[Row]:
 
 
 def test_each_batch_is_drawn_where_kafka_finds_it(partition: Partition) -> None:
-    """With its offsets, bytes, codec and producer; markers and transactions are told apart."""
+    """With its offsets, bytes, codec and producer; a marker counts as such."""
     starts, rows = axis(partition), batches_shown(partition)
 
     picture = picture_of(partition)
@@ -196,7 +196,7 @@ def test_the_recovery_point_is_that_of_the_checkpoint(
 def test_damage_is_drawn_and_what_lies_behind_it(
     case: str, named_partition: Callable[[str, str], Partition]
 ) -> None:
-    """Damaged bytes are no batches, and all batches around them are drawn."""
+    """All batches around the damaged bytes are drawn."""
     partition = named_partition(f"crash/{case}/before", f"dmg-{case}-0")
 
     picture = picture_of(partition)
