@@ -152,8 +152,7 @@ class _Notes(NamedTuple):
 
 def _pictures(args: Namespace, chosen: ChosenPartitions, *, is_brief: bool) -> Iterator[LogPicture]:
     """Yield the picture of each log."""
-    from tidelog.cli.terminal import Progress
-    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.cli.progress import current_line
     from tidelog.explain.describe import describe_log
     from tidelog.explain.pictures.take_picture import picture_of_facts, take_picture
 
@@ -165,13 +164,13 @@ def _pictures(args: Namespace, chosen: ChosenPartitions, *, is_brief: bool) -> I
             with chosen.open(place) as log:
                 facts = describe_log(log, chosen.topic(place), chosen.holes(log))
             return picture_of_facts(facts, point)
-        with Progress(f"reading {place.key}", 1, SYSTEM_CLOCK) as bar:
+        with current_line().task(f"reading {place.key}") as task:
             return take_picture(
                 lambda on_damage: chosen.open(place, on_damage),
                 lambda log: describe_log(log, chosen.topic(place), chosen.holes(log)),
                 recovery_point=point,
                 planning=_planning(args, chosen, place, notes.lines),
-                on_progress=lambda done, total: bar.show(done, total=total),
+                on_progress=lambda done, total: task.show(done, total=total),
             )
 
     for _, picture in chosen.look(args.command, question):
