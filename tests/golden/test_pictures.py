@@ -12,11 +12,10 @@ from tidelog.cli.main import main
 from tidelog.codec.checkpoint_file import read_checkpoint
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.explain.describe import describe_log
+from tidelog.explain.pictures.svg_picture import PLOT_LEFT, PLOT_WIDTH
 from tidelog.explain.pictures.take_picture import take_picture
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.testing.picture_rules import (
-    PLOT_LEFT,
-    PLOT_WIDTH,
     SVG,
     check_picture,
     check_svg,
