@@ -12,6 +12,7 @@ from tidelog.lazy import lazy_door
 
 if TYPE_CHECKING:
     from tidelog import errors
+    from tidelog.cleaner.compaction import CompactionFacts
     from tidelog.codec.compression import Codec
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
@@ -22,41 +23,76 @@ if TYPE_CHECKING:
     from tidelog.embedded.doors import open_directory_read_only
     from tidelog.embedded.doors import open_log_read_only as open_read_only
     from tidelog.embedded.doors import open_logs as open  # noqa: A004 - tidelog.open, as gzip.open
+    from tidelog.embedded.group_reader import ConsumedRecord, GroupReader
     from tidelog.embedded.logs import Appended, Logs
     from tidelog.embedded.read_only_logs import ReadOnlyLogs
     from tidelog.embedded.topic_writer import TopicWriter
+    from tidelog.embedded.transaction import Transaction
     from tidelog.errors import KafkaError, TidelogError
+    from tidelog.log.append_info import AppendInfo
+    from tidelog.log.listeners import LogListener
     from tidelog.log.log import Log
+    from tidelog.log.offset_lookup import TimestampedOffset
+    from tidelog.log.record_count import RecordCount
+    from tidelog.log.retention import DeletedSegment
+    from tidelog.manager.metrics.metric import Metric
     from tidelog.manager.partition import Partition
-    from tidelog.readonly.read_only_log import ReadOnlyLog, ReadUpTo
+    from tidelog.readonly.group_positions import Position
+    from tidelog.readonly.log_follower import LogFollower
+    from tidelog.readonly.read_only_log import Offsets, ReadOnlyLog, ReadUpTo
+    from tidelog.readonly.read_only_topic import ReadOnlyTopic
     from tidelog.records.isolation import Isolation
-    from tidelog.records.new_record import NewRecord
-    from tidelog.records.record import Record
+    from tidelog.records.new_record import GivenRecord, NewRecord
+    from tidelog.records.record import Header, Record
+    from tidelog.records.record_columns import RecordColumns
+    from tidelog.records.validation.append_origin import AppendOrigin
+    from tidelog.segment.filenames import TopicPartition
+    from tidelog.staging.finished import CommittedTransaction
     from tidelog.version import __version__
 
 __all__ = [
+    "AppendInfo",
+    "AppendOrigin",
     "Appended",
     "AsyncGroupReader",
     "AsyncLogs",
     "AsyncReadOnlyLogs",
     "BrokerConfig",
     "Codec",
+    "CommittedTransaction",
+    "CompactionFacts",
+    "ConsumedRecord",
+    "DeletedSegment",
+    "GivenRecord",
+    "GroupReader",
+    "Header",
     "Isolation",
     "KafkaError",
     "Log",
     "LogConfig",
     "LogDirDescription",
+    "LogFollower",
+    "LogListener",
     "Logs",
+    "Metric",
     "NewRecord",
+    "Offsets",
     "Partition",
+    "Position",
     "ReadOnlyLog",
     "ReadOnlyLogs",
+    "ReadOnlyTopic",
     "ReadUpTo",
     "Record",
+    "RecordColumns",
+    "RecordCount",
     "ReplicaInfo",
     "TidelogError",
+    "TimestampedOffset",
     "Topic",
+    "TopicPartition",
     "TopicWriter",
+    "Transaction",
     "__version__",
     "errors",
     "open",
@@ -68,28 +104,48 @@ __all__ = [
 __getattr__, __dir__ = lazy_door(
     __name__,
     {
+        "AppendInfo": "tidelog.log.append_info",
+        "AppendOrigin": "tidelog.records.validation.append_origin",
         "Appended": "tidelog.embedded.logs",
         "AsyncGroupReader": "tidelog.embedded.async_logs",
         "AsyncLogs": "tidelog.embedded.async_logs",
         "AsyncReadOnlyLogs": "tidelog.embedded.async_logs",
         "BrokerConfig": "tidelog.config.broker_config",
         "Codec": "tidelog.codec.compression",
+        "CommittedTransaction": "tidelog.staging.finished",
+        "CompactionFacts": "tidelog.cleaner.compaction",
+        "ConsumedRecord": "tidelog.embedded.group_reader",
+        "DeletedSegment": "tidelog.log.retention",
+        "GivenRecord": "tidelog.records.new_record",
+        "GroupReader": "tidelog.embedded.group_reader",
+        "Header": "tidelog.records.record",
         "Isolation": "tidelog.records.isolation",
         "KafkaError": "tidelog.errors",
         "Log": "tidelog.log.log",
         "LogConfig": "tidelog.config.log_config",
         "LogDirDescription": "tidelog.datadir.log_dir_description",
+        "LogFollower": "tidelog.readonly.log_follower",
+        "LogListener": "tidelog.log.listeners",
         "Logs": "tidelog.embedded.logs",
+        "Metric": "tidelog.manager.metrics.metric",
         "NewRecord": "tidelog.records.new_record",
+        "Offsets": "tidelog.readonly.read_only_log",
         "Partition": "tidelog.manager.partition",
+        "Position": "tidelog.readonly.group_positions",
         "ReadOnlyLog": "tidelog.readonly.read_only_log",
         "ReadOnlyLogs": "tidelog.embedded.read_only_logs",
+        "ReadOnlyTopic": "tidelog.readonly.read_only_topic",
         "ReadUpTo": "tidelog.readonly.read_only_log",
         "Record": "tidelog.records.record",
+        "RecordColumns": "tidelog.records.record_columns",
+        "RecordCount": "tidelog.log.record_count",
         "ReplicaInfo": "tidelog.datadir.log_dir_description",
         "TidelogError": "tidelog.errors",
+        "TimestampedOffset": "tidelog.log.offset_lookup",
         "Topic": "tidelog.datadir.catalogue",
+        "TopicPartition": "tidelog.segment.filenames",
         "TopicWriter": "tidelog.embedded.topic_writer",
+        "Transaction": "tidelog.embedded.transaction",
         "__version__": "tidelog.version",
         "errors": "tidelog.errors:",
         "open": "tidelog.embedded.doors:open_logs",

@@ -5,6 +5,7 @@ Kafka: ``org.apache.kafka.common.protocol.Errors``.
 
 from __future__ import annotations
 
+import os
 from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -491,9 +492,13 @@ class DirectoryLocked(TidelogError):
         self.pid = pid
 
     def __str__(self) -> str:
-        holder = f"process {self.pid}" if self.pid else "another process"
-        directory = self.path.removesuffix("/.lock")
-        return f"{directory} is in use by {holder}; one process at a time may write, any may read"
+        return f"{self._use()}; one process at a time may write, any may read"
+
+    def _use(self, program: str = "") -> str:
+        holder = f"process {self.pid}{program}" if self.pid else "another process"
+        if self.pid == os.getpid() and not program:
+            holder = f"this process ({self.pid})"
+        return f"{self.path.removesuffix('/.lock')} is in use by {holder}"
 
 
 class RequestNotTaken(DirectoryLocked):
@@ -548,10 +553,8 @@ class CommitTimeout(DirectoryLocked):
 
     def __str__(self) -> str:
         program = f" ({self.program})" if self.program else ""
-        holder = f"process {self.pid}{program}" if self.pid else "another process"
-        directory = self.path.removesuffix("/.lock")
         return (
-            f"{directory} is in use by {holder}, which did not commit transaction {self.txn!r}"
+            f"{self._use(program)}, which did not commit transaction {self.txn!r}"
             f" within {self.timeout_ms:,} ms; nothing was written"
         )
 

@@ -56,6 +56,14 @@ async def open_logs_async(
     """Open data directories as ``open_logs``, for an asyncio program; leaving the block closes.
 
     Arguments and errors as of ``tidelog.open``.
+
+    >>> async def main() -> list[bytes]:
+    ...     async with tidelog.open_async("data") as logs:
+    ...         await logs.create_topic("tides", exist_ok=True)
+    ...         await logs.append("tides", b"high at 06:12")
+    ...         return [record.value async for record in logs.follow("tides", idle_ms=10)]
+    >>> asyncio.run(main())
+    [b'high at 06:12']
     """
     opened = await in_thread(partial(open_logs, path, *more, **how), undo=lambda it: it.close())
     async with AsyncLogs(opened) as logs:
@@ -63,16 +71,14 @@ async def open_logs_async(
 
 
 class AsyncLogs:
-    """The topics of an open ``Logs`` for tasks of one event loop; its methods take no other time.
+    """The topics of an open ``Logs``, for tasks of an event loop.
 
     Arguments and errors are those of the methods of ``Logs`` with the same names; ``logs`` offers
     the rest, for ``asyncio.to_thread``. Other threads may use ``logs`` meanwhile. A cancelled call
     takes its effect all the same.
 
-        async with tidelog.open_async("data") as logs:
-            await logs.append("tides", b"high at 06:12")
-            async for record in logs.follow("tides"):
-                ...
+    ``tidelog.open_async`` opens and closes the logs, too. A loop over ``read`` or ``follow`` that
+    may end early belongs into ``contextlib.aclosing``, as for any asynchronous generator.
     """
 
     def __init__(self, logs: Logs) -> None:
@@ -264,9 +270,15 @@ class AsyncReadOnlyLogs:
     Arguments and errors are those of the methods of ``ReadOnlyLogs`` with the same names; ``logs``
     offers the rest, for ``asyncio.to_thread``.
 
-        logs = tidelog.AsyncReadOnlyLogs(tidelog.open_directory_read_only("data"))
-        async for record in logs.follow("tides"):
-            ...
+    >>> with tidelog.open("data") as logs:
+    ...     topic = logs.create_topic("tides")
+    ...     logs.append_all("tides", [b"high", b"low"])
+    2
+    >>> async def main() -> list[bytes]:
+    ...     beside = tidelog.AsyncReadOnlyLogs(tidelog.open_directory_read_only("data"))
+    ...     return [record.value async for record in beside.follow("tides", idle_ms=10)]
+    >>> asyncio.run(main())
+    [b'high', b'low']
     """
 
     def __init__(self, logs: ReadOnlyLogs) -> None:

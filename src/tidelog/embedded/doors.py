@@ -49,6 +49,11 @@ def open_logs(
 
     Retention, compaction, flushes and checkpoints run in background until it is closed.
 
+    >>> with tidelog.open("data", retention_ms=3_600_000) as logs:
+    ...     topic = logs.create_topic("tides", exist_ok=True)
+    ...     logs.append("tides", b"high at 06:12", key=b"Brest")
+    Appended(partition=0, offset=0)
+
     Args:
         path: the directory that holds the partition directories; created if missing.
         more: further data directories; a new topic is created in the one with the fewest logs.
@@ -157,6 +162,16 @@ def brief_machine(fs: FileSystem, clock: Clock) -> Machine:
 def open_log_read_only(path: str | os.PathLike[str]) -> ReadOnlyLog:
     """Open one partition directory to read it; takes no lock and changes nothing.
 
+    >>> with tidelog.open("data") as logs:
+    ...     topic = logs.create_topic("tides")
+    ...     logs.append_all("tides", [b"high", b"low"])
+    2
+    >>> with tidelog.open_read_only("data/tides-0") as log:
+    ...     log.high_watermark
+    ...     [record.value for record in log.records(1)]
+    2
+    [b'low']
+
     Raises:
         InvalidTopic: the directory is not named <topic>-<partition>.
         UnknownTopicOrPartition: there is no such directory.
@@ -169,6 +184,14 @@ def open_directory_read_only(
     path: str | os.PathLike[str], *, server_properties: str | os.PathLike[str] | None = None
 ) -> ReadOnlyLogs:
     """Open a data directory to read its topics; takes no lock and changes nothing.
+
+    >>> with tidelog.open("data") as logs:
+    ...     topic = logs.create_topic("tides")
+    ...     logs.append_all("tides", [b"high", b"low"])
+    ...     beside = tidelog.open_directory_read_only("data")
+    ...     [record.value for record in beside.read("tides")]
+    2
+    [b'high', b'low']
 
     Args:
         path: the directory that holds the partition directories.

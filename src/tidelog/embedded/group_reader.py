@@ -349,6 +349,20 @@ class GroupReader(GroupMember):
     survives a restart once ``commit`` has returned. So records are seen at least once; exactly once
     where they are processed within a transaction that the positions are committed with.
 
+    >>> with tidelog.open("data") as logs:
+    ...     created = [logs.create_topic(name) for name in ("in", "out")]
+    ...     logs.append_all("in", [b"1", b"2"])
+    ...     with logs.reader("in", group="doubler") as reader, logs.transaction() as txn:
+    ...         for record in reader.read():
+    ...             txn.append("out", record.value * 2)
+    ...         reader.commit(txn)
+    ...     with logs.reader("in", group="doubler") as reader:
+    ...         list(reader.read())
+    ...     [record.value for record in logs.read("out")]
+    2
+    []
+    [b'11', b'22']
+
     One reader at a time reads a partition for a group: there is no assignment as among Kafka's
     consumers.
     """

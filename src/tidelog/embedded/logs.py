@@ -14,8 +14,10 @@ from tidelog.embedded.group_reader import GroupReader, Groups
 from tidelog.embedded.topic_writer import TopicWriter, check_types
 from tidelog.embedded.transaction import Transaction
 from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.readonly.read_only_log import Offsets
 from tidelog.records.isolation import Isolation
 from tidelog.records.partitioner import partition_for_key
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from tidelog.datadir.catalogue import Topic
     from tidelog.datadir.log_dir_description import LogDirDescription
     from tidelog.env.scheduler import ThreadScheduler
+    from tidelog.log.offset_lookup import TimestampedOffset
     from tidelog.log.record_count import RecordCount
     from tidelog.log.retention import DeletedSegment
     from tidelog.manager.log_manager import LogManager
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from tidelog.readonly.group_positions import Position
     from tidelog.records.new_record import GivenRecord
     from tidelog.records.record import Header, Record
-    from tidelog.segment.filenames import TopicPartition
     from tidelog.staging.finished import CommittedTransaction
     from tidelog.staging.transaction import Transaction as Staged
 
@@ -56,6 +58,15 @@ class Logs:
     Any thread may use it. ``close``, or leaving the ``with``, flushes and closes everything. What
     was appended survives the end of the process at any moment, and a power cut once ``flush`` has
     returned. ``scheduler`` is shut down by ``close``; None: nothing runs in background.
+
+    >>> with tidelog.open("data") as logs:
+    ...     topic = logs.create_topic("tides", config={"retention.ms": "-1"}, exist_ok=True)
+    ...     logs.append("tides", b"high at 06:12", key=b"Brest")
+    ...     logs.append_all("tides", [b"low at 12:25", (b"Brest", b"high at 18:40")])
+    ...     [record.value for record in logs.read("tides", start_offset=1)]
+    Appended(partition=0, offset=0)
+    2
+    [b'low at 12:25', b'high at 18:40']
     """
 
     def __init__(self, manager: LogManager, scheduler: ThreadScheduler | None = None) -> None:
@@ -197,7 +208,17 @@ class Logs:
         return writer.records
 
     def writer(self, topic: str, *, codec: Codec = Codec.NONE) -> TopicWriter:
-        """Return a writer that spreads records over a topic's partitions, as producers do."""
+        """Return a writer that spreads records over a topic's partitions, as producers do.
+
+        >>> with tidelog.open("data") as logs:
+        ...     topic = logs.create_topic("tides", partitions=4)
+        ...     writer = logs.writer("tides", codec=tidelog.Codec.ZSTD)
+        ...     for height in range(1000):
+        ...         writer.append((b"Brest", b"%d" % height))
+        ...     writer.flush()
+        ...     writer.records
+        1000
+        """
         clock = self.manager.machine.clock
         return TopicWriter(self, topic, clock=clock, codec=codec)
 
@@ -205,6 +226,14 @@ class Logs:
         self, txn: str | None = None, path: str | None = None, *, codec: Codec = Codec.NONE
     ) -> Transaction:
         """Return a transaction: records for several topics, all of them once or none.
+
+        >>> with tidelog.open("data") as logs:
+        ...     created = [logs.create_topic(name) for name in ("orders", "stock")]
+        ...     with logs.transaction("order-7") as txn:
+        ...         txn.append("orders", b"7 eggs")
+        ...         txn.append("stock", b"-7", key=b"eggs")
+        ...     txn.committed.total
+        2
 
         ``txn`` makes it repeatable: an id that was committed before, up to 7 days ago, is skipped.
         ``path`` is the data directory that holds its topics, None: the only one. Raises
@@ -247,8 +276,44 @@ class Logs:
         """
         return self.manager.compact(*chosen)
 
+    def delete_records(self, topic: str, partition: int = 0, before_offset: int = -1) -> int:
+        """Delete the records of a partition below an offset; return the new log start offset.
+
+        Readers no longer see them when this returns; whole segments are deleted, too. Kafka:
+        ``Admin.deleteRecords``.
+
+        >>> with tidelog.open("data", retention_ms=-1) as logs:
+        ...     topic = logs.create_topic("tides")
+        ...     logs.append_all("tides", [b"old", b"new"])
+        ...     logs.delete_records("tides", before_offset=1)
+        ...     [record.offset for record in logs.read("tides")]
+        2
+        1
+        [1]
+
+        Args:
+            topic: an existing topic.
+            partition: one of its partitions.
+            before_offset: exclusive, at most the high watermark; -1: the high watermark.
+
+        Raises:
+            UnknownTopicOrPartition: there is no such topic or partition.
+            OffsetOutOfRange: the offset is above the high watermark.
+            PolicyViolation: the topic is only compacted.
+            KafkaStorageError: the disk failed.
+        """
+        key = TopicPartition(topic, partition)
+        return self.manager.delete_records(key, before_offset).log_start_offset
+
     def metrics(self) -> list[Metric]:
-        """Return all metrics as of now, under Kafka's names."""
+        """Return all metrics as of now, under Kafka's names.
+
+        >>> with tidelog.open("data") as logs:
+        ...     topic = logs.create_topic("tides")
+        ...     found = {metric.kafka_name: metric.value for metric in logs.metrics()}
+        >>> found["kafka.log:type=Log,name=LogEndOffset,topic=tides,partition=0"]
+        0
+        """
         return self.manager.metrics()
 
     def flush(self) -> None:
@@ -256,6 +321,34 @@ class Logs:
         self.manager.flush()
 
     # Reading
+
+    def offsets(self, topic: str, partition: int = 0) -> Offsets:
+        """Return log start, high watermark, last stable offset and log end, all of one moment.
+
+        >>> with tidelog.open("data") as logs:
+        ...     topic = logs.create_topic("tides")
+        ...     logs.append_all("tides", [b"high", b"low"])
+        ...     logs.offsets("tides").log_end_offset
+        2
+        2
+        """
+        found = self.partition(topic, partition).log.offset_snapshot()
+        places = (found.log_start, found.high_watermark, found.last_stable, found.log_end)
+        return Offsets(*(place.offset for place in places))
+
+    def offset_at(self, topic: str, partition: int, timestamp: int) -> TimestampedOffset | None:
+        """Return the first record with this timestamp in ms or a later one; None if there is none.
+
+        >>> with tidelog.open("data", retention_ms=-1) as logs:
+        ...     topic = logs.create_topic("tides")
+        ...     logs.append_all("tides", [(None, b"a", (), 1_000), (None, b"b", (), 2_000)])
+        ...     logs.offset_at("tides", 0, 1_500).offset
+        2
+        1
+        """
+        if timestamp < 0:
+            raise InvalidArgument(f"{timestamp} is not a time in ms since the epoch")
+        return self.partition(topic, partition).log.fetch_offset_by_timestamp(timestamp)
 
     def read(
         self,
@@ -283,6 +376,13 @@ class Logs:
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> Iterator[Record]:
         """Yield records as ``read`` does, then wait for new ones and yield those.
+
+        >>> with tidelog.open("data") as logs:
+        ...     topic = logs.create_topic("tides")
+        ...     logs.append_all("tides", [b"high", b"low"])
+        ...     [record.value for record in logs.follow("tides", idle_ms=10)]
+        2
+        [b'high', b'low']
 
         Ends when nothing came for ``idle_ms``; never if that is None. Raises
         UnknownTopicOrPartition once the topic is deleted, KafkaStorageError once this is closed.

@@ -43,6 +43,9 @@ class NewRecord(NamedTuple):
         Bytes are a value; a tuple is key and value, and perhaps headers and timestamp; a mapping
         has members of these names. Raises InvalidArgument for anything else; the types of the parts
         are checked when it is appended.
+
+        >>> tidelog.NewRecord.of((b"key", b"value")) == tidelog.NewRecord(b"key", b"value")
+        True
         """
         if isinstance(given, cls):
             return given

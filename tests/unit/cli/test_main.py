@@ -117,7 +117,7 @@ def test_a_locked_directory_fails(topic: Cli) -> None:
         refused = topic.on("recover")
 
         assert refused.code == 3
-        assert "is in use by process" in refused.err
+        assert f"is in use by this process ({os.getpid()})" in refused.err
         assert topic.values() == ["a"]
         assert [topic.on(name).code for name in ("describe", "picture")] == [0, 0]
 

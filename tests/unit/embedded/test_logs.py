@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,8 @@ from tidelog.errors import (
     DirectoryLocked,
     InvalidArgument,
     KafkaStorageError,
+    OffsetOutOfRange,
+    PolicyViolation,
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
@@ -101,11 +104,12 @@ def test_keywords_are_settings(tmp_path: Path) -> None:
 
 
 def test_only_one_may_have_a_directory_open(tmp_path: Path) -> None:
-    """The second open fails; reading still works."""
+    """The second open fails and names the process, be it this one; reading still works."""
     with tidelog.open(tmp_path) as logs:
         logs.create_topic("t")
-        with pytest.raises(DirectoryLocked):
+        with pytest.raises(DirectoryLocked, match=rf"in use by this process \({os.getpid()}\);"):
             tidelog.open(tmp_path)
+        assert "in use by process 5;" in str(DirectoryLocked(str(tmp_path), 5))
         with tidelog.open_read_only(tmp_path / "t-0") as log:
             assert log.log_end_offset == 0
 
@@ -151,3 +155,24 @@ def test_a_program_retains_compacts_and_describes(tmp_path: Path) -> None:
     assert [segment.base_offset for segment in deleted["t", 0]] == [0, 1, 2, 3]
     assert cleaned["c", 0].end_offset == 3
     assert [replica.topic for replica in described[str(tmp_path)].replicas] == ["c", "t"]
+
+
+def test_a_program_asks_for_offsets_and_deletes_records(tmp_path: Path) -> None:
+    """By offset and by time, as the topics of ``open_directory_read_only`` answer."""
+    with tidelog.open(tmp_path, retention_ms=-1) as logs:
+        logs.create_topic("t")
+        logs.create_topic("c", config={"cleanup.policy": "compact"})
+        logs.append_all("t", [(None, b"%d" % number, (), number * 10) for number in range(5)])
+        beside = tidelog.open_directory_read_only(tmp_path)
+
+        assert logs.offsets("t") == beside.offsets("t") == (0, 5, 5, 5)
+        assert logs.offset_at("t", 0, 11) == beside.offset_at("t", 0, 11) == (20, 2, 0)
+        assert logs.offset_at("t", 0, 41) is None
+        with pytest.raises(InvalidArgument, match="-2 is not a time"):
+            logs.offset_at("t", 0, -2)
+        assert logs.delete_records("t", 0, 3) == logs.offsets("t").log_start_offset == 3
+        with pytest.raises(OffsetOutOfRange):
+            logs.delete_records("t", 0, 6)
+        with pytest.raises(PolicyViolation):
+            logs.delete_records("c")
+        assert logs.delete_records("t") == 5
