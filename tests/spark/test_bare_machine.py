@@ -51,7 +51,7 @@ def test_without_pyspark_the_error_of_a_session_names_what_to_install() -> None:
     done = run_without(EXTRAS, code)
 
     assert int(done.stdout) > 0
-    assert "pip install tidelog[spark]" in done.stderr.splitlines()[-1]
+    assert "install tidelog with its extra, tidelog[spark]" in done.stderr.splitlines()[-1]
 
 
 def test_the_module_that_registers_the_format_never_fails_and_is_light() -> None:

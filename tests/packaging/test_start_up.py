@@ -1,0 +1,50 @@
+"""What starts tidelog loads little: times vary between machines, the modules loaded do not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+SLOW = {
+    "argparse", "asyncio", "dataclasses", "email", "importlib.metadata", "inspect", "json",
+    "llvmlite", "logging", "numba", "numpy", "pathlib", "pyarrow", "pyspark", "shutil",
+    "subprocess", "zipfile",
+}  # fmt: skip
+BARE = "import sys; before = set(sys.modules)"
+LIST = "print(*set(sys.modules) - before, file=sys.stderr)"
+
+
+def loaded_by(code: str) -> set[str]:
+    """Return the modules that a new process loads for ``code``."""
+    command = [sys.executable, "-c", f"{BARE}\n{code}\n{LIST}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def of_tidelog(loaded: set[str]) -> set[str]:
+    """Return those of the modules that are tidelog's."""
+    return {name for name in loaded if name.partition(".")[0] == "tidelog"}
+
+
+def test_importing_the_package_loads_its_door_only() -> None:
+    """``import tidelog`` loads no room; each name loads its own when it is first used."""
+    loaded = loaded_by("import tidelog")
+
+    assert of_tidelog(loaded) == {"tidelog", "tidelog.lazy"}
+    assert loaded & SLOW == set()
+
+
+@pytest.mark.parametrize("option", ["-V", "--version"])
+def test_the_version_is_printed_without_a_parser(option: str) -> None:
+    """Neither the commands nor the metadata of installed packages are read for it."""
+    code = f"from tidelog.__main__ import main; sys.argv[1:] = [{option!r}]; assert main() == 0"
+
+    loaded = loaded_by(code)
+
+    assert of_tidelog(loaded) == {
+        "tidelog", "tidelog.__main__", "tidelog.cli", "tidelog.cli.main", "tidelog.errors",
+        "tidelog.lazy", "tidelog.version",
+    }  # fmt: skip
+    assert loaded & SLOW == set()
