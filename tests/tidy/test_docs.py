@@ -71,6 +71,15 @@ def test_the_page_of_system_tables_is_what_the_code_declares(root: Path) -> None
     assert page == tool(root, "tables_doc").render()
 
 
+def test_the_example_of_a_picture_is_what_is_drawn(root: Path) -> None:
+    """docs/pictures.md and docs/picture.svg show the log of the tests as it is drawn now."""
+    page = (root / "docs" / "pictures.md").read_text("utf-8")
+    pictures_doc = tool(root, "pictures_doc")
+
+    assert pictures_doc.render() in page
+    assert (root / "docs" / "picture.svg").read_text("utf-8") == pictures_doc.drawing()
+
+
 def test_the_table_of_imports_is_that_of_the_contracts(root: Path) -> None:
     """docs/architecture.md says of each room what the contracts allow: else `make docs`."""
     page = (root / "docs" / "architecture.md").read_text("utf-8")

@@ -62,8 +62,14 @@ def check_text(picture: LogPicture, width: int, *, is_ascii: bool = False) -> st
 
 
 def check_svg(picture: LogPicture) -> Element:
-    """Assert that the drawing is well-formed, bounded and stands alone; return its root."""
-    drawn = draw_svg([picture])
+    """Assert that the drawing is as ``check_page`` says, and to scale; return its root."""
+    root = check_page(draw_svg([picture]))
+    check_svg_bar(picture, root)
+    return root
+
+
+def check_page(drawn: str) -> Element:
+    """Assert that an SVG file is well-formed, bounded and stands alone; return its root."""
     assert len(drawn) <= MAX_SVG_BYTES
     root = fromstring(drawn)  # noqa: S314 - of our own making
     names = {element.tag.removeprefix(SVG) for element in root.iter()}
@@ -78,7 +84,6 @@ def check_svg(picture: LogPicture) -> Element:
     assert style is not None
     assert "url(" not in (style.text or "")
     assert "@import" not in (style.text or "")
-    check_svg_bar(picture, root)
     return root
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _STANDARD_OUTPUT: Final = "-"
 _MAX_WHOLE: Final = 12
-"""Logs that one SVG file shows with their batches."""
+"""Logs that one SVG file shows with their batches; more are a strip each."""
 
 
 def add_parser(commands: Commands) -> None:
@@ -46,14 +46,19 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument(
         "--svg",
         metavar="FILE",
-        help="draw into an SVG file that needs no other one; - is standard output. Of more than"
-        f" {_MAX_WHOLE} logs only segments and offsets are drawn",
+        help="draw into an SVG file that needs no other one; - is standard output; more than"
+        f" {_MAX_WHOLE} logs are drawn as with --overview",
     )
     parser.add_argument("--force", action="store_true", help="replace the SVG file if it exists")
     parser.add_argument(
         "--brief",
         action="store_true",
         help="only segments and offsets, as describe: no batches are read",
+    )
+    parser.add_argument(
+        "--overview",
+        action="store_true",
+        help="a strip for each log, all to one scale; no batches are read",
     )
     add_now(parser)
     add_settings(parser)
@@ -85,18 +90,25 @@ def run(args: Namespace) -> int:
     chosen = choose_partitions(
         SYSTEM_FILES, args.directory, args.topics, server_properties=broker_properties(args)
     )
-    drawn = _draw_svg(args, chosen) if args.svg is not None else _print(args, chosen)
-    return int(drawn | chosen.report_missing(args.command))
+    draw = _print if args.svg is None else _draw_svg
+    has_loss = draw(args, chosen)
+    return int(has_loss | chosen.report_missing(args.command))
 
 
 def _print(args: Namespace, chosen: ChosenPartitions) -> bool:
     """Print each picture; return whether something is lost."""
     from tidelog.cli.terminal import has_colour, screen_width
+    from tidelog.explain.pictures.overview import draw_text_overview
     from tidelog.explain.pictures.text_picture import TextStyle, draw_text
 
     style = TextStyle(args.width or screen_width(), args.ascii, has_colour())
     has_loss = False
-    for number, picture in enumerate(_pictures(args, chosen, is_brief=args.brief)):
+    found = _pictures(args, chosen, is_brief=args.brief or args.overview)
+    if args.overview and not args.json:
+        pictures = list(found)
+        print(draw_text_overview(pictures, style), end="")
+        return any(picture.has_loss for picture in pictures)
+    for number, picture in enumerate(found):
         has_loss |= picture.has_loss
         if args.json:
             print(json.dumps(picture.as_json()))
@@ -111,11 +123,12 @@ def _draw_svg(args: Namespace, chosen: ChosenPartitions) -> bool:
     from tidelog.cli.terminal import counted, print_line
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.picture import format_bytes
+    from tidelog.explain.pictures.overview import draw_svg_overview
     from tidelog.explain.pictures.svg_picture import draw_svg
 
-    is_brief = args.brief or len(chosen.places) > _MAX_WHOLE
-    pictures = list(_pictures(args, chosen, is_brief=is_brief))
-    drawn = draw_svg(pictures)
+    is_overview = args.overview or len(chosen.places) > _MAX_WHOLE
+    pictures = list(_pictures(args, chosen, is_brief=args.brief or is_overview))
+    drawn = draw_svg_overview(pictures) if is_overview else draw_svg(pictures)
     if args.svg == _STANDARD_OUTPUT:
         print(drawn, end="")
     else:

@@ -23,6 +23,8 @@ CODEC_CLASSES: Final = {
 }
 """Style of each codec by Kafka's name."""
 UNKNOWN_CODEC: Final = "c-other"
+WIDTH: Final = 1200
+"""Width of a page; all lengths are in its units."""
 MONO_ADVANCE: Final = 0.61
 """Width of a character of a monospaced font, in its size; a little more than most fonts have."""
 SANS_ADVANCE: Final = 0.56
@@ -38,6 +40,7 @@ _COLOURS: Final = """\
 .seg fill #eceff4 #1d2631
 .closed fill #4a5a70 #a9b5c6
 .active fill #b9c2cf #4c5a6d
+.below fill #e3e7ed #232d3a
 .gap stroke #ffffff #0f141b
 .veil fill #ffffff #0f141b
 .c-none fill #a3afbf #77859a
@@ -113,6 +116,17 @@ def patterns() -> str:
     hidden = hatching("hidden", '<path class="hatch" d="M0 0V6"/>')
     bad = hatching("bad", '<rect class="damage" width="3.5" height="6"/>')
     return f"<defs>\n{hidden}{bad}</defs>\n"
+
+
+def page(height: float, title: str, description: str, body: str) -> str:
+    """Return a whole SVG file."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {number(height)}"'
+        f' width="{WIDTH}" height="{number(height)}" role="img" aria-labelledby="title desc">\n'
+        f'<title id="title">{safe(title)}</title>\n<desc id="desc">{safe(description)}</desc>\n'
+        f"{style()}{patterns()}"
+        f'<rect class="bg" width="{WIDTH}" height="{number(height)}"/>\n{body}</svg>\n'
+    )
 
 
 def safe(text: str) -> str:

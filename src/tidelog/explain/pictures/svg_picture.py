@@ -28,14 +28,13 @@ from tidelog.explain.pictures.picture_words import (
 from tidelog.explain.pictures.svg_elements import (
     CODEC_CLASSES,
     UNKNOWN_CODEC,
+    WIDTH,
     boxes,
     mono_width,
     number,
+    page,
     path,
-    patterns,
     rect,
-    safe,
-    style,
     text,
 )
 from tidelog.explain.pictures.svg_marks import ROW_HEIGHT, draw_marks
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
     )
     from tidelog.explain.segment_contents import SegmentContents
 
-WIDTH: Final = 1200
 PLOT_LEFT: Final = 164
 PLOT_WIDTH: Final = 1000
 _MARGIN: Final = 24
@@ -62,6 +60,8 @@ _BAND_HEIGHT: Final = 5
 """Height of the band below the batches that shows where segments begin and end."""
 _LANE_HEIGHT: Final = 24
 _NOTE_CHARACTERS: Final = 130
+_SIGNS: Final = {"commit": "l2.5 3l5 -6", "abort": "m0 -3l6 6m0 -6l-6 6"}
+"""The signs of markers, from the middle of their left edge on."""
 _MIN_GAP: Final = 2.4
 """Narrower batches are drawn without a gap between them."""
 
@@ -77,17 +77,6 @@ def draw_svg(pictures: Sequence[LogPicture]) -> str:
         top += drawing.height
     names = ", ".join(picture.name for picture in pictures)
     return page(top, f"tidelog: {names}", _description(pictures), "".join(parts))
-
-
-def page(height: float, title: str, description: str, body: str) -> str:
-    """Return a whole SVG file."""
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {number(height)}"'
-        f' width="{WIDTH}" height="{number(height)}" role="img" aria-labelledby="title desc">\n'
-        f'<title id="title">{safe(title)}</title>\n<desc id="desc">{safe(description)}</desc>\n'
-        f"{style()}{patterns()}"
-        f'<rect class="bg" width="{WIDTH}" height="{number(height)}"/>\n{body}</svg>\n'
-    )
 
 
 def _description(pictures: Iterable[LogPicture]) -> str:
@@ -270,10 +259,10 @@ class _Drawing:
             if not (span.batches == span.markers == 1) or span.start_offset in aborts:
                 continue
             x = (self._x(span.position) + self._x(span.end_position)) / 2
-            ticks.append(f"M{number(x - 3.5)} {number(middle)}l2.5 3l5 -6")
+            ticks.append(f"M{number(x - 3.5)} {number(middle)}{_SIGNS['commit']}")
         for offset in aborts - {None}:
             x = PLOT_LEFT + self._scale.offset_place(offset or 0, PLOT_WIDTH)
-            crosses.append(f"M{number(x - 2)} {number(middle - 3)}l6 6m0 -6l-6 6")
+            crosses.append(f"M{number(x - 2)} {number(middle)}{_SIGNS['abort']}")
         return path("".join(ticks), "commit") + path("".join(crosses), "abort")
 
     # Plans
@@ -343,6 +332,8 @@ class _Drawing:
         ]
         if any(span.producers for span in picture.spans):
             items.append(("own", "batches of a producer"))
+        if any(span.markers for span in picture.spans):
+            items += [("commit", "commits"), ("abort", "aborts")]
         if picture.aborted:
             items.append(("aborted", counted(picture.aborted, "aborted transaction")))
         if picture.opened:
@@ -356,7 +347,7 @@ class _Drawing:
             width = 18 + 12 * 0.6 * len(label) + 18
             if x + width > WIDTH - _MARGIN:
                 x, y = float(PLOT_LEFT), y + 20
-            self._parts.append(rect((x, y - 10, 11, 11), classes, "", ' rx="2"'))
+            self._parts.append(_sample(classes, x, y - 10))
             self._parts.append(text(x + 17, y, label, "muted"))
             x += width
         return y + 10 if items else top - 20
@@ -402,6 +393,13 @@ def _day_and_time(contents: SegmentContents | None) -> tuple[str, str]:
         return "", ""
     day, _, rest = time_text(contents.min_timestamp).partition(" ")
     return (day, rest[:8]) if "-" in day else ("", "")
+
+
+def _sample(classes: str, x: float, y: float) -> str:
+    """Return what stands before a line of the legend: a box, or the sign of a marker."""
+    if classes in _SIGNS:
+        return path(f"M{number(x + 2)} {number(y + 5)}{_SIGNS[classes]}", classes)
+    return rect((x, y, 11, 11), classes, "", ' rx="2"')
 
 
 def _shortened(label: str, most: int = 20) -> str:

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         LogPicture,
         Mark,
         ProducerLane,
-        SegmentBlock,
     )
 
 MIN_WIDTH: Final = 40
@@ -179,29 +178,12 @@ class _Text:
     # Segments and offsets
 
     def _segment_lines(self) -> Iterator[str]:
-        blocks = self._picture.blocks
-        cells: list[Cell] = []
-        labels: list[tuple[int, str]] = []
-        for block in blocks:
-            start, end = self._column(block.position), self._column(block.end_position)
-            if end == start:
-                continue
-            labels.append((start, f"{block.base_offset:,}"))
-            is_last = block is blocks[-1] or end == self._columns
-            fill = (self._fill(block), "")
-            has_border = not is_last and end - start > 1
-            cells += [fill] * (end - start - has_border)
-            cells += [(self._signs.border, "")] * has_border
+        cells, labels = segment_cells(self._picture, self._scale, self._columns, self._signs)
         cells += [(self._signs.empty, "")] * (self._columns - len(cells))
         ruler = _placed(labels, self._columns + 1)
         if ruler:
             yield " " * GUTTER + ruler
         yield self._row("segments", cells, self._signs.begin, self._signs.end)
-
-    def _fill(self, block: SegmentBlock) -> str:
-        if block.end_offset <= self._picture.facts.log_start_offset:
-            return self._signs.below_start
-        return self._signs.active if block.is_active else self._signs.closed
 
     def _pointer(self, mark: Mark) -> Iterator[str]:
         """Yield a line that points at an offset; more where it does not fit in one."""
@@ -319,6 +301,27 @@ class _Text:
                 yield sentence, ""
         for sentence in losses(picture):
             yield sentence, "loss"
+
+
+def segment_cells(
+    picture: LogPicture, scale: PictureScale, columns: int, signs: Signs
+) -> tuple[list[Cell], list[tuple[int, str]]]:
+    """Return the bar of a log's segments, and the base offset of each that has a column."""
+    cells: list[Cell] = []
+    labels: list[tuple[int, str]] = []
+    for block in picture.blocks:
+        start = round(scale.place(block.position, columns))
+        end = round(scale.place(block.end_position, columns))
+        if end == start:
+            continue
+        labels.append((start, f"{block.base_offset:,}"))
+        fill = signs.active if block.is_active else signs.closed
+        if block.end_offset <= picture.facts.log_start_offset:
+            fill = signs.below_start
+        has_border = end < columns and end - start > 1
+        cells += [(fill, "")] * (end - start - has_border)
+        cells += [(signs.border, "")] * has_border
+    return cells, labels
 
 
 def _placed(labels: Iterable[tuple[int, str]], width: int) -> str:

@@ -214,14 +214,27 @@ def test_options_that_contradict_are_refused(topic: Cli, words: tuple[str, ...])
     assert topic.on("picture", *words).code == 2
 
 
-def test_an_svg_file_of_many_logs_is_brief(topic: Cli) -> None:
+def test_an_overview_has_a_strip_for_each_log(topic: Cli) -> None:
+    """As text or as a drawing; the logs are drawn to one scale."""
+    topic.append("a", "b")
+    topic.on("create", "u")
+
+    lines = topic.on("picture", "--overview", "--width", 50).out.splitlines()
+
+    assert lines == [f"t-0 ├{'▒' * 31}▶   77 bytes", f"u-0 ├▶{' ' * 31}    0 bytes"]
+    drawn = topic.on("picture", "--overview", "--svg", "-").out
+    assert "77 bytes, 1 segment, offsets [0, 2)" in drawn
+
+
+def test_an_svg_file_of_many_logs_is_an_overview(topic: Cli) -> None:
     """More than twelve are drawn without their batches."""
     topic.on("create", "many", "-p", 13)
     topic.append("a")
 
     drawn = topic.on("picture", "--svg", "-").out
 
-    assert drawn.count('class="title ink"') == 14
+    assert drawn.count('class="title ink"') == 1
+    assert ">many-12<" in drawn
     assert "1 batch" not in drawn
 
 

@@ -10,10 +10,15 @@ from hypothesis import strategies as st
 
 from tidelog.explain.describe import HoleFacts, LogFacts, SegmentFacts
 from tidelog.explain.pictures.log_picture import DamagedSpan, LogPicture, join_segments
+from tidelog.explain.pictures.overview import (
+    MAX_STRIPS,
+    draw_svg_overview,
+    draw_text_overview,
+)
 from tidelog.explain.pictures.picture_scale import PictureScale
 from tidelog.explain.pictures.take_picture import picture_of_facts
 from tidelog.explain.pictures.text_picture import TextStyle, draw_text
-from tidelog.testing.picture_rules import check_picture, check_svg, check_text
+from tidelog.testing.picture_rules import check_page, check_picture, check_svg, check_text
 
 HOSTILE = "a\"b<c>&'\x1b[31m\n\u202e\ud800\x00]]>-->"
 
@@ -191,3 +196,51 @@ def test_the_longest_offsets_fit(width: int) -> None:
 
     shown = drawn.replace(",", "")
     assert all(f"{offset}" in shown for offset in (end - 9, end - 7, end - 5, end, end // 2))
+
+
+def test_an_overview_is_a_strip_for_each_log() -> None:
+    """All to one scale; a log with an open transaction, and one with a loss, are marked."""
+    held = facts((0, 10, 500), (10, 15, 100), start=10, stable=12)
+    lost = facts((0, 9, 300), topic="tides", holes=(HoleFacts(4, 6, False),))
+    pictures = [picture_of_facts(found) for found in (held, lost, facts(topic="empty"))]
+
+    assert (
+        draw_text_overview(pictures, TextStyle(60))
+        == """\
+flights-0 ├░░░░░░░░░░░░░░░░░░░░░░░░░░░░│▒▒▒▒▒▒▶  600 bytes ○
+tides-0   ├▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▶                   300 bytes !
+empty-0   ├▶                                       0 bytes
+tides-0: LOST: no segment holds offsets 4 to 5: a file seems
+  to be lost
+"""
+    )
+    texts = "".join(check_page(draw_svg_overview(pictures)).itertext())
+    assert "tides-0: LOST: no segment holds offsets 4 to 5" in texts
+
+
+@pytest.mark.parametrize("width", [40, 44, 100, 1000])
+def test_an_overview_keeps_to_the_width(width: int) -> None:
+    """Whatever the names are."""
+    pictures = [picture_of_facts(facts(*THREE, topic="t" * 249)), hostile()]
+
+    for is_ascii in (True, False):
+        lines = draw_text_overview(pictures, TextStyle(width, is_ascii)).splitlines()
+        assert max(map(len, lines)) <= width
+        assert all(line.isprintable() for line in lines)
+        assert "".join(lines).isascii() or not is_ascii
+    check_page(draw_svg_overview(pictures))
+
+
+def test_an_overview_of_many_logs_is_bounded() -> None:
+    """The largest are drawn, each with as many segments as fit."""
+    many = [(n * 10, n * 10 + 10, 1000 + n) for n in range(1000)]
+    one = picture_of_facts(facts(*many))
+    pictures = [one] * 10 + [
+        picture_of_facts(facts((0, 9, number), topic=f"t{number}")) for number in range(900)
+    ]
+
+    root = check_page(draw_svg_overview(pictures))
+
+    names = [each.text for each in root.iter() if "mono ink end" in each.get("class", "")]
+    assert len(names) == MAX_STRIPS
+    assert (names[0], "t0-0" in names, "t899-0" in names) == ("flights-0", False, True)
