@@ -92,6 +92,8 @@ PLACELESS = {
     "cleaner-off": "of all logs",
     "duplicates-dropped": "in a setting",
     "descriptor-limit-not-raised": "of the process",
+    "kernels-not-cached": "of the process",
+    "kernels-unavailable": "of the process",
     "settings-not-taken": "of the service",
     "settings-without-effect": "of the service",
     "topic-deletion-put-off": "of topics that the error names",

@@ -45,6 +45,8 @@ SENTENCES: Final = {
     "foreign-directory-ignored": "{directory} is left alone: {reason}",
     "foreign-file-ignored": "{path} is left alone: no file of a log has this name",
     "index-corrupt": "{path} is damaged and is rebuilt: {reason}",
+    "kernels-not-cached": "kernels are compiled anew by each process: {reason}",
+    "kernels-unavailable": "large work is done in plain Python, which is slower: {reason}",
     "last-time-entry-missing": "{path}: the last entry of the time index is missing: {reason}",
     "leader-epochs-cleared": "{directory}: a batch of an old format has no leader epoch; the known"
     " epochs were deleted",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog warm`` to the command line."""
     text = "compile all kernels now, so that no later command waits for the compiler"
-    add_json(new_parser(commands, "warm", text, run))
+    add_json(new_parser(commands, "warm", text, run, printed_events=("kernels-unavailable",)))
 
 
 def run(args: Namespace) -> int:

@@ -79,10 +79,33 @@ class Gate:
 
 
 def _load_numba() -> bool:
-    """Import numba and return whether it works here."""
+    """Import numba and a kernel; return whether they work here, and log the reason if not."""
+    reason = _why_unusable()
+    if reason is None:
+        return True
+    import logging  # noqa: PLC0415 - needed only here
+
+    logging.getLogger(__name__).warning("kernels-unavailable reason=%s", reason)
+    return False
+
+
+def _why_unusable() -> str | None:
+    """Return why kernels cannot be used here; None if they can.
+
+    The first kernel is the trial: it uses every part of numba and llvmlite that kernels use.
+    """
     if find_spec("numba") is None:
-        return False
-    return bool(import_module("tidelog.kernels.runtime.jit").HAVE_NUMBA)
+        return "numba is not installed"
+    jit = import_module("tidelog.kernels.runtime.jit")
+    reason: str | None = jit.UNUSABLE
+    if reason is not None:
+        return reason
+    try:
+        import_module(f"tidelog.kernels.{KERNEL_MODULES[0]}")
+    except Exception as error:  # noqa: BLE001 - whatever a release of numba has changed
+        jit.give_up()
+        return f"{type(error).__name__}: {error}"
+    return None
 
 
 _GATE: Final = Gate(_load_numba)

@@ -1,7 +1,9 @@
 """The only import of numba: decorators that compile functions as kernels.
 
-Without numba, or on a big-endian machine, the decorators change nothing and the same functions run
-as Python: correct but slow, so ``gate`` avoids them.
+Without a usable numba, or on a big-endian machine, the decorators change nothing and the same
+functions run as Python: correct but slow, so ``gate`` avoids them. Some of what is used here is
+private to numba. If a release changes it, ``gate`` falls back to plain code, and if only the cache
+is affected, each process compiles its kernels.
 
 A signature gives the types of all arguments, so a module compiles its kernels when it is imported
 and never again: an argument of another type is a TypeError. ``BYTES`` also accepts writable arrays.
@@ -10,6 +12,7 @@ and never again: an argument of another type is a TypeError. ``BYTES`` also acce
 from __future__ import annotations
 
 import inspect
+import logging
 import sys
 from contextlib import suppress
 from functools import cache
@@ -26,14 +29,20 @@ try:
     import llvmlite.binding
     import llvmlite.ir
     import numba as _numba
-    from numba.core import caching as _caching
 
     numba: Any = _numba  # its types change between releases; callers see the kernels' own types
-    caching: Any = _caching
     ir: Any = llvmlite.ir
-    HAVE_NUMBA: Final = sys.byteorder == "little" and not numba.config.DISABLE_JIT
-except ImportError:
-    HAVE_NUMBA: Final = False  # type: ignore[misc]  # the other half of one decision
+    UNUSABLE: str | None = None
+    """Why kernels cannot be compiled here; None if they can."""
+    if sys.byteorder != "little":
+        UNUSABLE = "the machine is big-endian"
+    elif numba.config.DISABLE_JIT:
+        UNUSABLE = "NUMBA_DISABLE_JIT is set"
+except Exception as _error:  # noqa: BLE001 - an unsupported NumPy, or a library that cannot be loaded
+    UNUSABLE = f"{type(_error).__name__}: {_error}"
+HAVE_NUMBA: bool = UNUSABLE is None
+
+_log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -45,6 +54,12 @@ INT64S: Final = "Array(int64, 1, 'C', readonly=True)"
 WRITABLE_INT64S: Final = "Array(int64, 1, 'C')"
 TABLE: Final = "Array(int64, 2, 'C', readonly=True)"
 WRITABLE_TABLE: Final = "Array(int64, 2, 'C')"
+
+
+def give_up() -> None:
+    """Compile no more kernels: from now on the decorators change nothing."""
+    global HAVE_NUMBA  # noqa: PLW0603 - one decision for the process
+    HAVE_NUMBA = False
 
 
 def kernel(signature: str) -> Callable[[F], F]:
@@ -195,16 +210,31 @@ def _name_of(function: Any) -> str:  # noqa: ANN401 - a function of any type
 def _keep_in_cache(dispatcher: Any) -> bool:  # noqa: ANN401 - numba's own type
     """Cache the code of ``dispatcher`` in our folder; numba's settings are left unchanged.
 
-    Returns whether there is a folder; with one, a listener is notified where the code is not there.
+    Returns whether it is cached; if so, a listener is notified where the code is not there.
     """
     folder = _folder()
-    if folder is not None:
-        dispatcher._cache = _kernel_cache(dispatcher.py_func, folder)  # noqa: SLF001 - numba has no public way to cache in a folder of one's own
-    return folder is not None
+    if folder is None:
+        return False
+    try:
+        kept = _kernel_cache(dispatcher.py_func, folder)
+    except Exception as error:  # noqa: BLE001 - whatever a release of numba has changed
+        _report_no_cache(f"{type(error).__name__}: {error}")
+        return False
+    dispatcher._cache = kept  # noqa: SLF001 - numba has no public way to cache in a folder of one's own
+    return True
+
+
+@cache
+def _report_no_cache(reason: str) -> None:
+    """Log, once, that this process compiles its kernels."""
+    _log.warning("kernels-not-cached reason=%s", reason)
 
 
 def _kernel_cache(function: Any, folder: str) -> Any:  # noqa: ANN401 - numba's own types
-    """Return numba's cache for one function, in ``folder``; it never raises."""
+    """Return numba's cache for one function, in ``folder``; loading and saving never raise."""
+    from numba.core import caching as private  # noqa: PLC0415 - its failure is not numba's
+
+    caching: Any = private
 
     class Locator(caching._CacheLocator):  # type: ignore[misc]  # noqa: SLF001 - as above; numba is untyped
         """Puts the files into ``folder``, whose name already identifies the sources."""
@@ -242,7 +272,7 @@ def _kernel_cache(function: Any, folder: str) -> Any:  # noqa: ANN401 - numba's 
         def save_overload(self, sig: Any, data: Any) -> None:  # noqa: ANN401 - numba's own types
             try:
                 super().save_overload(sig, data)
-            except OSError:
+            except Exception:  # noqa: BLE001 - the code is compiled, and is only not kept
                 self.disable()
 
     return KernelCache(function)

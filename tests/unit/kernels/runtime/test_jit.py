@@ -97,7 +97,7 @@ def probe(**variables: str) -> tuple[int, int, str | None]:
 
 
 def test_without_numba_the_decorators_change_nothing() -> None:
-    """Without numba the functions run as Python, and the gate never chooses kernels."""
+    """Without numba the functions run as Python; the gate never chooses kernels, and logs that."""
     code = """
 import sys
 sys.modules["numba"] = None
@@ -109,7 +109,8 @@ print(crc32c(np.frombuffer(b"123456789", np.uint8), 0, 9))
 """
     done = run_python(code)
 
-    assert (done.stdout, done.stderr) == (f"{CRC}\n", "")
+    logged = "kernels-unavailable reason=numba is not installed\n"
+    assert (done.stdout, done.stderr) == (f"{CRC}\n", logged)
 
 
 @pytest.mark.skipif(not jit.HAVE_NUMBA, reason="needs numba")
