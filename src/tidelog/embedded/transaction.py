@@ -190,6 +190,7 @@ class Transaction:
                 self._bundle.finish(),
                 tuple(self._new.values()),
                 {name: topic.topic_id for name, topic in self._topics.items()},
+                partitions={name: max(one.partitions) + 1 for name, one in self._topics.items()},
             )
             self.committed = self._manager.commit_transaction(self._path, staged)
         except (TidelogError, OSError) as error:

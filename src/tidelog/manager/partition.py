@@ -51,12 +51,19 @@ def only_replica(log: Log) -> LogOffsetMetadata:
 class Hold(NamedTuple):
     """A committed transaction that is not applied yet: it writes from ``base_offset`` on.
 
-    ``is_shown``: all its records are there, and readers see them.
+    ``is_shown``: all its records are there, and readers see them. ``seen_offset``: below it readers
+    saw records before, such as those of a transaction whose process ended right before its end.
     """
 
     txn: str
     base_offset: int
     is_shown: bool = False
+    seen_offset: int = 0
+
+    @property
+    def visible_offset(self) -> int:
+        """The offset below which readers see records: what they saw is not taken back."""
+        return max(self.base_offset, self.seen_offset)
 
 
 class Partition:
@@ -220,7 +227,7 @@ class Partition:
             place = self._high_watermark_rule(log)
             hold = self._hold
             if place is not None and hold is not None and not hold.is_shown:
-                place = place if place.offset <= hold.base_offset else _held_at(log, hold)
+                place = place if place.offset <= hold.visible_offset else _held_at(log, hold)
             return place is not None and log.maybe_increment_high_watermark(place) is not None
 
     # Appending
@@ -327,7 +334,7 @@ class Partition:
 
 def _held_at(log: Log, hold: Hold) -> LogOffsetMetadata:
     """Return how far readers see below a transaction that is not applied yet."""
-    return LogOffsetMetadata(min(hold.base_offset, log.log_end_offset))
+    return LogOffsetMetadata(min(hold.visible_offset, log.log_end_offset))
 
 
 class _PartitionListeners(LogListeners):

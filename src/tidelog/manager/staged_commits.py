@@ -355,11 +355,17 @@ class _Directory:
             topic.name, topic.partitions, topic.config, defaults=self._commits.topics.defaults
         )
 
-    def check_id(self, topic: str, topic_id: UUID) -> None:
+    def check_topic(self, topic: str, topic_id: UUID, partitions: int | None) -> None:
         known = self._commits.topics.get(topic)
         if known.topic_id != topic_id:
             raise InconsistentTopicId(
                 f"topic {topic} has id {known.topic_id}; the transaction is for {topic_id}"
+            )
+        count = max(known.partitions, default=-1) + 1
+        if partitions not in {None, count}:
+            raise InvalidArgument(
+                f"topic {topic} has {count} partitions now; the transaction was planned for"
+                f" {partitions}: run it again"
             )
 
     def create_topic(self, topic: NewTopic) -> None:
@@ -412,7 +418,8 @@ class _Directory:
 
     def _hold(self, journal: Journal, *, is_shown: bool) -> None:
         for key in journal.keys:
-            hold = Hold(journal.txn, journal.base_offset(key), is_shown)
+            seen_offset = self._log_dir.checkpoints.high_watermark(key)
+            hold = Hold(journal.txn, journal.base_offset(key), is_shown, seen_offset)
             self._commits.registry.hold(TopicPartition(*key), hold)
 
     def release(self, journal: Journal) -> None:

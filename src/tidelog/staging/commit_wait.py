@@ -130,7 +130,7 @@ class CommitWait:
     def _run(self) -> CommittedTransaction:
         done = self._finished()
         if done is not None:
-            return skip_repeat(self._fs, self._data_dir, self._transaction, done)
+            return self._skip(done)
         try:
             return self._commit_here()
         except DirectoryLocked as busy:
@@ -145,6 +145,13 @@ class CommitWait:
         except BaseException as error:
             self._give_up(error)
             raise
+
+    def _skip(self, done: CommittedTransaction) -> CommittedTransaction:
+        """Skip a repeat; also clean up after the first run if that was killed before it did so."""
+        if self._has_journal():
+            with suppress(TidelogError, OSError):  # the next process that opens it cleans up
+                return self._commit_here()
+        return skip_repeat(self._fs, self._data_dir, self._transaction, done)
 
     def _write_manifest(self) -> None:
         deadline_ms = self._clock.now_ms() + self._timeout_ms
@@ -170,6 +177,9 @@ class CommitWait:
             if waited_ms >= self._timeout_ms and self._withdraw():
                 raise self._timed_out()
             if waited_ms >= 2 * self._timeout_ms:
+                done = self._answer()  # it may have come since the last look
+                if done is not None:
+                    return done
                 raise self._unknown()
             self._sleep_ms(POLL_MS)
 

@@ -67,8 +67,11 @@ class StagingDirectory(Protocol):
     def check_new(self, topic: NewTopic) -> None:
         """Raise the error that creating the topic would raise."""
 
-    def check_id(self, topic: str, topic_id: UUID) -> None:
-        """Raise UnknownTopicOrPartition, or InconsistentTopicId, unless a topic has this id."""
+    def check_topic(self, topic: str, topic_id: UUID, partitions: int | None) -> None:
+        """Raise UnknownTopicOrPartition, or InconsistentTopicId, unless a topic has this id.
+
+        And InvalidArgument unless it has this number of partitions; None: any.
+        """
 
     def create_topic(self, topic: NewTopic) -> None:
         """Create a topic with all its partitions, durably; what is there already stays."""

@@ -29,8 +29,9 @@ from tidelog.staging.versioned_file import read_versioned
 if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
 
-READY_VERSION: Final = 1
-"""The newest form of a manifest and of a refusal."""
+READY_VERSION: Final = 2
+"""The newest form of a manifest: 2 names numbers of partitions. One without them is written as 1,
+and so is every refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class ReadyFiles:
     def prepare(self, manifest: ReadyManifest) -> None:
         """Write the manifest, durably, under a name that nobody looks for."""
         content = {
-            "version": READY_VERSION,
+            "version": 2 if manifest.transaction.partitions else 1,
             "deadlineMs": manifest.deadline_ms,
             "transaction": manifest.transaction.as_json(),
         }
@@ -108,7 +109,7 @@ class ReadyFiles:
         """Answer a claimed manifest, durably, with the reason why it is not committed."""
         args = [list(one) if isinstance(one, tuple) else one for one in error.args]
         content = {
-            "version": READY_VERSION,
+            "version": 1,
             "error": type(error).__name__,
             "args": args,
             "reason": str(error),

@@ -10,7 +10,7 @@ import logging
 import os
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -61,6 +61,8 @@ class Transaction:
     ``is_named``: the user chose ``txn`` and may repeat it. ``topic_ids`` are those of the existing
     topics that the runs name; ``new_topics`` are created by the commit. ``stream``: it is a batch
     of a stream, whose ``txn`` it has; with ``skips_old`` it is skipped if a later one is committed.
+    ``partitions`` are the numbers of partitions of existing topics by which records were given to
+    partitions; a commit refuses another number, since keys would lie in the wrong ones.
     """
 
     txn: str
@@ -70,6 +72,7 @@ class Transaction:
     topic_ids: dict[str, UUID]
     stream: StreamBatch | None = None
     skips_old: bool = False
+    partitions: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def topics(self) -> list[str]:
@@ -106,6 +109,8 @@ class Transaction:
         }
         if self.stream is not None:
             entry["stream"] = {**self.stream.as_json(), "skipsOld": self.skips_old}
+        if self.partitions:
+            entry["partitions"] = dict(sorted(self.partitions.items()))
         return entry
 
     @classmethod
@@ -140,7 +145,15 @@ class Transaction:
             topic_ids,
             None if stream is None else StreamBatch.from_json(stream),
             stream is not None and bool(stream["skipsOld"]),
+            {str(name): _count(one) for name, one in entry.get("partitions", {}).items()},
         )
+
+
+def _count(value: object) -> int:
+    """Return a number of partitions; raise ValueError for anything else."""
+    if type(value) is not int or value < 1:
+        raise ValueError(f"{value!r} is not a number of partitions")
+    return value
 
 
 def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTransaction:
@@ -213,7 +226,7 @@ def _check(target: StagingDirectory, transaction: Transaction) -> list[_Checked]
     for topic in new.values():
         target.check_new(topic)
     for name in sorted({run.topic for run in transaction.runs} - set(new)):
-        target.check_id(name, transaction.id_of(name))
+        target.check_topic(name, transaction.id_of(name), transaction.partitions.get(name))
     producers: dict[Key, FollowerUpdates] = {}
     checked, needed_bytes = [], 0
     for run in transaction.runs:

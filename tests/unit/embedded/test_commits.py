@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -27,19 +29,23 @@ from tidelog.errors import (
     TransactionMismatch,
     UnknownTopicOrPartition,
 )
+from tidelog.staging.commit_wait import CommitWait, WaitPoint
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.finished import read_finished
-from tidelog.staging.journal import NewTopic
+from tidelog.staging.journal import NewTopic, list_journals
 from tidelog.staging.manifest_names import State, find_manifests, new_stem
 from tidelog.staging.ready import ReadyFiles, ReadyManifest
 from tidelog.staging.staged_file import is_staged_name
+from tidelog.testing import PowerCut
 from tidelog.testing.manager_home import ManagerHome, values
 from tidelog.testing.staging import stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from tidelog.manager.log_manager import LogManager
+    from tidelog.staging.commit_wait import Commit
     from tidelog.staging.finished import CommittedTransaction
     from tidelog.staging.transaction import Transaction
 
@@ -198,6 +204,71 @@ def test_a_repeat_is_skipped_while_the_directory_is_in_use() -> None:
     assert home.own_files() == []
 
 
+def killed_before_it_cleaned_up() -> Home:
+    """Return a machine on which a process that committed x has left its journal behind."""
+    home = Home()
+    home.started().shutdown()
+
+    def end(point: WaitPoint | CommitPoint) -> None:
+        if point is CommitPoint.FINISHED:
+            raise PowerCut
+
+    with suppress(PowerCut):
+        home.commit(staged(home, {T0: [b"a"]}), on_point=end)
+    home.restart()
+    assert list_journals(home.fs, "/data") != []
+    return home
+
+
+def test_a_repeat_cleans_up_after_a_first_run_that_was_killed() -> None:
+    """So that Kafka can open the directory afterwards, although nothing is written again."""
+    home = killed_before_it_cleaned_up()
+
+    again = home.commit(staged(home, {T0: [b"a"]}))
+
+    assert again.is_repeat
+    assert (list_journals(home.fs, "/data"), home.own_files()) == ([], [])
+    assert values(home.open(), "t", 0) == [b"a"]
+
+
+def test_a_repeat_is_skipped_though_it_cannot_clean_up() -> None:
+    """As while Kafka holds the directory; the next process that opens it for writing cleans up."""
+    home = killed_before_it_cleaned_up()
+    left, lock = home.own_files(), home.fs.lock("/data/.lock")
+
+    assert home.commit(staged(home, {T0: [b"a"]})).is_repeat
+
+    assert home.own_files() == left
+    lock.release()
+    assert values(home.open(), "t", 0) == [b"a"]
+    assert (list_journals(home.fs, "/data"), home.own_files()) == ([], [])
+
+
+def test_a_waiter_looks_for_its_answer_once_more_before_it_gives_up() -> None:
+    """As after a pause of the machine: the holder withdraws the manifest in the last moment."""
+    home = Home()
+    home.started().shutdown()
+    transaction = staged(home, {T0: [b"a"]})
+
+    def open_here() -> AbstractContextManager[Commit]:
+        if home.clock.elapsed_ms() > 6000:
+            for stem in find_manifests(home.files()):
+                ReadyFiles(home.fs, "/data", stem).change(State.READY, State.WITHDRAWN)
+        raise DirectoryLocked("/data", 7)
+
+    wait = CommitWait(
+        *("/data", transaction, open_here),
+        timeout_ms=3000,
+        fs=home.fs,
+        clock=home.clock,
+        rng=home.rng,
+        sleep_ms=lambda _: home.clock.advance(7000),
+    )
+    with pytest.raises(CommitTimeout):
+        wait.run()
+    assert home.own_files() == []
+
+
 def test_a_topic_that_such_a_commit_creates_is_served_at_once() -> None:
     """With its settings, which also decide about its batches."""
     home = Home()
@@ -245,6 +316,28 @@ def test_a_topic_that_was_deleted_or_created_meanwhile_is_a_refusal() -> None:
 
     assert home.own_files() == []
     assert list(manager.staged_commits.pending) == []
+
+
+def test_partitions_that_were_added_since_planning_are_a_refusal() -> None:
+    """Keys would lie in the wrong partitions; by the holder of the directory, and without one."""
+    home = Home()
+    manager = home.started()
+    planned = [
+        replace(staged(home, {T0: [b"a"]}, txn), partitions={"t": 2}) for txn in ("x", "y", "z")
+    ]
+    home.commit(planned[0])
+    manager.create_partitions("t", 3)
+
+    text = "topic t has 3 partitions now; the transaction was planned for 2: run it again"
+    with pytest.raises(InvalidArgument, match=text):
+        home.commit(planned[1])
+    manager.shutdown()
+    home.scheduler.forget()
+    with pytest.raises(InvalidArgument, match=text):
+        home.commit(planned[2])
+
+    assert home.own_files() == []
+    assert values(home.open(), "t", 0) == [b"a"]
 
 
 def test_an_unnamed_transaction_is_known_until_its_waiter_has_seen_it() -> None:

@@ -232,6 +232,26 @@ def test_settings_that_changed_since_refuse_the_whole_transaction(
     assert own_files(home) == []
 
 
+def test_partitions_that_were_added_meanwhile_refuse_the_whole_transaction() -> None:
+    """Keys were given to the partitions that there were; a repeat gives them to those of now."""
+    home = home_with_topics()
+    with home.open(defaults=KEEP) as logs:
+        txn = logs.transaction("x")
+        txn.append("t", b"a", key=b"k")
+        txn.append("u", b"b")
+        logs.create_partitions("t", 5)
+        with pytest.raises(InvalidArgument, match=r"topic t has 5 partitions now; .* for 2"):
+            txn.commit()
+        assert seen(logs, "u") == [b"before"]
+        assert own_files(home) == []
+
+        with logs.transaction("x") as txn:
+            txn.append("t", b"a", key=b"k")
+        logs.append("t", b"b", key=b"k")
+        read = [[one.value for one in logs.read("t", partition=number)] for number in range(5)]
+    assert [b"a", b"b"] in [values[-2:] for values in read]
+
+
 def test_a_transaction_that_does_not_fit_the_disk_is_refused() -> None:
     """Before the commit point, so that it can be tried again."""
     home = home_with_topics()
@@ -347,6 +367,19 @@ def test_records_of_a_pending_transaction_are_not_seen_by_readers_beside() -> No
         assert (log.high_watermark, log.log_end_offset) == (1, 3)
         assert home.values("t-0") == [b"before"]
     assert home.values("t-0") == [b"before"]
+
+
+def test_a_replay_takes_nothing_back_that_readers_beside_have_seen() -> None:
+    """The process has ended when all was visible, and before the transaction was finished."""
+    home = home_with_topics()
+    interrupted(home, CommitPoint.VISIBLE)
+    assert home.values("t-0") == [b"before", b"a", b"b"]
+    home.fs.fail("open", ".staged", OSError(errno.EMFILE, "too many open files"), 10)
+
+    with home.open(defaults=KEEP) as logs:
+        assert list(logs.manager.staged_commits.pending) == [("/data", "x")]
+        assert home.values("t-0") == [b"before", b"a", b"b"]
+    assert home.values("t-0") == [b"before", b"a", b"b"]
 
 
 def test_what_deletes_records_stays_below_a_pending_transaction() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from dataclasses import replace
 from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING, Any, cast
@@ -73,6 +74,23 @@ def test_a_manifest_holds_the_whole_transaction() -> None:
 
     assert files(fs).read(State.READY) == ReadyManifest(plain, 77)
     assert files(fs, batch.txn).read(State.READY) == ReadyManifest(batch, 77)
+
+
+def test_a_manifest_names_the_partitions_that_were_planned_for() -> None:
+    """In its second form, which an earlier release refuses; without them it keeps the first."""
+    fs = disk()
+    plain = transaction(fs)
+    planned = replace(plain, txn="y", runs=(), partitions={"t": 2})
+    for one in (plain, planned):
+        files(fs, one.txn).write(ReadyManifest(one, 77))
+    versions = [
+        json.loads(fs.read(files(fs, one.txn).path(State.READY)))["version"]
+        for one in (plain, planned)
+    ]
+
+    assert versions == [1, 2]
+    assert files(fs, "y").read(State.READY).transaction == planned
+    assert files(fs).read(State.READY).transaction.partitions == {}
 
 
 def test_the_rename_that_succeeds_decides() -> None:
@@ -149,6 +167,11 @@ SPOILED: dict[str, Callable[[dict[str, Any]], object]] = {
     "a topic created twice": lambda one: one["transaction"]["topics"].append(
         one["transaction"]["topics"][0]
     ),
+    "partitions that are a list": lambda one: one["transaction"].update(partitions=[2]),
+    "a number of partitions that is text": lambda one: one["transaction"].update(
+        partitions={"t": "2"}
+    ),
+    "no partitions": lambda one: one["transaction"].update(partitions={"t": 0}),
     "a stream without a number": lambda one: one["transaction"].update(stream={"queryId": "q"}),
 }
 
@@ -287,12 +310,12 @@ def test_a_manifest_of_a_newer_release_is_left_untouched() -> None:
     home = ManagerHome()
     service(home)
     path = files(home.fs).path(State.READY)
-    home.fs.write(path, b'{"version": 2, "new": true}')
+    home.fs.write(path, b'{"version": 3, "new": true}')
 
     home.clock.set_time_of_day(home.clock.now_ms() + 10 * LEFTOVER_MS)
     home.clock.advance(400_000)
 
-    assert home.fs.read(path) == b'{"version": 2, "new": true}'
+    assert home.fs.read(path) == b'{"version": 3, "new": true}'
 
 
 def test_what_is_not_a_file_is_left_untouched() -> None:

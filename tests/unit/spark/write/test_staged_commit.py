@@ -134,6 +134,22 @@ def test_a_topic_that_changed_since_the_plan_refuses_the_commit(tmp_path: Path) 
     assert values(tmp_path) == []
 
 
+def test_partitions_that_are_added_while_the_driver_commits_refuse_the_commit(
+    tmp_path: Path,
+) -> None:
+    """After its look at the topics, the holder of the directory checks their number again."""
+    given = options(tmp_path)
+    commit_write(staged(given, "a"))
+    write = staged(given, "b")
+    transaction = write.transaction(staged_commit.existing_topics(str(tmp_path)))
+    with tidelog.open(tmp_path) as logs:
+        logs.create_partitions("t", 2)
+        with pytest.raises(InvalidArgument, match=r"t has 2 partitions now.* for 1: run it again"):
+            logs.commit_transaction(transaction)
+
+    assert values(tmp_path) == [b"a"]
+
+
 def test_a_topic_that_was_created_meanwhile_is_used_if_it_fits(tmp_path: Path) -> None:
     """Two first writes may run beside each other."""
     one, two = staged(options(tmp_path), "a"), staged(options(tmp_path), "b")
