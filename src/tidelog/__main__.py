@@ -4,6 +4,7 @@ Importing it takes some time; Ctrl-C during that ends the process as Ctrl-C late
 """
 
 _INTERRUPTED = 130
+"""``ExitCode.INTERRUPTED``, before anything of tidelog is imported."""
 
 
 def main() -> int:

@@ -563,9 +563,27 @@ class UnsupportedPlatform(TidelogError):
     """The operation needs POSIX locks, fsync and rename; reading works everywhere."""
 
 
-DAMAGED: Final = 1
-BAD_USAGE: Final = 2
-FAILED: Final = 3
+class ExitCode(IntEnum):
+    """What a command ends with; ``summary`` is how every ``--help`` says it."""
+
+    summary: str
+
+    def __new__(cls, number: int, summary: str) -> ExitCode:  # noqa: PYI034 - as of ErrorCode
+        """Make the member; its value is ``number`` alone."""
+        member = int.__new__(cls, number)
+        member._value_ = number
+        member.summary = summary
+        return member
+
+    OK = 0, "fine"
+    DAMAGED = 1, "damage or loss was found"
+    BAD_USAGE = 2, "the usage is wrong"
+    FAILED = 3, "the operation failed"
+    INTERRUPTED = 130, "Ctrl-C"
+    """128 and the number of SIGINT, as shells report it."""
+    TERMINATED = 143, "SIGTERM"
+    """128 and the number of SIGTERM, as shells report it."""
+
 
 _DAMAGE: Final = (CorruptFile, CorruptMessage, DataLoss, InvalidRecord, RebuildableError)
 _USAGE_ERRORS: Final = (
@@ -584,19 +602,18 @@ _USAGE_ERRORS: Final = (
 
 
 def exit_code_of(error: Exception) -> int:
-    """Return the exit code of a command that ends with this error.
+    """Return the ``ExitCode`` of a command that ends with this error.
 
-    1: bytes on disk are wrong; 2: the usage is; 3: the operation failed. A storage error may wrap
+    A storage error may wrap
     what is wrong with a file; InvalidArgument as its cause is a field that no valid file has.
     """
     if isinstance(error, RequestFailed):
         return error.exit_code
     if isinstance(error, _USAGE_ERRORS):
-        return BAD_USAGE
+        return ExitCode.BAD_USAGE
     is_damage = isinstance(error, _DAMAGE)
-    return (
-        DAMAGED if is_damage or isinstance(error.__cause__, (*_DAMAGE, InvalidArgument)) else FAILED
-    )
+    is_damage |= isinstance(error.__cause__, (*_DAMAGE, InvalidArgument))
+    return ExitCode.DAMAGED if is_damage else ExitCode.FAILED
 
 
 def text_of(error: Exception) -> str:

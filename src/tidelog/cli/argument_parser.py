@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+from tidelog.errors import ExitCode
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Sequence
-
-_BAD_USAGE: Final = 2
 
 
 class CommandParser(ArgumentParser):
@@ -29,7 +29,7 @@ class CommandParser(ArgumentParser):
         from tidelog.cli.terminal import printable
 
         text = printable(_reworded(message, self._words))
-        self.exit(_BAD_USAGE, f"{self.prog}: {text}\nsee: {self.prog} --help\n")
+        self.exit(ExitCode.BAD_USAGE, f"{self.prog}: {text}\nsee: {self.prog} --help\n")
 
     def parse_known_args(  # type: ignore[override]  # as argparse calls it for a command
         self, args: Sequence[str] | None = None, namespace: Namespace | None = None

@@ -9,17 +9,11 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from tidelog.errors import BAD_USAGE, FAILED, TidelogError, exit_code_of, text_of
+from tidelog.errors import ExitCode, TidelogError, exit_code_of, text_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator, Sequence
-
-OK: Final = 0
-INTERRUPTED: Final = 130
-"""128 and the number of SIGINT, as shells report it."""
-TERMINATED: Final = 143
-"""128 and the number of SIGTERM, as shells report it."""
 
 VERSION_OPTIONS: Final = (["-V"], ["--version"])
 """Command lines that print the version and nothing else; with more words the parser decides."""
@@ -29,31 +23,27 @@ _LAST_STREAM: Final = 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code.
-
-    0 is fine; 1: damage or loss was found; 2: the usage is wrong; 3: the operation failed, because
-    the disk is full, say, or the directory in use; 130 and 143: SIGINT and SIGTERM ended it.
-    """
+    """Run one command and return its exit code, an ``ExitCode``."""
     has_output = _open_closed_streams()
     _use_utf8()
     if not has_output:
         print("tidelog: standard output is closed", file=sys.stderr)
-        return FAILED
+        return ExitCode.FAILED
     try:
         with _closing_on_sigterm():
             code = _run(argv)
         sys.stdout.flush()
     except SystemExit as stop:  # argparse has printed the help, or the error
-        return stop.code if isinstance(stop.code, int) else OK
+        return stop.code if isinstance(stop.code, int) else ExitCode.OK
     except BrokenPipeError:
         # The reader of our output has closed it, as `| head` does. The interpreter must not try to
         # write the rest at exit.
         sys.stdout = None
-        return OK
+        return ExitCode.OK
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return ExitCode.INTERRUPTED
     except _Terminated:
-        return TERMINATED
+        return ExitCode.TERMINATED
     return code
 
 
@@ -93,7 +83,7 @@ def _run(argv: Sequence[str] | None) -> int:
         return _print_version()
     if args.command is None:
         parser.print_help(sys.stderr)
-        return BAD_USAGE
+        return ExitCode.BAD_USAGE
     try:
         return _run_command(args)
     except BrokenPipeError:
@@ -122,7 +112,7 @@ def _print_version() -> int:
     from tidelog.version import __version__
 
     print(f"tidelog {__version__}")
-    return OK
+    return ExitCode.OK
 
 
 def _fail(command: str, error: TidelogError | OSError) -> int:

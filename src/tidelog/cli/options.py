@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import directory_name, key_value, not_negative, time_ms
 from tidelog.cli.shown import Shown
+from tidelog.errors import ExitCode
 from tidelog.records.isolation import Isolation
 
 if TYPE_CHECKING:
@@ -26,9 +27,10 @@ DIRECTORY_VARIABLE: Final = "TIDELOG_DIR"
 """The environment variable that names the directory where ``-d`` is not given."""
 READ_COMMITTED: Final = Isolation.READ_COMMITTED
 
-EXIT_CODES: Final = (
-    "exit codes: 0 fine, 1 damage or loss was found, 2 the usage is wrong,"
-    " 3 the operation failed; 130 Ctrl-C, 143 SIGTERM"
+_SIGNALS: Final = {ExitCode.INTERRUPTED, ExitCode.TERMINATED}
+EXIT_CODES: Final = "exit codes: {}; {}".format(
+    ", ".join(f"{code} {code.summary}" for code in ExitCode if code not in _SIGNALS),
+    ", ".join(f"{code} {code.summary}" for code in sorted(_SIGNALS)),
 )
 TIME_FORMAT: Final = (
     "TIME: milliseconds since 1970-01-01, or a date and time such as 2026-11-21T14:30;"

@@ -15,7 +15,7 @@ from tidelog.cli.options import (
     add_settings,
     new_service_parser,
 )
-from tidelog.errors import StartAborted, TidelogError
+from tidelog.errors import ExitCode, StartAborted, TidelogError
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from tidelog.cli.log_levels import LogLevels
     from tidelog.cli.options import Commands
     from tidelog.embedded.logs import Logs
-
-LOST: Final = 1
-"""The exit code when the last directory has failed."""
 
 _LOGGER: Final = "tidelog.run"
 
@@ -80,7 +77,8 @@ def add_parser(commands: Commands) -> None:
 def run(args: Namespace) -> int:
     """Keep the logs open until SIGTERM or SIGINT, then close them; SIGHUP reloads the settings.
 
-    A signal while logs are loaded ends that, with what was recovered kept.
+    A signal while logs are loaded ends that, with what was recovered kept. Returns 1 if the last
+    directory has failed.
     """
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.service_settings import given_settings
@@ -120,7 +118,7 @@ def run(args: Namespace) -> int:
             given = _reload(args, logs, given, levels)
         status.stopping()
         _warn_of_pending(logs)
-    return LOST if lost else 0
+    return ExitCode.DAMAGED if lost else ExitCode.OK
 
 
 @contextmanager
