@@ -83,9 +83,10 @@ peer: .peer/.installed ## Apache Kafka 4.3.1 and Spark's Kafka connector into .p
 			-DoutputDirectory=$(CURDIR)/.peer/$$lib -DincludeScope=runtime || exit 1; done
 	@touch $@
 
-docs: $(STAMP) ## write the generated pages of docs anew: formats, settings, states, pictures, scenarios
+docs: $(STAMP) ## write the generated pages of docs anew: formats, settings, JSON, states, pictures
 	@$(BIN)/python tools/format_doc.py
 	@$(BIN)/python tools/configuration_doc.py
+	@$(BIN)/python tools/json_doc.py
 	@$(BIN)/python tools/imports_doc.py
 	@$(BIN)/python tools/states_doc.py
 	@$(BIN)/python tools/pictures_doc.py

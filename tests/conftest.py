@@ -16,7 +16,7 @@ import pytest
 from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -104,6 +104,43 @@ def enumerated_by(report: pytest.TestReport) -> dict[str, int]:
         for name, count in report.user_properties
         if name.startswith("enumerated ") and isinstance(count, int)
     }
+
+
+class Validated(Protocol):
+    """Asserts that each line of JSON is of exactly one kind that its schema names.
+
+    Returns the kinds, by the descriptions in the schema of a command.
+    """
+
+    def __call__(self, command: str, lines: Iterable[object]) -> list[str]:
+        """``command`` is a name that ``tidelog schema`` takes."""
+
+
+@pytest.fixture(scope="session")
+def validated() -> Validated:
+    """Hold JSON against the schemas that ``tidelog schema`` prints, by an independent validator."""
+    from jsonschema import Draft202012Validator
+
+    from tidelog.cli.schemas.outputs import all_outputs
+
+    validators: dict[str, list[Draft202012Validator]] = {}
+    for name, output in all_outputs().items():
+        Draft202012Validator.check_schema(output.schema(name))
+        validators[name] = [Draft202012Validator(kind) for kind in output.lines]
+
+    def check(command: str, lines: Iterable[object]) -> list[str]:
+        found = []
+        for line in lines:
+            problems = {
+                each.schema["description"]: [error.message for error in each.iter_errors(line)]
+                for each in validators[command]
+            }
+            kinds = [kind for kind, errors in problems.items() if not errors]
+            assert len(kinds) == 1, (command, line, problems)
+            found += kinds
+        return found
+
+    return check
 
 
 # A long run that goes on where an earlier one was stopped

@@ -165,7 +165,7 @@ class Looks:
         assert {name for name, row in rows.items() if row["isCompacted"]} == {"compacted"}
         row = rows["compacted"]
         assert row["firstDirtyOffset"] <= row["firstUncleanableOffset"] <= self.end_of("compacted")
-        if "recordsRead" in row:
+        if row["recordsRead"] is not None:
             assert row["recordsKept"] <= 7
             dropped = row["dropped"].get("superseded", 0)
             assert row["recordsKept"] + dropped == row["recordsRead"]

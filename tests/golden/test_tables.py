@@ -142,7 +142,7 @@ def test_the_command_prints_the_rows(name: str, capsys: pytest.CaptureFixture[st
     directory = str(DATA / "whole-dir")
     words = [name, directory, "--now", str(NOW_MS)]
     assert main(["table", *words, "--json"]) == 0
-    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    *printed, _counts = map(json.loads, capsys.readouterr().out.splitlines())
     assert main(["table", *words]) == 0
     lines = capsys.readouterr().out.splitlines()
 
@@ -154,7 +154,8 @@ def test_topics_and_partitions_can_be_chosen(capsys: pytest.CaptureFixture[str])
     """Rows about others are left out, and those about the directory."""
     directory = str(DATA / "whole-dir")
     assert main(["table", "checkpoints", "whole-part", "-d", directory, "-p", "1", "--json"]) == 0
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    *rows, counts = map(json.loads, capsys.readouterr().out.splitlines())
+    assert counts == {"counts": {"rows": len(rows)}}
 
     assert {(row["topic"], row["partition"]) for row in rows} == {("whole-part", 1)}
 

@@ -105,7 +105,7 @@ def verify(directory: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, Fo
     code = main(["verify", "--json", "-d", str(directory)])
     found = set()
     *rows, total = map(json.loads, capsys.readouterr().out.splitlines())
-    assert total["partitions"]
+    assert total["counts"]["partitions"]
     for row in rows:
         assert row["what"]
         assert row["remedy"]
@@ -129,7 +129,8 @@ def test_a_healthy_directory_has_no_findings(name: str, capsys: pytest.CaptureFi
     """Nothing that Kafka or tidelog leaves behind in health is even unusual; all of it is read."""
     code = main(["verify", "--json", "-d", str(HERE / name)])
 
-    *rows, total = map(json.loads, capsys.readouterr().out.splitlines())
+    *rows, last = map(json.loads, capsys.readouterr().out.splitlines())
+    total = last["counts"]
     found = [row for row in rows if Path(row["file"]).name not in LISTINGS]
     logs = [
         path
@@ -140,7 +141,7 @@ def test_a_healthy_directory_has_no_findings(name: str, capsys: pytest.CaptureFi
     assert (found, code, total["damaged"]) == ([], 0, 0)
     assert total["segments"] == len(logs) > 0
     assert 0 < total["bytes"] <= sum(path.stat().st_size for path in logs)
-    assert min(total["batches"], total["records"], total["index_entries"]) > 0
+    assert min(total["batches"], total["records"], total["indexEntries"]) > 0
 
 
 @pytest.mark.parametrize("case", sorted(path.name for path in CRASHES.iterdir() if path.is_dir()))

@@ -37,7 +37,7 @@ def test_verify_finds_what_the_command_finds(
     assert verify_job.run(args, spark) == code == 1
     *printed, total = capsys.readouterr().out.splitlines()
     assert sorted(printed) == sorted(expected)
-    assert json.loads(total)["findings"] == len(expected)
+    assert json.loads(total)["counts"]["findings"] == len(expected)
 
 
 def _as_json(row: Any) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tidelog.errors import ExitCode
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -50,6 +52,21 @@ def test_the_settings_page_is_what_the_code_declares(root: Path) -> None:
     page = (root / "docs" / "configuration.md").read_text("utf-8")
 
     assert page == tool(root, "configuration_doc").render()
+
+
+def test_the_table_of_exit_codes_is_the_enum(root: Path) -> None:
+    """docs/operations.md lists each code with its summary, as every ``--help`` does."""
+    page = (root / "docs" / "operations.md").read_text("utf-8")
+    rows = re.findall(r"^\| (\d+) \| ([^|]+?) \|", page, re.MULTILINE)
+
+    assert rows == [(f"{code:d}", code.summary) for code in ExitCode]
+
+
+def test_the_json_page_is_what_the_schemas_declare(root: Path) -> None:
+    """docs/json.md is generated from the schemas of what commands print: else `make docs`."""
+    page = (root / "docs" / "json.md").read_text("utf-8")
+
+    assert page == tool(root, "json_doc").render()
 
 
 def test_the_picture_of_the_cleaners_states_is_drawn_from_their_table(root: Path) -> None:

@@ -84,9 +84,12 @@ class CompactionFacts:
         return replace(self, end_offset=cleaned.end_offset, stats=cleaned.stats)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the facts under the names that every command uses in JSON."""
-        found = self.to_clean
-        row: dict[str, Any] = {
+        """Return the facts under the names that every command uses in JSON.
+
+        What only a cleaning knows is None where nothing was cleaned.
+        """
+        found, stats = self.to_clean, self.stats
+        return {
             "topic": self.topic,
             "partition": self.partition,
             "isCompacted": self.is_compacted,
@@ -98,20 +101,16 @@ class CompactionFacts:
             "dirtyRatio": found.dirty_ratio,
             "sizeBytes": self.size_bytes,
             "failure": None if self.failure is None else self.failure.error,
-        }
-        stats = self.stats
-        if stats is None:
-            return row
-        return {
-            **row,
-            "endOffset": self.end_offset,
+            "endOffset": None if stats is None else self.end_offset,
             "trueDirtyRatio": self.true_dirty_ratio,
-            "recordsRead": stats.records_read,
-            "recordsKept": stats.records_written,
-            "bytesRead": stats.bytes_read,
-            "bytesKept": stats.bytes_written,
-            "oldestTombstone": stats.oldest_tombstone_ms,
-            "dropped": {cause.value: count for cause, count in stats.dropped.items()},
+            "recordsRead": None if stats is None else stats.records_read,
+            "recordsKept": None if stats is None else stats.records_written,
+            "bytesRead": None if stats is None else stats.bytes_read,
+            "bytesKept": None if stats is None else stats.bytes_written,
+            "oldestTombstone": None if stats is None else stats.oldest_tombstone_ms,
+            "dropped": {}
+            if stats is None
+            else {cause.value: count for cause, count in stats.dropped.items()},
         }
 
 

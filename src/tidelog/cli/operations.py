@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tidelog.cli.partition_choice import find_places
 from tidelog.cli.progress import ShownWork
 from tidelog.cli.server_properties import broker_properties
-from tidelog.cli.terminal import counted, format_time
+from tidelog.cli.terminal import counted, format_time, print_counts
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.embedded.doors import brief_machine
 from tidelog.env.clock import SYSTEM_CLOCK, ClockAt
@@ -122,9 +122,12 @@ def changes_in(fs: FileSystem, directory: str) -> list[FileChange]:
 
 def change_as_json(change: FileChange) -> dict[str, Any]:
     """Return a change under the names that every command uses in JSON."""
-    row: dict[str, Any] = {"file": change.path, "bytesBefore": change.size_before}
-    row["bytesAfter"] = change.size_after
-    return row if change.moved_from is None else {**row, "movedFrom": change.moved_from}
+    return {
+        "file": change.path,
+        "bytesBefore": change.size_before,
+        "bytesAfter": change.size_after,
+        "movedFrom": change.moved_from,
+    }
 
 
 def print_shrunk(log: Mapping[str, Any], verb: str) -> None:
@@ -144,6 +147,16 @@ def print_shrunk(log: Mapping[str, Any], verb: str) -> None:
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(2)]
     for offsets, size, reason in rows:
         print(f"  {offsets:<{widths[0]}}  {size:>{widths[1]}}  {reason}")
+
+
+def print_shrunk_counts(logs: Sequence[Mapping[str, Any]], **others: int) -> None:
+    """Print the counts that end the JSON of logs, each a ``ShrunkLog``."""
+    print_counts(
+        partitions=len(logs),
+        deletedSegments=sum(len(log["deleted"]) for log in logs),
+        freedBytes=sum(log["freedBytes"] for log in logs),
+        **others,
+    )
 
 
 def _place(segment: Mapping[str, Any]) -> tuple[str, str]:

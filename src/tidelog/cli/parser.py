@@ -50,6 +50,7 @@ COMMAND_MODULES: Final = {
     "metrics": "metrics",
     "spark": "spark",
     "warm": "warm",
+    "schema": "schema",
 }
 """Each command's module under ``commands``, in the order of ``--help``."""
 

@@ -153,8 +153,11 @@ class ChosenPartitions(NamedTuple):
     def report_missing(self, command: str) -> bool:
         """Print each missing partition on stderr; return whether there is one.
 
-        So it does with an unreadable catalogue: what it lists is then unknown.
+        So it does with an unreadable catalogue: what it lists is then unknown. Of a data directory
+        without partitions it prints that.
         """
+        if not (self.places or self.missing):
+            print_message(command, f"{self.directory.path} has no partitions")
         if self.directory.catalogue_error is not None:
             print_message(command, str(self.directory.catalogue_error))
         for partition in self.missing:
@@ -223,12 +226,17 @@ def choose_partitions(
 
 
 def find_places(
-    fs: FileSystem, directory: str, topics: Sequence[str] = (), partition: int | None = None
+    fs: FileSystem,
+    directory: str,
+    topics: Sequence[str] = (),
+    partition: int | None = None,
+    *,
+    may_be_empty: bool = False,
 ) -> list[Place]:
     """Return the partition directories of ``topics`` (all, if none is named), sorted.
 
     For commands that open the directory for writing. Kafka's ``__cluster_metadata`` is left out
-    unless it is named.
+    unless it is named. ``may_be_empty`` is as in ``choose_partitions``.
 
     Raises:
         UnknownTopicOrPartition: there are no partitions, or none of a topic that is named.
@@ -244,6 +252,9 @@ def find_places(
             for key in _own_partitions(fs, path)
             if key.topic != METADATA_TOPIC or key.topic in topics
         ]
+        is_empty = may_be_empty and not (places or topics)
+        if is_empty and open_directory_read_only(path, fs=fs).has_files_of_its_own():
+            return []
     return _chosen(path, places, (), topics, partition)
 
 

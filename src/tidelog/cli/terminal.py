@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Callable, Sequence
 
 MAX_WIDTH: Final = 120
@@ -40,6 +41,24 @@ def json_line(row: object) -> str:
     if text.isprintable():
         return text
     return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
+
+
+def print_counts(**counts: int) -> None:
+    """Print the last line of JSON: how many rows precede it, and how many have a problem.
+
+    It is printed also where there are none. Rows without this line were cut short by an error.
+    """
+    import json
+
+    print(json.dumps({"counts": counts}))
+
+
+def print_nothing(args: Namespace, **counts: int) -> int:
+    """Print that a data directory has no partitions, and zeros where JSON is wanted; return 0."""
+    print_message(args.command, f"{args.directory} has no partitions")
+    if args.json:
+        print_counts(**counts)
+    return 0
 
 
 def print_line(text: str) -> None:

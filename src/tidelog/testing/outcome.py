@@ -14,6 +14,18 @@ class Outcome(NamedTuple):
     err: str
 
     @property
-    def rows(self) -> list[Any]:
+    def lines(self) -> list[Any]:
         """The lines of the output, read as JSON."""
         return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def rows(self) -> list[Any]:
+        """The lines of JSON without the last one, if that is the counts of ``--json``."""
+        lines = self.lines
+        return lines[:-1] if lines and lines[-1].keys() == {"counts"} else lines
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The counts in the last line of ``--json``."""
+        counts: dict[str, int] = self.lines[-1]["counts"]
+        return counts

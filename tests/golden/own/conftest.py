@@ -117,9 +117,10 @@ def run(*words: str | Path) -> tuple[int, bytes]:
 
 
 def rows_of(*words: str | Path) -> tuple[int, list[Row]]:
-    """Run a command that prints a line of JSON a row."""
+    """Run a command that prints a line of JSON a row; leave out the counts at the end."""
     code, printed = run(*words)
-    return code, [json.loads(line) for line in printed.splitlines()]
+    rows = [json.loads(line) for line in printed.splitlines()]
+    return code, [row for row in rows if "counts" not in row]
 
 
 def chosen(row: Row, *names: str) -> Row:

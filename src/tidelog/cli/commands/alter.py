@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.arguments import partition_count
-from tidelog.cli.options import add_directory, add_settings, add_topic, new_parser
+from tidelog.cli.options import add_directory, add_json, add_settings, add_topic, new_parser
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def add_parser(commands: Commands) -> None:
         metavar="N",
         help="add partitions until there are N; keys go to other partitions from then on",
     )
+    add_json(parser)
 
 
 def run(args: Namespace) -> int:
@@ -52,17 +54,24 @@ def run(args: Namespace) -> int:
 
     path = os.path.abspath(args.directory)
     arguments = {"topic": args.topic, "settings": dict(args.options), "unset": args.unset}
+    row = {"topic": args.topic, "settings": None, "unknown": None, "partitions": None}
     if has_settings:
         topic = perform(
             args.command, path, arguments, lambda: open_to_change(path, watcher=ShownWork())
         )
-        _print_settings(topic)
+        row |= topic
+        if not args.json:
+            _print_settings(topic)
     if args.partitions is not None:
         wanted = {"topic": args.topic, "partitions": args.partitions}
         topic = perform(
             "create-partitions", path, wanted, lambda: open_to_change(path, watcher=ShownWork())
         )
-        print_line(f"{topic['topic']}: {counted(topic['partitions'], 'partition')}")
+        row |= topic
+        if not args.json:
+            print_line(f"{topic['topic']}: {counted(topic['partitions'], 'partition')}")
+    if args.json:
+        print(json.dumps(row))
     return 0
 
 

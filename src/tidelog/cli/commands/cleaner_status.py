@@ -42,15 +42,19 @@ def run(args: Namespace) -> int:
     from tidelog.cli.operations import clock_of
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.server_properties import broker_properties
-    from tidelog.cli.terminal import print_line
+    from tidelog.cli.terminal import print_counts, print_line
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.plans.compaction import CleanerLines, plan_compaction
 
     clock = clock_of(args)
     chosen = choose_partitions(
-        SYSTEM_FILES, args.directory, args.topics, server_properties=broker_properties(args)
+        SYSTEM_FILES,
+        args.directory,
+        args.topics,
+        server_properties=broker_properties(args),
+        may_be_empty=True,
     )
-    has_failed = chosen.report_missing(args.command)
+    is_missing = chosen.report_missing(args.command)
     configs = chosen.configs_in_force(dict(args.options))
     lines = CleanerLines.read(SYSTEM_FILES, chosen.directory.path)
     compacted = [place for place in chosen.places if configs[place.topic].is_compacted]
@@ -58,12 +62,16 @@ def run(args: Namespace) -> int:
     def status(place: Place) -> CompactionFacts:
         return plan_compaction(lambda: chosen.open(place), configs[place.topic], lines, clock)
 
+    listed = failed = 0
     for _, facts in chosen._replace(places=compacted).look(args.command, status):
-        has_failed |= facts.failure is not None
+        listed += 1
+        failed += facts.failure is not None
         print(json.dumps(facts.as_json()) if args.json else _line(facts))
-    if not compacted and not args.json:
+    if args.json:
+        print_counts(partitions=listed, failed=failed, missing=len(chosen.missing))
+    elif not compacted:
         print_line(f"no topic of {args.directory} is compacted")
-    return int(has_failed)
+    return int(is_missing or bool(failed))
 
 
 def _line(facts: CompactionFacts) -> str:

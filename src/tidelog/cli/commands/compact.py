@@ -45,9 +45,12 @@ def run(args: Namespace) -> int:
     from tidelog.cli.partition_choice import find_places
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.service_requests import numbers_by_topic, perform
+    from tidelog.cli.terminal import print_counts, print_nothing
     from tidelog.env.system_files import SYSTEM_FILES
 
-    places = find_places(SYSTEM_FILES, args.directory, args.topics)
+    places = find_places(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
+    if not places:
+        return print_nothing(args, partitions=0, freedBytes=0)
     arguments = {
         "partitions": numbers_by_topic(places),
         "settings": dict(args.options),
@@ -66,6 +69,8 @@ def run(args: Namespace) -> int:
     finally:
         for row in rest:
             printer.print(row)
+    if args.json:
+        print_counts(partitions=printer.printed, freedBytes=printer.freed_bytes)
     return 0
 
 
@@ -95,18 +100,26 @@ def print_plan(args: Namespace) -> int:
     """
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.server_properties import broker_properties
+    from tidelog.cli.terminal import print_counts
     from tidelog.config.log_config import LogConfig
     from tidelog.env.system_files import SYSTEM_FILES
 
     LogConfig().with_overrides(dict(args.options))
     chosen = choose_partitions(
-        SYSTEM_FILES, args.directory, args.topics, server_properties=broker_properties(args)
+        SYSTEM_FILES,
+        args.directory,
+        args.topics,
+        server_properties=broker_properties(args),
+        may_be_empty=True,
     )
     has_loss = chosen.report_missing(args.command)
     printer = _Printer("would drop", is_json=args.json)
     with _showing("planning to clean") as show:
         for facts in _planned(args, chosen, show):
             printer.print(facts.as_json())
+    if args.json:
+        missing, freed = len(chosen.missing), printer.freed_bytes
+        print_counts(partitions=printer.printed, freedBytes=freed, missing=missing)
     return int(has_loss)
 
 
@@ -116,6 +129,7 @@ class _Printer:
     def __init__(self, verb: str, *, is_json: bool) -> None:
         self.printed = 0
         """How many rows were printed."""
+        self.freed_bytes = 0
         self._verb = verb
         self._is_json = is_json
         self._not_compacted: set[str] = set()
@@ -125,6 +139,7 @@ class _Printer:
         from tidelog.cli.progress import current_line
 
         self.printed += 1
+        self.freed_bytes += (row.get("bytesRead") or 0) - (row.get("bytesKept") or 0)
         current_line().erase()
         if self._is_json:
             print(json.dumps(row))
@@ -188,7 +203,7 @@ def _print(row: Mapping[str, Any], verb: str) -> None:
     from tidelog.explain.picture import format_bytes
 
     name = f"{row['topic']}-{row['partition']}"
-    if "endOffset" not in row:
+    if row.get("endOffset") is None:
         start = row["firstDirtyOffset"]
         print(f"{name}: nothing to clean from offset {start:,} on, limited by {row['heldBy']}")
         return

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING
 
 from tidelog.cli.arguments import partition_count
-from tidelog.cli.options import add_directory, add_settings, add_topic, new_parser
+from tidelog.cli.options import add_directory, add_json, add_settings, add_topic, new_parser
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -28,6 +29,7 @@ def add_parser(commands: Commands) -> None:
         help="number of partitions (default 1)",
     )
     add_settings(parser)
+    add_json(parser)
 
 
 def run(args: Namespace) -> int:
@@ -46,5 +48,8 @@ def run(args: Namespace) -> int:
     topic = perform(
         args.command, path, arguments, lambda: open_to_change(path, watcher=ShownWork())
     )
+    if args.json:
+        print(json.dumps(topic))
+        return 0
     print(f"{topic['topic']}: {counted(topic['partitions'], 'partition')}, id {topic['id']}")
     return 0

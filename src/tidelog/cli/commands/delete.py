@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING
 
-from tidelog.cli.options import add_directory, add_dry_run, new_parser
+from tidelog.cli.options import add_directory, add_dry_run, add_json, new_parser
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -20,13 +21,14 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument("topics", metavar="TOPIC", nargs="+")
     add_directory(parser)
     add_dry_run(parser)
+    add_json(parser)
 
 
 def run(args: Namespace) -> int:
     """Delete the topics with all their records, or with ``--dry-run`` print their sizes only."""
     from tidelog.cli.progress import ShownWork
     from tidelog.cli.service_requests import perform, perform_here
-    from tidelog.cli.terminal import counted
+    from tidelog.cli.terminal import counted, print_counts
     from tidelog.embedded.doors import open_to_change
     from tidelog.env.overlay_files import OverlayFiles
     from tidelog.env.system_files import SYSTEM_FILES
@@ -40,6 +42,11 @@ def run(args: Namespace) -> int:
     )
     verb = "would be deleted" if args.dry_run else "deleted"
     for topic in topics:
+        if args.json:
+            print(json.dumps(topic))
+            continue
         partitions = counted(topic["partitions"], "partition")
         print(f"{topic['topic']}: {partitions}, {format_bytes(topic['sizeBytes'])} {verb}")
+    if args.json:
+        print_counts(topics=len(topics), freedBytes=sum(topic["sizeBytes"] for topic in topics))
     return 0

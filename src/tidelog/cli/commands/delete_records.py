@@ -47,7 +47,7 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Delete the records below an offset, in one partition or all; if one refuses, in none."""
-    from tidelog.cli.operations import manager_of, print_shrunk
+    from tidelog.cli.operations import manager_of, print_shrunk, print_shrunk_counts
     from tidelog.cli.partition_choice import find_places
     from tidelog.cli.service_requests import numbers_by_topic, perform, perform_here
     from tidelog.env.overlay_files import OverlayFiles
@@ -63,9 +63,12 @@ def run(args: Namespace) -> int:
         "now_ms": args.now,
     }
     path = os.path.dirname(places[0].path)
-    for log in act(args.command, path, arguments, lambda: manager_of(args, places, fs)):
+    logs = act(args.command, path, arguments, lambda: manager_of(args, places, fs))
+    for log in logs:
         if args.json:
             print(json.dumps(log))
         else:
             print_shrunk(log, "would delete" if args.dry_run else "deleted")
+    if args.json:
+        print_shrunk_counts(logs)
     return 0

@@ -58,23 +58,28 @@ def run(args: Namespace) -> int:
         return _print_directory(args)
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.server_properties import broker_properties
-    from tidelog.cli.terminal import screen_width
+    from tidelog.cli.terminal import print_counts, screen_width
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.picture import draw_log
 
     width = screen_width()
     chosen = choose_partitions(
-        SYSTEM_FILES, args.directory, args.topics, server_properties=broker_properties(args)
+        SYSTEM_FILES,
+        args.directory,
+        args.topics,
+        server_properties=broker_properties(args),
+        may_be_empty=True,
     )
-    has_loss = False
+    described = damaged = 0
     last_topic = None
     shown = chosen.describe(args.command, is_printed=not args.json, with_contents=args.segments)
-    for number, (place, facts) in enumerate(shown):
-        has_loss |= facts.has_loss
+    for place, facts in shown:
+        described += 1
+        damaged += facts.has_loss
         if args.json:
             print(json.dumps(facts.as_json()))
             continue
-        print("\n" if number else "", end="")
+        print("\n" if described > 1 else "", end="")
         if place.topic != last_topic:
             count = sum(other.topic == place.topic for other in chosen.places)
             print(_title(facts, count), end="\n\n")
@@ -82,8 +87,10 @@ def run(args: Namespace) -> int:
         print(draw_log(facts, width) + _stable(facts), end="")
         print(_contents_table(facts) if args.segments else _table(facts), end="")
     chosen.report_pending(args.command)
-    has_loss |= chosen.report_missing(args.command)
-    return int(has_loss)
+    is_missing = chosen.report_missing(args.command)
+    if args.json:
+        print_counts(partitions=described, damaged=damaged, missing=len(chosen.missing))
+    return int(is_missing or bool(damaged))
 
 
 def _print_directory(args: Namespace) -> int:
@@ -94,7 +101,7 @@ def _print_directory(args: Namespace) -> int:
     from tidelog.explain.describe_directory import describe_directory
     from tidelog.explain.picture import format_bytes
 
-    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
+    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
     found = describe_directory(chosen.directory, args.topics)
     if args.json:
         print(json.dumps(found.as_json()))

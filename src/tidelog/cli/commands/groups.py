@@ -29,7 +29,7 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Print a line for each position; return 2 for a group that has none."""
-    from tidelog.cli.terminal import table
+    from tidelog.cli.terminal import print_counts, table
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.errors import InvalidArgument
     from tidelog.explain.groups import group_positions
@@ -43,6 +43,7 @@ def run(args: Namespace) -> int:
     if args.json:
         for one in found:
             print(json.dumps(one.as_json()))
+        print_counts(groups=len({one.group for one in found}), positions=len(found))
     elif found:
         print(table([_COLUMNS, *map(_row, found)], names=2), end="")
     return 0

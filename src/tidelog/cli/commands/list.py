@@ -27,19 +27,22 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Print a line for each partition; return 1 if one is damaged or missing."""
+    """Print a line for each partition; return 1 if one is damaged or missing.
+
+    A data directory without partitions has a line of titles only.
+    """
     from tidelog.cli.partition_choice import choose_partitions
-    from tidelog.cli.terminal import print_message, printable, table
+    from tidelog.cli.terminal import print_counts, print_message, printable, table
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.picture import format_bytes
 
-    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
+    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
     has_loss = chosen.report_missing(args.command)
 
-    def facts_of(place: Place) -> tuple[dict[str, Any], str | None]:
+    def facts_of(place: Place) -> dict[str, Any]:
         with chosen.open(place) as log:
             offsets = log.offsets()
-            facts = {
+            return {
                 "topic": place.topic,
                 "partition": place.partition,
                 "logStartOffset": offsets.log_start_offset,
@@ -48,20 +51,24 @@ def run(args: Namespace) -> int:
                 "logEndOffset": offsets.log_end_offset,
                 "segments": len(log.segments),
                 "sizeBytes": log.size_bytes,
+                "damage": None if log.damage is None else str(log.damage),
             }
-            return facts, None if log.damage is None else str(log.damage)
 
     rows: list[tuple[str, ...]] = [_COLUMNS]
-    for place, (facts, damage) in chosen.look(args.command, facts_of):
-        if damage is not None:
-            has_loss = True
-            print_message(args.command, damage)
+    listed = damaged = 0
+    for place, facts in chosen.look(args.command, facts_of):
+        listed += 1
+        if facts["damage"] is not None:
+            damaged += 1
+            print_message(args.command, facts["damage"])
         if args.json:
             print(json.dumps(facts))
             continue
-        numbers = list(facts.values())[2:-1]
+        numbers = list(facts.values())[2:-2]
         size = format_bytes(facts["sizeBytes"])
         rows.append((printable(str(place.key)), *(f"{one:,}" for one in numbers), size))
-    if not args.json:
+    if args.json:
+        print_counts(partitions=listed, damaged=damaged, missing=len(chosen.missing))
+    else:
         print(table(rows, names=1), end="")
-    return int(has_loss)
+    return int(has_loss or bool(damaged))

@@ -27,23 +27,31 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Print the metrics as Prometheus text, or as JSON lines."""
-    from tidelog.cli.terminal import print_line
+    """Print the metrics as Prometheus text, or as JSON lines.
+
+    Without a running service, returns 1 if a partition is damaged or missing.
+    """
+    from tidelog.cli.terminal import print_counts, print_line
     from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.manager.metrics.metric import as_prometheus, parse_prometheus
     from tidelog.manager.metrics.metrics_file import read_metrics_file
 
     text = read_metrics_file(SYSTEM_FILES, os.path.abspath(args.directory), SYSTEM_CLOCK.now_ms())
+    has_loss = False
     if text is None:
-        text = as_prometheus(_metrics_of_files(args.directory))
+        metrics, has_loss = _metrics_of_files(args.directory)
+        text = as_prometheus(metrics)
     if not args.json:
         for line in text.splitlines():
             print_line(line)
-        return 0
+        return int(has_loss)
+    count = 0
     for name, tags, value in parse_prometheus(text):
         print(json.dumps({"name": name, "tags": tags, "value": _number(value)}))
-    return 0
+        count += 1
+    print_counts(metrics=count)
+    return int(has_loss)
 
 
 def _number(value: float) -> float | None:
@@ -53,22 +61,29 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _metrics_of_files(directory: str) -> list[Metric]:
-    """Return what is known without a running service: the gauges of each log."""
+def _metrics_of_files(directory: str) -> tuple[list[Metric], bool]:
+    """Return what is known without a running service: the gauges of each log.
+
+    Also return whether a log is damaged or missing, which is printed on stderr.
+    """
     from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.terminal import print_message
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.describe import describe_log
     from tidelog.manager.metrics.metric import Metric
 
     metrics = []
-    chosen = choose_partitions(SYSTEM_FILES, directory)
-    chosen.report_missing("metrics")
+    chosen = choose_partitions(SYSTEM_FILES, directory, may_be_empty=True)
+    has_loss = chosen.report_missing("metrics")
 
     def describe(place: Place) -> LogFacts:
         with chosen.open(place) as log:
             return describe_log(log)
 
     for place, facts in chosen.look("metrics", describe):
+        if facts.damage is not None:
+            has_loss = True
+            print_message("metrics", facts.damage)
         tags = (("topic", place.topic), ("partition", str(place.partition)))
         for name, value in (
             ("NumLogSegments", len(facts.segments)),
@@ -77,4 +92,4 @@ def _metrics_of_files(directory: str) -> list[Metric]:
             ("Size", facts.size_bytes),
         ):
             metrics.append(Metric("kafka.log", "Log", name, tags, value))
-    return metrics
+    return metrics, has_loss

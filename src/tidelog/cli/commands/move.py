@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING
 
 from tidelog.cli.arguments import directory_name
-from tidelog.cli.options import add_directory, add_partition, add_topic, new_parser
+from tidelog.cli.options import add_directory, add_json, add_partition, add_topic, new_parser
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -37,13 +38,14 @@ def add_parser(commands: Commands) -> None:
         help="data directory to move to; a running service must have it in its log.dirs",
     )
     add_partition(parser)
+    add_json(parser)
 
 
 def run(args: Namespace) -> int:
     """Move the partitions, one after another; a running service is asked to do it."""
     from tidelog.cli.partition_choice import find_places
     from tidelog.cli.service_requests import asked, numbers_by_topic
-    from tidelog.cli.terminal import print_line
+    from tidelog.cli.terminal import print_counts, print_line
     from tidelog.env.system_files import SYSTEM_FILES
 
     source, target = os.path.abspath(args.directory), os.path.abspath(args.target)
@@ -53,7 +55,13 @@ def run(args: Namespace) -> int:
     arguments = {"partitions": numbers_by_topic(places), "target": target}
     asked(args.command, source, arguments, lambda: _move_here(places, source, target))
     for place in places:
-        print_line(f"{place.topic}-{place.partition}: moved to {target}")
+        if args.json:
+            row = {"topic": place.topic, "partition": place.partition, "directory": target}
+            print(json.dumps(row))
+        else:
+            print_line(f"{place.topic}-{place.partition}: moved to {target}")
+    if args.json:
+        print_counts(partitions=len(places))
     return 0
 
 

@@ -88,7 +88,11 @@ def run(args: Namespace) -> int:
 
         check_output_file(SYSTEM_FILES, os.path.abspath(args.svg), may_replace=args.force)
     chosen = choose_partitions(
-        SYSTEM_FILES, args.directory, args.topics, server_properties=broker_properties(args)
+        SYSTEM_FILES,
+        args.directory,
+        args.topics,
+        server_properties=broker_properties(args),
+        may_be_empty=args.svg is None and not args.overview,
     )
     draw = _print if args.svg is None else _draw_svg
     has_loss = draw(args, chosen)
@@ -97,24 +101,27 @@ def run(args: Namespace) -> int:
 
 def _print(args: Namespace, chosen: ChosenPartitions) -> bool:
     """Print each picture; return whether something is lost."""
-    from tidelog.cli.terminal import has_colour, screen_width
+    from tidelog.cli.terminal import has_colour, print_counts, screen_width
     from tidelog.explain.pictures.overview import draw_text_overview
     from tidelog.explain.pictures.text_picture import TextStyle, draw_text
 
     style = TextStyle(args.width or screen_width(), args.ascii, has_colour())
-    has_loss = False
+    drawn = damaged = 0
     found = _pictures(args, chosen, is_brief=args.brief or args.overview)
     if args.overview and not args.json:
         pictures = list(found)
         print(draw_text_overview(pictures, style), end="")
         return any(picture.has_loss for picture in pictures)
-    for number, picture in enumerate(found):
-        has_loss |= picture.has_loss
+    for picture in found:
+        drawn += 1
+        damaged += picture.has_loss
         if args.json:
             print(json.dumps(picture.as_json()))
         else:
-            print(("\n" if number else "") + draw_text(picture, style), end="", flush=True)
-    return has_loss
+            print(("\n" if drawn > 1 else "") + draw_text(picture, style), end="", flush=True)
+    if args.json:
+        print_counts(partitions=drawn, damaged=damaged, missing=len(chosen.missing))
+    return bool(damaged)
 
 
 def _draw_svg(args: Namespace, chosen: ChosenPartitions) -> bool:

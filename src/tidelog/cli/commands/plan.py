@@ -52,7 +52,7 @@ def run(args: Namespace) -> int:
 
 def _plan_retention(args: Namespace) -> int:
     """Print what ``tidelog retain`` would delete; the logs are only read."""
-    from tidelog.cli.operations import clock_of, print_shrunk
+    from tidelog.cli.operations import clock_of, print_shrunk, print_shrunk_counts
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.server_properties import broker_properties
     from tidelog.config.log_config import LogConfig
@@ -63,7 +63,11 @@ def _plan_retention(args: Namespace) -> int:
     overrides = dict(args.options)
     LogConfig().with_overrides(overrides)
     chosen = choose_partitions(
-        SYSTEM_FILES, args.directory, args.topics, server_properties=broker_properties(args)
+        SYSTEM_FILES,
+        args.directory,
+        args.topics,
+        server_properties=broker_properties(args),
+        may_be_empty=True,
     )
     has_loss = chosen.report_missing(args.command)
     configs = chosen.configs_in_force(overrides)
@@ -72,11 +76,14 @@ def _plan_retention(args: Namespace) -> int:
     def plan(place: Place) -> ShrunkLog:
         return plan_retention(lambda: chosen.open(place), configs[place.topic], clock)
 
-    for _, log in list(chosen.look(args.command, plan)):
+    logs = [log.as_json() for _, log in chosen.look(args.command, plan)]
+    for log in logs:
         if args.json:
-            print(json.dumps(log.as_json()))
+            print(json.dumps(log))
         else:
-            print_shrunk(log.as_json(), "would delete")
+            print_shrunk(log, "would delete")
+    if args.json:
+        print_shrunk_counts(logs, missing=len(chosen.missing))
     return int(has_loss)
 
 

@@ -16,7 +16,7 @@ from tidelog.cli.options import (
     add_topics,
     new_parser,
 )
-from tidelog.errors import TidelogError
+from tidelog.errors import ExitCode, TidelogError
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -63,13 +63,14 @@ def run(args: Namespace) -> int:
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.env.system_files import SYSTEM_FILES
 
-    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
+    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
     code = _report_missing(chosen, args.command)
     if not chosen.places:
-        return code
+        found = _Found(chosen.directory.path, [], [], 0)
+        return max(code, _print_all(chosen, found, SYSTEM_FILES, args))
     if not args.dry_run:
         found = _recovered(chosen, args, SYSTEM_FILES)
-        return max(code, _print_all(found, SYSTEM_FILES, args))
+        return max(code, _print_all(chosen, found, SYSTEM_FILES, args))
     return max(code, _print_plan(chosen, args))
 
 
@@ -90,7 +91,7 @@ def _print_plan(chosen: ChosenPartitions, args: Namespace) -> int:
                 raise
         else:
             if not watch.has_writer():
-                return _print_all(found, overlay, args)
+                return _print_all(chosen, found, overlay, args)
     return _print_beside(chosen, args)
 
 
@@ -129,15 +130,16 @@ def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Fo
                 )
             except TidelogError as error:
                 refused.append(_refusal(place.key, error))
-                code = max(code, 3 if isinstance(error.__cause__, OSError) else 1)
+                is_refused = isinstance(error.__cause__, OSError)
+                code = max(code, ExitCode.FAILED if is_refused else ExitCode.DAMAGED)
             else:
                 logs.append(log)
         return _Found(os.path.dirname(chosen.places[0].path), logs, refused, code)
 
 
-def _print_all(found: _Found, fs: FileSystem, args: Namespace) -> int:
+def _print_all(chosen: ChosenPartitions, found: _Found, fs: FileSystem, args: Namespace) -> int:
     """Print what was found; return the exit code."""
-    from tidelog.cli.terminal import print_message
+    from tidelog.cli.terminal import print_counts, print_message
 
     for text in found.refused:
         print_message("recover", text)
@@ -146,7 +148,15 @@ def _print_all(found: _Found, fs: FileSystem, args: Namespace) -> int:
             print(json.dumps(_as_json(log, fs, found.data_directory)))
         else:
             _print(log, fs, found.data_directory, is_plan=args.dry_run)
-    return max(found.code, int(any(log.is_damaged for log in found.logs)))
+    damaged = sum(log.is_damaged for log in found.logs)
+    if args.json:
+        print_counts(
+            partitions=len(found.logs),
+            damaged=damaged,
+            refused=len(found.refused),
+            missing=len(chosen.missing),
+        )
+    return max(found.code, int(bool(damaged)))
 
 
 def _print_beside(chosen: ChosenPartitions, args: Namespace) -> int:
@@ -165,13 +175,15 @@ def _print_beside(chosen: ChosenPartitions, args: Namespace) -> int:
             return check_log(log, points.get(place.key, 0), chosen.holes(log))
 
     logs = [log for _, log in chosen.look(args.command, check)]
-    return _print_all(_Found(path, logs, [], 0), SYSTEM_FILES, args)
+    return _print_all(chosen, _Found(path, logs, [], 0), SYSTEM_FILES, args)
 
 
 def _report_missing(chosen: ChosenPartitions, command: str) -> int:
     """Print the partitions that the catalogue lists and that are not there; return 1 if any."""
     from tidelog.cli.terminal import print_message
 
+    if not (chosen.places or chosen.missing):
+        print_message(command, f"{chosen.directory.path} has no partitions")
     for partition in chosen.missing:
         print_message(command, f"{partition}; the next writer creates it again, empty")
     return int(bool(chosen.missing))

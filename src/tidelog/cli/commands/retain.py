@@ -34,14 +34,16 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Delete expired segments of every chosen log and free their space."""
-    from tidelog.cli.operations import manager_of, print_shrunk
+    from tidelog.cli.operations import manager_of, print_shrunk, print_shrunk_counts
     from tidelog.cli.partition_choice import find_places
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.service_requests import numbers_by_topic, perform
-    from tidelog.cli.terminal import print_message
+    from tidelog.cli.terminal import print_message, print_nothing
     from tidelog.env.system_files import SYSTEM_FILES
 
-    places = find_places(SYSTEM_FILES, args.directory, args.topics)
+    places = find_places(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
+    if not places:
+        return print_nothing(args, partitions=0, deletedSegments=0, freedBytes=0)
     arguments = {
         "partitions": numbers_by_topic(places),
         "are_named": bool(args.topics),
@@ -58,4 +60,6 @@ def run(args: Namespace) -> int:
             print(json.dumps(log))
         else:
             print_shrunk(log, "deleted")
+    if args.json:
+        print_shrunk_counts(done["logs"])
     return 0

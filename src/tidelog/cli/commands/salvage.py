@@ -14,6 +14,7 @@ from tidelog.cli.options import (
     add_topics,
     new_parser,
 )
+from tidelog.errors import ExitCode
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -45,7 +46,7 @@ def run(args: Namespace) -> int:
 
     Returns 1 if ``--records`` skips bytes, and 3 if a newer release wrote one of the files.
     """
-    from tidelog.cli.terminal import print_message
+    from tidelog.cli.terminal import print_counts, print_message
     from tidelog.env.system_files import SYSTEM_FILES
 
     files = _chosen(args, SYSTEM_FILES)
@@ -53,11 +54,13 @@ def run(args: Namespace) -> int:
     for cut in files:
         if cut.error is not None:
             print_message("salvage", str(cut.error))
-            code = 3
+            code = ExitCode.FAILED
         elif args.records:
             code = max(code, _print_records(cut, args, SYSTEM_FILES))
         else:
             _print_summary(cut, args, SYSTEM_FILES)
+    if args.json and not args.records:
+        print_counts(files=len(files), unreadable=sum(cut.error is not None for cut in files))
     if not files:
         print_message("salvage", f"nothing that was cut off is kept in {args.directory}")
     return code

@@ -42,15 +42,21 @@ def run(args: Namespace) -> int:
 
 
 def _list(args: Namespace) -> int:
-    from tidelog.cli.terminal import print_line
+    from tidelog.cli.terminal import print_counts, print_line
 
+    counts = {"committed": 0, "waiting": 0, "files": 0}
     for row in _rows(os.path.abspath(args.directory)):
+        counts["files"] += len(row["files"])
+        if row["state"] in counts:
+            counts[row["state"]] += 1
         if args.json:
             print(json.dumps(row))
             continue
-        counts = (f"{topic}: {count:,}" for topic, count in row["records"].items())
-        what = ", ".join(counts) or ", ".join(row["files"])
+        by_topic = (f"{topic}: {count:,}" for topic, count in row["records"].items())
+        what = ", ".join(by_topic) or ", ".join(row["files"])
         print_line(f"{row['state']}  {row['txn'] or '(no journal)'}  {what}")
+    if args.json:
+        print_counts(**counts)
     return 0
 
 

@@ -63,7 +63,7 @@ def run(args: Namespace) -> int:
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.terminal import print_message
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.errors import CorruptMessage, InvalidRecord
+    from tidelog.errors import CorruptMessage, InvalidArgument, InvalidRecord
     from tidelog.explain.tables.system_table import TableSource
     from tidelog.explain.tables.system_tables import system_table
 
@@ -90,21 +90,25 @@ def run(args: Namespace) -> int:
     has_loss = chosen.report_missing(args.command)
     try:
         _print(table, rows, as_json=args.json)
-    except (CorruptMessage, InvalidRecord) as error:
+    except (CorruptMessage, InvalidArgument, InvalidRecord) as error:
         print_message(args.command, str(error))
         has_loss = True
     return int(has_loss)
 
 
 def _print(table: SystemTable, rows: Iterator[Row], *, as_json: bool) -> None:
+    from tidelog.cli.terminal import print_counts
+    from tidelog.cli.terminal import table as aligned
+
     if as_json:
         names = [column.name for column in table.columns]
+        count = 0
         for row in rows:
             print(json.dumps(dict(zip(names, row, strict=True))))
+            count += 1
+        print_counts(rows=count)
         return
     from itertools import islice
-
-    from tidelog.cli.terminal import table as aligned
 
     title = tuple(column.name for column in table.columns)
     is_first = True

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from tidelog.cli.options import add_json, add_topics, new_parser
-from tidelog.cli.terminal import begun_by, print_message
+from tidelog.cli.terminal import begun_by, print_counts, print_message
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -40,22 +40,27 @@ def run(args: Namespace) -> int:
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.readonly.read_only_log import ReadUpTo
 
-    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics)
+    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
     has_loss = chosen.report_missing(args.command)
 
     def look(place: Place) -> tuple[Offsets, LogTransactions]:
         with chosen.open(place) as log:
-            return log.offsets(), log.transactions(ReadUpTo.LOG_END, aborted=not args.only_open)
+            found = log.transactions(ReadUpTo.LOG_END, aborted=not args.only_open)
+            return log.offsets(), found._replace(damage=found.damage or log.damage)
 
+    listed = damaged = 0
     for place, (offsets, found) in chosen.look(args.command, look):
+        listed += 1
         if args.json:
             print(json.dumps(_as_json(place, offsets, found, only_open=args.only_open)))
         else:
             print("\n".join(_lines(place, offsets, found)))
         if found.damage is not None:
-            has_loss = True
+            damaged += 1
             print_message(args.command, str(found.damage))
-    return int(has_loss)
+    if args.json:
+        print_counts(partitions=listed, damaged=damaged, missing=len(chosen.missing))
+    return int(has_loss or bool(damaged))
 
 
 def _as_json(
@@ -78,14 +83,15 @@ def _as_json(
         }
         for txn in found.open
     ]
-    row = {
+    return {
         "topic": place.topic,
         "partition": place.partition,
         "highWatermark": offsets.high_watermark,
         "lastStableOffset": offsets.last_stable_offset,
         "open": opened,
+        "aborted": None if only_open else aborted,
+        "damage": None if found.damage is None else str(found.damage),
     }
-    return row if only_open else {**row, "aborted": aborted}
 
 
 def _lines(place: Place, offsets: Offsets, found: LogTransactions) -> list[str]:

@@ -177,11 +177,10 @@ def _in_words(checked: Checked) -> str:
 
 def _print_total(partitions: int, damaged: int, checked: Checked, *, as_json: bool) -> None:
     """Print how much was checked, and how much of it is damaged."""
-    from tidelog.cli.terminal import counted
+    from tidelog.cli.terminal import counted, print_counts
 
     if as_json:
-        row = {"partitions": partitions, "damaged": damaged, **checked.as_json()}
-        print(json.dumps(row))
+        print_counts(partitions=partitions, damaged=damaged, **checked.as_json())
         return
     print(f"{counted(partitions, 'partition')}, {damaged:,} damaged; checked {_in_words(checked)}")
 

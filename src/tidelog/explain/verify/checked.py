@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import astuple, dataclass
 
 
 @dataclass(slots=True)
@@ -25,4 +25,10 @@ class Checked:
 
     def as_json(self) -> dict[str, int]:
         """Return the numbers under the names that the command prints."""
-        return asdict(self)
+        return {
+            "segments": self.segments,
+            "batches": self.batches,
+            "records": self.records,
+            "bytes": self.bytes,
+            "indexEntries": self.index_entries,
+        }

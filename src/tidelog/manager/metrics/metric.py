@@ -62,7 +62,7 @@ def as_prometheus(metrics: Iterable[Metric]) -> str:
     for family, members in sorted(families.items()):
         lines.append(f"# TYPE {family} {members[0].kind}")
         lines += [member.prometheus_line for member in members]
-    return "\n".join(lines) + "\n"
+    return "".join(f"{line}\n" for line in lines)
 
 
 def parse_prometheus(text: str) -> Iterator[tuple[str, dict[str, str], float]]:

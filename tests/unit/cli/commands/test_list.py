@@ -32,8 +32,10 @@ def test_each_partition_is_a_line(topic: Cli) -> None:
             "logEndOffset": 0,
             "segments": 0,
             "sizeBytes": 0,
+            "damage": None,
         }
     ]
+    assert topic.on("list", "u", "--json").counts == {"partitions": 1, "damaged": 0, "missing": 0}
 
 
 def test_damage_and_missing_partitions_are_reported(topic: Cli) -> None:

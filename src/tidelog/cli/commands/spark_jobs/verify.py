@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from tidelog.cli.options import add_json, add_topics, new_subparser
@@ -28,7 +27,7 @@ def add_job(jobs: Commands) -> CommandParser:
 def run(args: Namespace, spark: SparkSession) -> int:
     """Print every finding; return 1 if one of them is damage."""
     from tidelog.cli.commands.verify import print_finding
-    from tidelog.cli.terminal import counted
+    from tidelog.cli.terminal import counted, print_counts
     from tidelog.explain.verify.findings import Finding, Severity
     from tidelog.segment.filenames import TopicPartition
     from tidelog.spark import verify
@@ -41,7 +40,7 @@ def run(args: Namespace, spark: SparkSession) -> int:
         print_finding(key, finding, as_json=args.json)
     damaged = sum(row["severity"] == Severity.DAMAGE.value for row in found)
     if args.json:
-        print(json.dumps({"findings": len(found), "damage": damaged}))
+        print_counts(findings=len(found), damage=damaged)
     else:
         print(f"{counted(len(found), 'finding')}, {damaged:,} of damage")
     return int(damaged > 0)

@@ -1,0 +1,1 @@
+"""The JSON that commands print, declared as JSON schemas: data, loaded by ``tidelog schema``."""

@@ -1,0 +1,592 @@
+"""What each command prints as JSON: the kinds of lines, each with a JSON schema.
+
+``tidelog schema`` prints these, ``tools/json_doc.py`` writes docs/json.md from them, and tests hold
+real output against them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.cli.schemas.dump_lines import DUMP_LINES
+from tidelog.cli.schemas.forms import (
+    array,
+    boolean,
+    counts,
+    integer,
+    line,
+    mapping,
+    nullable,
+    number,
+    string,
+)
+from tidelog.cli.schemas.parts import (
+    COMPACTION,
+    DAMAGE,
+    DAMAGED,
+    DESCRIBED_LOG,
+    HIGH_WATERMARK,
+    LAST_STABLE,
+    LOG_BYTES,
+    LOG_START,
+    MISSING,
+    NEW_RECORD,
+    OFFSETS,
+    PARTITION,
+    PARTITIONS,
+    PLACE,
+    RECORD,
+    SHRUNK_LOG,
+    TOPIC,
+)
+from tidelog.cli.schemas.picture_lines import PICTURE
+
+if TYPE_CHECKING:
+    from tidelog.cli.schemas.forms import Schema
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+
+class Output(NamedTuple):
+    """The JSON of a command.
+
+    ``usage`` are the command lines that print it, ``text`` is a sentence about it, ``lines`` are
+    the kinds of lines that it consists of.
+    """
+
+    usage: str
+    text: str
+    lines: tuple[Schema, ...]
+
+    def schema(self, name: str) -> Schema:
+        """Return the schema of each line."""
+        what = {"$schema": DIALECT, "title": f"tidelog {name}", "description": self.text}
+        return {**what, "anyOf": list(self.lines)}
+
+
+_LOG_DIR: Final = line(
+    "The data directory.",
+    {
+        "directory": string("Its path."),
+        "error": nullable(string("Why it cannot be read; null: it can.")),
+        "totalBytes": nullable(integer("Size of the disk, in bytes; null: not known.")),
+        "usableBytes": nullable(
+            integer("What this user may still write to it, in bytes; null: not known.")
+        ),
+        "replicas": array(
+            line(
+                "A log.",
+                {
+                    **PLACE,
+                    "sizeBytes": LOG_BYTES,
+                    "offsetLag": nullable(
+                        integer(
+                            "Offsets by which it is behind: a future log behind the present one,"
+                            " any other behind its high watermark; null: not known."
+                        )
+                    ),
+                    "isFuture": boolean("Whether it is the copy of a move that is under way."),
+                },
+            ),
+            "Its logs, by topic and number.",
+        ),
+    },
+)
+_LISTED: Final = line(
+    "One partition.",
+    {
+        **PLACE,
+        **OFFSETS,
+        "segments": integer("Number of segments."),
+        "sizeBytes": LOG_BYTES,
+        "damage": DAMAGE,
+    },
+)
+_ALL_OFFSETS: Final = line(
+    "One partition.",
+    {**PLACE, **OFFSETS},
+    {
+        "count": nullable(
+            line(
+                "With `--count`: what the offsets of a range hold; null: damage hides it.",
+                {
+                    "startOffset": integer("First offset of the range."),
+                    "endOffset": integer("End of the range, exclusive."),
+                    "records": integer("Records, those of open transactions included."),
+                    "aborted": integer("Records of aborted transactions."),
+                    "control": integer("Control records, such as markers."),
+                    "gaps": integer("Offsets without a record."),
+                },
+            )
+        )
+    },
+)
+_OFFSET_AT: Final = line(
+    "One partition, with `--at`.",
+    {
+        **PLACE,
+        "offset": nullable(integer("The offset; null: there is none.")),
+        "timestamp": nullable(
+            integer("Timestamp of its record, in ms since 1970-01-01; null: not asked for.")
+        ),
+        "leaderEpoch": nullable(integer("Leader epoch of its batch; null: not known.")),
+    },
+)
+_TRANSACTIONS: Final = line(
+    "One partition.",
+    {
+        **PLACE,
+        "highWatermark": HIGH_WATERMARK,
+        "lastStableOffset": LAST_STABLE,
+        "open": array(
+            line(
+                "An open transaction.",
+                {
+                    "producerId": integer("Its producer.", least=-1),
+                    "producerEpoch": integer("Epoch of the producer; -1: not known.", least=-1),
+                    "firstOffset": integer("Offset of its first record."),
+                    "firstTimestamp": integer(
+                        "Timestamp of its first record, in ms since 1970-01-01; -1: not known.",
+                        least=-1,
+                    ),
+                },
+            ),
+            "Its open transactions, oldest first.",
+        ),
+        "aborted": nullable(
+            array(
+                line(
+                    "An aborted transaction.",
+                    {
+                        "producerId": integer("Its producer.", least=-1),
+                        "firstOffset": integer("Offset of its first record."),
+                        "markerOffset": integer("Offset of its abort marker."),
+                    },
+                ),
+                "Its aborted transactions; null with `--open`.",
+            )
+        ),
+        "damage": nullable(string("What hides further transactions; null: nothing.")),
+    },
+)
+_POSITION: Final = line(
+    "A position of a group in a partition.",
+    {
+        "group": string("Name of the group."),
+        "topic": TOPIC,
+        "partition": PARTITION,
+        "offset": integer("Offset of the next record that it reads."),
+        "highWatermark": nullable(
+            integer("High watermark of the partition; null: it is not in the directory.")
+        ),
+        "lag": nullable(
+            integer("Offsets from the position to the high watermark; null: not known.")
+        ),
+        "leaderEpoch": integer(
+            "Leader epoch of the last record that it has read; -1: not known.", least=-1
+        ),
+        "commitTimestamp": integer(
+            "When the position was committed, in ms since 1970-01-01.", least=-1
+        ),
+        "metadata": string("Text that the reader has committed with it."),
+    },
+)
+_FINDING: Final = line(
+    "One finding.",
+    {
+        "topic": nullable(string("Name of the topic; null: it is about the data directory.")),
+        "partition": nullable(integer("Number of the partition; null as the topic.")),
+        "severity": string(
+            "damage: something is lost, or readers may get wrong answers; unusual: legal.",
+            "damage",
+            "unusual",
+        ),
+        "file": string("Path of the file."),
+        "byte": nullable(integer("Where in the file, in bytes; null: nowhere in particular.")),
+        "what": string("What was found."),
+        "remedy": string("What can be done."),
+    },
+)
+_LOSS: Final = line(
+    "Bytes that are cut off.",
+    {
+        "file": string("Path of the file that they are cut off."),
+        "byte": integer("Where they begin in it, in bytes."),
+        "bytes": integer("How many they are."),
+        "reason": string("Why they are cut off."),
+        "wholeSegment": boolean("Whether the whole segment is removed."),
+        "batches": integer("Batches in them that can be read."),
+        "records": integer("Records in them that can be read."),
+        "firstOffset": nullable(integer("First offset of those; null: there are none.")),
+        "lastOffset": nullable(integer("Last offset of those, inclusive; null: there are none.")),
+        "unreadableBytes": integer("Bytes in no valid batch."),
+        "onlyZeros": boolean("Whether all of them are 0: space that was never written."),
+        "keptIn": nullable(string("Path of the file that keeps them; null: none does.")),
+    },
+)
+_RECOVERED: Final = line(
+    "One partition.",
+    {
+        **PLACE,
+        "logStartOffset": LOG_START,
+        "logEndOffset": integer("Offset that the next record gets afterwards."),
+        "highWatermark": nullable(
+            integer("Offset below which readers have seen records; null: not known.")
+        ),
+        "checkedBytes": integer("Bytes of records that were read and checked."),
+        "uncheckedBytes": integer("Bytes of records below the recovery point, not checked."),
+        "lostBytes": integer("Bytes that are cut off."),
+        "lostRecords": integer("Records in them that can be read."),
+        "firstLostOffset": nullable(
+            integer("First offset that is lost; null: none is known to be.")
+        ),
+        "lastLostOffset": nullable(
+            integer("Last offset that is lost, inclusive; null: none is known to be.")
+        ),
+        "holes": array(
+            line(
+                "Offsets that no segment holds.",
+                {
+                    "startOffset": integer("First offset that is missing."),
+                    "endOffset": integer("Next offset that is there."),
+                },
+            ),
+            "Offsets that no segment holds: a file seems to be lost.",
+        ),
+        "losses": array(_LOSS, "What is cut off, file by file."),
+        "files": array(
+            line(
+                "A file that would be changed.",
+                {
+                    "file": string("Its path."),
+                    "bytesBefore": nullable(integer("Its size, in bytes; null: it is created.")),
+                    "bytesAfter": nullable(
+                        integer("Its size afterwards, in bytes; null: it is deleted.")
+                    ),
+                    "movedFrom": nullable(string("Its path before; null: it is not renamed.")),
+                },
+            ),
+            "Files that a plan would change; empty for a recovery that is carried out.",
+        ),
+    },
+)
+_CUT: Final = line(
+    "A file that keeps what a recovery has cut off.",
+    {
+        "topic": nullable(string("Name of the topic; null: not known.")),
+        "partition": PARTITION,
+        "file": string("Its path."),
+        "fileBytes": integer("Its size, in bytes."),
+        "fromOffset": integer("First offset that was cut off."),
+        "cutAtMs": integer("When, in ms since 1970-01-01."),
+        "sourceFile": nullable(string("Name of the file that it was cut off; null: not known.")),
+        "sourceByte": nullable(integer("Where in that file, in bytes; null: not known.")),
+        "bytes": integer("How many bytes were cut off."),
+        "reason": string("Why."),
+        "batches": integer("Batches that can be read."),
+        "records": integer("Records that can be read."),
+        "firstOffset": nullable(integer("First offset of those; null: there are none.")),
+        "lastOffset": nullable(integer("Last offset of those, inclusive; null: there are none.")),
+        "unreadableBytes": integer("Bytes in no valid batch."),
+    },
+)
+_STAGED: Final = line(
+    "A transaction, or the staged files that no transaction names.",
+    {
+        "txn": nullable(string("Id of the transaction; null: none names these files.")),
+        "state": string(
+            "committed: not applied yet; waiting: for the process that holds the directory;"
+            " staged: not committed.",
+            "committed",
+            "waiting",
+            "staged",
+        ),
+        "timeMs": nullable(
+            integer("When it was committed, in ms since 1970-01-01; null: it is not.")
+        ),
+        "records": mapping(integer("Number of records."), "Records by topic."),
+        "partitions": array(
+            {"type": "array", "items": {"type": ["string", "integer"]}},
+            "Partitions that it writes to, each a list of topic and number.",
+        ),
+        "files": array(string("Name of a file."), "Files that hold its records."),
+    },
+)
+_METRIC: Final = line(
+    "One metric.",
+    {
+        "name": string("Its name in Prometheus' form; docs/monitoring.md has units and meaning."),
+        "tags": mapping(string("Value."), "Its tags."),
+        "value": {
+            "type": ["number", "null"],
+            "description": "Its value; null: infinite, or not a number.",
+        },
+    },
+)
+_SHRUNK_COUNTS: Final = {
+    "partitions": PARTITIONS,
+    "deletedSegments": "Segments that are deleted.",
+    "freedBytes": "Size of their `.log` files, in bytes.",
+}
+_RECOVERY_COUNTS: Final = counts(
+    partitions=PARTITIONS,
+    damaged=DAMAGED,
+    refused="Partitions that could not be recovered; standard error has the reasons.",
+    missing=MISSING,
+)
+_COMPACTION_COUNTS: Final = {
+    "partitions": PARTITIONS,
+    "freedBytes": "Bytes that are dropped.",
+}
+_LOOK_COUNTS: Final = counts(partitions=PARTITIONS, damaged=DAMAGED, missing=MISSING)
+
+OUTPUTS: Final[dict[str, Output]] = {
+    "create": Output(
+        "tidelog create --json",
+        "The topic that was created: one line.",
+        (
+            line(
+                "The topic.",
+                {
+                    "topic": TOPIC,
+                    "partitions": integer("Number of its partitions."),
+                    "id": string("Its id, in Kafka's base64 form."),
+                },
+            ),
+        ),
+    ),
+    "list": Output("tidelog list --json", "A line a partition.", (_LISTED, _LOOK_COUNTS)),
+    "delete": Output(
+        "tidelog delete --json",
+        "A line a topic that was deleted, or with `--dry-run` would be.",
+        (
+            line(
+                "One topic.",
+                {
+                    "topic": TOPIC,
+                    "partitions": integer("Number of its partitions."),
+                    "sizeBytes": LOG_BYTES,
+                },
+            ),
+            counts(
+                topics="Lines before this one: topics.",
+                freedBytes="Size of their `.log` files, in bytes.",
+            ),
+        ),
+    ),
+    "alter": Output(
+        "tidelog alter --json",
+        "The topic as it is now: one line.",
+        (
+            line(
+                "The topic.",
+                {
+                    "topic": TOPIC,
+                    "settings": nullable(
+                        mapping(
+                            string("Value."),
+                            "Its own settings, by name; null: no setting was to be changed.",
+                        )
+                    ),
+                    "unknown": nullable(
+                        array(
+                            string("Name of a setting."),
+                            "Settings about deletion that are not known; null as above.",
+                        )
+                    ),
+                    "partitions": nullable(
+                        integer("Number of its partitions; null: none was to be added.")
+                    ),
+                },
+            ),
+        ),
+    ),
+    "move": Output(
+        "tidelog move --json",
+        "A line a partition that was moved.",
+        (
+            line(
+                "One partition.",
+                {**PLACE, "directory": string("Path of the data directory that it is in now.")},
+            ),
+            counts(partitions=PARTITIONS),
+        ),
+    ),
+    "append": Output(
+        "tidelog append --format json",
+        "The input: a line a record. A member with another name is an error.",
+        (NEW_RECORD,),
+    ),
+    "staged list": Output(
+        "tidelog staged list --json",
+        "A line a transaction that is not applied yet.",
+        (
+            _STAGED,
+            counts(
+                committed="Transactions that are committed and not applied yet.",
+                waiting="Transactions that wait for the process that holds the directory.",
+                files="Files that hold their records, and those that no transaction names.",
+            ),
+        ),
+    ),
+    "cat": Output(
+        "tidelog cat, tidelog salvage --records",
+        "A line a record, without counts at the end: the input of `append --format json`.",
+        (RECORD,),
+    ),
+    "offsets": Output(
+        "tidelog offsets",
+        "A line a partition, without counts at the end.",
+        (_ALL_OFFSETS, _OFFSET_AT),
+    ),
+    "txns": Output("tidelog txns --json", "A line a partition.", (_TRANSACTIONS, _LOOK_COUNTS)),
+    "groups": Output(
+        "tidelog groups --json",
+        "A line a position.",
+        (
+            _POSITION,
+            counts(groups="Groups that have positions.", positions="Lines before this one."),
+        ),
+    ),
+    "dump": Output(
+        "tidelog dump",
+        "A line an entry of a file, without counts at the end; names are those of Kafka's dump"
+        " tool. A file that ends in damage ends with an error on standard error.",
+        DUMP_LINES,
+    ),
+    "describe": Output(
+        "tidelog describe --json",
+        "A line a partition; `contents` are there with `--segments`.",
+        (DESCRIBED_LOG, _LOOK_COUNTS),
+    ),
+    "describe log-dirs": Output(
+        "tidelog describe --log-dirs --json", "The data directory: one line.", (_LOG_DIR,)
+    ),
+    "picture": Output(
+        "tidelog picture --json",
+        "A line a partition: what `describe` prints, and what is drawn besides.",
+        (PICTURE, _LOOK_COUNTS),
+    ),
+    "verify": Output(
+        "tidelog verify --json",
+        "A line a finding: none, if all is sound.",
+        (
+            _FINDING,
+            counts(
+                partitions="Partitions that were checked.",
+                damaged=DAMAGED,
+                segments="Segments that were checked.",
+                batches="Batches that were read.",
+                records="Records that were decoded.",
+                bytes="Bytes of these batches.",
+                indexEntries="Entries of the three indexes that were compared.",
+            ),
+        ),
+    ),
+    "spark verify": Output(
+        "tidelog spark verify --json",
+        "A line a finding: none, if all is sound.",
+        (
+            _FINDING,
+            counts(findings="Lines before this one.", damage="How many of them are damage."),
+        ),
+    ),
+    "recover": Output(
+        "tidelog recover --json", "A line a partition.", (_RECOVERED, _RECOVERY_COUNTS)
+    ),
+    "salvage": Output(
+        "tidelog salvage --json",
+        "A line a file that keeps what a recovery has cut off.",
+        (
+            _CUT,
+            counts(
+                files="Such files.",
+                unreadable="How many of them a newer release wrote; they have no line.",
+            ),
+        ),
+    ),
+    "retain": Output(
+        "tidelog retain --json", "A line a partition.", (SHRUNK_LOG, counts(**_SHRUNK_COUNTS))
+    ),
+    "compact": Output(
+        "tidelog compact --json", "A line a partition.", (COMPACTION, counts(**_COMPACTION_COUNTS))
+    ),
+    "cleaner status": Output(
+        "tidelog cleaner status --json",
+        "A line a partition that is compacted; what a cleaning would find is null.",
+        (
+            COMPACTION,
+            counts(
+                partitions="Lines before this one: partitions that are compacted.",
+                failed="How many of them could not be cleaned the last time.",
+                missing=MISSING,
+            ),
+        ),
+    ),
+    "delete-records": Output(
+        "tidelog delete-records --json",
+        "A line a partition.",
+        (SHRUNK_LOG, counts(**_SHRUNK_COUNTS)),
+    ),
+    "plan recovery": Output(
+        "tidelog plan recovery --json, tidelog recover --dry-run --json",
+        "A line a partition.",
+        (_RECOVERED, _RECOVERY_COUNTS),
+    ),
+    "plan retention": Output(
+        "tidelog plan retention --json",
+        "A line a partition.",
+        (SHRUNK_LOG, counts(**_SHRUNK_COUNTS, missing=MISSING)),
+    ),
+    "plan compaction": Output(
+        "tidelog plan compaction --json",
+        "A line a partition.",
+        (COMPACTION, counts(**_COMPACTION_COUNTS, missing=MISSING)),
+    ),
+    "run": Output(
+        "GET /health of tidelog run --http",
+        "The state of the service: one line.",
+        (
+            line(
+                "The service.",
+                {
+                    "status": string(
+                        "Its state; while it starts or stops, the HTTP status is 503.",
+                        "starting",
+                        "ready",
+                        "degraded",
+                        "stopping",
+                    ),
+                    "reasons": array(string("A sentence."), "Why it is degraded."),
+                },
+            ),
+        ),
+    ),
+    "metrics": Output(
+        "tidelog metrics --json",
+        "A line a metric.",
+        (_METRIC, counts(metrics="Lines before this one.")),
+    ),
+    "warm": Output(
+        "tidelog warm --json",
+        "Seconds that each group of kernels took: one line, empty without numba.",
+        (mapping(number("Seconds."), "Seconds by group of kernels."),),
+    ),
+}
+"""By the words of the command, in the order of ``--help``."""
+
+
+def all_outputs() -> dict[str, Output]:
+    """Return ``OUTPUTS`` with those of ``tidelog table``, made from the columns of its tables."""
+    from tidelog.cli.schemas.table_lines import table_line
+    from tidelog.explain.tables.system_tables import SYSTEM_TABLES
+
+    tables = {
+        f"table {name}": Output(
+            f"tidelog table {name} --json",
+            f"A line a row, which is {table.text}.",
+            (table_line(table), counts(rows="Lines before this one.")),
+        )
+        for name, table in SYSTEM_TABLES.items()
+    }
+    return OUTPUTS | tables
