@@ -63,6 +63,7 @@ SENTENCES: Final = {
     " {log_start_offset:,}; it was emptied",
     "log-lost": "{directory} is missing, with records up to {high_watermark:,}; the log starts"
     " anew",
+    "log-dir-offline": "{directory} is offline: {reason}",
     "log-not-loaded": "{directory} cannot be loaded: {reason}",
     "log-not-closed": "{directory} was not closed cleanly: {reason}",
     "offset-gap": "{directory}: no segment holds the offsets from {start_offset:,} to"

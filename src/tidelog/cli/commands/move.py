@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.cli.arguments import directory_name
 from tidelog.cli.options import add_directory, add_json, add_partition, add_topic, new_parser
-from tidelog.errors import InvalidArgument
+from tidelog.errors import InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -78,6 +78,9 @@ def _move_here(places: list[Place], source: str, target: str) -> None:
     with showing_load() as load:
         opened = start_logs(config, on_locked=load.begin, should_stop=load.should_stop)
     with opened as logs:
+        for path in (source, target):
+            if path not in logs.manager.live_dirs:
+                raise KafkaStorageError(f"{path} is offline; nothing was moved")
         for place in places:
             logs.move_partition(place.topic, place.partition, target)
         logs.manager.delete_renamed_logs()
