@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tidelog.cli.terminal import counted, format_time, printable, screen_width
+from tidelog.cli.terminal import counted, format_time, has_colour, printable, screen_width
 
 
 @pytest.mark.parametrize(
@@ -29,9 +29,55 @@ def test_unprintable_characters_are_escaped(text: str, printed: str) -> None:
 
 def test_without_a_terminal_the_width_is_usual(monkeypatch: pytest.MonkeyPatch) -> None:
     """80 columns, also where the output has no descriptor."""
+    monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setattr(sys, "stdout", io.StringIO())
 
     assert screen_width() == 80
+
+
+class Terminal(io.StringIO):
+    """A terminal, as far as a program can see."""
+
+    def isatty(self) -> bool:
+        """Return True."""
+        return True
+
+
+@pytest.mark.parametrize(
+    ("output", "no_color", "terminal", "expected"),
+    [
+        (Terminal(), "", "xterm", True),
+        (Terminal(), "1", "xterm", False),
+        (Terminal(), "", "dumb", False),
+        (io.StringIO(), "", "xterm", False),
+    ],
+)
+def test_colours_are_for_terminals(
+    output: io.StringIO,
+    no_color: str,
+    terminal: str,
+    expected: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """For those that can, unless NO_COLOR is set to something."""
+    monkeypatch.setattr(sys, "stdout", output)
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("TERM", terminal)
+
+    assert has_colour() == expected
+
+
+@pytest.mark.parametrize(
+    ("columns", "width"), [("95", 95), ("1000", 1000), ("1001", 80), ("x", 80), ("0", 80)]
+)
+def test_the_width_is_that_of_columns(
+    columns: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to a thousand; what is not such a number does not count."""
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    monkeypatch.setenv("COLUMNS", columns)
+
+    assert screen_width() == width
 
 
 @pytest.mark.parametrize(
