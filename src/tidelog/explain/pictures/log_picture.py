@@ -151,8 +151,10 @@ class LogPicture:
     """One log, ready to be drawn.
 
     ``recovery_point`` is None without a line in the checkpoint. ``has_batches``: the batches were
-    read; otherwise ``spans``, ``transactions``, ``damaged`` and the plans are empty. A plan is None
-    where it could not be made, and ``retention_error`` or ``compaction_error`` says why.
+    read; otherwise ``spans``, ``transactions``, ``damaged`` and the plans are empty.
+    ``is_planned``: the plans were asked for. A plan is None where it could not be made, and
+    ``retention_error`` or ``compaction_error`` is the reason; ``compaction`` is None also for a log
+    that is not compacted.
     ``unplaced`` counts batches that lie in none of the segments as they were listed.
     ``producers`` is the number of producers, ``transactions`` are in order of their first offsets,
     and ``aborted`` and ``opened`` count all of them.
@@ -169,6 +171,7 @@ class LogPicture:
     producers: int = 0
     damaged: tuple[DamagedSpan, ...] = ()
     unplaced: int = 0
+    is_planned: bool = False
     retention: ShrunkLog | None = None
     retention_error: str = ""
     compaction: CompactionFacts | None = None

@@ -207,9 +207,7 @@ def compaction_text(picture: LogPicture) -> str:
         return f"compaction: unknown, {one_line(picture.compaction_error)}"
     plan = picture.compaction
     if plan is None:
-        return ""
-    if not plan.is_compacted:
-        return "compaction: not compacted"
+        return "compaction: not compacted" if picture.is_planned else ""
     start, stats = plan.to_clean.offsets.first_dirty_offset, plan.stats
     if stats is None:
         held_by = plan.to_clean.held_by

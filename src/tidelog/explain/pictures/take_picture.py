@@ -186,10 +186,13 @@ def _with_plans(
         counter = DroppedCounter(picture.spans)
         return counter.add
 
+    picture = replace(picture, is_planned=True)
     try:
         picture = replace(picture, retention=plan_retention(open_strictly, config, clock))
     except TidelogError as error:
         picture = replace(picture, retention_error=str(error))
+    if not config.is_compacted:
+        return picture
     compaction = Compaction(
         BrokerConfig(), clock=clock, scheduler=InlineScheduler(), rng=random.SystemRandom()
     )

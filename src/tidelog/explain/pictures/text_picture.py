@@ -306,22 +306,22 @@ class _Text:
 def segment_cells(
     picture: LogPicture, scale: PictureScale, columns: int, signs: Signs
 ) -> tuple[list[Cell], list[tuple[int, str]]]:
-    """Return the bar of a log's segments, and the base offset of each that has a column."""
+    """Return the bar of a log's segments, and the columns where they begin with base offsets."""
     cells: list[Cell] = []
-    labels: list[tuple[int, str]] = []
+    labels: dict[int, str] = {}
     for block in picture.blocks:
         start = round(scale.place(block.position, columns))
         end = round(scale.place(block.end_position, columns))
+        labels.setdefault(start, f"{block.base_offset:,}")
         if end == start:
             continue
-        labels.append((start, f"{block.base_offset:,}"))
         fill = signs.active if block.is_active else signs.closed
         if block.end_offset <= picture.facts.log_start_offset:
             fill = signs.below_start
         has_border = end < columns and end - start > 1
         cells += [(fill, "")] * (end - start - has_border)
         cells += [(signs.border, "")] * has_border
-    return cells, labels
+    return cells, list(labels.items())
 
 
 def _placed(labels: Iterable[tuple[int, str]], width: int) -> str:

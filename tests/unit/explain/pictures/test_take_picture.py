@@ -210,9 +210,9 @@ def test_damage_leaves_the_plans_unknown() -> None:
 
 
 def test_a_large_log_is_joined() -> None:
-    """Thousands of segments and batches of many producers make a picture of bounded size."""
+    """A thousand segments, and batches of many producers make a picture of bounded size."""
     home = DataHome()
-    count, each = 3000, 3
+    count, each = 1000, 3
     for number in range(count):
         batches = [
             build_batch(
@@ -230,12 +230,12 @@ def test_a_large_log_is_joined() -> None:
     picture = picture_of(home.fs)
 
     assert sum(span.batches for span in picture.spans) == count * each > MAX_SPANS
-    assert sum(block.contents.batches for block in picture.blocks if block.contents) == 9000
+    assert sum(block.contents.batches for block in picture.blocks if block.contents) == 3000
     lanes = producer_lanes(picture)
     assert [lane.producer_id for lane in lanes][-1] == OTHERS
     assert (sum(lane.producers for lane in lanes), sum(lane.batches for lane in lanes)) == (
         40,
-        9000,
+        3000,
     )
 
 
