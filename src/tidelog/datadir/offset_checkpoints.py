@@ -13,7 +13,8 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
-from tidelog.errors import CorruptFile, InvalidArgument
+from tidelog.errors import CorruptFile, InvalidArgument, InvalidTopic
+from tidelog.segment.filenames import check_topic_name, log_directory_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -139,12 +140,20 @@ class DirectoryCheckpoints:
             kept = {
                 key: offset
                 for key, offset in self._lines[name].items()
-                if key not in replaced and self._fs.exists(self._path(f"{key[0]}-{key[1]}"))
+                if key not in replaced and self._has_directory(key)
             }
             merged = dict(sorted({**kept, **lines}.items()))
             if merged != self._lines[name] or not self._fs.exists(self._path(name)):
                 write_checkpoint(self._fs, self._path(name), merged)
                 self._lines[name] = merged
+
+    def _has_directory(self, key: tuple[str, int]) -> bool:
+        """Return whether a line's partition lies here; a damaged line may hold any name."""
+        try:
+            check_topic_name(key[0])
+        except InvalidTopic:
+            return False
+        return self._fs.exists(self._path(log_directory_name(*key)))
 
     def _path(self, name: str) -> str:
         return os.path.join(self._data_dir, name)

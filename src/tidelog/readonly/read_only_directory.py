@@ -271,7 +271,7 @@ class ReadOnlyDirectory:
 
     def _placed_here(self, catalogue: Catalogue) -> set[TopicPartition]:
         """Return the partitions that the catalogue places into this directory."""
-        own_id = self._directory_id() if catalogue.topics else None
+        own_id = self.directory_id if catalogue.topics else None
         return {
             TopicPartition(topic.name, number)
             for topic in catalogue.topics.values()
@@ -282,11 +282,11 @@ class ReadOnlyDirectory:
     def placed_elsewhere(self) -> dict[TopicPartition, UUID]:
         """Return the partitions found here that the catalogue places into another directory.
 
-        Each with the id of that directory. Empty if this one has no id.
+        Each with the id of that directory. If this one has no id, all that are placed are.
         """
-        topics, own_id = self._entries.catalogue.topics, self._directory_id()
+        topics, own_id = self._entries.catalogue.topics, self.directory_id
         elsewhere = {}
-        for key in self._entries.found if own_id is not None else ():
+        for key in self._entries.found:
             placed = (
                 topics[key.topic].partitions.get(key.partition) if key.topic in topics else None
             )
@@ -299,7 +299,9 @@ class ReadOnlyDirectory:
         own = {META_PROPERTIES_FILE, CATALOGUE_FILE, *CHECKPOINT_FILES}
         return not own.isdisjoint(self._fs.list(self.path))
 
-    def _directory_id(self) -> UUID | None:
+    @property
+    def directory_id(self) -> UUID | None:
+        """The directory's id; None if ``meta.properties`` names none or cannot be read."""
         try:
             meta = read_meta_properties(self._fs, os.path.join(self.path, META_PROPERTIES_FILE))
         except (KafkaStorageError, InvalidArgument):

@@ -95,6 +95,14 @@ def test_lines_without_a_directory_go() -> None:
     assert [lines(home, n) for n in (RECOVERY, STARTS, WATERMARKS)] == [["t 0 5"], [], ["t 0 6"]]
 
 
+@pytest.mark.parametrize("name", ["a\x00b", "..", "a/b", "t-0/../t"])
+def test_lines_that_can_have_no_directory_are_dropped(name: str) -> None:
+    """A damaged line may hold any name; none is looked for outside the directory."""
+    home = written(home_with(f"t 0 1,{name} 0 9", "t-0"))
+
+    assert lines(home, RECOVERY) == ["t 0 5"]
+
+
 @pytest.mark.parametrize(("log_start", "first_base", "expected"), [(3, 0, ["t 0 3"]), (3, 3, [])])
 def test_a_log_start_is_written_where_files_do_not_say_it(
     log_start: int, first_base: int, expected: list[str]

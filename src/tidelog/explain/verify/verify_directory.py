@@ -93,9 +93,7 @@ def _check(directory: ReadOnlyDirectory) -> Iterator[Located]:
         remedy = "move it elsewhere: tidelog leaves it alone, but Kafka may not start"
         yield Located(None, unusual(path, None, f"the directory is not a log: {reason}", remedy))
     yield from _check_ids(directory)
-    for key, directory_id in directory.placed_elsewhere().items():
-        what = f"{key} lies here, but belongs in the directory with id {format_uuid(directory_id)}"
-        yield Located(key, unusual(catalogue_path, None, what, _ELSEWHERE))
+    yield from _check_places(directory, catalogue_path)
     for gone in directory.missing:
         what = f"{gone.key} belongs here, but its directory is gone"
         if gone.high_watermark is None:
@@ -103,6 +101,20 @@ def _check(directory: ReadOnlyDirectory) -> Iterator[Located]:
         yield Located(gone.key, damage(catalogue_path, None, what, _LOST))
     lost = {gone.key for gone in directory.missing}
     yield from _check_lines(directory, {*directory.found, *lost})
+
+
+def _check_places(directory: ReadOnlyDirectory, catalogue_path: str) -> Iterator[Located]:
+    """Yield the partitions that the catalogue places into a directory with another id."""
+    has_id = directory.directory_id is not None
+    for key, directory_id in directory.placed_elsewhere().items():
+        text = format_uuid(directory_id)
+        what = f"{key} lies here, but belongs in the directory with id {text}"
+        if has_id:
+            yield Located(key, unusual(catalogue_path, None, what, _ELSEWHERE))
+            continue
+        what += f", and this one has none: {META_PROPERTIES_FILE} is missing or names none"
+        remedy = f"bring the file back, with directory.id={text}: no writer opens it otherwise"
+        yield Located(key, damage(catalogue_path, None, what, remedy))
 
 
 def _check_identity(directory: ReadOnlyDirectory) -> Iterator[Located]:
@@ -197,7 +209,7 @@ def _check_lines(directory: ReadOnlyDirectory, known: set[TopicPartition]) -> It
         try:
             lines = read_checkpoint(directory.fs, path)
         except (KafkaStorageError, InvalidArgument) as error:
-            if not directory.found:  # else the check of each partition reports it
+            if not directory.partitions:  # else the check of each partition reports it
                 remedy = "delete the file: the next writer then makes a new one"
                 yield Located(None, damage(path, None, str(error), remedy))
             continue

@@ -13,6 +13,7 @@ import os
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from tidelog.env.files import WRONG_KIND
 from tidelog.errors import (
     CommitPending,
     InvalidArgument,
@@ -224,7 +225,7 @@ class PartitionMover:
         """Schedule the step again after an error that may pass; else end the move."""
         cause = error.__cause__
         attempts = self._attempts.pop(key, 0)
-        is_passing = isinstance(cause, OSError) and cause.errno in PASSING
+        is_passing = isinstance(cause, OSError) and cause.errno in PASSING - WRONG_KIND
         is_held = isinstance(error, CommitPending)
         if is_held or (is_passing and attempts < len(RETRY_MS)):
             self._attempts[key] = attempts + 1

@@ -114,6 +114,15 @@ def test_a_partition_of_another_directory_is_not_missed(home: DataHome) -> None:
     assert "t-1" not in {key for key, *_ in findings}
 
 
+def test_partitions_of_a_directory_whose_id_is_lost_are_damage(home: DataHome) -> None:
+    """The next writer would make another id, and find none of the partitions."""
+    home.fs.delete("/data/meta.properties")
+
+    assert found(home) == [(f"t-{number}", "damage", CATALOGUE) for number in range(3)] + [
+        ("u-0", "damage", CATALOGUE)
+    ]
+
+
 @pytest.mark.parametrize(("offset", "has_lost"), [(57, True), (0, False)])
 def test_a_line_without_its_directory_is_told(
     home: DataHome, offset: int, *, has_lost: bool
@@ -140,6 +149,17 @@ def test_each_checkpoint_is_looked_at(home: DataHome) -> None:
     home.write(WATERMARKS, "nonsense")
 
     assert sorted(found(home)) == [("gone-0", "unusual", name) for name in names]
+
+
+@pytest.mark.parametrize("name", [WATERMARKS, "log-start-offset-checkpoint"])
+def test_a_checkpoint_is_looked_at_beside_the_metadata_of_a_cluster(name: str) -> None:
+    """It is not a partition that the check reads, so nothing else would report the file."""
+    home = DataHome()
+    for file in ("00000000000000000000.log", "partition.metadata"):
+        home.write(f"__cluster_metadata-0/{file}", "")
+    home.write(name, "nonsense")
+
+    assert (None, "damage", name) in found(home)
 
 
 def test_a_catalogue_that_does_not_read_is_damage(home: DataHome) -> None:

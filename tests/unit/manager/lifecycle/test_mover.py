@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from errno import EIO, EMFILE, ENOSPC
+from errno import EIO, EISDIR, EMFILE, ENOSPC
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
@@ -418,6 +418,20 @@ def test_a_move_whose_disk_stays_full_is_given_up(caplog: pytest.LogCaptureFixtu
         assert cleaner.manager.state(KEY) == IDLE
         assert "move-failed topic=t partition=0" in caplog.text
         assert "No space left" in caplog.text
+
+
+def test_a_move_that_meets_something_else_in_place_of_a_file_is_given_up_at_once() -> None:
+    """A directory or a link there does not pass by waiting."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 30)
+        manager.move_partition(*KEY, "/b")
+        home.fs.fail("pwrite", first_file_of_copy(manager), OSError(EISDIR, "Is a directory"))
+        home.clock.advance(0)
+
+        assert manager.get_log("t", 0, is_future=True) is None
+        assert values(manager, "t", 0) == EXPECTED
 
 
 def test_a_move_that_meets_a_bug_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
