@@ -120,3 +120,21 @@ def test_a_replacement_that_cannot_be_completed_is_not_sound(
     assert main(["verify", "-d", str(data), "codec-none"]) == 1
     assert "no log manager loads the log" in capsys.readouterr().out
     assert main(["recover", "-d", str(data), "codec-none"]) == 3
+
+
+def test_an_active_segment_that_is_a_link_is_not_sound(
+    copy: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is written through a link, so that no writer opens the log; readers do."""
+    data = copy("own/data/short-writer")
+    path = max(data.glob("codec-none-0/*.log"))
+    elsewhere = tmp_path / "file"
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+    before = elsewhere.read_bytes()
+
+    assert main(["verify", "-d", str(data), "codec-none"]) == 1
+    assert "the active segment is a link" in capsys.readouterr().out
+    assert main(["cat", "codec-none", "-d", str(data)]) == 0
+    assert main(["recover", "-d", str(data), "codec-none"]) == 3
+    assert elsewhere.read_bytes() == before

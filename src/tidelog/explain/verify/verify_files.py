@@ -32,12 +32,13 @@ from tidelog.segment.filenames import (
     TMP_SUFFIX,
     is_index_file,
     is_log_file,
+    log_file,
     parse_segment_file,
     producer_snapshot_file,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tidelog.env.files import FileSystem
     from tidelog.segment.filenames import TopicPartition
@@ -131,7 +132,22 @@ def list_files(fs: FileSystem, directory: str) -> Iterator[Finding | LogFiles]:
             bases.append(found.offset)
         elif found.kind == SNAPSHOT_SUFFIX:
             snapshots.append(found.offset)
-    yield LogFiles(names, tuple(sorted(bases)), tuple(sorted(snapshots)))
+    bases.sort()
+    yield from _check_links(fs, directory, bases)
+    yield LogFiles(names, tuple(bases), tuple(sorted(snapshots)))
+
+
+def _check_links(fs: FileSystem, directory: str, bases: Sequence[int]) -> Iterator[Finding]:
+    """Yield the .log files that are links: nothing is written through one."""
+    for base in bases:
+        path = log_file(directory, base)
+        if not fs.is_link(path):
+            continue
+        if base == bases[-1]:
+            what = "the .log file of the active segment is a link: no writer opens the log"
+            yield damage(path, None, what, "put the file itself in the place of the link")
+        else:
+            yield unusual(path, None, "the .log file is a link: deleting it deletes the link only")
 
 
 def _check_swap(fs: FileSystem, path: str) -> Iterator[Finding]:
