@@ -138,3 +138,54 @@ def test_an_active_segment_that_is_a_link_is_not_sound(
     assert main(["cat", "codec-none", "-d", str(data)]) == 0
     assert main(["recover", "-d", str(data), "codec-none"]) == 3
     assert elsewhere.read_bytes() == before
+
+
+@pytest.mark.timeout(60)
+def test_a_move_ends_where_the_catalogue_cannot_be_written(
+    copy: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command reports why, and neither the log nor its copy is deleted."""
+    data, other = copy("data/compaction/after"), tmp_path / "other"
+    other.mkdir()
+    (data / "tidelog.topics.json.tmp").mkdir()
+    before = {path.name: path.read_bytes() for path in data.glob("compact-txn-0/*.log")}
+
+    assert main(["move", "compact-txn", "--to", str(other), "-d", str(data)]) == 3
+    assert "tidelog.topics.json.tmp" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in data.glob("compact-txn-0/*.log")} == before
+    assert len(list(other.glob("compact-txn-0*"))) == 1
+
+
+def test_an_empty_replacement_does_not_take_the_place_of_records(
+    copy: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it would replace is still there, so that it is the replacement that is deleted."""
+    data = copy("data/crash/swap-left/before")
+    (swap,) = data.glob("*-0/*.log.swap")
+    original = swap.with_suffix("")
+    assert original.stat().st_size
+    swap.write_bytes(b"")
+    before = original.read_bytes()
+
+    main(["recover", "-d", str(data)])
+    assert "no segment holds" not in capsys.readouterr().out
+    assert original.read_bytes() == before
+    assert list(data.glob("*-0/*.swap")) == []
+
+
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+def test_an_index_that_is_a_link_is_not_sound(
+    copy: Callable[[str], Path], tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Verify says what to do, and then the log opens and its index is built anew."""
+    data = copy("own/data/short-writer")
+    path = max(data.glob(f"codec-none-0/*.{kind}"))
+    path.unlink()
+    path.symlink_to(tmp_path)
+
+    assert main(["verify", "-d", str(data), "codec-none"]) == 1
+    assert "the index is a link" in capsys.readouterr().out
+    path.unlink()
+    assert main(["recover", "-d", str(data), "codec-none"]) == 0
+    assert path.is_file()
+    assert not path.is_symlink()

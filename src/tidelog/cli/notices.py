@@ -54,6 +54,7 @@ SENTENCES: Final = {
     "leader-epochs-replaced": "{directory}: epoch {epoch} starts at {start_offset:,} and replaces"
     " {removed}",
     "leftover-deleted": "{path} was left over and was deleted",
+    "empty-replacement-deleted": "{path} is empty and would have replaced records: it was deleted",
     "listener-failed": "{log}: {listener} failed on a new {offset}",
     "log-cut": "{directory}: {cut_bytes:,} bytes of segment {base_offset:,} were truncated, and"
     " {segments_removed:,} segments after it deleted",

@@ -391,7 +391,7 @@ class LogManager(CleaningControl, OnDemandCalls, StagedCommitCalls, TruncationCa
         return found.directory_id
 
     def get_log(self, topic: str, partition: int, *, is_future: bool = False) -> Log | None:
-        """Return an open log, None if there is none."""
+        """Return an open log, None if there is none; raise what has ended the partition."""
         key = TopicPartition(topic, partition)
         return self._registry.future(key) if is_future else self._registry.current(key)
 
@@ -676,7 +676,7 @@ class LogManager(CleaningControl, OnDemandCalls, StagedCommitCalls, TruncationCa
         for (topic, number), log in logs.items():
             key = TopicPartition(topic, number)
             partition = self._registry.partition(key)
-            if partition is not None and partition.log is log:
+            if partition is not None and partition.held_log is log:
                 self._registry.remove(key)
                 partition.end(error)
             else:

@@ -96,12 +96,12 @@ class LogRegistry:
     def all_logs(self) -> list[Log]:
         """Return current and future logs."""
         with self._lock:
-            return [*(p.log for p in self._current.values()), *self._future.values()]
+            return [*(p.held_log for p in self._current.values()), *self._future.values()]
 
     def in_directory(self, path: str) -> dict[tuple[str, int], Log]:
         """Return the logs that lie in a data directory; no partition has two there."""
         with self._lock:
-            current = ((key, partition.log) for key, partition in self._current.items())
+            current = ((key, partition.held_log) for key, partition in self._current.items())
             logs = (*current, *self._future.items())
             return {key: log for key, log in logs if parent_of(log) == path}
 

@@ -118,6 +118,11 @@ class Partition:
         return self._log
 
     @property
+    def held_log(self) -> Log:
+        """The log that is held open, also after ``end``: its owner still flushes and closes it."""
+        return self._log
+
+    @property
     def config(self) -> LogConfig:
         """The settings in force."""
         return self.log.config

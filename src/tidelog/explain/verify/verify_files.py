@@ -32,7 +32,6 @@ from tidelog.segment.filenames import (
     TMP_SUFFIX,
     is_index_file,
     is_log_file,
-    log_file,
     parse_segment_file,
     producer_snapshot_file,
 )
@@ -133,20 +132,26 @@ def list_files(fs: FileSystem, directory: str) -> Iterator[Finding | LogFiles]:
         elif found.kind == SNAPSHOT_SUFFIX:
             snapshots.append(found.offset)
     bases.sort()
-    yield from _check_links(fs, directory, bases)
+    yield from _check_links(fs, directory, names, bases)
     yield LogFiles(names, tuple(bases), tuple(sorted(snapshots)))
 
 
-def _check_links(fs: FileSystem, directory: str, bases: Sequence[int]) -> Iterator[Finding]:
-    """Yield the .log files that are links: nothing is written through one."""
-    for base in bases:
-        path = log_file(directory, base)
-        if not fs.is_link(path):
+def _check_links(
+    fs: FileSystem, directory: str, names: Sequence[str], bases: Sequence[int]
+) -> Iterator[Finding]:
+    """Yield the files of segments that are links: nothing is written through one."""
+    for name in names:
+        path = f"{directory}/{name}"
+        found = parse_segment_file(name)
+        if found is None or found.state or not fs.is_link(path):
             continue
-        if base == bases[-1]:
+        if is_index_file(name):
+            remedy = "delete the link: the next opening builds the index anew"
+            yield damage(path, None, "the index is a link: no writer uses it", remedy)
+        elif found.kind == LOG_SUFFIX and found.offset == bases[-1]:
             what = "the .log file of the active segment is a link: no writer opens the log"
             yield damage(path, None, what, "put the file itself in the place of the link")
-        else:
+        elif found.kind == LOG_SUFFIX:
             yield unusual(path, None, "the .log file is a link: deleting it deletes the link only")
 
 

@@ -6,7 +6,7 @@ Kafka: ``LogLoader``.
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
@@ -242,7 +242,27 @@ class LogLoader:
                 complete.append(each)
             elif each.state:
                 self._delete("leftover-deleted path=%s", name, logging.INFO)
-        return complete
+        empty = {each.offset for each in complete if self._is_empty(each)}
+        for name, each in found:
+            if each.state == SWAP_SUFFIX and each.offset in empty:
+                self._delete("empty-replacement-deleted path=%s", name, logging.WARNING)
+        return [each for each in complete if each.offset not in empty]
+
+    def _is_empty(self, swap: SegmentFileName) -> bool:
+        """Return whether an empty .log file would replace one with records.
+
+        A replacement deletes that one first, so all that it replaces are still there: leaving it
+        out loses nothing. Kafka puts the empty file in its place.
+        """
+        if swap.kind != LOG_SUFFIX:
+            return False
+        old, new = (
+            log_file(self._context.directory, swap.offset, end) for end in ("", SWAP_SUFFIX)
+        )
+        if not self._fs.exists(old):
+            return False
+        with closing(self._fs.open(new)) as file:  # not a FIFO, say
+            return not file.size() and self._fs.stat(old).size_bytes > 0
 
     def _delete_replaced(self, start_offset: int, end_offset: int) -> None:
         """Delete the files of old segments in [start, end), which swap files replace."""

@@ -242,8 +242,16 @@ class PartitionMover:
         self._abandon(key)
 
     def _abandon(self, key: TopicPartition) -> None:
-        """End a move. The copy stays if the log's disk failed: it may be all that is left."""
-        current, copy = self._registry.current(key), self._registry.future(key)
+        """End a move. The copy stays if the log's disk failed: it may be all that is left.
+
+        So it does if the catalogues may name either place, as ``_stay`` leaves them.
+        """
+        copy = self._registry.future(key)
+        try:
+            current = self._registry.current(key)
+        except KafkaError:
+            self._release(key)
+            return
         is_source_online = current is not None and self._is_online(current)
         if copy is None or is_source_online or not self._log_dirs.failures:
             self._give_up(key)
