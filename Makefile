@@ -13,6 +13,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 p
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 FAST := not slow and not compat
+PLAIN_TESTS := tests/golden $(addprefix tests/unit/,codec log readonly records segment)
 SOAK_MINUTES ?= 60
 
 .DEFAULT_GOAL := help
@@ -58,7 +59,9 @@ test: lint ## lint and the tests that need neither Kafka nor patience; what .ci/
 test-all: lint peer $(VENV)/flights/.downloaded ## every test, also against Kafka, and unit tests on other Pythons; resumes; SCALE=10: a night
 	@$(PYTEST) -n $(WORKERS) --dist loadfile --resume .test-all tests
 	@NUMBA_BOUNDSCHECK=1 $(PYTEST) -q tests/unit/kernels
+	@NUMBA_DISABLE_JIT=1 $(PYTEST) -q -n $(WORKERS) --dist loadfile -m "$(FAST)" $(PLAIN_TESTS)
 	@for version in 3.11 3.12 3.13 3.14; do WORKERS=$(WORKERS) tools/unit_tests_on.sh $$version || exit 1; done
+	@WORKERS=$(WORKERS) tools/unit_tests_on.sh 3.11 lowest
 
 mutants: $(STAMP) .venvs/mutants/.installed ## change each rule: a test must fail (an hour; resumes; MUTANTS="...")
 	@$(BIN)/python tools/mutants/run.py $(MUTANTS)
@@ -97,9 +100,13 @@ lock: ## resolve the dependencies anew into requirements.lock (asks the package 
 	@$(BIN)/uv pip compile -q --upgrade --universal --generate-hashes --all-extras \
 		--custom-compile-command "make lock" pyproject.toml -o requirements.lock
 
-dist: $(STAMP) ## the wheel and the source archive, in dist
-	@rm -rf dist
-	@$(BIN)/python -m build --no-isolation -o dist .
+dist: $(STAMP) .venvs/dist/.installed ## wheel and source archive in dist, checked, and tried on each Python found
+	@$(BIN)/python tools/dist/run.py
+
+.venvs/dist/.installed: tools/dist/requirements.txt
+	@$(PYTHON) -m venv .venvs/dist
+	@.venvs/dist/bin/python -m pip install -q --disable-pip-version-check -r $<
+	@touch $@
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) .venvs .demo .peer build dist .mypy_cache .ruff_cache .pytest_cache .mutants .test-all \

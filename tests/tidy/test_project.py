@@ -59,6 +59,17 @@ def test_the_demo_brings_no_package_beyond_what_it_uses(root: Path) -> None:
     ]
 
 
+def test_the_readme_counts_the_packages_of_an_installation_without_spark(
+    root: Path, project: dict[str, Any]
+) -> None:
+    """What pyproject.toml requires, with llvmlite, which numba requires, and tidelog itself."""
+    names = {NAME.match(entry) for entry in project["dependencies"]}
+    count = len({name[0] for name in names if name} | {"llvmlite", "tidelog"})
+    readme = (root / "README.md").read_text("utf-8")
+
+    assert f"Without Spark, tidelog is {count} packages" in readme
+
+
 def test_an_extra_is_for_what_is_built(root: Path, project: dict[str, Any]) -> None:
     """Each extra but that for development belongs to a package under ``src/tidelog``."""
     extras = set(project["optional-dependencies"]) - {"dev"}

@@ -1,4 +1,4 @@
-"""The workflows that the repository's host runs."""
+"""The workflows that the repository's host runs, and its forms for issues."""
 
 from __future__ import annotations
 
@@ -179,6 +179,23 @@ def test_a_release_needs_no_secret(workflows: dict[str, dict[str, Node]]) -> Non
         "pypa/gh-action-pypi-publish",
     ]
     assert "secrets." not in str(workflows)
+
+
+@pytest.mark.parametrize("name", ["bug", "feature"])
+def test_a_form_for_issues_asks_what_is_needed(root: Path, name: str) -> None:
+    """It has a name and a description; each question has a label, and the first needs an answer."""
+    form = parsed((root / ".github" / "ISSUE_TEMPLATE" / f"{name}.yml").read_text("utf-8"))
+    body = form["body"]
+    assert isinstance(body, list)
+    questions = [one for one in body if isinstance(one, dict) and one["type"] != "markdown"]
+    attributes = [one["attributes"] for one in questions]
+
+    assert form["name"]
+    assert form["description"]
+    assert len({one["id"] for one in questions if isinstance(one["id"], str)}) == len(questions)
+    assert len(questions) >= 3
+    assert all(isinstance(one, dict) and one["label"] for one in attributes)
+    assert questions[0]["validations"] == {"required": "true"}
 
 
 @pytest.mark.parametrize(
