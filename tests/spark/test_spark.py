@@ -119,6 +119,9 @@ def test_only_the_chosen_columns_are_read(spark: SparkSession, data_dir: str) ->
     assert two.dtypes == [("offset", "bigint"), ("key", "binary")]
     assert sorted(row.offset for row in two.collect()) == list(range(10))
     assert source.schema("headers " + ROWS.partition("headers ")[2]).load(data_dir).count() == 10
+    other = source.schema("OFFSET long, timestamptype int").load(data_dir)
+    assert sorted(row.OFFSET for row in other.collect()) == list(range(10))
+    assert other.columns == ["OFFSET", "timestamptype"]
 
 
 def test_no_filter_is_pushed_down() -> None:
@@ -303,6 +306,67 @@ def test_a_catalog_table_is_a_log(spark: SparkSession, data_dir: str) -> None:
     finally:
         spark.sql("DROP TABLE IF EXISTS kept")
     assert read(spark, data_dir).count() == 7
+
+
+def test_a_table_with_columns_has_the_options_of_its_queries(
+    spark: SparkSession, data_dir: str
+) -> None:
+    """Spark's catalog keeps none of them; without, an error names the remedies."""
+    try:
+        spark.sql("CREATE TABLE declared (Value BINARY, key BINARY) USING tidelog")
+        spark.sql("CREATE TABLE wrong (value BINARY, carrier STRING) USING tidelog")
+        options = f"WITH (path = '{data_dir}', subscribe = 't')"
+        spark.sql(
+            f"INSERT INTO declared WITH (path = '{data_dir}', topic = 't') VALUES (X'31', X'6B')"
+        )
+        assert spark.sql(f"SELECT * FROM declared {options}").collect() == [(b"1", b"k")]
+        with pytest.raises(AnalysisException, match="unknown column 'carrier'"):
+            spark.sql(f"SELECT * FROM wrong {options}").collect()
+        for query in ("SELECT * FROM declared", "INSERT INTO declared VALUES (X'31', X'6B')"):
+            with pytest.raises(AnalysisException, match="no data directory is named"):
+                spark.sql(query).collect()
+    finally:
+        spark.sql("DROP TABLE IF EXISTS declared")
+        spark.sql("DROP TABLE IF EXISTS wrong")
+
+
+def test_load_checks_options(spark: SparkSession, data_dir: str) -> None:
+    """Of a stream, too, and CREATE TABLE those of a table: before any query."""
+    bad = {"subscribe": "t", "minPartitions": "0"}
+    for reader in (spark.read, spark.readStream):
+        with pytest.raises(AnalysisException, match="option minPartitions must be at least 1"):
+            reader.format("tidelog").options(**bad).load(data_dir)
+    with pytest.raises(AnalysisException, match="option numPartitions must be an integer"):
+        spark.sql(
+            "CREATE TABLE refused USING tidelog OPTIONS (topic 't', numPartitions 'x')"
+            f" LOCATION '{data_dir}'"
+        )
+
+
+def test_errors_show_no_traceback(spark: SparkSession, data_dir: str) -> None:
+    """Neither when a query is planned or a stream begins nor in a task."""
+    write(numbers(spark, 1), data_dir)
+    stream = spark.readStream.format("tidelog").option("subscribe", "t")
+    no_topic = spark.sql("SELECT 'v' AS value, CAST(null AS string) AS topic")
+
+    def run_to(topic: str, **options: str) -> None:
+        rows = stream.options(startingOffsets="earliest", **options).load(data_dir)
+        sink = rows.select("value").writeStream.format("tidelog").option("topic", topic)
+        sink = sink.option("checkpointLocation", f"{data_dir}-{topic[:1]}")
+        sink.trigger(availableNow=True).start(data_dir).awaitTermination(60)
+
+    for fails, words in (
+        (lambda: read(spark, data_dir, minPartition="1"), "unknown option minpartition; did you"),
+        (lambda: read(spark, data_dir, "nope").count(), "no topic nope in"),
+        (lambda: write(numbers(spark, 1), data_dir, "no/name"), "topic name 'no/name'"),
+        (lambda: write(no_topic, data_dir, topic=None), "a row has null in column topic"),
+        (lambda: run_to("other", endingOffsets="latest"), "endingOffsets is not supported for"),
+        (lambda: run_to("no/name"), "topic name 'no/name'"),
+    ):
+        with pytest.raises(PySparkException, match=words) as caught:
+            fails()
+        assert "Traceback" not in str(caught.value)
+        assert ".py" not in str(caught.value)
 
 
 def test_a_data_frame_keeps_the_offsets_of_its_first_query(

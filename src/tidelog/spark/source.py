@@ -10,26 +10,27 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource
 
-from tidelog.errors import InvalidArgument
+from tidelog.errors import InvalidArgument, TidelogError
 from tidelog.spark.options.source_options import (
     ONLY_OF_READS,
     ONLY_OF_WRITES,
     TABLE,
     ReadOptions,
     WriteOptions,
+    check_load,
     is_catalog_table,
     is_table_read,
-    wants_headers,
     without,
 )
+from tidelog.spark.plain_errors import plain_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pyspark.sql.datasource import DataSourceStreamReader
     from pyspark.sql.types import StructType
 
     from tidelog.spark.read.batch_reader import LogReader
-    from tidelog.spark.read.stream_reader import LogStreamReader
     from tidelog.spark.read.table_reader import TableReader
     from tidelog.spark.write.batch_writer import LogWriter
     from tidelog.spark.write.stream_writer import LogStreamWriter
@@ -44,6 +45,13 @@ PATHS: Final = ("path", "paths")
 
 HEADERS_DDL: Final = "headers array<struct<key: string, value: binary>>"
 
+NO_OPTIONS: Final = (
+    "no data directory is named. Spark's catalog keeps no options of a table that was created with"
+    " columns, or AS SELECT: create it without them, as in CREATE TABLE t USING tidelog OPTIONS"
+    " (subscribe 'topic', topic 'topic') LOCATION '/path/to/data', then INSERT INTO t; or give the"
+    " query its options, as in SELECT * FROM t WITH (path = '/path/to/data', subscribe = 'topic')"
+)
+
 
 class LogSource(DataSource):
     """Reads and writes the topics of a data directory, which is the option ``path``."""
@@ -53,20 +61,27 @@ class LogSource(DataSource):
         """Return the name of the format."""
         return "tidelog"
 
+    @plain_errors()
     def schema(self) -> str | StructType:
         """Return the default columns of a read; ``headers`` only if ``includeHeaders`` is true.
 
-        With the option ``table``, the columns of that system table.
+        With the option ``table``, the columns of that system table. Spark asks for them at
+        ``load()`` and CREATE TABLE, unless columns are named there.
+
+        Raises:
+            InvalidArgument: options are valid neither for a batch read nor for a stream, or, of a
+                table in the catalog, not for a write.
         """
         if is_table_read(self.options):
             return self._table_columns()
-        has_headers = wants_headers(self.options)  # those of a table may be for writes, too
+        has_headers = check_load(self.options)
         if is_catalog_table(self.options):
             from tidelog.spark.catalog_table import columns_with_options
 
             return columns_with_options(self.options, has_headers=has_headers)
         return f"{COLUMNS_DDL}, {HEADERS_DDL}" if has_headers else COLUMNS_DDL
 
+    @plain_errors()
     def reader(self, schema: StructType) -> LogReader | TableReader:
         """Return a batch reader of the columns in ``schema``, which the user may have chosen."""
         options = self._options(schema)
@@ -79,17 +94,25 @@ class LogSource(DataSource):
 
         return LogReader(ReadOptions.parse(options), schema)
 
-    def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
-        """Return a stream reader of the columns in ``schema``."""
-        from tidelog.spark.read.stream_reader import LogStreamReader
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Return a stream reader of the columns in ``schema``.
 
-        options = self._options(schema)
-        if is_table_read(options):
-            raise InvalidArgument("a system table cannot be read as a stream")
-        return LogStreamReader(ReadOptions.parse_stream(options), schema)
+        An error is raised by its methods: Spark 4.3 shows an UnboundLocalError instead of what is
+        raised here.
+        """
+        from tidelog.spark.read.stream_reader import LogStreamReader, RefusedStreamReader
+
+        try:
+            options = self._options(schema)
+            if is_table_read(options):
+                raise InvalidArgument("a system table cannot be read as a stream")
+            return LogStreamReader(ReadOptions.parse_stream(options), schema)
+        except TidelogError as error:
+            return RefusedStreamReader(error)
 
     _is_for_commit = False
 
+    @plain_errors()
     def writer(self, schema: StructType, overwrite: bool) -> LogWriter:  # noqa: FBT001 - Spark's signature
         """Return a batch writer of rows with ``schema``.
 
@@ -105,6 +128,7 @@ class LogSource(DataSource):
         options = WriteOptions.parse(self._inserted_options(schema))
         return LogWriter(options, schema, is_insert=True)
 
+    @plain_errors()
     def streamWriter(self, schema: StructType, overwrite: bool) -> LogStreamWriter:  # noqa: ARG002, FBT001, N802 - Spark's signature
         """Return a writer of one micro-batch; ``overwrite``, of output mode complete, appends.
 
@@ -135,10 +159,16 @@ class LogSource(DataSource):
         return keep_options(columns, self.options) if in_catalog else columns
 
     def _options(self, schema: StructType) -> Mapping[str, str]:
-        """Return the options of a read; those of a catalog table come from its schema."""
+        """Return the options of a read; those of a catalog table come from its schema.
+
+        Raises InvalidArgument if there are none, as of a table whose columns were declared.
+        """
         from tidelog.spark.catalog_table import options_in
 
-        return without(options_in(schema), ONLY_OF_WRITES) | dict(self.options)
+        options = without(options_in(schema), ONLY_OF_WRITES) | dict(self.options)
+        if not options:
+            raise InvalidArgument(NO_OPTIONS)
+        return options
 
     def _inserted_options(self, schema: StructType) -> Mapping[str, str]:
         """Return the options of INSERT INTO a table, which come from its schema.
@@ -151,8 +181,5 @@ class LogSource(DataSource):
 
         stored = options_in(schema)
         if self.options or not stored or not has_all_columns(schema):
-            raise InvalidArgument(
-                "no data directory is named, as by save('/path/to/data'). CREATE TABLE ... AS"
-                " SELECT passes none: create the table without it, then INSERT INTO it"
-            )
+            raise InvalidArgument(NO_OPTIONS)
         return without(stored, ONLY_OF_READS)

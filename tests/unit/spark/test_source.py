@@ -49,7 +49,7 @@ def test_create_table_as_select_is_refused(tmp_path: Path, options: dict[str, st
     key = catalog_table.columns_with_options(table, has_headers=False).fields[0]
     value = types.StructField("value", types.StringType())
     for schema in (types.StructType([key, value]), types.StructType([value])):
-        with pytest.raises(InvalidArgument, match="AS SELECT passes none"):
+        with pytest.raises(InvalidArgument, match="no data directory is named"):
             source.LogSource(options).writer(schema, False)
 
 
@@ -57,3 +57,37 @@ def test_overwriting_is_refused() -> None:
     """It would delete the records of others."""
     with pytest.raises(InvalidArgument, match="can only be appended to"):
         source.LogSource({}).writer(types.StructType([]), True)
+
+
+def columns(ddl: dict[str, object]) -> object:
+    return types.StructType([types.StructField(name, kind) for name, kind in ddl.items()])
+
+
+def test_the_case_of_column_names_does_not_matter() -> None:
+    """As in Spark; rows come back under the names that the user gave."""
+    batch_reader = pytest.importorskip("tidelog.spark.read.batch_reader")
+    chosen = columns({"OFFSET": types.LongType(), "timestamptype": types.IntegerType()})
+
+    names = [(each.name, each.alias) for each in batch_reader.read_columns(chosen)]
+
+    assert names == [("offset", "OFFSET"), ("timestampType", "timestamptype")]
+    for ddl, words in (
+        ({"Ofset": types.LongType()}, "unknown column 'Ofset'"),
+        ({"KEY": types.StringType()}, "column KEY has type binary, not string"),
+        ({"key": types.BinaryType(), "Key": types.BinaryType()}, "key and Key are the same"),
+    ):
+        with pytest.raises(InvalidArgument, match=words):
+            batch_reader.read_columns(columns(ddl))
+
+
+def test_a_table_without_options_is_an_error_that_names_the_remedy() -> None:
+    """Spark's catalog keeps none of a table that was created with columns, or AS SELECT."""
+    schema = columns({"key": types.BinaryType(), "value": types.BinaryType()})
+
+    for make in (
+        lambda: source.LogSource({}).reader(schema),
+        lambda: source.LogSource({}).writer(schema, False),
+        lambda: source.LogSource({}).streamReader(schema).initialOffset(),
+    ):
+        with pytest.raises(InvalidArgument, match="create it without them, as in CREATE TABLE"):
+            make()

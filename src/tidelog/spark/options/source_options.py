@@ -82,7 +82,18 @@ _REFUSED: Final = {
 """Options with the reason why they are refused, as Spark's Kafka source refuses them: a job that
 sets one relies on an effect that it would not have."""
 
+_REFUSED_IN_WRITES: Final = {
+    "kafka.key.serializer": "keys are bytes or strings; cast the column key",
+    "kafka.value.serializer": "values are bytes or strings; cast the column value",
+    "kafka.partitioner.class": "set the column partition instead",
+    "kafka.transactional.id": "each write is a transaction; set txnId to make it repeatable",
+    "kafka.interceptor.classes": "there is no producer to intercept",
+}
+"""The same for writes. Spark: ``KafkaSourceProvider.kafkaParamsForProducer``."""
+
+_PRODUCER_COMPRESSION: Final = "kafka.compression.type"
 _WRITE_OPTIONS: Final = (
+    _PRODUCER_COMPRESSION,
     "topic",
     "numPartitions",
     "compression",
@@ -184,9 +195,15 @@ class ReadOptions:
             InvalidArgument: an option is unknown, malformed, or contradicts another.
         """
         checked = _read_options(options)
+        read = cls.of_batch(checked)
         of_streams = tuple(name for name in _STREAM_OPTIONS if checked.has(name))
         _log_ignored(checked.ignored + of_streams)
-        read = cls._parse(checked, default_start=EARLIEST)
+        return read
+
+    @classmethod
+    def of_batch(cls, options: OptionMap) -> ReadOptions:
+        """Return the options of a batch read; errors as ``parse``."""
+        read = cls._parse(options, default_start=EARLIEST)
         refuse_in_batch(read.starting, LATEST)
         refuse_in_batch(read.ending, EARLIEST)
         return read
@@ -199,13 +216,16 @@ class ReadOptions:
             InvalidArgument: an option is unknown, malformed, contradicts another, or sets an end.
         """
         checked = _read_options(options)
-        for name in ENDING_OPTIONS:
-            if checked.has(name):
-                raise InvalidArgument(f"option {name} is not supported for a stream: it has no end")
-        if checked.flag(_SKIP_DAMAGE):
-            raise InvalidArgument(f"option {_SKIP_DAMAGE} is not supported for a stream")
+        refused = _refused_in_stream(checked)
+        if refused is not None:
+            raise InvalidArgument(refused)
         _log_ignored(checked.ignored)
-        return replace(cls._parse(checked, default_start=LATEST), is_stream=True)
+        return cls.of_stream(checked)
+
+    @classmethod
+    def of_stream(cls, options: OptionMap) -> ReadOptions:
+        """Return the options of a stream that sets no end; errors as ``parse_stream``."""
+        return replace(cls._parse(options, default_start=LATEST), is_stream=True)
 
     @classmethod
     def _parse(cls, options: OptionMap, *, default_start: int) -> ReadOptions:
@@ -230,12 +250,38 @@ class ReadOptions:
         )
 
 
-def wants_headers(options: Mapping[str, str]) -> bool:
-    """Return whether ``includeHeaders`` is true; InvalidArgument for an unknown option.
+def check_load(options: Mapping[str, str]) -> bool:
+    """Check all that ``load()`` can check; return whether ``includeHeaders`` is true.
 
-    Options for writes, as of a table, are accepted here.
+    Spark does not say then whether a batch or a stream is to be read, so options need to be valid
+    for one of them only. A table in its catalog may be for writes only.
+
+    Raises:
+        InvalidArgument: an option is unknown, malformed, or contradicts another.
+        InvalidConfig: a table's ``config.`` option is unknown or malformed.
     """
-    return _read_options(without(options, ONLY_OF_WRITES)).flag("includeHeaders")
+    reads = without(options, ONLY_OF_WRITES)
+    checked = _read_options(reads)
+    if is_catalog_table(options):
+        writes = without(options, ONLY_OF_READS)
+        if len(writes) > len(without(writes, ONLY_OF_WRITES)):
+            WriteOptions.parse(writes).new_topic_config()
+    if not is_catalog_table(options) or any(checked.has(name) for name in STRATEGIES):
+        if _refused_in_stream(checked) is None:
+            ReadOptions.of_stream(checked)
+        else:
+            ReadOptions.of_batch(checked)
+    return checked.flag("includeHeaders")
+
+
+def _refused_in_stream(options: OptionMap) -> str | None:
+    """Return why the options are not those of a stream; None if they may be."""
+    for name in ENDING_OPTIONS:
+        if options.has(name):
+            return f"option {name} is not supported for a stream: it has no end"
+    if options.flag(_SKIP_DAMAGE):
+        return f"option {_SKIP_DAMAGE} is not supported for a stream"
+    return None
 
 
 def without(options: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
@@ -306,6 +352,7 @@ class WriteOptions:
         topic_config, others = split_topic_config(options)
         known = (*_WRITE_OPTIONS, *_OF_BATCH_WRITES, *_OF_STREAM_WRITES)
         checked = OptionMap.checked(others, known)
+        _refuse(checked, _REFUSED_IN_WRITES)
         if is_stream and checked.has(_TXN_ID):
             raise InvalidArgument(
                 f"option {_TXN_ID} is not supported for a stream: the id of a batch is made of the"
@@ -324,7 +371,8 @@ class WriteOptions:
             topic=checked.text("topic"),
             num_partitions=checked.optional_number("numPartitions", minimum=1),
             topic_config=topic_config,
-            compression=checked.optional_one_of("compression", _CODECS),
+            compression=checked.optional_one_of("compression", _CODECS)
+            or checked.optional_one_of(_PRODUCER_COMPRESSION, _CODECS),
             compression_level=checked.optional_number("compressionLevel"),
             batch_bytes=checked.number("batchBytes", DEFAULT_BATCH_BYTES, minimum=128),
             write_buffer_bytes=checked.number(
@@ -353,10 +401,14 @@ class WriteOptions:
 
 def _read_options(options: Mapping[str, str]) -> OptionMap:
     checked = OptionMap.checked(options, _READ_OPTIONS)
-    for name, reason in _REFUSED.items():
-        if checked.has(name):
-            raise InvalidArgument(f"option {name} is not supported: {reason}")
+    _refuse(checked, _REFUSED)
     return checked
+
+
+def _refuse(options: OptionMap, refused: Mapping[str, str]) -> None:
+    for name, reason in refused.items():
+        if options.has(name):
+            raise InvalidArgument(f"option {name} is not supported: {reason}")
 
 
 def _log_ignored(names: tuple[str, ...]) -> None:

@@ -7,15 +7,16 @@ later queries of the same DataFrame. Source: ``docs/decisions/0009-no-filter-pus
 from __future__ import annotations
 
 import gc
-import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
+from tidelog.spark.plain_errors import plain_errors
 from tidelog.spark.read.read_plan import OffsetRange, plan
+from tidelog.spark.sessions.parallelism import default_parallelism
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,10 +39,19 @@ COLUMN_TYPES: Final = {
 """Columns with their types, as Spark's ``simpleString`` spells them."""
 
 _NULLABLE: Final = ("key", "value", "headers")
+_SPELLING: Final = {name.lower(): name for name in COLUMN_TYPES}
 _FREEZES: Final = 2
 
-Columns = list[tuple[str, bool]]
-"""The name of each column to read, and whether it is nullable."""
+
+class Column(NamedTuple):
+    """A column to read: its name, the name that the user gave it, and whether it is nullable."""
+
+    name: str
+    alias: str
+    is_nullable: bool
+
+
+Columns = list[Column]
 
 
 @dataclass(frozen=True)
@@ -58,9 +68,10 @@ class LogReader(DataSourceReader):
         self._options = options
         self._columns = read_columns(schema)
 
+    @plain_errors()
     def partitions(self) -> list[InputPartition]:
         """Return one input partition for each task; runs on the driver."""
-        tasks = plan(SYSTEM_FILES, self._options, os.cpu_count() or 1)
+        tasks = plan(SYSTEM_FILES, self._options, default_parallelism())
         return [OffsetRanges(ranges) for ranges in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -72,10 +83,19 @@ class LogReader(DataSourceReader):
 
 
 def read_columns(schema: StructType) -> Columns:
-    """Return the columns to read; InvalidArgument for an unknown or mistyped one."""
-    for field in schema.fields:
-        _check_column(field)
-    return [(field.name, field.nullable) for field in schema.fields]
+    """Return the columns to read, ignoring the case of their names.
+
+    Raises:
+        InvalidArgument: a column is unknown, mistyped, wrongly NOT NULL, or named twice.
+    """
+    columns = [_column(field) for field in schema.fields]
+    seen: dict[str, str] = {}
+    for column in columns:
+        if column.name in seen:
+            names = f"{seen[column.name]} and {column.alias}"
+            raise InvalidArgument(f"columns {names} are the same, {column.name}; name it once")
+        seen[column.name] = column.alias
+    return columns
 
 
 def read_task(
@@ -84,24 +104,25 @@ def read_task(
     """Yield the records of one task, then prepare the worker for the next one."""
     ranges = partition.ranges if isinstance(partition, OffsetRanges) else ()
     try:
-        yield from _record_batches(options, ranges, columns)
+        with plain_errors():
+            yield from _record_batches(options, ranges, columns)
     finally:
         _freeze_loaded_objects()
 
 
-def _check_column(field: StructField) -> None:
-    """Raise InvalidArgument for a column that is unknown, mistyped or wrongly NOT NULL."""
-    expected = COLUMN_TYPES.get(field.name)
-    if expected is None:
+def _column(field: StructField) -> Column:
+    name = _SPELLING.get(field.name.lower())
+    if name is None:
         columns = ", ".join(f"{name} {type_name}" for name, type_name in COLUMN_TYPES.items())
         raise InvalidArgument(f"unknown column {field.name!r}; the columns are {columns}")
-    found = field.dataType.simpleString()
+    expected, found = COLUMN_TYPES[name], field.dataType.simpleString()
     if found != expected:
         raise InvalidArgument(
             f"column {field.name} has type {expected}, not {found}; cast it after load()"
         )
-    if not field.nullable and field.name in _NULLABLE:
+    if not field.nullable and name in _NULLABLE:
         raise InvalidArgument(f"column {field.name} may be null; remove NOT NULL from the schema")
+    return Column(name, field.name, field.nullable)
 
 
 def _record_batches(
@@ -115,14 +136,16 @@ def _record_batches(
 
     if not ranges:
         return
-    fields = select(name for name, _ in columns)
-    schema = pa.schema([fields.field(name).with_nullable(null) for name, null in columns])
+    fields = select(column.name for column in columns)
+    schema = pa.schema([fields.field(c.name).with_nullable(c.is_nullable) for c in columns])
+    aliases = [column.alias for column in columns]
     reader = RangeReader(SYSTEM_FILES, options)
     for part in ranges:
         decoder = ArrowDecoder(schema, part.topic, part.partition)
         for piece in reader.read(part):
             batches = piece.batches_in_data
-            yield from decoder.tables_of(piece.data, batches, part.start_offset, part.end_offset)
+            rows = decoder.tables_of(piece.data, batches, part.start_offset, part.end_offset)
+            yield from (each.rename_columns(aliases) for each in rows)
 
 
 class _Worker:

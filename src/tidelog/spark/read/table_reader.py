@@ -6,7 +6,6 @@ the partitions that they are about stay those of its first query, as Spark keeps
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,7 +29,9 @@ from tidelog.errors import InvalidArgument
 from tidelog.explain.tables.system_table import ColumnType, TableSource
 from tidelog.explain.tables.system_tables import system_table
 from tidelog.segment.filenames import TopicPartition
+from tidelog.spark.plain_errors import plain_errors
 from tidelog.spark.read.topic_partitions import PartitionDirectories
+from tidelog.spark.sessions.parallelism import default_parallelism
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,6 +95,7 @@ class TableReader(DataSourceReader):
                 )
         self._columns = [(field.name, field.nullable) for field in schema.fields]
 
+    @plain_errors()
     def partitions(self) -> list[InputPartition]:
         """Return one input partition for each task; runs on the driver."""
         table, choice = system_table(self._options.table), self._options.choice
@@ -103,7 +105,7 @@ class TableReader(DataSourceReader):
         if table.of_directory is not None:
             tasks.append(TablePart(tuple(keys), with_directory=True))
         if table.of_partition is not None:
-            size = max(-(-len(keys) // (_TASKS_PER_CORE * (os.cpu_count() or 1))), 1)
+            size = max(-(-len(keys) // (_TASKS_PER_CORE * default_parallelism())), 1)
             tasks += [
                 TablePart(tuple(keys[start : start + size]), with_directory=False)
                 for start in range(0, len(keys), size)
@@ -122,7 +124,8 @@ class TableReader(DataSourceReader):
             clock=ClockAt(options.now_ms),
             overrides=options.overrides,
         )
-        yield from _batches(table, self._columns, _rows(table, source, partition, options))
+        with plain_errors():
+            yield from _batches(table, self._columns, _rows(table, source, partition, options))
 
 
 def _rows(

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.spark.sessions.interpreter import worker_python
 from tidelog.spark.sessions.java import find_java
+from tidelog.spark.sessions.parallelism import PARALLELISM, parallelism_of
 from tidelog.spark.sessions.scripts import make_temporary_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
@@ -111,6 +114,7 @@ def session(**conf: str | float | bool) -> SparkSession:
         settings = {"spark.master": "local[*]", "spark.app.name": "tidelog"} | settings
         master = settings["spark.master"]
         settings = conf_for(master) | settings | _prepare_environment(master)
+        _hand_on_parallelism(settings)
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -132,6 +136,13 @@ def _prepare_environment(master: str) -> dict[str, str]:
     os.environ["JAVA_HOME"] = java.home
     _log.info("spark-java: %s", java)
     return {JAVA: str(java)}
+
+
+def _hand_on_parallelism(settings: Mapping[str, str]) -> None:
+    """Let the processes that plan reads know how many tasks run at once, if the settings say so."""
+    slots = parallelism_of(settings)
+    if slots is not None:
+        os.environ[PARALLELISM] = str(slots)
 
 
 def _java_options() -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter
 
+from tidelog.spark.plain_errors import plain_errors
 from tidelog.spark.write.staged_commit import StagedWrite, abort_write, commit_write
 from tidelog.spark.write.task_write import stage_rows, staged_tasks
 from tidelog.spark.write.write_plan import make_plan
@@ -39,6 +40,7 @@ class LogWriter(DataSourceArrowWriter):
         self._txn = options.txn_id or uuid.uuid4().hex
         self._plan = make_plan(options, schema, self._txn, is_insert=is_insert)
 
+    @plain_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
         """Stage the rows of one task attempt; runs in a worker."""
         from pyspark import TaskContext
@@ -47,6 +49,7 @@ class LogWriter(DataSourceArrowWriter):
         number = 0 if context is None else context.partitionId()
         return stage_rows(self._options, self._plan, iterator, txn=self._txn, task_number=number)
 
+    @plain_errors()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit the batches that the tasks staged, in order of tasks; runs on the driver."""
         tasks, named = staged_tasks(messages), self._options.topic

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
 from tidelog.errors import InvalidArgument
+from tidelog.spark.plain_errors import plain_errors
 from tidelog.spark.write.staged_commit import StagedWrite, abort_write, commit_write
 from tidelog.spark.write.task_write import stage_rows, staged_tasks
 from tidelog.spark.write.write_plan import delete_staged, make_plan
@@ -56,6 +57,7 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
         """Return a writer that commits or aborts."""
         return cls(options, None)
 
+    @plain_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
         """Stage the rows of one task attempt; runs in a worker."""
         from pyspark import TaskContext
@@ -75,6 +77,7 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
             stream=stream,
         )
 
+    @plain_errors()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Commit the micro-batch, unless it was committed before; write nothing without rows."""
         tasks = staged_tasks(messages)

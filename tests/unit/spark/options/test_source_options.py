@@ -16,7 +16,7 @@ from tidelog.spark.options.source_options import (
     ReadOptions,
     TriggerLimits,
     WriteOptions,
-    wants_headers,
+    check_load,
     without,
 )
 
@@ -219,12 +219,56 @@ def test_a_malformed_delay_is_refused() -> None:
             stream(maxTriggerDelay=text)
 
 
-def test_the_schema_depends_on_include_headers_only() -> None:
+def test_load_returns_whether_headers_are_wanted() -> None:
     """Spark asks for the schema before it is known whether the read is a batch or a stream."""
-    assert wants_headers(BASE | {"includeheaders": "true", "startingOffsets": "latest"})
-    assert not wants_headers(BASE)
-    with pytest.raises(InvalidArgument, match="did you mean includeHeaders"):
-        wants_headers(BASE | {"includeheader": "true"})
+    assert check_load(BASE | {"includeheaders": "true", "startingOffsets": "latest"})
+    assert not check_load(BASE)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"includeheader": "true"}, "did you mean includeHeaders"),
+        ({"minPartitions": "0"}, "minPartitions must be at least 1"),
+        ({"maxOffsetsPerTrigger": "many"}, "maxOffsetsPerTrigger must be an integer"),
+        ({"startingOffsets": "soon"}, "startingOffsets must be earliest, latest or JSON"),
+        ({"assign": '{"t":[0]}'}, "set exactly one of subscribe"),
+        ({"endingOffsets": "earliest"}, "endingOffsets cannot be earliest in a batch read"),
+        ({"endingOffsets": "latest", "startingOffsets": "latest"}, "cannot be latest in a batch"),
+        ({"kafka.auto.offset.reset": "latest"}, "set startingOffsets instead"),
+    ],
+)
+def test_load_checks_what_is_wrong_for_a_batch_and_for_a_stream(
+    options: dict[str, str], words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither of them could read so. What one of them could read passes, and nothing is logged."""
+    with pytest.raises(InvalidArgument, match=words):
+        check_load(BASE | options)
+    check_load(BASE | {"endingOffsets": "latest", "skipDamage": "true"})
+    check_load(BASE | {"startingOffsets": "latest", "kafka.bootstrap.servers": "x:1"})
+    assert not caplog.records
+
+
+TABLE = {"provider": "tidelog", "path": "/data"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"topic": "t", "numPartitions": "few"}, "numPartitions must be an integer"),
+        ({"topic": "t", "config.retention.ms": "long"}, "config.retention.ms"),
+        ({"subscribe": "t", "minPartitions": "0"}, "minPartitions must be at least 1"),
+        ({"subscribe": "t", "topik": "t"}, "unknown option topik"),
+    ],
+)
+def test_the_options_of_a_table_are_checked_when_it_is_created(
+    options: dict[str, str], words: str
+) -> None:
+    """Those of its reads and those of its writes; a table may be for one of them only."""
+    with pytest.raises((InvalidArgument, InvalidConfig), match=words):
+        check_load(TABLE | options)
+    assert not check_load(TABLE | {"topic": "t", "config.retention.ms": "-1"})
+    assert not check_load(TABLE | {"subscribe": "t"})
 
 
 def test_exactly_one_directory_is_read() -> None:
@@ -321,7 +365,7 @@ def test_a_table_s_options_are_split_into_those_of_reads_and_of_writes() -> None
 
     assert without(table, ONLY_OF_WRITES) == {"subscribe": "t", "includeHeaders": "true"}
     assert "subscribe" not in without(table, ONLY_OF_READS)
-    assert wants_headers(table)
+    assert check_load(table | {"path": "/data"})
 
 
 def test_an_unknown_option_is_named_as_the_user_wrote_it() -> None:
@@ -339,3 +383,23 @@ def test_ignored_options_are_logged_in_their_documented_spelling(
     assert [record.getMessage() for record in caplog.records] == [
         "options-ignored: fetchOffset.numRetries"
     ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["kafka.key.serializer", "kafka.partitioner.class", "kafka.transactional.id"],
+)
+def test_a_producer_s_option_whose_effect_is_missing_is_refused(name: str) -> None:
+    """A job that sets it relies on the effect; other options of producers are ignored."""
+    with pytest.raises(InvalidArgument, match=f"option {name} is not supported"):
+        WriteOptions.parse({"path": "/data", name: "x"})
+    assert WriteOptions.parse({"path": "/data", "kafka.acks": "all"}).compression is None
+
+
+def test_a_producer_s_compression_is_that_of_a_write(caplog: pytest.LogCaptureFixture) -> None:
+    """Unless the option ``compression`` is set, too."""
+    given = {"path": "/data", "kafka.compression.type": "zstd"}
+
+    assert WriteOptions.parse(given).compression == "zstd"
+    assert WriteOptions.parse(given | {"compression": "lz4"}).compression == "lz4"
+    assert not caplog.records

@@ -1,0 +1,37 @@
+"""Lets Spark show the text of an error of ours without the traceback of the Python that raised it.
+
+A missing topic or a misspelled option is an answer to the user, and Spark 4.3 prints each error of
+a Python data source with the frames of the source and of PySpark's worker.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from tidelog.errors import TidelogError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
+"""PySpark's workers read this variable of their environment when they report an error."""
+
+IN_WORKER: Final = "SPARK_PYTHON_RUNTIME"
+"""Spark sets this variable for each Python that it starts, and for no other process."""
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Report a TidelogError raised in the block, or in a function so decorated, by its text alone.
+
+    A worker ends after it has reported an error, so the variable has no effect on other sources.
+    Any other error is a fault of the program and keeps its traceback.
+    """
+    try:
+        yield
+    except TidelogError:
+        if IN_WORKER in os.environ:
+            os.environ[HIDE_TRACEBACK] = "1"
+        raise
