@@ -172,7 +172,7 @@ class StagedCommits:
             try:
                 log_dir.begin_change()
                 self.topics.write_where_needed()  # the ids of adopted topics
-                return commit(target, transaction)
+                return self._counted(target, transaction)
             except CommitUnfinished as error:
                 self._note_written(log_dir, transaction.txn, error)
                 raise
@@ -184,6 +184,18 @@ class StagedCommits:
             except BaseException as error:  # such as an interrupt, at any moment of the commit
                 self._note_written(log_dir, transaction.txn, error)
                 raise
+
+    def _counted(self, target: _Directory, transaction: Transaction) -> CommittedTransaction:
+        clock, counters = self.machine.clock, self.registry.counters
+        start_ns, is_stream = clock.monotonic_ns(), transaction.stream is not None
+        done = commit(target, transaction)
+        if done.is_repeat:
+            counters.skipped(is_stream=is_stream)
+        else:
+            size_bytes = sum(run.size_bytes for run in transaction.runs)
+            time_ms = (clock.monotonic_ns() - start_ns) // _NS_PER_MS
+            counters.committed(done.total, size_bytes, time_ms, is_stream=is_stream)
+        return done
 
     def drop(self, path: str, txn: str) -> None:
         """Give up what is left of a pending transaction; what is in the logs becomes visible.

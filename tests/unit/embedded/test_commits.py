@@ -36,6 +36,7 @@ from tidelog.staging.journal import NewTopic, list_journals
 from tidelog.staging.manifest_names import State, find_manifests, new_stem
 from tidelog.staging.ready import ReadyFiles, ReadyManifest
 from tidelog.staging.staged_file import is_staged_name
+from tidelog.staging.stream_batch import StreamBatch
 from tidelog.testing import PowerCut
 from tidelog.testing.manager_home import ManagerHome, values
 from tidelog.testing.staging import stage
@@ -534,6 +535,34 @@ def test_metrics_count_what_is_committed_for_others() -> None:
         "CommitsRefusedCount": 1,
         "CommitsWaitingCount": 1,
     }
+
+
+def test_metrics_count_transactions_and_show_the_last_batch_of_each_stream() -> None:
+    """Records, bytes and repeats, those of streams apart from others."""
+    home = Home()
+    manager = home.started()
+    home.commit(staged(home, {T0: [b"a"]}))
+    sizes = []
+    for number in (4, 5, 5):
+        batch = StreamBatch("q", number)
+        transaction = staged(home, {T0: [b"a", b"b"]}, batch.txn)
+        sizes.append(sum(run.size_bytes for run in transaction.runs))
+        manager.commit_transaction("/data", replace(transaction, stream=batch))
+
+    found = {
+        (one.name, dict(one.tags).get("origin", "")): one.value
+        for one in manager.metrics()
+        if one.type in ("Transactions", "Streams") and one.name != "CommitTimeMs"
+    }
+
+    assert {key: value for key, value in found.items() if key[1] == "stream"} == {
+        ("CommittedCount", "stream"): 2,
+        ("Records", "stream"): 4,
+        ("Bytes", "stream"): sizes[0] + sizes[1],
+        ("SkippedCount", "stream"): 1,
+    }
+    assert found["Records", "transaction"] == found["CommittedCount", "transaction"] == 1
+    assert (found["LastBatchId", ""], found["LastBatchRecords", ""]) == (5, 2)
 
 
 def test_a_manifest_that_cannot_be_deleted_does_not_make_a_commit_fail() -> None:

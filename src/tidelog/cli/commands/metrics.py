@@ -62,7 +62,7 @@ def _number(value: float) -> float | None:
 
 
 def _metrics_of_files(directory: str) -> tuple[list[Metric], bool]:
-    """Return what is known without a running service: the gauges of each log.
+    """Return what is known without a running service: the gauges of each log and each stream.
 
     Also return whether a log is damaged or missing, which is printed on stderr.
     """
@@ -70,9 +70,10 @@ def _metrics_of_files(directory: str) -> tuple[list[Metric], bool]:
     from tidelog.cli.terminal import print_message
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.describe import describe_log
+    from tidelog.manager.metrics.collect import stream_metrics
     from tidelog.manager.metrics.metric import Metric
 
-    metrics = []
+    metrics = list(stream_metrics(SYSTEM_FILES, os.path.abspath(directory)))
     chosen = choose_partitions(SYSTEM_FILES, directory, may_be_empty=True)
     has_loss = chosen.report_missing("metrics")
 

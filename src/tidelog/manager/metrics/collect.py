@@ -9,9 +9,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.errors import TidelogError
 from tidelog.log.loading.cut_files import is_cut_name
 from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.metrics.metric import Metric, Tags
+from tidelog.staging.finished import read_finished
 from tidelog.staging.manifest_names import waiting_hashes
 
 if TYPE_CHECKING:
@@ -103,6 +105,8 @@ def _directory_metrics(sources: MetricSources) -> Iterator[Metric]:
         yield Metric("tidelog", "LogManager", "CutFileBytes", tags, cut_bytes)
         waiting = len(waiting_hashes(names))
         yield Metric("tidelog", "LogManager", "CommitsWaitingCount", tags, waiting)
+        if not is_offline:
+            yield from stream_metrics(sources.fs, path)
         if progress is not None:
             dir_tags = (("dir", path),)
             left = progress.remaining_logs(path)
@@ -111,6 +115,21 @@ def _directory_metrics(sources: MetricSources) -> Iterator[Metric]:
                 thread_tags = (*dir_tags, ("threadNum", str(thread)))
                 name = "remainingSegmentsToRecover"
                 yield Metric("kafka.log", "LogManager", name, thread_tags, count)
+
+
+def stream_metrics(fs: FileSystem, path: str) -> Iterator[Metric]:
+    """Yield gauges of the last batch that each stream has committed to a data directory.
+
+    There are none if the table of finished transactions cannot be read.
+    """
+    with suppress(OSError, TidelogError):
+        for one in read_finished(fs, path).values():
+            if one.stream is None:
+                continue
+            tags = (("logDirectory", path), ("queryId", one.stream.query_id))
+            yield Metric("tidelog", "Streams", "LastBatchId", tags, one.stream.batch_id)
+            yield Metric("tidelog", "Streams", "LastBatchRecords", tags, one.total)
+            yield Metric("tidelog", "Streams", "LastCommitTimeMs", tags, one.time_ms)
 
 
 def _names_in(fs: FileSystem, path: str) -> list[str]:

@@ -27,6 +27,7 @@ class Counters:
         for name in _NAMES:
             self._counts[name, None] = 0
         self._waiters = {"CommitsForOthersCount": 0, "CommitsRefusedCount": 0}
+        self._commits = {(name, origin): 0 for name in _COMMITS for origin in _ORIGINS}
 
     def appended(self, topic: str, records: int, size_bytes: int) -> None:
         """Count an append."""
@@ -43,6 +44,17 @@ class Counters:
         with self._lock:
             self._waiters["CommitsRefusedCount" if refused else "CommitsForOthersCount"] += 1
 
+    def committed(self, records: int, size_bytes: int, time_ms: int, *, is_stream: bool) -> None:
+        """Count a transaction that was committed, and how long that took."""
+        with self._lock:
+            for name, count in zip(_COMMITS, (1, records, size_bytes, time_ms, 0), strict=True):
+                self._commits[name, _ORIGINS[is_stream]] += count
+
+    def skipped(self, *, is_stream: bool) -> None:
+        """Count a transaction that had been committed before."""
+        with self._lock:
+            self._commits["SkippedCount", _ORIGINS[is_stream]] += 1
+
     def forget(self, topic: str) -> None:
         """Drop the counts of a deleted topic."""
         with self._lock:
@@ -53,18 +65,24 @@ class Counters:
         """Yield all counts."""
         with self._lock:
             counts = sorted(self._counts.items(), key=lambda item: (item[0][0], item[0][1] or ""))
-            waiters = dict(self._waiters)
+            waiters, commits = dict(self._waiters), dict(self._commits)
         for (name, topic), count in counts:
             tags = () if topic is None else (("topic", topic),)
             yield Metric(_GROUP, _TYPE, name, tags, count, "counter")
         for name, count in waiters.items():
             yield Metric("tidelog", "LogManager", name, (), count, "counter")
+        for (name, origin), count in commits.items():
+            yield Metric("tidelog", "Transactions", name, (("origin", origin),), count, "counter")
 
     def _add(self, name: str, topic: str | None, count: int) -> None:
         with self._lock:
             for key in {(name, None), (name, topic)}:
                 self._counts[key] = self._counts.get(key, 0) + count
 
+
+_COMMITS: Final = ("CommittedCount", "Records", "Bytes", "CommitTimeMs", "SkippedCount")
+_ORIGINS: Final = ("transaction", "stream")
+"""A transaction is of a stream if it is one of its micro-batches."""
 
 _REJECTED: Final = {
     Rejection.BYTES_REJECTED: "BytesRejectedPerSec",

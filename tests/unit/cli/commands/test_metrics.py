@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidelog
+from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.manager.metrics.metrics_file import MetricsFiles
+from tidelog.staging.finished import CommittedTransaction, write_finished
+from tidelog.staging.stream_batch import StreamBatch
 
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Cli
@@ -20,6 +23,21 @@ def test_gauges_are_read_from_the_files_without_a_service(cli: Cli) -> None:
     answer = cli.on("metrics")
 
     assert 'kafka_log_log_log_end_offset{topic="t",partition="0"} 2' in answer.out.splitlines()
+
+
+def test_the_last_batch_of_each_stream_is_read_from_the_files(cli: Cli) -> None:
+    """A Spark driver commits for itself where no service holds the directory."""
+    batch = StreamBatch("17c1", 12)
+    last = CommittedTransaction(batch.txn, 1_700_000_000_000, {"t": 50}, stream=batch)
+    cli.on("create", "t")
+    write_finished(SYSTEM_FILES, str(cli.data), {}, last)
+
+    lines = cli.on("metrics").out.splitlines()
+
+    tags = f'{{log_directory="{cli.data}",query_id="17c1"}}'
+    assert f"tidelog_streams_last_batch_id{tags} 12" in lines
+    assert f"tidelog_streams_last_batch_records{tags} 50" in lines
+    assert f"tidelog_streams_last_commit_time_ms{tags} 1700000000000" in lines
 
 
 def test_json_has_names_tags_and_values(cli: Cli) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.lifecycle.loading import LoadProgress
+from tidelog.staging.finished import CommittedTransaction, write_finished
+from tidelog.staging.stream_batch import StreamBatch
 from tidelog.testing import build_batch
 from tidelog.testing.manager_home import ManagerHome, fill
 
@@ -112,6 +114,9 @@ def busy(home: ManagerHome) -> LogManager:
     manager.progress = LoadProgress(home.clock)
     manager.progress.add("/data", 3, 100)
     manager.progress.segments_left("/data", 1, 2)
+    batch = StreamBatch("q", 0)
+    last = CommittedTransaction(batch.txn, home.clock.now_ms(), {"t": 1}, stream=batch)
+    write_finished(home.fs, "/data", {}, last)
     return manager
 
 
