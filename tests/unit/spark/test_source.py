@@ -84,10 +84,11 @@ def test_a_table_without_options_is_an_error_that_names_the_remedy() -> None:
     """Spark's catalog keeps none of a table that was created with columns, or AS SELECT."""
     schema = columns({"key": types.BinaryType(), "value": types.BinaryType()})
 
-    for make in (
-        lambda: source.LogSource({}).reader(schema),
-        lambda: source.LogSource({}).writer(schema, False),
-        lambda: source.LogSource({}).streamReader(schema).initialOffset(),
-    ):
-        with pytest.raises(InvalidArgument, match="create it without them, as in CREATE TABLE"):
-            make()
+    named = pytest.raises(InvalidArgument, match="create it without them, as in CREATE TABLE")
+
+    with named:
+        source.LogSource({}).reader(schema)
+    with named:
+        source.LogSource({}).writer(schema, False)
+    with named:
+        source.LogSource({}).streamReader(schema).initialOffset()
