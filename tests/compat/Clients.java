@@ -35,7 +35,7 @@ public class Clients {
                 case "produce-rounds" -> produceRounds(words[1].split(","), words[2]);
                 case "transact" -> transact(words[1], Integer.parseInt(words[2]));
                 case "delete-records" -> deleteRecords(words[1], Long.parseLong(words[2]));
-                case "consume" -> consume(words[1], words[2]);
+                case "consume" -> consume(words[1], words[2], words.length > 3 ? number(words, 3) : 0);
                 default -> throw new IllegalArgumentException(args[at]);
             }
         }
@@ -71,18 +71,19 @@ public class Clients {
         }
     }
 
+    /** To the partitions in turn; with 0 of them, each record to the one that its key selects. */
     private static void produce(String topic, String codec, int count, int partitions) throws Exception {
         Properties properties = properties("compression.type", codec, "linger.ms", "20");
         var bytes = new ByteArraySerializer();
         try (var producer = new KafkaProducer<>(properties, bytes, bytes)) {
             for (int number = 0; number < count; number++) {
-                producer.send(record(topic, number % partitions, "java-", number));
+                producer.send(record(topic, partitions == 0 ? null : number % partitions, "java-", number));
             }
         }
     }
 
     /** A record whose time and value follow from the number in its key. */
-    private static ProducerRecord<byte[], byte[]> record(String topic, int partition, String prefix, int number) {
+    private static ProducerRecord<byte[], byte[]> record(String topic, Integer partition, String prefix, int number) {
         byte[] key = (prefix + number).getBytes(StandardCharsets.UTF_8);
         byte[] value = new byte[number % 100];
         Arrays.fill(value, (byte) number);
@@ -168,10 +169,10 @@ public class Clients {
         return committed;
     }
 
-    private static void consume(String topic, String isolation) {
+    private static void consume(String topic, String isolation, int number) {
         Properties properties = properties("isolation.level", isolation, "enable.auto.commit", "false");
         var bytes = new ByteArrayDeserializer();
-        TopicPartition partition = new TopicPartition(topic, 0);
+        TopicPartition partition = new TopicPartition(topic, number);
         try (var consumer = new KafkaConsumer<>(properties, bytes, bytes)) {
             consumer.assign(List.of(partition));
             consumer.seekToBeginning(List.of(partition));
