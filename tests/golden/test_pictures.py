@@ -187,7 +187,7 @@ def test_the_recovery_point_is_that_of_the_checkpoint(
 
     assert main(["picture", "--json", "-d", str(above)]) == 0
 
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    *rows, _counts = map(json.loads, capsys.readouterr().out.splitlines())
     assert lines == {(row["topic"], row["partition"]): row["recoveryPoint"] for row in rows}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any
 from xml.etree.ElementTree import fromstring
@@ -245,5 +244,5 @@ def test_unreadable_notes_do_not_hide_the_log(topic: Cli) -> None:
 
     outcome = topic.on("picture", "--json")
 
-    assert json.loads(outcome.out)["recoveryPoint"] == 1
+    assert outcome.rows[0]["recoveryPoint"] == 1
     assert "cleaner-offset-checkpoint" in outcome.err
