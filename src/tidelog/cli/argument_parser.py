@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 from tidelog.errors import ExitCode
 
 if TYPE_CHECKING:
-    from argparse import Namespace
+    from argparse import Action, Namespace
     from collections.abc import Callable, Sequence
 
 
@@ -23,6 +23,11 @@ class CommandParser(ArgumentParser):
     def check_with(self, check: Callable[[Namespace], str | None]) -> None:
         """Let ``check`` complete what was parsed, or return an error, or None, after the others."""
         self._checks = (*self._checks, check)
+
+    @property
+    def actions(self) -> Sequence[Action]:
+        """Its options and positional arguments, in the order of the help."""
+        return self._actions
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and where to find help, in two lines, and exit with 2."""

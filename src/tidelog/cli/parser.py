@@ -51,6 +51,7 @@ COMMAND_MODULES: Final = {
     "spark": "spark",
     "warm": "warm",
     "schema": "schema",
+    "completion": "completion",
 }
 """Each command's module under ``commands``, in the order of ``--help``."""
 

@@ -61,9 +61,11 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "metrics": ("metrics",),
     "warm": ("warm",),
     "schema": ("schema", "list"),
+    "completion": ("completion", "bash"),
+    "completion words": ("completion", "words"),
 }
 """A command line of each command that succeeds on the template, without its ``-d``."""
-READS_NOTHING: Final = {"warm", "schema"}
+READS_NOTHING: Final = {"warm", "schema", "completion", "completion words"}
 WITHOUT_DIRECTORY: Final = {"dump", *READS_NOTHING}
 ACTS: Final = {
     *("create", "delete", "alter", "move", "append", "staged commit", "recover", "retain"),
