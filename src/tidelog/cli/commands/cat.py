@@ -221,7 +221,7 @@ def _report_deleted(log: ReadOnlyLog, next_offset: int) -> None:
     """Print on stderr that records were deleted before ``--follow`` came to them."""
     from tidelog.cli.terminal import print_message
 
-    offsets = f"offsets {next_offset} to {log.log_start_offset - 1}"
+    offsets = f"offsets {next_offset:,} to {log.log_start_offset - 1:,}"
     print_message(
         "cat", f"{log.topic}-{log.partition}: {offsets} were deleted before they were printed"
     )
@@ -236,13 +236,13 @@ def _explain_omissions(log: ReadOnlyLog, end: int, start: int | None) -> None:
     if above:
         print_message(
             "cat",
-            f"{name} has {above} offsets above its high watermark {end};"
+            f"{name} has {above:,} offsets above its high watermark {end:,};"
             " use --up-to logEnd to print them",
         )
     if start is None:
         return
     if start > log.log_end_offset:
-        print_message("cat", f"{name} ends at {log.log_end_offset}, before offset {start}")
+        print_message("cat", f"{name} ends at {log.log_end_offset:,}, before offset {start:,}")
     elif start < log.log_start_offset:
         first = log.log_start_offset
-        print_message("cat", f"{name} begins at {first}; earlier offsets were deleted")
+        print_message("cat", f"{name} begins at {first:,}; earlier offsets were deleted")

@@ -365,3 +365,12 @@ def test_bytes_that_are_not_text_are_printed_as_they_are(topic: Cli) -> None:
     assert csv.code == 2
     assert "use --encoding base64 or hex" in csv.err
     assert topic.on("cat", "t", "--format", "csv", "--encoding", "hex").out.endswith(",ff,[]\n")
+
+
+def test_messages_group_the_digits_of_offsets(topic: Cli) -> None:
+    """As every table does."""
+    topic.append(*(str(number) for number in range(1500)))
+
+    assert topic.on("cat", "t", "--from", 2000).err == (
+        "tidelog cat: t-0 ends at 1,500, before offset 2,000\n"
+    )
