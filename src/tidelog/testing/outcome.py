@@ -22,7 +22,7 @@ class Outcome(NamedTuple):
     def rows(self) -> list[Any]:
         """The lines of JSON without the last one, if that is the counts of ``--json``."""
         lines = self.lines
-        return lines[:-1] if lines and lines[-1].keys() == {"counts"} else lines
+        return lines[:-1] if lines and "counts" in lines[-1] else lines
 
     @property
     def counts(self) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import (
     add_json,
@@ -16,10 +16,21 @@ from tidelog.cli.options import (
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Mapping
 
     from tidelog.cleaner.compaction import CompactionFacts
     from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import Place
+
+
+_GAUGES: Final = {
+    "timeSinceLastRunMs": ("LogCleanerManager", "time-since-last-run-ms"),
+    "maxCleanTimeSeconds": ("LogCleaner", "max-clean-time-secs"),
+    "maxBufferUtilizationPercent": ("LogCleaner", "max-buffer-utilization-percent"),
+    "recopyPercent": ("LogCleaner", "cleaner-recopy-percent"),
+    "deadThreads": ("LogCleaner", "DeadThreadCount"),
+}
+"""The gauges of a service's cleaner, by their names in JSON."""
 
 
 def add_parser(commands: Commands) -> None:
@@ -35,14 +46,15 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Print a line for each compacted log; return 1 if the cleaning of one has failed.
+    """Print a line for each compacted log, and one about the cleaner of a running service.
 
-    The logs are only read, so a writer may be at work.
+    Returns 1 if the cleaning of a log has failed, or a thread of the cleaner has ended. The logs
+    are only read, so a writer may be at work.
     """
     from tidelog.cli.operations import clock_of
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.server_properties import broker_properties
-    from tidelog.cli.terminal import print_counts, print_line
+    from tidelog.cli.terminal import print_line
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.plans.compaction import CleanerLines, plan_compaction
 
@@ -67,11 +79,45 @@ def run(args: Namespace) -> int:
         listed += 1
         failed += facts.failure is not None
         print(json.dumps(facts.as_json()) if args.json else _line(facts))
+    service = _service(chosen.directory.path)
     if args.json:
-        print_counts(partitions=listed, failed=failed, missing=len(chosen.missing))
+        numbers = {"partitions": listed, "failed": failed, "missing": len(chosen.missing)}
+        print(json.dumps({"service": service, "counts": numbers}))
     elif not compacted:
         print_line(f"no topic of {args.directory} is compacted")
-    return int(is_missing or bool(failed))
+    if service is not None and not args.json:
+        print(_service_line(service))
+    return int(is_missing or bool(failed) or bool(service and service["deadThreads"]))
+
+
+def _service(directory: str) -> dict[str, int] | None:
+    """Return what a running service last wrote of its cleaner; None without such a service."""
+    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.manager.metrics.metric import Metric, parse_prometheus
+    from tidelog.manager.metrics.metrics_file import read_metrics_file
+
+    text = read_metrics_file(SYSTEM_FILES, directory, SYSTEM_CLOCK.now_ms())
+    written = {} if text is None else {name: value for name, _, value in parse_prometheus(text)}
+    families = {
+        name: Metric("kafka.log", kind, gauge, (), 0).family
+        for name, (kind, gauge) in _GAUGES.items()
+    }
+    if not written.keys() >= set(families.values()):
+        return None  # no service, or one without a cleaner
+    return {name: int(written[family]) for name, family in families.items()}
+
+
+def _service_line(service: Mapping[str, int]) -> str:
+    from tidelog.cli.terminal import counted
+
+    ended = counted(service["deadThreads"], "thread")
+    return (
+        f"running service: cleaned last {service['timeSinceLastRunMs'] / 1000:,.0f} s ago; the"
+        f" longest cleaning took {service['maxCleanTimeSeconds']:,} s, its offset map was"
+        f" {service['maxBufferUtilizationPercent']}% full, {service['recopyPercent']}% were copied"
+        f" again; {ended} ended with an error"
+    )
 
 
 def _line(facts: CompactionFacts) -> str:

@@ -338,6 +338,32 @@ _COMPACTION_COUNTS: Final = {
     "partitions": PARTITIONS,
     "freedBytes": "Bytes that are dropped.",
 }
+_CLEANER: Final = line(
+    "The last line.",
+    {
+        "service": nullable(
+            line(
+                "What the running service last wrote of its cleaner; null: no service runs.",
+                {
+                    "timeSinceLastRunMs": integer("Time in ms since its last cleaning."),
+                    "maxCleanTimeSeconds": integer("Longest last cleaning of a thread, in s."),
+                    "maxBufferUtilizationPercent": integer(
+                        "How full the offset map of a thread was at most, in percent."
+                    ),
+                    "recopyPercent": integer(
+                        "Share of the bytes read that was written again, in percent."
+                    ),
+                    "deadThreads": integer("Threads that have ended with an error."),
+                },
+            )
+        ),
+        **counts(
+            partitions="Lines before this one: partitions that are compacted.",
+            failed="How many of them could not be cleaned the last time.",
+            missing=MISSING,
+        )["properties"],
+    },
+)
 _LOOK_COUNTS: Final = counts(partitions=PARTITIONS, damaged=DAMAGED, missing=MISSING)
 
 OUTPUTS: Final[dict[str, Output]] = {
@@ -514,14 +540,7 @@ OUTPUTS: Final[dict[str, Output]] = {
     "cleaner status": Output(
         "tidelog cleaner status --json",
         "A line a partition that is compacted; what a cleaning would find is null.",
-        (
-            COMPACTION,
-            counts(
-                partitions="Lines before this one: partitions that are compacted.",
-                failed="How many of them could not be cleaned the last time.",
-                missing=MISSING,
-            ),
-        ),
+        (COMPACTION, _CLEANER),
     ),
     "delete-records": Output(
         "tidelog delete-records --json",

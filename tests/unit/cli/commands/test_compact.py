@@ -10,11 +10,14 @@ import pytest
 import tidelog
 from tidelog.cleaner.failed_cleanings_file import FILE_NAME
 from tidelog.embedded.doors import open_briefly
+from tidelog.manager.metrics.metrics_file import MetricsFiles
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
 from tidelog.records.validation.append_origin import AppendOrigin
 
 if TYPE_CHECKING:
+    from tests.conftest import Validated
+
     Cli = Any
 
 SETTINGS = ("-o", "cleanup.policy=compact", "-o", "internal.segment.bytes=90")
@@ -119,6 +122,23 @@ def test_status_is_known_beside_a_writer(dirty: Cli) -> None:
         beside = dirty.on("cleaner", "status", "--json")
 
     assert (beside.code, beside.rows) == (0, before)
+
+
+def test_status_shows_the_cleaner_of_a_running_service(dirty: Cli, validated: Validated) -> None:
+    """Its last cleaning, how full its map was, and threads that have ended; null without one."""
+    alone = dirty.on("cleaner", "status", "--json")
+    with tidelog.open(dirty.data, min_cleanable_dirty_ratio=1.0) as logs:
+        files = MetricsFiles(logs.manager)
+        files.start()
+        beside = dirty.on("cleaner", "status", "--json")
+        text = dirty.on("cleaner", "status").out
+        files.stop()
+
+    assert alone.lines[-1]["service"] is None
+    assert beside.lines[-1]["service"]["deadThreads"] == 0
+    assert text.splitlines()[-1].startswith("running service: cleaned last ")
+    assert text.splitlines()[-1].endswith("; 0 threads ended with an error")
+    validated("cleaner status", [*alone.lines, *beside.lines])
 
 
 def test_status_is_what_a_compaction_begins_with(dirty: Cli) -> None:
