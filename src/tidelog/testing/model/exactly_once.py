@@ -55,7 +55,8 @@ class ExactlyOnce:
         for step in self._steps(state):
             yield step._replace(state=_canonical(step.state))
 
-    def _steps(self, state: State) -> Iterator[Step[State]]:
+    def work(self, state: State) -> Iterator[Step[State]]:
+        """Return what processes and the clock may do next."""
         for number in range(len(state.phases)):
             yield from self._waiters.steps(state, number)
         yield from self._holder.steps(state)
@@ -63,6 +64,9 @@ class ExactlyOnce:
             if _waits(state, number) or state.phases[number] in {"waiting", "claiming"}:
                 after = state._replace(late=state.late | {number})
                 yield Step("clock", f"pass the deadline of {number}", after)
+
+    def _steps(self, state: State) -> Iterator[Step[State]]:
+        yield from self.work(state)
         if state.left[KILLS]:
             yield from self._kills(state)
         if state.left[CUTS]:
@@ -82,11 +86,17 @@ class ExactlyOnce:
                 yield Step("kill", f"waiter {number}", after, is_fault=True)
 
     def _cuts(self, state: State) -> Iterator[Step[State]]:
+        for after in self.after_cut(state.spent(CUTS)):
+            yield Step("power", f"fail, leaving {_summary(after)}", after, is_fault=True)
+
+    @staticmethod
+    def after_cut(state: State) -> Iterator[State]:
+        """Return all that a power cut may leave."""
         phases = tuple(
             phase if phase == "new" or is_over(phase) else "over" for phase in state.phases
         )
         # The clock may be behind afterwards, so that a deadline passes once more.
-        dark = state.spent(CUTS).released()._replace(phases=phases, late=frozenset())
+        dark = state.released()._replace(phases=phases, late=frozenset())
         ends = [range(log.durable, len(log.batches) + 1) for log in state.logs]
         for disk in state.disk.after_power_cut():
             for kept in product(*ends):
@@ -94,8 +104,7 @@ class ExactlyOnce:
                     Log(log.batches[:end], end) for log, end in zip(state.logs, kept, strict=True)
                 )
                 after = dark._replace(disk=disk, logs=logs)
-                after = after._replace(committed=after.committed | journaled(after))
-                yield Step("power", f"fail, leaving {_summary(after)}", after, is_fault=True)
+                yield after._replace(committed=after.committed | journaled(after))
 
     # What is promised
 
@@ -186,11 +195,21 @@ class ExactlyOnce:
 
 def _canonical(state: State) -> State:
     """Return the one state that stands for all that differ in nothing that matters any more."""
-    late = frozenset(n for n in state.late if state.phases[n] != "over" or _waits(state, n))
+    state = without_idle_deadlines(state)
     if not state.left[CUTS]:
         names, logs = state.disk.names, tuple(log.synced() for log in state.logs)
         state = state._replace(disk=Directory(names, names), logs=logs)
-    return state._replace(late=late)
+    return state
+
+
+def without_idle_deadlines(state: State) -> State:
+    """Return the state without deadlines that matter to nobody any more."""
+    idle = {n for n in state.late if is_over(state.phases[n]) and not _is_manifest_left(state, n)}
+    return state._replace(late=state.late - idle)
+
+
+def _is_manifest_left(state: State, number: int) -> bool:
+    return _waits(state, number) or f"withdrawn.{number}" in state.files
 
 
 def _waits(state: State, number: int) -> bool:

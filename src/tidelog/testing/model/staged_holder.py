@@ -58,7 +58,7 @@ class HolderSteps:
             return
         yield from getattr(self, f"_{holder.at}")(state, holder)
         if self._broken is Rule.SWEEP_WAITS and holder.owner == SERVICE:
-            yield from self._sweep(state)
+            yield from self._sweep(state, "service")
 
     def _sync(self, state: State, holder: Holder) -> Iterator[Step[State]]:
         yield Step(_name(holder), "sync directory", state.synced().at(holder.then, then=""))
@@ -96,9 +96,11 @@ class HolderSteps:
         """Make claimed manifests ready again that nobody has decided about."""
         for number, attempt in enumerate(self._attempts):
             claimed, ready = f"claimed.{number}", f"ready.{number}"
-            if claimed not in state.files or self._known(state, attempt) is not None:
+            if claimed not in state.files or number in journaled(state):
                 continue
-            if number in journaled(state):
+            if self._known(state, attempt) is not None:
+                if attempt.is_named:  # the entry stays known without it
+                    yield Step(_name(holder), f"delete {claimed}", state.changed((claimed, None)))
                 continue
             if manifests(state, "refused", number) and self._broken is not Rule.REFUSED_STAYS:
                 yield Step(_name(holder), f"delete {claimed}", state.changed((claimed, None)))
@@ -110,15 +112,12 @@ class HolderSteps:
         """A service between commits."""
         yield from self._resting(state)
         yield from self._returned(state, holder)
-        for number, attempt in enumerate(self._attempts):
+        for number in range(len(self._attempts)):
             ready = f"ready.{number}"
             if ready not in state.files or number in state.late or self._is_first(state):
                 continue
-            if self._known(state, attempt) == attempt.batch:
-                yield Step("service", f"delete {ready}", state.changed((ready, None)))
-            else:
-                yield self._claim(state, holder, number)
-        yield from self._sweep(state)
+            yield self._claim(state, holder, number)
+        yield from self._sweep(state, "service")
         yield Step("service", "close", state.released())
 
     def _own(self, state: State, holder: Holder) -> Iterator[Step[State]]:
@@ -233,16 +232,14 @@ class HolderSteps:
         """Delete its own manifest, durably and before the lock is free, then report."""
         who, claimed = _name(holder), f"claimed.{number}"
         if f"journal.{self._attempts[number].id}" in state.files:
-            after = state.released().with_phase(number, "over")
-            return Step(who, "report that it may be committed", after)
-        reported = state.released().with_phase(number, "reported refused")
+            return Step(who, "see that it may be committed", state.at("leaving", then="over"))
+        refused = state.at("leaving", then="reported refused")
         if self._broken is Rule.REFUSAL_SYNCED or state.phases[number] != "claiming":
-            return Step(who, "report the refusal", reported)
+            return Step(who, "leave", refused)
         if claimed in state.files:
             return Step(who, f"delete {claimed}", state.changed((claimed, None)))
-        return Step(
-            who, "sync directory", state.synced()._replace(holder=None, phases=reported.phases)
-        )
+        after = state.synced().at("leaving", then="reported refused")
+        return Step(who, "sync directory", after)
 
     # Applying a journal
 
@@ -370,11 +367,12 @@ class HolderSteps:
     def _clean(self, state: State, holder: Holder) -> Iterator[Step[State]]:
         done = self._attempts[_journal(holder).attempt]
         same = [n for n, attempt in enumerate(self._attempts) if attempt.id == done.id]
-        names = [*(f"staged.{number}" for number in same), f"journal.{done.id}"]
-        left = [name for name in names if name in state.files]
-        if left:
-            yield Step(_name(holder), f"delete {left[0]}", state.changed((left[0], None)))
-        else:
+        names = [f"staged.{number}" for number in same if f"staged.{number}" in state.files]
+        if not names and f"journal.{done.id}" in state.files:
+            names.append(f"journal.{done.id}")
+        for name in names:
+            yield Step(_name(holder), f"delete {name}", state.changed((name, None)))
+        if not names:
             yield Step(_name(holder), "end the commit", self._ended_state(state))
 
     def _ended(self, state: State, holder: Holder) -> Iterator[Step[State]]:
@@ -387,8 +385,16 @@ class HolderSteps:
         if holder.attempt is None:
             return state.at(_between(holder), journal=None)
         if holder.attempt == holder.owner:
-            return state.released().with_phase(holder.owner, "reported committed")
+            return state.at("leaving", then="reported committed", journal=None)
         return state.at("idle", attempt=None, journal=None)
+
+    def _leaving(self, state: State, holder: Holder) -> Iterator[Step[State]]:
+        """A waiter deletes its manifest, if it can, sweeps, releases the lock and reports."""
+        who, claimed = _name(holder), f"claimed.{holder.owner}"
+        if claimed in state.files and holder.then == "reported committed":
+            yield Step(who, f"delete {claimed}", state.changed((claimed, None)))
+        yield from self._sweep(state, who)
+        yield Step(who, "close", state.released().with_phase(holder.owner, holder.then))
 
     # Others
 
@@ -396,30 +402,25 @@ class HolderSteps:
         after = state.with_log(partition, state.logs[partition].synced())
         return Step(_name(holder), f"sync log.{partition}", after)
 
-    def _sweep(self, state: State) -> Iterator[Step[State]]:
+    def _sweep(self, state: State, who: str) -> Iterator[Step[State]]:
         """Delete what was not written for days; by then all names are durable."""
-        names = [
-            name
-            for number, phase in enumerate(state.phases)
-            for name in self._old_files(state, number)
-            if is_over(phase)
-        ]
-        after = state.synced()
-        for name in names:
-            after = after.changed((name, None))
-        if names:
-            yield Step("service", f"delete what is old: {', '.join(names)}", after)
+        for number, phase in enumerate(state.phases):
+            for name in self._old_files(state, number) if is_over(phase) else ():
+                after = state.synced().changed((name, None))
+                yield Step(who, f"delete {name}, which is old", after)
         for number in sorted(state.late - journaled(state)):
-            if self._known(state, self._attempts[number]) is None:
-                yield from self._expire(state, number)
+            yield from self._expire(state, who, number)
 
-    def _expire(self, state: State, number: int) -> Iterator[Step[State]]:
-        """Withdraw a manifest past its deadline."""
-        for name in (f"ready.{number}", f"claimed.{number}"):
-            if name in state.files:
-                after = state.changed((name, None), (f"withdrawn.{number}", True))
-                after = after.changed((f"staged.{number}", None))
-                yield Step("service", f"withdraw {name} and delete staged.{number}", after)
+    def _expire(self, state: State, who: str, number: int) -> Iterator[Step[State]]:
+        """Withdraw a manifest past its deadline, and delete the staged file."""
+        withdrawn, staged = f"withdrawn.{number}", f"staged.{number}"
+        if self._known(state, self._attempts[number]) is None:
+            for name in (f"ready.{number}", f"claimed.{number}"):
+                if name in state.files:
+                    after = state.changed((name, None), (withdrawn, True))
+                    yield Step(who, f"rename {name} to {withdrawn}", after)
+        if withdrawn in state.files and staged in state.files:
+            yield Step(who, f"delete {staged}", state.changed((staged, None)))
 
     def _old_files(self, state: State, number: int) -> list[str]:
         files = state.files

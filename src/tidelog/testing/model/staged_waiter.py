@@ -2,14 +2,15 @@
 
 ```text
 new ─▶ written ─▶ staged ──lock is free──▶ committing ─▶ reported committed or refused
+                    │  └─── a repeat ───▶ skipping, denying ─▶ the same
                     │ lock is busy
-                 offering ─▶ waiting ──lock is free──▶ claiming ─▶ the same
-                                │ deadline
-                     ready ◀────┴────▶ claimed by another
-                       │                  │
-                 withdrawing           doubtful ─▶ reported committed, refused or unknown
-                       │
-                 reported withdrawn
+                  busy ─▶ offering ─▶ waiting ──lock is free──▶ claiming ─▶ the same
+                                     │ deadline
+                          ready ◀────┴────▶ claimed by another
+                            │                  │
+                      withdrawing           doubtful ─▶ reported committed, refused or unknown
+                            │
+                      reported withdrawn
 ```
 """
 
@@ -50,9 +51,11 @@ class WaiterSteps:
                 name = f"staged.{number}"
                 after = state._replace(disk=state.disk.file_synced(name))
                 yield Step(who, f"sync {name}", after.with_phase(number, "staged"))
-            case "staged" if state.holder is None:
-                yield self._lock(state, number, "committing")
-            case "staged" if self._scenario.has_manifests:
+            case "staged":
+                yield from self._begin(state, number)
+            case "skipping" | "denying":
+                yield self._end_early(state, number)
+            case "busy":
                 after = state.changed((f"ready.{number}", True)).with_phase(number, "offering")
                 yield Step(who, f"write ready.{number}", after)
             case "offering":
@@ -82,6 +85,27 @@ class WaiterSteps:
     def _may_begin(self, state: State, number: int) -> bool:
         after = self._scenario.attempts[number].after
         return after is None or is_over(state.phases[after])
+
+    def _begin(self, state: State, number: int) -> Iterator[Step[State]]:
+        """Look whether it is a repeat, and whether the lock is free."""
+        who, attempt = f"waiter {number}", self._scenario.attempts[number]
+        known = dict(state.files.get("finished", ())).get(attempt.txn, -1)
+        if known == attempt.batch:
+            yield Step(who, "see a repeat", state.with_phase(number, "skipping"))
+        elif known > attempt.batch:
+            yield Step(who, "see an old batch", state.with_phase(number, "denying"))
+        if state.holder is None:
+            yield self._lock(state, number, "committing")
+        elif self._scenario.has_manifests:
+            yield Step(who, "find the lock taken", state.with_phase(number, "busy"))
+
+    @staticmethod
+    def _end_early(state: State, number: int) -> Step[State]:
+        """Delete its own files, which nobody knows of, and report without the lock."""
+        is_denied = state.phases[number] == "denying"
+        after = state.changed((f"staged.{number}", None))
+        phase = "reported refused" if is_denied else "reported committed"
+        return Step(f"waiter {number}", f"delete staged.{number}", after.with_phase(number, phase))
 
     @staticmethod
     def _lock(state: State, number: int, phase: str) -> Step[State]:
@@ -135,7 +159,7 @@ class WaiterSteps:
     @staticmethod
     def _clean(state: State, number: int, kinds: tuple[str, ...]) -> Iterator[Step[State]]:
         names = [f"{kind}.{number}" for kind in kinds]
-        for name in [name for name in names if name in state.files][:1]:
+        for name in [name for name in names if name in state.files]:
             yield Step(f"waiter {number}", f"delete {name}", state.changed((name, None)))
 
     def _forget(self, state: State, number: int) -> Step[State]:
