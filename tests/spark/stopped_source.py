@@ -1,8 +1,9 @@
 """A data source ``stopped``: ``tidelog``, whose commits and tasks can be stopped at a moment.
 
-Options say where: ``stopAt`` is the name of a ``CommitPoint``, ``task`` or ``random``; how:
-``stopBy`` is ``raise``, ``kill`` (the process), ``driver`` (its JVM) or ``full`` (the disk, from
-there on); and once: ``stopFile`` is created by the first stop, after which there are no more.
+Options say where: ``stopAt`` is the name of a ``CommitPoint``, ``task``, ``random`` (in a commit)
+or ``random task``; how: ``stopBy`` is ``raise``, ``kill`` (the process), ``driver`` (its JVM) or
+``full`` (the disk, from there on); and once: ``stopFile`` is created by the first stop, after which
+there are no more. ``stopSeed`` selects a random moment.
 """
 
 from __future__ import annotations
@@ -73,8 +74,18 @@ class Stop:
             setattr(staged_commit, "reached", before)  # noqa: B010 - as above
             setattr(SystemFile, "pwrite", _pwrite)  # noqa: B010 - as above
 
+    def in_task(self, iterator: Iterator[Any]) -> Iterator[Any]:
+        """Stop within a task: at its first batch, or at any moment until shortly after its end."""
+        if self.at == "random task":
+            self.stop_later()
+        if self.at != "task":
+            return iterator
+        first = next(iterator)
+        self.stop()
+        return chain([first], iterator)
+
     def stop_later(self) -> None:
-        """Stop in up to 60 ms, on another thread, while the commit continues."""
+        """Stop in up to 60 ms, on another thread, while the work continues."""
         wait_s = random.Random(self.seed).random() * 0.06
         timer = threading.Timer(wait_s, self.stop)
         timer.daemon = True
@@ -103,11 +114,7 @@ class StoppedWriter(LogWriter):
     stop: Stop
 
     def write(self, iterator: Any) -> Any:
-        if self.stop.at == "task":
-            first = next(iterator)
-            self.stop.stop()
-            iterator = chain([first], iterator)
-        return super().write(iterator)
+        return super().write(self.stop.in_task(iterator))
 
     def commit(self, messages: Any) -> None:
         with self.stop.in_commit():
@@ -120,11 +127,7 @@ class StoppedStreamWriter(LogStreamWriter):
     stop: Stop
 
     def write(self, iterator: Any) -> Any:
-        if self.stop.at == "task":
-            first = next(iterator)
-            self.stop.stop()
-            iterator = chain([first], iterator)
-        return super().write(iterator)
+        return super().write(self.stop.in_task(iterator))
 
     def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803 - Spark's name
         with self.stop.in_commit():

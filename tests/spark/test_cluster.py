@@ -1,4 +1,4 @@
-"""A cluster of a master and two workers on loopback addresses that has only the wheel."""
+"""A cluster of a master and two workers on loopback addresses."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from importlib.metadata import distribution, requires
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyspark
 import pytest
 from packaging.requirements import Requirement
 
+import tidelog
 from tidelog.spark import find_java
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
 WORKERS = ("127.0.0.2", "127.0.0.3")
-TIMEOUT_S = 300
+TIMEOUT_S = 500
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 READY = re.compile(r"(?:Starting Spark|registered with) master (?:at )?(spark://\S+)")
@@ -65,6 +67,60 @@ copied.mode("append").save(path)
 print("copied", spark.read.format("tidelog").option("subscribe", "copy").load(path).count())
 for address, file in sorted(where):
     print("worker", address, file)
+spark.stop()
+"""
+
+
+SPECULATION = """
+import os, sys, time
+import tidelog
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+from tidelog.spark import session_conf
+from tidelog.spark.source import LogSource
+from tidelog.spark.write.batch_writer import LogWriter
+
+master, path = sys.argv[1:]
+SLOW_S = 600
+
+class SlowWriter(LogWriter):
+    def write(self, iterator):
+        context = TaskContext.get()
+        message = super().write(iterator)
+        ran = f"{path}.ran-{context.partitionId()}-{context.attemptNumber()}"
+        with open(ran, "w") as file:
+            file.write(os.environ["SPARK_LOCAL_IP"])
+        if (context.partitionId(), context.attemptNumber()) == (0, 0):
+            time.sleep(SLOW_S)  # its rows are staged, as are those of the attempt that overtakes it
+            open(f"{path}.not-overtaken", "w").close()
+        return message
+
+class SlowSource(LogSource):
+    @classmethod
+    def name(cls):
+        return "slow"
+
+    def writer(self, schema, overwrite):
+        made = LogSource.writer(self, schema, overwrite)
+        made.__class__ = SlowWriter
+        return made
+
+conf = session_conf() | {
+    "spark.ui.enabled": "false", "spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1",
+    "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
+    "spark.speculation": "true", "spark.speculation.interval": "100ms",
+    "spark.speculation.multiplier": "1.2", "spark.speculation.quantile": "0.5",
+}
+builder = SparkSession.builder.master(master)
+for name, value in conf.items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
+spark.dataSource.register(SlowSource)
+rows = spark.range(0, 4000, numPartitions=4).selectExpr("cast(id AS string) AS value")
+rows.write.format("slow").option("topic", "t").option("numPartitions", 2).mode("append").save(path)
+print("overtaken", not os.path.exists(f"{path}.not-overtaken"))
+read = spark.read.format("tidelog").option("subscribe", "t").load(path)
+print("rows", read.count(), read.select("value").distinct().count())
 spark.stop()
 """
 
@@ -132,31 +188,64 @@ def daemon(home: Path, address: str, *words: str) -> Iterator[str]:
             process.wait(60)
 
 
+@contextmanager
+def cluster(home: Path, folder: Path) -> Iterator[str]:
+    """Run a master and two workers with a core each during the block; yield the master's URL."""
+    with ExitStack() as daemons:
+        master = daemons.enter_context(daemon(home, "127.0.0.1", MASTER))
+        for address in WORKERS:
+            work = ["--cores", "1", "--memory", "600m", "-d", str(folder / address), master]
+            daemons.enter_context(daemon(home, address, WORKER, *work))
+        yield master
+
+
+def run_job(
+    python: str, job: str, master: str, folder: Path, environ: dict[str, str]
+) -> list[list[str]]:
+    """Run a driver to its end; return the words of the lines that it printed."""
+    done = subprocess.run(
+        [python, "-W", "ignore", "-c", job, master, str(folder / "data")],
+        env=environ | {"SPARK_LOCAL_IP": "127.0.0.1"},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [line.split() for line in done.stdout.splitlines()]
+
+
 def test_a_cluster_with_the_wheel_reads_streams_and_writes(tmp_path: Path) -> None:
     """Only ``session_conf`` is set; tasks run on both workers, with the package of the wheel."""
     python, packages = make_python(tmp_path)
     home = packages / "pyspark"
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environ |= {"JAVA_HOME": find_java().home, "PYSPARK_PYTHON": python, "SPARK_HOME": str(home)}
-    with ExitStack() as daemons:
-        master = daemons.enter_context(daemon(home, "127.0.0.1", MASTER))
-        for address in WORKERS:
-            work = ["--cores", "1", "--memory", "600m", "-d", str(tmp_path / address), master]
-            daemons.enter_context(daemon(home, address, WORKER, *work))
-        done = subprocess.run(
-            [python, "-W", "ignore", "-c", JOB, master, str(tmp_path / "data")],
-            env=environ | {"SPARK_LOCAL_IP": "127.0.0.1"},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
+    with cluster(home, tmp_path) as master:
+        lines = run_job(python, JOB, master, tmp_path, environ)
 
-    assert done.returncode == 0, done.stderr[-3000:]
-    lines = [line.split() for line in done.stdout.splitlines()]
     printed = {words[0]: words[1:] for words in lines if words[0] != "worker"}
     assert printed == {"rows": ["20000", printed["rows"][1], "20000", "3"], "copied": ["20000"]}
     assert int(printed["rows"][1]) > 4
     file = str(packages / "tidelog" / "__init__.py")
     assert [words[1:] for words in lines if words[0] == "worker"] == [[at, file] for at in WORKERS]
+
+
+def test_rows_of_a_task_that_runs_twice_at_once_are_written_once(tmp_path: Path) -> None:
+    """By speculation: the attempt that is slow has staged its rows, too, on the other host."""
+    home = Path(pyspark.__file__).parent
+    environ = os.environ | {
+        "JAVA_HOME": find_java().home,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), os.environ.get("PYTHONPATH", ""))),
+        "SPARK_HOME": str(home),
+    }
+    with cluster(home, tmp_path) as master:
+        lines = run_job(sys.executable, SPECULATION, master, tmp_path, environ)
+
+    assert lines == [["overtaken", "True"], ["rows", "4000", "4000"]]
+    hosts = [Path(f"{tmp_path}/data.ran-0-{attempt}").read_text("utf-8") for attempt in (0, 1)]
+    assert sorted(hosts) == list(WORKERS)
+    with tidelog.open(tmp_path / "data") as logs:
+        assert sum(logs.partition("t", number).log.log_end_offset for number in range(2)) == 4000

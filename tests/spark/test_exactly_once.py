@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,10 @@ from tidelog.staging.staged_file import list_staged
 from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import DataFrame, SparkSession
+    from tests.conftest import Enumerated
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -192,6 +195,8 @@ class Copying:
         self.checkpoint = str(folder / "checkpoint")
         self.stop_file = str(folder / "stop")
         self.count = 0
+        self.is_shared = False
+        """Whether a service holds the target: it deletes later what a killed process left there."""
 
     def append(self, count: int = EACH) -> None:
         """Add rows to what is to be copied."""
@@ -220,13 +225,23 @@ class Copying:
             self.run(stopFile=self.stop_file, **stop)
         except StreamingQueryException:
             has_failed = True
-        self.run()
+            self.run()
         self.check()
         return has_failed
+
+    def was_stopped(self) -> bool:
+        """Return whether the stop happened; a later one would be that of the next query."""
+        for _ in range(20):
+            if os.path.exists(self.stop_file):
+                return True
+            threading.Event().wait(0.01)
+        return False
 
     def check(self) -> None:
         """All rows are there once, and nothing is left over."""
         assert values(self.target) == list(range(self.count))
+        if self.is_shared:
+            return
         assert [name for name in left_over(self.target) if not name.endswith(".staged")] == []
         staged = [f"{self.target}/{name}" for name in list_staged(SYSTEM_FILES, self.target)]
         assert [os.path.getsize(one) for one in staged if os.path.getsize(one)] == []
@@ -277,12 +292,13 @@ def test_a_checkpoint_that_was_copied_or_rolled_back_is_an_error(copying: Copyin
         ("kill", ["COMMITTED"]),
         pytest.param("kill", [*POINTS, "task"], marks=pytest.mark.slow),
         pytest.param("raise", [*POINTS, "task"], marks=pytest.mark.slow),
+        pytest.param("full", ["COMMITTED", "CREATED"], marks=pytest.mark.slow),
     ],
 )
 def test_a_stream_goes_on_after_a_commit_that_failed(
     copying: Copying, by: str, points: list[str]
 ) -> None:
-    """At each moment of the commit, whether it raises or its process is killed."""
+    """At each moment of the commit, whether it raises, its process is killed or a disk is full."""
     copying.run()
     for point in points:
         copying.append()
@@ -290,16 +306,29 @@ def test_a_stream_goes_on_after_a_commit_that_failed(
 
 
 @pytest.mark.parametrize(
-    "count", [3, pytest.param(scaled(100), marks=[pytest.mark.slow, pytest.mark.timeout(4000)])]
+    "count", [4, pytest.param(scaled(100), marks=[pytest.mark.slow, pytest.mark.timeout(4000)])]
 )
-def test_a_stream_whose_commits_are_killed_at_random_copies_all_rows_once(
-    copying: Copying, count: int
+def test_a_stream_whose_processes_are_killed_at_random_copies_all_rows_once(
+    copying: Copying, count: int, enumerated: Enumerated
 ) -> None:
-    """The process that commits is killed at a random moment, or after it."""
+    """The process that commits and one of a task in turn, at a random moment or shortly after it.
+
+    A kill is counted once it has happened, so none is left out.
+    """
     copying.run()
-    for seed in range(count):
+    kills = {"random": 0, "random task": 0}
+    failed = seed = 0
+    while sum(kills.values()) < count:
+        assert seed < 2 * count
+        point = list(kills)[seed % 2]
         copying.append()
-        copying.stopped(stopAt="random", stopBy="kill", stopSeed=seed)
+        failed += copying.stopped(stopAt=point, stopBy="kill", stopSeed=seed)
+        kills[point] += copying.was_stopped()
+        seed += 1
+
+    enumerated("kills of the process that commits", kills["random"], at_least=count // 4)
+    enumerated("kills of a task's process", kills["random task"], at_least=count // 4)
+    enumerated("queries that failed by a kill", failed, at_least=1)
 
 
 def test_a_stream_writes_into_a_directory_that_is_in_use(copying: Copying) -> None:
@@ -324,6 +353,93 @@ def test_a_stream_writes_into_a_directory_that_is_in_use(copying: Copying) -> No
     copying.check()
 
 
+@contextmanager
+def service(path: str) -> Iterator[None]:
+    """Let a service hold a data directory during the block."""
+    command = [sys.executable, "-m", "tidelog", "run", "-d", path]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            assert any("ready " in line for line in process.stderr)
+            threading.Thread(target=list, args=[process.stderr], daemon=True).start()
+            yield
+        finally:
+            process.terminate()
+            process.wait(TIMEOUT_S)
+
+
+class Follower(threading.Thread):
+    """Reads both partitions again and again, the one first and then the other.
+
+    ``faults`` is what readers must not see: rows that vanish or change places, or a batch that is
+    not whole where a later one is visible.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(daemon=True)
+        self.path = path
+        self.is_over = threading.Event()
+        self.faults: list[str] = []
+        self.looks = 0
+        self.seen: list[list[int]] = [[], []]
+
+    def run(self) -> None:
+        while not self.is_over.is_set():
+            self.look()
+            self.looks += 1
+
+    def look(self) -> None:
+        order = (0, 1) if self.looks % 2 else (1, 0)
+        for number in order:
+            with tidelog.open_read_only(f"{self.path}/t-{number}") as log:
+                found = [int(record.value or b"") for record in log.records()]
+            if found[: len(self.seen[number])] != self.seen[number]:
+                self.faults.append(f"{number}: {self.seen[number]} became {found}")
+            self.seen[number] = found
+        first, second = self.seen[order[0]], self.seen[order[1]]
+        last = max(first, default=-1) // EACH  # the partition read second has all before it
+        before = sorted(value for value in first + second if value // EACH < last)
+        if before != list(range(max(last, 0) * EACH)):
+            self.faults.append(f"batch {last} is visible, but before it only {before}")
+        for rows_of_one in (first, second):
+            batches = [value // EACH for value in rows_of_one]
+            if batches != sorted(batches):
+                self.faults.append(f"batches in the order {batches}")
+
+
+@pytest.mark.slow
+def test_a_stream_into_the_directory_of_a_service_is_seen_whole_and_in_order(
+    copying: Copying,
+) -> None:
+    """Also while the processes that wait for the service's commits are killed.
+
+    No row is lost or doubled, and a batch is visible only where all before it are.
+    """
+    with tidelog.open(copying.target) as logs:
+        logs.create_topic("t", 2)
+    follower = Follower(copying.target)
+    copying.is_shared = True
+    failed = 0
+    with service(copying.target):
+        follower.start()
+        for _ in range(4):
+            copying.append()
+        copying.run()
+        for seed in range(6):
+            copying.append()
+            failed += copying.stopped(stopAt="random", stopBy="kill", stopSeed=seed)
+        follower.is_over.set()
+        follower.join(TIMEOUT_S)
+
+    assert follower.faults == []
+    assert follower.looks > 10
+    assert failed > 0
+    follower.look()
+    assert sorted(follower.seen[0] + follower.seen[1]) == list(range(copying.count))
+    assert min(len(rows_of_one) for rows_of_one in follower.seen) > 0
+    assert follower.faults == []
+
+
 # Drivers that are killed, and tasks that are retried
 
 DRIVER = """
@@ -332,12 +448,12 @@ from pyspark import cloudpickle
 from tests.spark import stopped_source
 from tidelog.spark import session
 
-kind, path, point, by, master = sys.argv[1:]
+kind, path, point, by, master, seed = sys.argv[1:]
 spark = session(**{"spark.master": master})
 cloudpickle.register_pickle_by_value(stopped_source)
 spark.dataSource.register(stopped_source.StoppedSource)
 options = {"topic": "t", "numPartitions": "2", "stopAt": point, "stopBy": by,
-           "stopFile": path + ".stop-" + point}
+           "stopFile": path + ".stop", "stopSeed": seed}
 if kind == "batch":
     rows = spark.range(0, 40, numPartitions=2).selectExpr("cast(id AS string) AS value")
     rows.write.format("stopped").options(**options, txnId=point).mode("append").save(path)
@@ -350,11 +466,13 @@ spark.stop()
 """
 
 
-def drive(kind: str, path: str, point: str, by: str, master: str = "local[2]") -> int:
+def drive(
+    kind: str, path: str, point: str, by: str, *, master: str = "local[2]", seed: int = 0
+) -> int:
     """Run a driver of its own; return its exit code."""
     root = Path(__file__).parents[2]
     environment = os.environ | {"PYTHONPATH": f"{root}:{os.environ.get('PYTHONPATH', '')}"}
-    command = [sys.executable, "-c", DRIVER, kind, path, point, by, master]
+    command = [sys.executable, "-c", DRIVER, kind, path, point, by, master, str(seed)]
     return subprocess.run(command, env=environment, check=False, timeout=300).returncode
 
 
@@ -386,12 +504,31 @@ def test_a_stream_whose_driver_is_killed_goes_on(tmp_path: Path, point: str) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(4000)
+@pytest.mark.parametrize("kind", ["batch", "stream"])
+def test_a_driver_that_is_killed_at_random_leaves_its_rows_once(
+    tmp_path: Path, kind: str, enumerated: Enumerated
+) -> None:
+    """While it commits or shortly after; it is run again, killed or not."""
+    kills = 0
+    for seed in range(scaled(5)):
+        path = str(tmp_path / f"data-{seed}")
+        write_lines(path + "-source", 0, 40)
+        code = drive(kind, path, "random", "driver", seed=seed)
+        kills += code != 0
+        Path(path + ".stop").touch()
+        assert drive(kind, path, "random", "driver", seed=seed) == 0
+        assert values(path) == list(range(40))
+    enumerated("kills of drivers", kills, at_least=1)
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(1000)
 @pytest.mark.parametrize("by", ["raise", "kill"])
 def test_a_task_that_is_retried_writes_its_rows_once(tmp_path: Path, by: str) -> None:
     """The staged file of an attempt that died is not committed, and deleted with the commit."""
     path = str(tmp_path / "data")
 
-    assert drive("batch", path, "task", by, "local[2,3]") == 0
+    assert drive("batch", path, "task", by, master="local[2,3]") == 0
     assert values(path) == list(range(40))
     assert left_over(path) == []
