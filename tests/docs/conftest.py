@@ -4,12 +4,14 @@ All blocks of a page run in order, in one new directory, with ``tidelog`` on the
 block has the names of those before it; the commands of ``sh`` and ``console`` blocks share a shell.
 A command ends with 0, or with the number in its comment ``# exit code N``. What a ``console`` block
 shows below its commands, and a ``text`` block right below a ``python`` or ``sh`` block, is the
-output, where ``...`` stands for anything. ``<!-- not run: REASON -->`` above a block leaves it out.
+output, where ``...`` stands for anything. ``<!-- not run: REASON -->`` above a block leaves it out,
+``<!-- run with: MODULE -->`` where that module is not installed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import os
 import re
@@ -21,16 +23,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
+import tidelog
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 BLOCK: Final = re.compile(
-    r"(?:^<!-- not run: (?P<reason>.+?) -->\n+)?^```(?P<language>\w*)\n(?P<code>.*?)^```$",
+    r"(?:^<!-- (?:not run: (?P<reason>.+?)|run with: (?P<module>\w+)) -->\n+)?"
+    r"^```(?P<language>\w*)\n(?P<code>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
 COMMAND: Final = re.compile(r"^\$ ((?:.*\\\n)*.*\n)((?:(?!\$ ).*\n)*)", re.MULTILINE)
 """A command of a console, with its output."""
 
+COMMENTS: Final = re.compile(r"(\s*(#.*)?\n)*")
 EXIT_CODE: Final = re.compile(r"# exit code (\d+)\b")
 END_MARK: Final = "end of the command, exit code"
 CHECK: Final = ("bash", "-n")
@@ -62,7 +68,10 @@ def blocks_of(page: str) -> list[Block]:
             found[-1] = found[-1]._replace(output=code)
         elif language in {"console", "python", "sh"}:
             line = page.count("\n", 0, match.start("code")) + 1
-            found.append(Block(language, code, line, match["reason"], None))
+            reason = match["reason"]
+            if match["module"] and importlib.util.find_spec(match["module"]) is None:
+                reason = f"{match['module']} is not installed"
+            found.append(Block(language, code, line, reason, None))
         else:
             last_end = 0  # what stands below a picture is not the output of a block
     return found
@@ -89,7 +98,8 @@ def commands_of(block: Block) -> Iterator[tuple[int, str, str | None]]:
     for at, line in enumerate(block.code.splitlines(keepends=True)):
         command += line
         if is_whole(command):
-            yield block.line + at, command, None
+            if not COMMENTS.fullmatch(command):
+                yield block.line + at, command, None
             command = ""
     assert not command, f"line {block.line}: a command has no end: {command}"
 
@@ -156,7 +166,7 @@ class PageRun:
     def run(self, environment: Mapping[str, str], absolute: Callable[[str], str]) -> None:
         """Run all blocks; ``absolute`` changes the text of ``python`` blocks before."""
         blocks = blocks_of(self._page.read_text("utf-8"))
-        with contextlib.closing(Shell(self._folder, environment)) as shell:
+        with contextlib.closing(Shell(self._folder, environment)) as shell, self._closing_logs():
             for block in blocks:
                 if block.reason is not None:
                     continue
@@ -165,6 +175,16 @@ class PageRun:
                 else:
                     self._run_commands(block, shell)
                 self.ran += 1
+
+    @contextlib.contextmanager
+    def _closing_logs(self) -> Iterator[None]:
+        """Close what a page that failed has left open."""
+        try:
+            yield
+        finally:
+            for value in self.names.values():
+                if isinstance(value, tidelog.Logs):
+                    value.close()
 
     def _run_python(self, block: Block, code: str) -> None:
         place = f"{self._page.name}:{block.line}"

@@ -23,6 +23,9 @@ ENVIRONMENT: Final = {
 }
 """Variables for the commands of a page, where it speaks of a directory that it does not make."""
 
+SLOW: Final = ("docs/broken-broker.md", "docs/embedded.md")
+"""Pages whose commands and logs take some seconds."""
+
 
 def pages(*, with_spark: bool) -> list[str]:
     """Return the pages with code, by their path in the project, those of Spark or the others."""
@@ -37,7 +40,13 @@ def pages(*, with_spark: bool) -> list[str]:
     )
 
 
-@pytest.mark.parametrize("name", pages(with_spark=False))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+        for name in pages(with_spark=False)
+    ],
+)
 def test_each_block_of_a_page_runs(name: str, run_page: Callable[..., Any]) -> None:
     """All blocks run in order, in an empty directory, with nothing but ``tidelog`` installed."""
     run_page(ROOT / name, ENVIRONMENT.get(name))

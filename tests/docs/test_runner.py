@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 PAGE = """
 ```sh
 mkdir "a b"; cd "a b"     # what follows runs in it
+
+# A comment.
 name='two
 lines'
 cat > file <<END
@@ -55,6 +57,16 @@ a ──▶ b
 ```sh
 sleep 10000
 ```
+
+<!-- run with: a_module_that_nobody_has -->
+```python
+import a_module_that_nobody_has
+```
+
+<!-- run with: json -->
+```python
+import json
+```
 """
 
 
@@ -74,7 +86,7 @@ def test_a_page_runs_as_a_reader_would_run_it(run_text: Callable[[str], Any]) ->
     """Commands share a shell, Python blocks their names; outputs are those that the page shows."""
     ran = run_text(PAGE)
 
-    assert ran.ran == 4
+    assert ran.ran == 5
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import tidelog
 from tidelog.cli.main import main
 
 if TYPE_CHECKING:
-    from tests.golden.conftest import Partition
+    from tests.conftest import Enumerated
+    from tests.golden.conftest import Partition, Row
 
 DATA = Path(__file__).parent / "data"
 
@@ -64,6 +67,113 @@ def test_what_cat_prints_append_takes(
     assert [[row[name] for name in KEPT] for row in copied] == [
         [row[name] for name in KEPT] for row in rows
     ]
+
+
+@pytest.mark.slow
+def test_a_topic_copied_by_cat_and_append_is_what_kafka_reads(
+    partitions: list[Partition],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    enumerated: Enumerated,
+) -> None:
+    """Each golden topic, all its partitions at once, against the listings by Kafka's consumer.
+
+    Offsets, leader epochs, timestamp types, producers and markers are not copied.
+    """
+    topics: dict[tuple[str, str], list[Partition]] = {}
+    for partition in partitions:
+        topics.setdefault((partition.case, partition.topic), []).append(partition)
+    rows: list[Row] = []
+    for at, ((case, topic), members) in enumerate(topics.items()):
+        data, lines = str(tmp_path / str(at)), tmp_path / f"{at}.json"
+        read = ["cat", topic, "-d", str(DATA / case), "--encoding", "base64"]
+        assert main(read) == 0
+        printed = capsys.readouterr().out.splitlines()
+        lines.write_text("\n".join(line for line in printed if can_be_appended(json.loads(line))))
+        count = max(member.number for member in members) + 1
+        assert main(["create", "t", "-d", data, "-p", str(count), *NO_LIMITS]) == 0
+        form = ["--format", "json", "--encoding", "base64"]
+        assert main(["append", "t", str(lines), "-d", data, *form]) == 0
+        capsys.readouterr()
+        for member in members:
+            expected = [row for row in member.records if can_be_appended(row)]
+            with tidelog.open_read_only(f"{data}/t-{member.number}") as log:
+                copied = [member.listed(record) for record in log.records()]
+            assert [[row[name] for name in COPIED] for row in copied] == [
+                [row[name] for name in COPIED] for row in expected
+            ], member
+            rows += expected
+
+    texts = [row[part] for row in rows for part in ("key", "value")]
+    names = [[name for name, _ in row["headers"]] for row in rows]
+    enumerated("topics", len(topics), at_least=30)
+    enumerated("nulls", texts.count(None), at_least=10)
+    enumerated("empty texts", texts.count(""), at_least=10)
+    enumerated("texts that are not UTF-8", sum(map(is_binary, texts)), at_least=10)
+    enumerated("repeated headers", sum(len(set(n)) < len(n) for n in names), at_least=5)
+    enumerated("headers out of order", sum(sorted(n) != n for n in names), at_least=5)
+    enumerated("append times", sum(r["timestampType"] != "CreateTime" for r in rows), at_least=5)
+
+
+COPIED = ("timestamp", "key", "value", "headers")
+NO_LIMITS = (
+    *("-o", "max.message.bytes=10485880"),
+    *("-o", f"message.timestamp.after.max.ms={2**63 - 1}"),
+)
+
+
+def can_be_appended(row: Row) -> bool:
+    """Return whether a leader takes the record's timestamp: none, or one from 1970 on."""
+    return bool(row["timestamp"] >= -1)
+
+
+def is_binary(text: str | None) -> bool:
+    """Return whether base64 stands for bytes that are not UTF-8."""
+    try:
+        base64.b64decode(text or "").decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+def test_a_line_that_cannot_be_copied_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A timestamp below -1, which old producers wrote, is refused with the line and the value."""
+    data, lines = str(tmp_path / "data"), tmp_path / "lines"
+    lines.write_text('{"value": "a"}\n{"value": "b", "timestamp": -7}\n')
+    assert main(["create", "t", "-d", data]) == 0
+
+    code = main(["append", "t", str(lines), "-d", data, "--format", "json"])
+
+    error = capsys.readouterr().err
+    assert code == 2
+    assert "line 2" in error
+    assert "-7" in error
+
+
+def test_a_copy_has_no_markers_and_may_have_no_aborted_records(
+    transactional: Partition, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With read_committed a copy holds what Kafka gives such a consumer, and nothing else."""
+    data, lines = str(tmp_path / "data"), tmp_path / "lines"
+    form = ["--encoding", "base64"]
+    read = ["cat", "-d", str(transactional.directory), "--isolation", "read_committed", *form]
+    assert main(read) == 0
+    lines.write_text(capsys.readouterr().out)
+    count = str(transactional.number + 1)
+    assert main(["create", "t", "-d", data, "-p", count, *NO_LIMITS]) == 0
+
+    assert main(["append", "t", str(lines), "-d", data, "--format", "json", *form]) == 0
+
+    with tidelog.open_read_only(f"{data}/t-{transactional.number}") as log:
+        copied = [transactional.listed(record) for record in log.records()]
+        counted = log.count_records()
+    expected = transactional.committed
+    assert [[row[name] for name in COPIED] for row in copied] == [
+        [row[name] for name in COPIED] for row in expected
+    ]
+    assert (counted.records, counted.aborted, counted.control) == (len(expected), 0, 0)
 
 
 def test_cat_leaves_out_what_is_not_committed(

@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from tidelog.segment.filenames import TopicPartition
 
 _LEFTOVERS: Final = {
-    DELETED_SUFFIX: ("waits for deletion", "none needed: the next opening removes it"),
     CLEANED_SUFFIX: ("is a segment that was never finished", "none needed: opening removes it"),
     SWAP_SUFFIX: ("is a replacement that was interrupted", "none needed: opening finishes it"),
 }
 _MOVE_AWAY: Final = "move it elsewhere: the segments that it would replace are still there"
+_WAITS: Final = "none needed: a running service, or the next opening, deletes what waits"
 _UNFINISHED: Final = ("is a file that was never finished", "delete it")
 _FOREIGN: Final = ("is not a file of a log", "none needed: it is left alone")
 _KNOWN_NAMES: Final = (LEADER_EPOCH_FILE, PARTITION_METADATA_FILE, "quorum-state")
@@ -112,7 +112,7 @@ def read_promises(
 def list_files(fs: FileSystem, directory: str) -> Iterator[Finding | LogFiles]:
     """Yield what is odd about the names in a partition directory, then the files by kind."""
     names = tuple(sorted(fs.list(directory)))
-    bases, snapshots = [], []
+    bases, snapshots, waiting = [], [], list[str]()
     for name in names:
         path = f"{directory}/{name}"
         found = parse_segment_file(name)
@@ -122,6 +122,8 @@ def list_files(fs: FileSystem, directory: str) -> Iterator[Finding | LogFiles]:
             is_unfinished = name.removesuffix(TMP_SUFFIX) in _KNOWN_NAMES
             what, remedy = _UNFINISHED if is_unfinished else _FOREIGN
             yield unusual(path, None, f"{name} {what}", remedy)
+        elif found.state == DELETED_SUFFIX:
+            waiting.append(name)
         elif found.state:
             what, remedy = _LEFTOVERS[found.state]
             yield unusual(path, None, f"{name} {what}", remedy)
@@ -131,6 +133,8 @@ def list_files(fs: FileSystem, directory: str) -> Iterator[Finding | LogFiles]:
             bases.append(found.offset)
         elif found.kind == SNAPSHOT_SUFFIX:
             snapshots.append(found.offset)
+    if waiting:
+        yield _waiting(directory, waiting)
     bases.sort()
     yield from _check_links(fs, directory, names, bases)
     yield LogFiles(names, tuple(bases), tuple(sorted(snapshots)))
@@ -153,6 +157,18 @@ def _check_links(
             yield damage(path, None, what, "put the file itself in the place of the link")
         elif found.kind == LOG_SUFFIX:
             yield unusual(path, None, "the .log file is a link: deleting it deletes the link only")
+
+
+def _waiting(directory: str, names: list[str]) -> Finding:
+    """Return one finding about all files that wait for deletion, since they may be many."""
+    name = next(
+        (name for name in names if is_log_file(name.removesuffix(DELETED_SUFFIX))), names[0]
+    )
+    others = len(names) - 1
+    what = "waits for deletion"
+    if others:
+        what = f"and {others:,} other file{'s' * (others > 1)} wait for deletion"
+    return unusual(f"{directory}/{name}", None, f"{name} {what}", _WAITS)
 
 
 def _check_swap(fs: FileSystem, path: str) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import reprlib
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, overload
 
@@ -153,7 +154,8 @@ def _integer(content: Mapping[str, Any], name: str, least: int, most: int) -> in
     if number is None:
         return None
     if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
-        raise InvalidArgument(f"{name} is not an integer from {least} to {most}")
+        shown = reprlib.repr(number)
+        raise InvalidArgument(f"{name} {shown} is not an integer from {least} to {most}")
     return number
 
 

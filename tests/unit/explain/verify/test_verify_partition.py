@@ -172,3 +172,14 @@ def test_a_negative_epoch_is_damage(home: LogHome, line: str) -> None:
     home.write("leader-epoch-checkpoint", f"0\n1\n{line}\n".encode())
 
     assert ("damage", "leader-epoch-checkpoint") in findings(home)
+
+
+def test_files_that_wait_for_deletion_are_one_finding(home: LogHome) -> None:
+    """Retention and cleaning leave them in a healthy log; there may be thousands."""
+    for name in (f"{base:020}{kind}" for base in range(3) for kind in (".log", ".index")):
+        home.write(f"{name}.deleted", b"")
+    verifier = LogVerifier(home.fs, home.directory, clock=home.clock)
+
+    found = [row.what for row in verifier.findings() if ".deleted" in row.path]
+
+    assert found == [f"{LOG}.log.deleted and 5 other files wait for deletion"]
