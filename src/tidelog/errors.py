@@ -533,6 +533,10 @@ class RequestFailed(TidelogError):
         return self.text
 
 
+class CannotUndo(TidelogError):
+    """What was done cannot be taken back, or not any more; nothing was changed."""
+
+
 class OutcomeUnknown(TidelogError):
     """A service took a request and ended before it answered: it may have been carried out."""
 

@@ -109,6 +109,11 @@ def positive(text: str) -> int:
     return _at_least(1, text)
 
 
+def rate_or_none(text: str) -> int:
+    """Return bytes per second, at least 1; 0 stands for the word none."""
+    return 0 if text == "none" else _at_least(1, text)
+
+
 def columns(text: str) -> int:
     """Return the width of a drawing in columns, at least 1 and at most 1,000."""
     number = _at_least(1, text)

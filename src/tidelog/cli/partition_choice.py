@@ -23,7 +23,7 @@ from tidelog.segment.filenames import (
     log_directory_name,
     parse_topic_partition,
 )
-from tidelog.staging.journal import list_journals
+from tidelog.staging.journal import journals, list_journals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -163,6 +163,21 @@ class ChosenPartitions(NamedTuple):
         for partition in self.missing:
             print_message(command, str(partition))
         return bool(self.missing)
+
+    def pinned_offsets(self, command: str) -> dict[tuple[str, int], int]:
+        """Return from which offset on partitions keep everything for a committed transaction.
+
+        Journals that cannot be read are printed on stderr.
+        """
+        pinned: dict[tuple[str, int], int] = {}
+        try:
+            for journal in journals(self.directory.fs, self.directory.path):
+                for key in journal.keys:
+                    base = journal.base_offset(key)
+                    pinned[key] = min(pinned.get(key, base), base)
+        except (OSError, KafkaStorageError) as error:
+            print_message(command, str(error))
+        return pinned
 
     def report_pending(self, command: str) -> None:
         """Print on stderr that transactions are committed and not applied yet, if any are.

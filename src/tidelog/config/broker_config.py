@@ -150,6 +150,13 @@ class BrokerConfig:
         at_least(0),
         "Time in ms that a cleaner sleeps when there is nothing to clean.",
     )
+    replica_alter_log_dirs_io_max_bytes_per_second: int = option(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        INT64_MAX,
+        at_least(1),
+        "Maximum rate, in bytes per second, at which all moves between data directories together"
+        " copy.",
+    )
     producer_id_expiration_ms: Int32 = option(
         "producer.id.expiration.ms",
         DAY_MS,

@@ -34,6 +34,7 @@ _DYNAMIC_BROKER: Final = frozenset(
         "log.cleaner.backoff.ms",
         "transaction.partition.verification.enable",
         "producer.id.expiration.ms",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
         "tidelog.reserve.bytes",
         "tidelog.retention.disk.percent",
         "tidelog.log.levels",

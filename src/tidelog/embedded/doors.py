@@ -144,13 +144,13 @@ def open_briefly(
 
 
 def open_to_change(
-    path: str, fs: FileSystem = SYSTEM_FILES, watcher: LoadWatcher = SILENT
+    path: str, *more: str, fs: FileSystem = SYSTEM_FILES, watcher: LoadWatcher = SILENT
 ) -> LogManager:
-    """Lock a data directory, given by its absolute path, to change its topics; as ``open_briefly``.
+    """Lock data directories, given by absolute paths, to change their topics; as ``open_briefly``.
 
     Leaving the ``with`` of the manager closes it.
     """
-    settings, machine = BrokerConfig(log_dirs=(path,)), brief_machine(fs, SYSTEM_CLOCK)
+    settings, machine = BrokerConfig(log_dirs=(path, *more)), brief_machine(fs, SYSTEM_CLOCK)
     return LogManager(settings, machine, loading=Loading.FIRST_USE, watcher=watcher)
 
 

@@ -5,6 +5,7 @@ The prediction uses the facts and rules by which retention acts. Kafka has no su
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -15,12 +16,29 @@ if TYPE_CHECKING:
     from tidelog.log.retention import SegmentFacts
 
 
+class Rule(Enum):
+    """The rule by which retention deletes a segment; the first one that will, if several do."""
+
+    LOG_START = "log start offset"
+    SIZE = "size"
+    TIME = "time"
+
+    @classmethod
+    def of_reason(cls, reason: str) -> Rule:
+        """Return the rule that a deletion is logged with; see ``retention_pass``."""
+        if reason.startswith("log start offset"):
+            return cls.LOG_START
+        return cls.SIZE if reason.startswith("log retention size") else cls.TIME
+
+
 class SegmentOutlook(NamedTuple):
     """One segment that stays for now.
 
     ``due_ms`` is the moment from which retention by time deletes it, if nothing holds it; None:
     never. ``more_bytes`` is how much the log has to grow until retention by size deletes it; None:
-    never. ``held_by`` names what else prevents it, empty if nothing.
+    never. ``held_by`` names what else prevents it, empty if nothing. ``rule``: by which it will be
+    deleted, if that is known; None: by none. Retention looks each
+    ``log.retention.check.interval.ms``, so it deletes a segment up to that much later.
     """
 
     base_offset: int
@@ -29,17 +47,34 @@ class SegmentOutlook(NamedTuple):
     due_ms: int | None
     more_bytes: int | None
     held_by: str
+    rule: Rule | None = None
 
 
 def outlook_of(log: Log, config: LogConfig) -> list[SegmentOutlook]:
     """Return the outlook of every segment of a log by the settings ``config``, oldest first."""
-    return predict(log.retention_facts(), config, log.high_watermark, log.size_bytes)
+    return predict(
+        log.retention_facts(),
+        config,
+        log.high_watermark,
+        log.size_bytes,
+        log_start_offset=log.log_start_offset,
+        pinned_from=log.pinned_from,
+    )
 
 
 def predict(
-    facts: Iterable[SegmentFacts], config: LogConfig, high_watermark: int, size_bytes: int
+    facts: Iterable[SegmentFacts],
+    config: LogConfig,
+    high_watermark: int,
+    size_bytes: int,
+    *,
+    log_start_offset: int = 0,
+    pinned_from: int | None = None,
 ) -> list[SegmentOutlook]:
-    """Return the outlook of segments, oldest first: none is deleted before an older one."""
+    """Return the outlook of segments, oldest first: none is deleted before an older one.
+
+    From ``pinned_from`` on, nothing is deleted while a committed transaction is to be applied.
+    """
     outlooks = []
     due_ms: int | None = None
     older_bytes = 0
@@ -58,19 +93,34 @@ def predict(
                 segment.size_bytes,
                 due_ms,
                 more_bytes,
-                _holder(segment, config, high_watermark),
+                _holder(segment, config, high_watermark, pinned_from),
+                _rule(segment, log_start_offset, due_ms, more_bytes),
             )
         )
     return outlooks
 
 
-def _holder(segment: SegmentFacts, config: LogConfig, high_watermark: int) -> str:
+def _rule(
+    segment: SegmentFacts, log_start_offset: int, due_ms: int | None, more_bytes: int | None
+) -> Rule | None:
+    if not segment.is_last and segment.end_offset <= log_start_offset:
+        return Rule.LOG_START
+    if more_bytes == 0 or (more_bytes is not None and due_ms is None):
+        return Rule.SIZE
+    return None if due_ms is None else Rule.TIME
+
+
+def _holder(
+    segment: SegmentFacts, config: LogConfig, high_watermark: int, pinned_from: int | None
+) -> str:
     if not config.is_policy_known:
         return "unknown cleanup.policy"
     if not config.is_deleted:
         return f"cleanup.policy={','.join(config.cleanup_policy)}"
     if segment.is_last and segment.size_bytes == 0:
         return "the active segment, which is empty"
+    if pinned_from is not None and segment.end_offset > pinned_from:
+        return f"a transaction that is committed and not applied yet, from {pinned_from} on"
     if segment.end_offset > high_watermark:
         return f"the high watermark, {high_watermark}"
     return ""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tidelog.log.retention_outlook import Rule
+
 if TYPE_CHECKING:
     from tidelog.log.retention import DeletedSegment
     from tidelog.log.retention_outlook import SegmentOutlook
@@ -42,6 +44,7 @@ class ShrunkLog:
                     "endOffset": segment.end_offset,
                     "sizeBytes": segment.size_bytes,
                     "reason": segment.reason,
+                    "rule": Rule.of_reason(segment.reason).value,
                 }
                 for segment in self.deleted
             ],
@@ -53,6 +56,7 @@ class ShrunkLog:
                     "dueMs": segment.due_ms,
                     "moreBytes": segment.more_bytes,
                     "heldBy": segment.held_by or None,
+                    "rule": None if segment.rule is None else segment.rule.value,
                 }
                 for segment in self.kept
             ],

@@ -15,7 +15,6 @@ from tidelog.datadir.partition_directories import random_id
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.waiting import ThreadBell
 from tidelog.errors import (
-    InvalidArgument,
     InvalidPartitions,
     KafkaStorageError,
     UnknownTopicOrPartition,
@@ -46,6 +45,7 @@ from tidelog.manager.log_registry import LogRegistry
 from tidelog.manager.log_truncation import LogTruncation, TruncationCalls
 from tidelog.manager.metrics.collect import MetricSources, collect
 from tidelog.manager.metrics.counters import Counters
+from tidelog.manager.move_calls import MoveCalls
 from tidelog.manager.offset_checkpointing import OffsetCheckpointing
 from tidelog.manager.on_demand import OnDemand, OnDemandCalls
 from tidelog.manager.requests.requests import Requests
@@ -84,7 +84,7 @@ class Loading(Enum):
     """Each when it is first asked for, as a process does that writes and ends."""
 
 
-class LogManager(CleaningControl, OnDemandCalls, StagedCommitCalls, TruncationCalls):
+class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, TruncationCalls):
     """The logs of one process. Any thread may call it.
 
     Opening locks the directories; ``startup`` loads the logs and starts the background tasks;
@@ -214,6 +214,7 @@ class LogManager(CleaningControl, OnDemandCalls, StagedCommitCalls, TruncationCa
             deleter=self._deleter,
             cleaning=self._cleaning,
             checkpointing=self._checkpointing,
+            configured_rate=lambda: self._config.replica_alter_log_dirs_io_max_bytes_per_second,
         )
         self._reopener = LogReopener(log_dirs, registry, self._opener)
         self._make_upkeep(watcher)
@@ -579,17 +580,6 @@ class LogManager(CleaningControl, OnDemandCalls, StagedCommitCalls, TruncationCa
                 self._apply_config(name)
         self._cleaning.reconfigure(config)
 
-    def move_partition(self, topic: str, partition: int, path: str) -> bool:
-        """Begin to move a partition to the data directory ``path``; see ``PartitionMover.move``.
-
-        Appends and reads continue meanwhile. Raises UnknownTopicOrPartition, too, and
-        InvalidArgument on first use: only a service moves partitions.
-        """
-        if not self._is_service:
-            raise InvalidArgument("moving a partition needs a manager that loads all logs")
-        self.partition(topic, partition)
-        return self._mover.move(TopicPartition(topic, partition), path)
-
     def maybe_update_preferred_log_dir(self, topic: str, partition: int, path: str) -> None:
         """Create the partition's next log, current or future, in the data directory ``path``.
 
@@ -597,10 +587,6 @@ class LogManager(CleaningControl, OnDemandCalls, StagedCommitCalls, TruncationCa
         Source: Kafka maybeUpdatePreferredLogDir.
         """
         self._creator.prefer(TopicPartition(topic, partition), path)
-
-    def replace_current_with_future(self, topic: str, partition: int) -> None:
-        """Make the copy of a partition its log; see ``PartitionMover``."""
-        self._mover.replace_current_with_future(TopicPartition(topic, partition))
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic; its files are deleted after ``file.delete.delay.ms``, or at ``close``.

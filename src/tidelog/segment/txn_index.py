@@ -171,10 +171,10 @@ class TransactionIndex(IndexFile):
         self._published = _Published(published.entries[:count].copy(), count)
 
     def _writable(self) -> PooledFile:
-        self._is_unsynced = True
         if self._file is None or not self._exists:
             self._file = PooledFile(self._fs, self.path).open("w")
             self._exists = True
+        self._is_unsynced = True  # not before: a file that could not be created has nothing to sync
         return self._file
 
 

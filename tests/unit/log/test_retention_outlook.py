@@ -6,7 +6,7 @@ from typing import Any
 
 from tidelog.config.log_config import LogConfig
 from tidelog.log.retention import SegmentFacts
-from tidelog.log.retention_outlook import predict
+from tidelog.log.retention_outlook import Rule, predict
 
 
 def fact(base: int, end: int, time_ms: int, *, size: int = 100, last: bool = False) -> SegmentFacts:
@@ -16,7 +16,7 @@ def fact(base: int, end: int, time_ms: int, *, size: int = 100, last: bool = Fal
 def look(*facts: SegmentFacts, high_watermark: int = 100, **config: Any) -> list[tuple[Any, ...]]:
     size_bytes = sum(segment.size_bytes for segment in facts)
     found = predict(facts, LogConfig(**config), high_watermark, size_bytes)
-    return [tuple(one[3:]) for one in found]
+    return [tuple(one[3:6]) for one in found]
 
 
 def test_a_segment_goes_when_its_newest_record_is_too_old() -> None:
@@ -56,4 +56,31 @@ def test_a_policy_that_deletes_nothing_holds_all() -> None:
     """It has no limits of time or size."""
     assert look(fact(0, 10, 0), cleanup_policy=("compact",)) == [
         (None, None, "cleanup.policy=compact")
+    ]
+
+
+def test_the_rule_that_deletes_a_segment_is_named() -> None:
+    """By size now where too much is held, by time where that is sure, else by growth."""
+
+    def rules(*facts: SegmentFacts, start: int = 0, **config: Any) -> list[Rule | None]:
+        size_bytes = sum(segment.size_bytes for segment in facts)
+        found = predict(facts, LogConfig(**config), 100, size_bytes, log_start_offset=start)
+        return [one.rule for one in found]
+
+    two = fact(0, 10, 0), fact(10, 20, 0, last=True)
+    assert rules(*two, retention_ms=50) == [Rule.TIME, Rule.TIME]
+    assert rules(*two, retention_ms=-1, retention_bytes=250) == [Rule.SIZE, Rule.SIZE]
+    assert rules(*two, retention_ms=50, retention_bytes=100) == [Rule.SIZE, Rule.TIME]
+    assert rules(*two, retention_ms=-1) == [None, None]
+    assert rules(*two, retention_ms=-1, start=20) == [Rule.LOG_START, None]
+
+
+def test_a_transaction_that_is_being_applied_holds_what_lies_behind_its_start() -> None:
+    """Retention must not delete what a repetition compares its records with."""
+    facts = fact(0, 10, 0), fact(10, 20, 0)
+    found = predict(facts, LogConfig(retention_ms=50), 100, 200, pinned_from=10)
+
+    assert [one.held_by for one in found] == [
+        "",
+        "a transaction that is committed and not applied yet, from 10 on",
     ]

@@ -207,6 +207,20 @@ def test_a_failed_write_adds_nothing(room: Room) -> None:
     assert index.all_aborted() == [*ABORTED, later]
 
 
+def test_a_file_that_could_not_be_created_needs_no_sync(room: Room) -> None:
+    """On a full disk, say: the flush of the segment must not miss it, and take the disk offline."""
+    index = make(room)
+    room.fs.fail("open", ".txnindex", OSError(errno.ENOSPC, "full"))
+    with pytest.raises(OSError, match="full"):
+        index.append_all(ABORTED)
+
+    index.sync()
+    index.append_all(ABORTED)
+    index.sync()
+
+    assert index.all_aborted() == ABORTED
+
+
 def test_many_entries_are_kept_in_order(room: Room) -> None:
     """Entries are appended one at a time, across every growth of the memory."""
     aborted = [AbortedTxn(0, i, i, i, i + 1) for i in range(100)]

@@ -38,7 +38,10 @@ def run(args: Namespace) -> int:
     fs: FileSystem = OverlayFiles(SYSTEM_FILES) if args.dry_run else SYSTEM_FILES
     act = perform_here if args.dry_run else perform
     topics = act(
-        args.command, path, {"topics": args.topics}, lambda: open_to_change(path, fs, ShownWork())
+        args.command,
+        path,
+        {"topics": args.topics},
+        lambda: open_to_change(path, fs=fs, watcher=ShownWork()),
     )
     verb = "would be deleted" if args.dry_run else "deleted"
     for topic in topics:

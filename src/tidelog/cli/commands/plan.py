@@ -73,8 +73,15 @@ def _plan_retention(args: Namespace) -> int:
     configs = chosen.configs_in_force(overrides)
     _apply_unknown(configs, overrides)
 
+    pinned = chosen.pinned_offsets(args.command)
+
     def plan(place: Place) -> ShrunkLog:
-        return plan_retention(lambda: chosen.open(place), configs[place.topic], clock)
+        return plan_retention(
+            lambda: chosen.open(place),
+            configs[place.topic],
+            clock,
+            pinned_from=pinned.get(place.key),
+        )
 
     logs = [log.as_json() for _, log in chosen.look(args.command, plan)]
     for log in logs:

@@ -1,16 +1,19 @@
-"""``tidelog txns``: list the open and aborted transactions of each partition, from the files."""
+"""``tidelog txns``: list open and aborted transactions, from the files; abort an open one."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
 
+from tidelog.cli.arguments import not_negative
 from tidelog.cli.options import add_json, add_topics, new_parser
 from tidelog.cli.terminal import begun_by, print_counts, print_message
+from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from tidelog.cli.argument_parser import CommandParser
     from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import Place
     from tidelog.readonly.read_only_log import Offsets
@@ -20,8 +23,19 @@ if TYPE_CHECKING:
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog txns`` to the command line."""
     text = "list open and aborted transactions, and who holds the last stable offset"
-    parser = new_parser(commands, "txns", text, run)
+    parser = new_parser(
+        commands,
+        "txns",
+        text,
+        run,
+        epilog="txns abort TOPIC-PARTITION --producer-id N: print the marker that would abort the\n"
+        "open transaction of a producer, and what readers see from then on; --execute writes it.\n"
+        "txns abort TOPIC-PARTITION --undo: print whether that marker can be taken back, as long\n"
+        "as nothing is appended behind it; --execute does so.",
+        printed_events={"truncated-below-high-watermark"},
+    )
     add_topics(parser)
+    _add_abort(parser)
     parser.add_argument(
         "--open",
         action="store_true",
@@ -31,11 +45,42 @@ def add_parser(commands: Commands) -> None:
     add_json(parser)
 
 
+def _add_abort(parser: CommandParser) -> None:
+    """Add the options of ``txns abort``."""
+    acts = parser.add_mutually_exclusive_group()
+    acts.add_argument(
+        "--producer-id",
+        type=not_negative,
+        metavar="N",
+        help="abort: the producer whose transaction is open",
+    )
+    acts.add_argument(
+        "--undo", action="store_true", help="abort: take the last marker written so back"
+    )
+    parser.add_argument(
+        "--execute",
+        action="store_true",
+        help="abort: do it, instead of printing what would be done",
+    )
+
+
 def run(args: Namespace) -> int:
     """Print the transactions of each partition; return 1 if damage hides some of them.
 
-    The logs are only read, up to their ends, so a writer may be at work.
+    With ``abort`` as the first word, plan or carry out the abort of one of them.
     """
+    is_abort = args.producer_id is not None or args.undo
+    if args.topics[:1] == ["abort"] and is_abort:
+        from tidelog.cli.transaction_abort import run_abort
+
+        return run_abort(args)
+    if is_abort or args.execute:
+        raise InvalidArgument("--producer-id, --undo and --execute belong to txns abort")
+    return _list(args)
+
+
+def _list(args: Namespace) -> int:
+    """List them; the logs are only read, up to their ends, so a writer may be at work."""
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.readonly.read_only_log import ReadUpTo

@@ -290,6 +290,39 @@ _CUT: Final = line(
         "unreadableBytes": integer("Bytes in no valid batch."),
     },
 )
+_LIMIT: Final = nullable(
+    integer("Bytes per second that all moves copy at most; null: no limit was set.")
+)
+_MOVE: Final = line(
+    "One partition on its way to another data directory.",
+    {
+        **PLACE,
+        "from": nullable(string("Path of the directory that it is in; null: not known.")),
+        "to": string("Path of the directory that it is copied to."),
+        "doneBytes": integer("Bytes of records of the copy."),
+        "totalBytes": nullable(integer("Bytes of records of the log; null: not known.")),
+        "bytesPerSecond": integer("Bytes copied a second, in the last ten seconds."),
+        "limitBytesPerSecond": _LIMIT,
+        "state": string(
+            "What it does; stopped: it waits for a service to start.",
+            *("copying", "throttled", "waiting", "stopped"),
+        ),
+        "reason": nullable(string("Why it waits; null: no error.")),
+    },
+)
+_ABORT: Final = {
+    **PLACE,
+    "producerId": integer("The producer of the transaction."),
+    "producerEpoch": integer("Its epoch, also that of the marker."),
+    "coordinatorEpoch": integer("Epoch of the coordinator in the marker."),
+    "firstOffset": integer("Offset of the first record of the transaction."),
+    "markerOffset": integer("Offset of the marker."),
+    "highWatermark": integer("The high watermark before the marker."),
+    "lastStableOffset": integer("The last stable offset before the marker."),
+    "lastStableOffsetAfter": integer(
+        "The last stable offset with the marker; after an undo, without it."
+    ),
+}
 _STAGED: Final = line(
     "A transaction, or the staged files that no transaction names.",
     {
@@ -438,6 +471,21 @@ OUTPUTS: Final[dict[str, Output]] = {
             counts(partitions=PARTITIONS),
         ),
     ),
+    "move list": Output(
+        "tidelog move --list --json",
+        "A line a move in flight.",
+        (_MOVE, counts(moves="Lines before this one: moves.")),
+    ),
+    "move cancel": Output(
+        "tidelog move --cancel --json",
+        "A line a partition whose move was cancelled.",
+        (line("One partition.", PLACE), counts(partitions=PARTITIONS)),
+    ),
+    "move throttle": Output(
+        "tidelog move --throttle RATE --json",
+        "The limit: one line.",
+        (line("The limit of all moves.", {"limitBytesPerSecond": _LIMIT}),),
+    ),
     "append": Output(
         "tidelog append --format json",
         "The input: a line a record. A member with another name is an error.",
@@ -466,6 +514,30 @@ OUTPUTS: Final[dict[str, Output]] = {
         (_ALL_OFFSETS, _OFFSET_AT),
     ),
     "txns": Output("tidelog txns --json", "A line a partition.", (_TRANSACTIONS, _LOOK_COUNTS)),
+    "txns abort": Output(
+        "tidelog txns abort --producer-id N --json",
+        "The marker that is written with `--execute`: one line.",
+        (
+            line(
+                "An abort marker.",
+                {
+                    **_ABORT,
+                    "records": integer("Records of the transaction that are in the log."),
+                    "executed": boolean("Whether it was written."),
+                },
+            ),
+        ),
+    ),
+    "txns abort undo": Output(
+        "tidelog txns abort --undo --json",
+        "The marker that is truncated with `--execute`: one line.",
+        (
+            line(
+                "An abort marker that was written before.",
+                {**_ABORT, "executed": boolean("Whether it was truncated.")},
+            ),
+        ),
+    ),
     "groups": Output(
         "tidelog groups --json",
         "A line a position.",

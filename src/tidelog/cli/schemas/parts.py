@@ -165,6 +165,7 @@ NEW_RECORD: Final = line(
     },
 )
 
+RULES: Final = ("log start offset", "size", "time", "share of the disk")
 _DELETED: Final = line(
     "One segment.",
     {
@@ -172,6 +173,7 @@ _DELETED: Final = line(
         "endOffset": integer("Base offset of the next segment, or the log end offset."),
         "sizeBytes": integer("Size of its `.log` file, in bytes."),
         "reason": string("Why it is deleted."),
+        "rule": string("The rule that deletes it.", *RULES),
     },
 )
 _KEPT: Final = line(
@@ -194,6 +196,7 @@ _KEPT: Final = line(
             )
         ),
         "heldBy": nullable(string("What else prevents that it is deleted; null: nothing.")),
+        "rule": nullable(string("The first rule that will delete it; null: none.", *RULES)),
     },
 )
 SHRUNK_LOG: Final = line(

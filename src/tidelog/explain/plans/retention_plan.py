@@ -6,6 +6,7 @@ The rules are those by which the log itself deletes (``tidelog.log.retention``),
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.log.retention import (
@@ -29,7 +30,11 @@ if TYPE_CHECKING:
 
 
 def plan_retention(
-    open_log: Callable[[], ReadOnlyLog], config: LogConfig, clock: Clock
+    open_log: Callable[[], ReadOnlyLog],
+    config: LogConfig,
+    clock: Clock,
+    *,
+    pinned_from: int | None = None,
 ) -> ShrunkLog:
     """Return what ``tidelog retain`` would do to a log with these settings.
 
@@ -40,14 +45,17 @@ def plan_retention(
         open_log: opens the log, anew where its files have changed.
         config: the settings in force.
         clock: its time of day is that of the retention.
+        pinned_from: the offset from which on nothing is deleted while a committed transaction is to
+            be applied; None: there is none.
 
     Raises CorruptMessage, KafkaStorageError where timestamps cannot be read.
     """
-    return answer_at_once(open_log, config, clock, _plan)
+    return answer_at_once(open_log, config, clock, partial(_plan, pinned_from=pinned_from))
 
 
-def _plan(log: SnapshotLog) -> ShrunkLog:
-    config, now_ms, end = log.config, log.now_ms, log.log_end_offset
+def _plan(log: SnapshotLog, *, pinned_from: int | None) -> ShrunkLog:
+    config, now_ms = log.config, log.now_ms
+    end = log.log_end_offset if pinned_from is None else min(log.log_end_offset, pinned_from)
     facts = _segment_facts(log)
     start = log.log_start_offset
     deleted: list[DeletedSegment] = []
@@ -55,7 +63,7 @@ def _plan(log: SnapshotLog) -> ShrunkLog:
     def delete(count: int, reason: str) -> None:
         nonlocal facts, start
         deleted.extend(DeletedSegment(*segment[:3], reason) for segment in facts[:count])
-        facts = facts[count:] or [_empty_segment(end, now_ms)]
+        facts = facts[count:] or [_empty_segment(log.log_end_offset, now_ms)]
         start = max(start, facts[0].base_offset) if count else start
 
     delete(count_below_start(facts, end, start), f"log start offset {start} breach")
@@ -69,8 +77,13 @@ def _plan(log: SnapshotLog) -> ShrunkLog:
             count = count_expired(facts, end, now_ms, limit_ms)
             delete(count, f"log retention time {limit_ms}ms breach")
     size_bytes = _size_bytes(facts)
-    kept = predict(facts, config, end, size_bytes)
-    return ShrunkLog(log.topic, log.partition, start, end, size_bytes, tuple(deleted), tuple(kept))
+    kept = predict(
+        *(facts, config, log.log_end_offset, size_bytes),
+        log_start_offset=start,
+        pinned_from=pinned_from,
+    )
+    offsets = start, log.log_end_offset
+    return ShrunkLog(log.topic, log.partition, *offsets, size_bytes, tuple(deleted), tuple(kept))
 
 
 def _segment_facts(log: SnapshotLog) -> list[SegmentFacts]:

@@ -24,6 +24,7 @@ from tidelog.explain.tables.system_table import (
     SystemTable,
 )
 from tidelog.log.leader_epoch import LEADER_EPOCH_FILE
+from tidelog.log.retention_outlook import Rule
 from tidelog.readonly.gaps import find_gaps
 from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.readonly.snapshot_log import answer_at_once
@@ -365,10 +366,12 @@ def _plan_retention(source: TableSource, key: TopicPartition) -> Iterator[Row]:
     plan = plan_retention(lambda: source.open(key), source.config(key.topic), source.clock)
     for gone in plan.deleted:
         size = gone.size_bytes
-        yield *key, gone.base_offset, gone.end_offset, size, True, gone.reason, None, None, None
+        bounds, reason = (gone.base_offset, gone.end_offset, size), gone.reason
+        yield *key, *bounds, True, reason, None, None, None, Rule.of_reason(reason).value
     for kept in plan.kept:
         bounds = kept.base_offset, kept.end_offset, kept.size_bytes
-        yield *key, *bounds, False, None, kept.due_ms, kept.more_bytes, kept.held_by or None
+        rule = None if kept.rule is None else kept.rule.value
+        yield *key, *bounds, False, None, kept.due_ms, kept.more_bytes, kept.held_by or None, rule
 
 
 PLAN_RETENTION: Final = SystemTable(
@@ -385,6 +388,7 @@ PLAN_RETENTION: Final = SystemTable(
         Column("due", _TIME, "when retention by time would delete it; null: never", True),
         Column("moreBytes", _LONG, "growth of the log until retention by size deletes it", True),
         Column("heldBy", _TEXT, "what else prevents that; null: nothing", True),
+        Column("rule", _TEXT, "time, size or log start offset: what deletes it; null: none", True),
     ),
     of_partition=_plan_retention,
 )

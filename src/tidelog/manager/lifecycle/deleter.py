@@ -340,6 +340,19 @@ class LogDeleter:
             fs.sync_directory(log_dir.path)
             self._queue.add(target)
 
+    def remove_unopened_copy(self, key: TopicPartition, log_dir: LogDir, path: str) -> None:
+        """Rename a ``-future`` directory that is not open to ``-delete``, durably.
+
+        Its checkpoint lines are removed. Raises KafkaStorageError.
+        """
+        target = os.path.join(log_dir.path, log_delete_directory_name(*key, self._unique()))
+        with self._failing(log_dir, f"cancelling the move of {key}"):
+            log_dir.begin_change()
+            self._machine.fs.rename(path, target)
+            self._machine.fs.sync_directory(log_dir.path)
+        self._queue.add(target)
+        self._forget(log_dir, [key])
+
     def rename_unopened(self, key: TopicPartition, log_dir: LogDir | None) -> None:
         """Rename the directory of a log that is not open to ``-delete``, durably."""
         if log_dir is None:

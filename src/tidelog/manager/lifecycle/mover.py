@@ -25,6 +25,13 @@ from tidelog.errors import (
 )
 from tidelog.log.directory_guard import PASSING
 from tidelog.manager.lifecycle.deleter import is_full
+from tidelog.manager.lifecycle.move_pace import MoveRates, MoveThrottle
+from tidelog.manager.lifecycle.move_status import (
+    MoveState,
+    MoveStatus,
+    find_copies,
+    moves_in_files,
+)
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import log_directory_name, log_future_directory_name
 
@@ -54,6 +61,8 @@ RETRY_MS: Final = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000)
 Then the move is given up, and its copy takes no more of the space."""
 _SAMPLE_ID: Final = "0" * 32
 _FAR: Final = (1 << 31) - 1
+INT64_MAX: Final = (1 << 63) - 1
+"""As a limit of the rate: none."""
 
 
 class PartitionMover:
@@ -75,7 +84,12 @@ class PartitionMover:
         deleter: LogDeleter,
         cleaning: Cleaning,
         checkpointing: OffsetCheckpointing,
+        configured_rate: Callable[[], int] = lambda: INT64_MAX,
     ) -> None:
+        self.throttle = MoveThrottle(machine.clock, configured_rate)
+        """The limit of all moves."""
+        self.ended: dict[TopicPartition, str] = {}
+        """Why the last move of a partition ended, of those that did not reach their target."""
         self._machine = machine
         self._log_dirs = log_dirs
         self._topics = topics
@@ -89,12 +103,17 @@ class PartitionMover:
         self._paused: set[TopicPartition] = set()
         self._attempts: dict[TopicPartition, int] = {}
         """How often in a row the step of a move has met an error that may pass."""
+        self._reasons: dict[TopicPartition, str] = {}
+        """That error."""
+        self._throttled: set[TopicPartition] = set()
+        self._rates = MoveRates(machine.clock)
         self._is_stopped = False
 
     def move(self, key: TopicPartition, path: str) -> bool:
         """Begin to move a partition to the directory ``path``; False if it lies there already.
 
-        A partition that does not exist yet will be created there.
+        A partition that does not exist yet will be created there. A move to another directory is
+        cancelled, also where the partition already lies in ``path``, as in Kafka.
 
         Raises:
             CommitPending: a committed transaction is yet to be written to it; retriable.
@@ -112,13 +131,16 @@ class PartitionMover:
         with registry.change_lock:
             current, future = registry.current(key), registry.future(key)
             if current is not None and os.path.dirname(current.directory) == path:
+                if future is not None:  # back to where it is
+                    self.cancel(key, "the partition was to stay where it is")
                 return False
             if future is not None:
                 if os.path.dirname(future.directory) == path:
                     return False
-                self.cancel(key)
+                self.cancel(key, f"it is moved to {path} instead")
             self._check_not_held(key)
             self._creator.prefer(key, path)
+            self.ended.pop(key, None)
             if current is None:
                 return True
             if self._log_dirs.failures:
@@ -130,7 +152,7 @@ class PartitionMover:
             try:
                 copy.truncate_fully_and_start_at(current.log_start_offset)
             except KafkaStorageError:
-                self._give_up(key)  # no step would ever continue it
+                self._give_up(key, "its copy could not be made")  # no step would continue it
                 raise
             self._resume(key)
         return True
@@ -158,10 +180,101 @@ class PartitionMover:
                 log.truncate_to(max(log.recovery_point, log.log_start_offset))
             self._resume(key)
 
-    def cancel(self, key: TopicPartition) -> None:
+    def cancel_on_request(self, key: TopicPartition) -> None:
+        """Give a move up and delete the copy; the log stays as it is.
+
+        On return the copy is renamed, durably: no start continues the move.
+
+        Raises:
+            InvalidArgument: the partition is not being moved; perhaps it has been.
+            KafkaStorageError: the copy could not be renamed. Repeat it: the next start would
+                continue the move. Or the catalogues may name either place, after a failure.
+        """
+        with self._step_lock, self._registry.change_lock:
+            self._registry.current(key)  # raises where the catalogues may name either place
+            if self._registry.future(key) is None:
+                self.cancel_unopened(key)  # a copy that an earlier attempt could not rename
+            else:
+                self.cancel(key)
+        _log.info("move-cancelled topic=%s partition=%d", *key)
+
+    def cancel(self, key: TopicPartition, reason: str = "the move was cancelled") -> None:
         """Give a move up and delete the copy; nothing if there is none."""
-        self._deleter.remove_log(key, is_future=True)
-        self._release(key)
+        self.ended[key] = reason
+        try:
+            self._deleter.remove_log(key, is_future=True)
+        finally:
+            self._release(key)
+
+    def cancel_unopened(self, key: TopicPartition) -> None:
+        """Delete the copy of a move that an earlier process began; none of its logs is open.
+
+        Raises:
+            InvalidArgument: there is no such copy, or the catalogue already names its directory:
+                opening the log finishes that move.
+            KafkaStorageError: the disk failed.
+        """
+        home_id = self._topics.get(key.topic).partitions.get(key.partition)
+        with self._registry.change_lock:
+            copies = [one for one in self._unopened_copies() if one[1] == key]
+            if not copies:
+                raise InvalidArgument(f"{key} is not being moved")
+            for log_dir, _, path in copies:
+                current = os.path.join(log_dir.path, log_directory_name(*key))
+                if log_dir.directory_id == home_id and not self._machine.fs.exists(current):
+                    raise InvalidArgument(
+                        f"the move of {key} to {log_dir.path} is decided: opening it finishes it"
+                    )
+                self._deleter.remove_unopened_copy(key, log_dir, path)
+
+    def _unopened_copies(self) -> list[tuple[LogDir, TopicPartition, str]]:
+        """Return the copies in all directories, with their paths; KafkaStorageError."""
+        fs, found = self._machine.fs, []
+        for log_dir in self._log_dirs:
+            try:
+                copies = list(find_copies(fs, log_dir.path))
+            except OSError as error:
+                raise KafkaStorageError(f"{log_dir.path} cannot be listed: {error}") from error
+            found += [(log_dir, key, path) for key, path in copies]
+        return found
+
+    def unopened_moves(self) -> list[MoveStatus]:
+        """Return the moves whose copies lie in the directories; none is open. KafkaStorageError."""
+        try:
+            return moves_in_files(self._machine.fs, [one.path for one in self._log_dirs])
+        except OSError as error:
+            raise KafkaStorageError(f"the directories cannot be listed: {error}") from error
+
+    def moves(self) -> list[MoveStatus]:
+        """Return the moves in flight, sorted."""
+        limit = self.throttle.bytes_per_second
+        found = []
+        for key, copy in self._registry.futures().items():
+            try:
+                current = self._registry.current(key)
+            except KafkaError as error:
+                current, reason = None, str(error)
+            else:
+                reason = self._reasons.get(key, "")
+            state = MoveState.COPYING
+            if key in self._attempts or current is None:
+                state = MoveState.WAITING
+            elif key in self._throttled:
+                state = MoveState.THROTTLED
+            found.append(
+                MoveStatus(
+                    *key,
+                    source=None if current is None else os.path.dirname(current.directory),
+                    target=os.path.dirname(copy.directory),
+                    done_bytes=copy.size_bytes,
+                    total_bytes=None if current is None else current.size_bytes,
+                    bytes_per_second=self._rates.bytes_per_second(key),
+                    limit=None if limit == INT64_MAX else limit,
+                    state=state,
+                    reason=reason,
+                )
+            )
+        return sorted(found)
 
     def stop(self) -> None:
         """Begin no further step, and wait for the one that runs; the next start continues."""
@@ -174,6 +287,7 @@ class PartitionMover:
         with self._lock:
             is_paused = key in self._paused
             self._paused.add(key)
+        self._rates.begin(key)
         if not is_paused:
             self._cleaning.pause(key)
         self._schedule(key)
@@ -184,6 +298,9 @@ class PartitionMover:
             is_paused = key in self._paused
             self._paused.discard(key)
             self._attempts.pop(key, None)
+            self._reasons.pop(key, None)
+            self._throttled.discard(key)
+        self._rates.end(key)
         if is_paused:
             self._cleaning.resume(key)
 
@@ -200,26 +317,42 @@ class PartitionMover:
     def step(self, key: TopicPartition) -> None:
         """Copy one piece, or exchange the logs when little is left; then schedule the next step.
 
-        A step that meets an error of ``PASSING`` is repeated, each time after a longer delay, and
-        so is one that waits for a committed transaction, however long that takes. Any other error
+        A step above the limit of the rate is put off. One that meets an error of ``PASSING`` is
+        repeated, each time after a longer delay, and so is one that waits for a committed
+        transaction, however long that takes. Any other error
         ends the move: the copy is deleted, unless the disk of the log has failed.
         """
-        partition, copy = self._registry.partition(key), self._registry.future(key)
-        if partition is None or copy is None:
-            self._abandon(key)
+        with self._registry.change_lock:
+            partition, copy = self._registry.partition(key), self._registry.future(key)
+            if copy is None:  # cancelled since the step was scheduled
+                self._release(key)
+                return
+        if partition is None:
+            self._abandon(key, "its log is gone")
             return
+        wait_ms = self.throttle.wait_ms()
+        if wait_ms:
+            self._throttled.add(key)
+            self._schedule(key, wait_ms)
+            return
+        self._throttled.discard(key)
         try:
             current = partition.log
             _align(current, copy)
             if _left_bytes(current, copy) > NEAR_BYTES:
-                _copy_piece(current, copy)
+                self._count(key, _copy_piece(current, copy))
                 self._attempts.pop(key, None)
+                self._reasons.pop(key, None)
                 self._schedule(key)
                 return
             if not self._exchange_once(key, _copy_rest):  # no append comes in between
-                self._abandon(key)
+                self._abandon(key, "its log is gone")
         except Exception as error:  # noqa: BLE001 - no error may leave the partition paused
             self._failed(key, error)
+
+    def _count(self, key: TopicPartition, size_bytes: int) -> None:
+        self._rates.count(key, size_bytes)
+        self.throttle.count(size_bytes)
 
     def _failed(self, key: TopicPartition, error: Exception) -> None:
         """Schedule the step again after an error that may pass; else end the move."""
@@ -229,6 +362,7 @@ class PartitionMover:
         is_held = isinstance(error, CommitPending)
         if is_held or (is_passing and attempts < len(RETRY_MS)):
             self._attempts[key] = attempts + 1
+            self._reasons[key] = str(error)
             delay_ms = RETRY_MS[min(attempts, len(RETRY_MS) - 1)]
             _log.warning(
                 "move-delayed topic=%s partition=%d retry_in_ms=%d reason=%s",
@@ -239,9 +373,9 @@ class PartitionMover:
         is_known = isinstance(error, KafkaError)
         trace = None if is_known else error
         _log.error("move-failed topic=%s partition=%d reason=%s", *key, error, exc_info=trace)
-        self._abandon(key)
+        self._abandon(key, str(error))
 
-    def _abandon(self, key: TopicPartition) -> None:
+    def _abandon(self, key: TopicPartition, reason: str) -> None:
         """End a move. The copy stays if the log's disk failed: it may be all that is left.
 
         So it does if the catalogues may name either place, as ``_stay`` leaves them.
@@ -250,13 +384,15 @@ class PartitionMover:
         try:
             current = self._registry.current(key)
         except KafkaError:
+            self.ended[key] = reason
             self._release(key)
             return
         is_source_online = current is not None and self._is_online(current)
         if copy is None or is_source_online or not self._log_dirs.failures:
-            self._give_up(key)
+            self._give_up(key, reason)
             return
         _log.warning("future-log-abandoned topic=%s partition=%d", *key)
+        self.ended[key] = reason
         self._release(key)
 
     def _is_online(self, log: Log) -> bool:
@@ -360,9 +496,9 @@ class PartitionMover:
                 self._checkpointing.write(log_dir)
         _log.info("partition-moved topic=%s partition=%d to=%s", *key, target.path)
 
-    def _give_up(self, key: TopicPartition) -> None:
+    def _give_up(self, key: TopicPartition, reason: str) -> None:
         try:
-            self.cancel(key)
+            self.cancel(key, reason)
         except KafkaStorageError as error:
             _log.error("move-copy-not-deleted topic=%s partition=%d reason=%s", *key, error)
         finally:
@@ -402,8 +538,11 @@ def _check_length(current: Log, copy: Log) -> None:
         raise InvalidArgument(f"{copy.directory} is shorter than {current.directory}")
 
 
-def _copy_piece(current: Log, copy: Log) -> None:
-    """Append the next batches to the copy; raise KafkaStorageError if there are none."""
+def _copy_piece(current: Log, copy: Log) -> int:
+    """Append the next batches to the copy; return how many bytes they are.
+
+    Raises KafkaStorageError if there are none.
+    """
     start = copy.log_end_offset
     reading = current.read(start, PIECE_BYTES, isolation=Isolation.LOG_END)
     with reading as found, current.watch("reading"):
@@ -419,3 +558,4 @@ def _copy_piece(current: Log, copy: Log) -> None:
         copy.truncate_fully_and_start_at(error.first_offset)
         copy.append_as_follower(data, _FAR)
         _align(current, copy)
+    return len(data)

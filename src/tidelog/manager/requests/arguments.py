@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.errors import InvalidArgument
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -69,6 +70,15 @@ ARGUMENTS: Final[dict[str, dict[str, Check]]] = {
         **_TERMS,
     },
     "move": {"partitions": _is_partitions, "target": _is_text},
+    "list-moves": {},
+    "cancel-moves": {"partitions": _is_partitions},
+    "throttle-moves": {"bytes_per_second": _or_none(_is_number)},
+    "abort-transaction": {
+        "partitions": _is_partitions,
+        "producer_id": _is_number,
+        "first_offset": _is_number,
+    },
+    "undo-abort": {"partitions": _is_partitions},
 }
 """The arguments of each command, all of which a request must have; and what each must be."""
 
@@ -84,3 +94,9 @@ def check_arguments(command: str, arguments: Mapping[str, Any]) -> None:
     for name, check in checks.items():
         if not check(arguments[name]):
             raise InvalidArgument(f"the argument {name} of {command} has a value of another type")
+
+
+def partitions_of(arguments: Mapping[str, Any]) -> list[TopicPartition]:
+    """Return the partitions that the arguments of a command name, sorted."""
+    named = arguments["partitions"].items()
+    return sorted({TopicPartition(topic, number) for topic, numbers in named for number in numbers})

@@ -14,7 +14,8 @@ from tidelog.codec.metadata_files import format_uuid
 from tidelog.config.log_config import DELETION_SETTINGS, LogConfig
 from tidelog.errors import InvalidArgument, OffsetOutOfRange
 from tidelog.manager.on_demand import Terms
-from tidelog.manager.requests.arguments import check_arguments
+from tidelog.manager.requests.arguments import check_arguments, partitions_of
+from tidelog.manager.requests.transaction_abort import abort_transaction, undo_abort
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.segment.filenames import TopicPartition, log_directory_name
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tidelog.env.scheduler import Scheduler
     from tidelog.log.log import Log
     from tidelog.log.shrunk_log import ShrunkLog
+    from tidelog.manager.lifecycle.move_status import MoveStatus
     from tidelog.manager.partition import Partition
 
 
@@ -71,6 +73,21 @@ class Manager(Protocol):
 
     def move_partition(self, topic: str, partition: int, path: str) -> bool:
         """Begin to move a partition."""
+
+    def moves(self) -> list[MoveStatus]:
+        """Return the moves in flight."""
+
+    def cancel_move(self, topic: str, partition: int) -> None:
+        """Give a move up."""
+
+    def throttle_moves(self, bytes_per_second: int | None) -> None:
+        """Limit what all moves together copy."""
+
+    def why_not_moved(self, topic: str, partition: int) -> str:
+        """Return why the last move of a partition ended without success."""
+
+    def truncate_to(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Truncate logs so that each ends at its offset."""
 
     def config_with(self, topic: str, terms: Terms) -> LogConfig:
         """Return the settings of a topic."""
@@ -225,6 +242,31 @@ def _compact(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
+def _list_moves(home: Home, _arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [move.as_json() for move in home.manager.moves()]
+
+
+def _cancel_moves(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Cancel the moves of these partitions; if one of them is not being moved, none.
+
+    A partition that has moved by the time that its turn comes is reported so.
+    """
+    keys = partitions_of(arguments)
+    moving = {(move.topic, move.partition) for move in home.manager.moves()}
+    idle = [str(key) for key in keys if key not in moving]
+    if idle:
+        raise InvalidArgument(f"{', '.join(idle)}: not being moved; nothing was cancelled")
+    for key in keys:
+        home.manager.cancel_move(*key)
+        home.report({"topic": key.topic, "partition": key.partition})
+    return [{"topic": key.topic, "partition": key.partition} for key in keys]
+
+
+def _throttle_moves(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    home.manager.throttle_moves(arguments["bytes_per_second"])
+    return {"limitBytesPerSecond": arguments["bytes_per_second"]}
+
+
 @contextmanager
 def _writers(machine: Machine) -> Iterator[Scheduler | None]:
     """Start threads that write and flush cleaned segments while the cleaner reads on."""
@@ -244,12 +286,6 @@ def _terms(arguments: Mapping[str, Any]) -> Terms:
     return Terms(arguments["now_ms"], arguments["settings"], arguments.get("server_properties"))
 
 
-def partitions_of(arguments: Mapping[str, Any]) -> list[TopicPartition]:
-    """Return the partitions that the arguments of a command name, sorted."""
-    named = arguments["partitions"].items()
-    return sorted({TopicPartition(topic, number) for topic, numbers in named for number in numbers})
-
-
 _COMMANDS: Final[dict[str, Callable[[Home, Mapping[str, Any]], Any]]] = {
     "create": _create,
     "alter": _alter,
@@ -258,4 +294,9 @@ _COMMANDS: Final[dict[str, Callable[[Home, Mapping[str, Any]], Any]]] = {
     "delete-records": _delete_records,
     "retain": _retain,
     "compact": _compact,
+    "list-moves": _list_moves,
+    "cancel-moves": _cancel_moves,
+    "throttle-moves": _throttle_moves,
+    "abort-transaction": abort_transaction,
+    "undo-abort": undo_abort,
 }

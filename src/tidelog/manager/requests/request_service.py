@@ -22,8 +22,8 @@ from tidelog.errors import (
     TidelogError,
 )
 from tidelog.log.directory_guard import NO_RESOURCES, NO_SPACE
-from tidelog.manager.requests.arguments import check_arguments
-from tidelog.manager.requests.carry_out import Home, carry_out, partitions_of
+from tidelog.manager.requests.arguments import check_arguments, partitions_of
+from tidelog.manager.requests.carry_out import Home, carry_out
 from tidelog.manager.requests.request_files import (
     ANSWERED,
     CLAIMED,
@@ -304,7 +304,8 @@ class RequestService:
             return False
         log = self._manager.get_log(*key)
         if log is None or os.path.dirname(log.directory) != target:
-            raise KafkaStorageError(f"{key} was not moved; see the log of the service")
+            reason = self._manager.why_not_moved(*key) or "see the log of the service"
+            raise KafkaStorageError(f"{key} was not moved: {reason}")
         return True
 
     # The end

@@ -1,0 +1,109 @@
+"""The moves of partitions that are in flight, as values; also found in the files alone."""
+
+from __future__ import annotations
+
+import os
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tidelog.segment.filenames import (
+    TopicPartition,
+    is_future_directory,
+    is_log_file,
+    log_directory_name,
+    parse_topic_partition,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tidelog.env.files import FileSystem
+
+
+class MoveState(Enum):
+    """What a move is doing."""
+
+    COPYING = "copying"
+    THROTTLED = "throttled"
+    """It waits for the limit of the rate."""
+    WAITING = "waiting"
+    """It repeats a step after an error that may pass, or after a transaction is applied."""
+    STOPPED = "stopped"
+    """No service has the directories open; the next start of one continues it."""
+
+
+class MoveStatus(NamedTuple):
+    """A move in flight.
+
+    ``source`` and ``target`` are data directories, None where it is not known. ``done_bytes`` are
+    those of the copy, ``total_bytes`` those of the log at this moment. ``limit`` is in bytes per
+    second, None without one or where nothing runs. ``reason``: why it waits.
+    """
+
+    topic: str
+    partition: int
+    source: str | None
+    target: str
+    done_bytes: int
+    total_bytes: int | None
+    bytes_per_second: int
+    limit: int | None
+    state: MoveState
+    reason: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the move under the names that commands use in JSON."""
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "from": self.source,
+            "to": self.target,
+            "doneBytes": self.done_bytes,
+            "totalBytes": self.total_bytes,
+            "bytesPerSecond": self.bytes_per_second,
+            "limitBytesPerSecond": self.limit,
+            "state": self.state.value,
+            "reason": self.reason or None,
+        }
+
+
+def find_copies(fs: FileSystem, data_dir: str) -> Iterator[tuple[TopicPartition, str]]:
+    """Yield each copy of a move in a data directory, with its path; raises OSError."""
+    for name in sorted(fs.list(data_dir)):
+        if is_future_directory(name):
+            yield parse_topic_partition(name), os.path.join(data_dir, name)
+
+
+def moves_in_files(fs: FileSystem, data_dirs: Sequence[str]) -> list[MoveStatus]:
+    """Return the moves whose copies lie in these directories, without a service; raises OSError.
+
+    The source is known if it is one of the directories.
+    """
+    found = []
+    for target in data_dirs:
+        for key, path in find_copies(fs, target):
+            name = log_directory_name(*key)
+            sources = [one for one in data_dirs if fs.exists(os.path.join(one, name))]
+            source = sources[0] if sources else None
+            found.append(
+                MoveStatus(
+                    *(*key, source, target),
+                    done_bytes=log_bytes(fs, path),
+                    total_bytes=None if source is None else log_bytes(fs, f"{source}/{name}"),
+                    bytes_per_second=0,
+                    limit=None,
+                    state=MoveState.STOPPED,
+                )
+            )
+    return sorted(found)
+
+
+def log_bytes(fs: FileSystem, directory: str) -> int:
+    """Return the bytes of all ``.log`` files of a partition directory; 0 if it is gone."""
+    total = 0
+    try:
+        for name in filter(is_log_file, fs.list(directory)):
+            total += fs.stat(os.path.join(directory, name)).size_bytes
+    except FileNotFoundError:
+        return total
+    return total

@@ -1,0 +1,214 @@
+"""Aborts an open transaction of one partition as its coordinator would, and takes that back.
+
+Before the marker is appended a small file in the data directory, ``tidelog.<hash>.abort``, says
+which one it will be. Only a marker that such a file describes, and that nothing was appended
+behind, is ever taken back. Kafka: ``KafkaAdminClient.abortTransaction``, by which a
+broker writes the marker; it cannot be undone there.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import logging
+import os
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tidelog.codec.checkpoint_file import read_small_file, replace_file
+from tidelog.codec.metadata_files import format_uuid
+from tidelog.datadir.renamed_files import delete_if_there
+from tidelog.errors import (
+    CannotUndo,
+    CorruptFile,
+    InvalidArgument,
+    KafkaStorageError,
+)
+from tidelog.log.producers.abort_plan import plan_abort
+from tidelog.manager.requests.arguments import partitions_of
+from tidelog.records.isolation import Isolation
+from tidelog.records.validation.append_origin import AppendOrigin
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tidelog.env.files import FileSystem
+    from tidelog.log.log import Log
+    from tidelog.log.producers.abort_plan import AbortPlan
+    from tidelog.manager.partition import Partition
+    from tidelog.manager.requests.carry_out import Home, Manager
+    from tidelog.segment.filenames import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+VERSION: Final = 1
+SUFFIX: Final = ".abort"
+COORDINATOR_VERSION: Final = 0
+"""The transaction version of the marker: that of Kafka's tool, which knows no other."""
+_HASH_BYTES: Final = 16
+_OFFSET_BYTES: Final = 8
+_LEADER_EPOCH: Final = slice(12, 16)
+
+
+class AbortRecord(NamedTuple):
+    """What the file of an abort says: the plan, the topic, and the marker as it was to be.
+
+    The offset and the leader epoch in ``marker`` are not those of the log.
+    """
+
+    plan: Mapping[str, Any]
+    topic_id: str
+    marker: bytes
+    time_ms: int
+
+
+def path_of(data_dir: str, key: TopicPartition) -> str:
+    """Return the path of the file about a partition."""
+    name = hashlib.blake2b(str(key).encode(), digest_size=_HASH_BYTES).hexdigest()
+    return os.path.join(data_dir, f"tidelog.{name}{SUFFIX}")
+
+
+def read_record(fs: FileSystem, data_dir: str, key: TopicPartition) -> AbortRecord | None:
+    """Return what is known of the last abort in a partition; None: nothing.
+
+    Raises CannotUndo for a file that cannot be read.
+    """
+    path = path_of(data_dir, key)
+    try:
+        content = json.loads(read_small_file(fs, path))
+        if content["version"] != VERSION:
+            raise CannotUndo(f"{path} has version {content['version']}")
+        plan = content["plan"]
+        if (plan["topic"], plan["partition"]) != key:
+            raise CannotUndo(f"{path} is about {plan['topic']}-{plan['partition']}")
+        marker = base64.b64decode(content["marker"], validate=True)
+        return AbortRecord(plan, content["topicId"], marker, content["timeMs"])
+    except FileNotFoundError:
+        return None
+    except (OSError, CorruptFile, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CannotUndo(f"{path} cannot be read: {error}") from error
+
+
+def abort_transaction(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Append an abort marker for the open transaction of a producer, durably.
+
+    Returns the plan that was carried out. Raises InvalidArgument if that transaction is not open
+    any more; and as ``Partition.append``, CommitPending among others.
+    """
+    key, partition = _partition(home.manager, arguments)
+    with partition.lock:
+        log = partition.log
+        plan = plan_of(key, log, arguments["producer_id"])
+        if plan.first_offset != arguments["first_offset"]:
+            raise InvalidArgument(
+                f"the open transaction of producer {plan.producer_id} in {key} begins at offset"
+                f" {plan.first_offset}, not {arguments['first_offset']}; nothing was written"
+            )
+        time_ms = home.machine.clock.now_ms()
+        marker = plan.marker(time_ms)
+        topic_id = format_uuid(home.manager.topic(key.topic).topic_id)
+        record = AbortRecord(plan.as_json(), topic_id, marker, time_ms)
+        _write_record(home.machine.fs, os.path.dirname(log.directory), key, record)
+        info = partition.append(
+            marker, AppendOrigin.COORDINATOR, transaction_version=COORDINATOR_VERSION
+        )
+        log.flush(force=True)
+    _log.info(
+        "transaction-aborted topic=%s partition=%d producer_id=%d first_offset=%d marker_offset=%d",
+        *(*key, plan.producer_id, plan.first_offset, info.last_offset),
+    )
+    return plan.as_json()
+
+
+def plan_of(key: TopicPartition, log: Log, producer_id: int) -> AbortPlan:
+    """Return the marker that would be appended to a log; errors as ``plan_abort``."""
+    return plan_abort(
+        key,
+        log.active_producers(),
+        producer_id,
+        log_end_offset=log.log_end_offset,
+        high_watermark=log.high_watermark,
+    )
+
+
+def undo_abort(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Truncate the marker that ``abort_transaction`` appended last; the transaction is open again.
+
+    Repeatable after a crash. Raises CannotUndo, with nothing changed, if there is no such marker,
+    or if something was appended behind it.
+    """
+    key, partition = _partition(home.manager, arguments)
+    fs = home.machine.fs
+    with partition.lock:
+        log = partition.log
+        data_dir = os.path.dirname(log.directory)
+        record = read_record(fs, data_dir, key)
+        if record is None:
+            raise CannotUndo(f"no abort of a transaction in {key} is known")
+        if record.topic_id != format_uuid(home.manager.topic(key.topic).topic_id):
+            raise CannotUndo(f"the abort was made in another topic of the name {key.topic}")
+        offset = int(record.plan["markerOffset"])
+        if log.log_end_offset > offset:
+            _check_last(log, key, record, offset)
+            home.manager.truncate_to({key: offset})
+            log.flush(force=True)
+            _log.info("transaction-abort-undone topic=%s partition=%d offset=%d", *key, offset)
+        _delete_record(fs, data_dir, key)
+        return {**record.plan, "lastStableOffsetAfter": log.last_stable_offset}
+
+
+def check_undo(
+    key: TopicPartition, record: AbortRecord, log_start_offset: int, log_end_offset: int
+) -> None:
+    """Raise CannotUndo if something follows the marker of this record, or the log starts there."""
+    offset = int(record.plan["markerOffset"])
+    if log_end_offset > offset + 1:
+        raise CannotUndo(
+            f"{key} has records from {offset + 1} on, behind the marker at {offset}: what readers"
+            " have seen there would be lost"
+        )
+    if log_start_offset > offset:
+        raise CannotUndo(f"{key} starts at {log_start_offset}, behind the marker at {offset}")
+
+
+def _check_last(log: Log, key: TopicPartition, record: AbortRecord, offset: int) -> None:
+    """Raise CannotUndo unless the log ends with the marker of this record."""
+    check_undo(key, record, log.log_start_offset, log.log_end_offset)
+    size = len(record.marker)
+    with log.watch("reading"), log.read(offset, size, isolation=Isolation.LOG_END) as found:
+        data = bytearray(found.read())
+    # Offset and leader epoch are assigned by the log.
+    for area in (slice(_OFFSET_BYTES), _LEADER_EPOCH):
+        data[area] = record.marker[area]
+    if bytes(data) != record.marker:
+        raise CannotUndo(f"what {key} has at {offset} is not the marker that was written there")
+
+
+def _partition(manager: Manager, arguments: Mapping[str, Any]) -> tuple[TopicPartition, Partition]:
+    keys = partitions_of(arguments)
+    if len(keys) != 1:
+        raise InvalidArgument("a transaction is aborted in one partition at a time")
+    return keys[0], manager.partition(*keys[0])
+
+
+def _write_record(fs: FileSystem, data_dir: str, key: TopicPartition, record: AbortRecord) -> None:
+    content = {
+        "version": VERSION,
+        "plan": dict(record.plan),
+        "topicId": record.topic_id,
+        "marker": base64.b64encode(record.marker).decode("ascii"),
+        "timeMs": record.time_ms,
+    }
+    path = path_of(data_dir, key)
+    try:
+        replace_file(fs, path, json.dumps(content).encode())
+    except OSError as error:
+        raise KafkaStorageError(f"writing {path} failed: {error}; nothing was aborted") from error
+
+
+def _delete_record(fs: FileSystem, data_dir: str, key: TopicPartition) -> None:
+    path = path_of(data_dir, key)
+    try:
+        delete_if_there(fs, path)
+    except OSError as error:
+        raise KafkaStorageError(f"deleting {path} failed: {error}; repeat it") from error

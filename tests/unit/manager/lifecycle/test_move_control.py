@@ -1,0 +1,254 @@
+"""Moves in flight are listed, limited in their rate, and cancelled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.errors import InvalidArgument
+from tidelog.manager.lifecycle import mover
+from tidelog.manager.lifecycle.move_status import MoveState
+from tidelog.manager.log_manager import Loading, LogManager
+from tidelog.segment.filenames import TopicPartition, log_future_directory_name
+from tidelog.testing.manager_home import ManagerHome, fill, values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KEY = TopicPartition("t", 0)
+RATE = 1_000
+RECORDS = 100
+EXPECTED = [b"value %d" % number for number in range(RECORDS)]
+PIECE_BYTES = 500
+
+
+@pytest.fixture(autouse=True)
+def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a move take many steps."""
+    monkeypatch.setattr(mover, "PIECE_BYTES", PIECE_BYTES)
+    monkeypatch.setattr(mover, "NEAR_BYTES", PIECE_BYTES)
+
+
+@pytest.fixture
+def home() -> ManagerHome:
+    """A machine with two data directories, where nothing expires."""
+    return ManagerHome("/a", "/b", retention_ms=-1)
+
+
+@pytest.fixture
+def moving(home: ManagerHome) -> Iterator[LogManager]:
+    """A service that moves t-0 from /a to /b, at 1,000 bytes a second, and has copied some."""
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, RECORDS)
+        manager.flush()
+        manager.throttle_moves(RATE)
+        manager.move_partition(*KEY, "/b")
+        home.clock.advance(2_000)
+        yield manager
+
+
+def copies(home: ManagerHome, path: str = "/b") -> list[str]:
+    """Return the directories of a data directory that are not those of partitions in service."""
+    return [name for name in home.files(path) if name.endswith(("-future", "-delete"))]
+
+
+# Listing
+
+
+def test_a_move_in_flight_is_listed(moving: LogManager) -> None:
+    """From where to where, how much of it, how fast, below which limit."""
+    (move,) = moving.moves()
+
+    assert (move.topic, move.partition, move.source, move.target) == ("t", 0, "/a", "/b")
+    assert move.total_bytes == moving.partition(*KEY).log.size_bytes
+    assert 0 < move.done_bytes < move.total_bytes
+    assert 0.5 * RATE <= move.bytes_per_second <= 1.5 * RATE
+    assert (move.limit, move.state, move.reason) == (RATE, MoveState.THROTTLED, "")
+
+
+def test_a_move_that_has_ended_is_not_listed(home: ManagerHome, moving: LogManager) -> None:
+    """Only what is in flight is."""
+    moving.throttle_moves(None)
+    home.clock.advance(2_000)
+
+    assert (moving.moves(), values(moving, *KEY)) == ([], EXPECTED)
+    assert moving.partition(*KEY).log.directory == "/b/t-0"
+
+
+def test_a_move_without_a_service_is_found_in_the_files(
+    home: ManagerHome, moving: LogManager
+) -> None:
+    """It waits for the next start."""
+    moving.shutdown()
+    home.scheduler.forget()
+    with brief(home) as manager:
+        (move,) = manager.moves()
+
+    assert (move.source, move.target, move.state) == ("/a", "/b", MoveState.STOPPED)
+    assert move.total_bytes is not None
+    assert 0 < move.done_bytes < move.total_bytes
+
+
+# The rate
+
+
+def test_all_moves_together_keep_to_the_limit(home: ManagerHome) -> None:
+    """As Kafka's quota, which is that of the broker."""
+    with home.open(replica_alter_log_dirs_io_max_bytes_per_second=RATE) as manager:
+        manager.create_topic("t", 2)
+        for number in range(2):
+            fill(manager, "t", number, RECORDS)
+            manager.move_partition("t", number, "/b")
+        for seconds in range(1, 6):
+            home.clock.advance(1_000)
+            moves = manager.moves()
+            done = sum(move.done_bytes for move in moves)
+
+            assert len(moves) == 2
+            assert RATE * seconds - PIECE_BYTES <= done <= RATE * seconds + 2 * PIECE_BYTES
+
+
+def test_a_new_limit_takes_effect_within_a_second(home: ManagerHome, moving: LogManager) -> None:
+    """Also where the old one would have let a move wait for years."""
+    moving.throttle_moves(1)
+    home.clock.advance(5_000)
+    before = moving.moves()[0].done_bytes
+    home.clock.advance(60_000)
+    still = moving.moves()[0].done_bytes
+    moving.throttle_moves(10**9)
+    home.clock.advance(1_001)
+
+    assert still - before <= PIECE_BYTES
+    assert moving.moves() == []
+
+
+def test_the_setting_is_the_limit_until_another_is_given(home: ManagerHome) -> None:
+    """It can be changed while the service runs, and is in force again without the other."""
+    with home.open(replica_alter_log_dirs_io_max_bytes_per_second=RATE) as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, RECORDS)
+        manager.move_partition(*KEY, "/b")
+        limits = [manager.moves()[0].limit]
+        manager.throttle_moves(7)
+        limits.append(manager.moves()[0].limit)
+        manager.throttle_moves(None)
+        config = home.config(replica_alter_log_dirs_io_max_bytes_per_second=2 * RATE)
+        manager.update_config(config)
+        limits.append(manager.moves()[0].limit)
+
+    assert limits == [RATE, 7, 2 * RATE]
+
+
+@pytest.mark.parametrize("rate", [0, -1])
+def test_a_limit_below_one_is_refused(moving: LogManager, rate: int) -> None:
+    """A move that never goes on is to be cancelled instead."""
+    with pytest.raises(InvalidArgument, match="rate above 0"):
+        moving.throttle_moves(rate)
+
+
+# Cancelling
+
+
+def test_a_cancelled_move_leaves_the_source_as_it_was(
+    home: ManagerHome, moving: LogManager
+) -> None:
+    """With all records, taking appends, free to be cleaned; the copy is deleted."""
+    moving.cancel_move(*KEY)
+    fill(moving, "t", 0, 1)
+    home.clock.advance(120_000)
+
+    assert moving.moves() == []
+    assert moving.partition(*KEY).log.directory == "/a/t-0"
+    assert values(moving, *KEY) == [*EXPECTED, b"value 0"]
+    assert copies(home) == []
+    assert moving.why_not_moved(*KEY) == "the move was cancelled"
+
+
+def test_a_cancelled_move_is_not_continued_after_a_power_cut(
+    home: ManagerHome, moving: LogManager
+) -> None:
+    """Once the call has returned the copy is renamed for good."""
+    moving.cancel_move(*KEY)
+    home.power_cut()
+    with home.open() as manager:
+        home.clock.advance(120_000)
+
+        assert manager.moves() == []
+        assert manager.partition(*KEY).log.directory == "/a/t-0"
+        assert values(manager, *KEY) == EXPECTED
+        assert copies(home) == []
+
+
+def test_a_cancelled_move_can_be_begun_again(home: ManagerHome, moving: LogManager) -> None:
+    """From the beginning."""
+    moving.cancel_move(*KEY)
+    moving.throttle_moves(None)
+    moving.move_partition(*KEY, "/b")
+    home.clock.advance(0)
+
+    assert moving.partition(*KEY).log.directory == "/b/t-0"
+    assert values(moving, *KEY) == EXPECTED
+    assert moving.why_not_moved(*KEY) == ""
+
+
+def test_a_move_back_to_where_the_partition_is_cancels_the_other(
+    home: ManagerHome, moving: LogManager
+) -> None:
+    """As in Kafka, whose tools cancel a move that way."""
+    assert not moving.move_partition(*KEY, "/a")
+
+    assert moving.moves() == []
+    assert [name for name in copies(home) if name.endswith("-future")] == []
+
+
+def test_what_does_not_move_cannot_be_cancelled(home: ManagerHome, moving: LogManager) -> None:
+    """It may have arrived meanwhile."""
+    moving.throttle_moves(None)
+    home.clock.advance(2_000)
+    with pytest.raises(InvalidArgument, match="t-0 is not being moved"):
+        moving.cancel_move(*KEY)
+
+
+# Cancelling without a service
+
+
+def brief(home: ManagerHome) -> LogManager:
+    """Open the directories as a command does."""
+    return LogManager(home.config(), home.machine(), loading=Loading.FIRST_USE)
+
+
+def test_a_move_is_cancelled_without_a_service(home: ManagerHome, moving: LogManager) -> None:
+    """The next start finds only the source."""
+    moving.shutdown()
+    home.scheduler.forget()
+    with brief(home) as manager:
+        manager.cancel_move(*KEY)
+        left = manager.moves()
+    with home.open() as manager:
+        home.clock.advance(120_000)
+
+        assert left == []
+        assert manager.moves() == []
+        assert manager.partition(*KEY).log.directory == "/a/t-0"
+        assert values(manager, *KEY) == EXPECTED
+        assert copies(home) == []
+
+
+def test_a_decided_move_is_not_cancelled(home: ManagerHome) -> None:
+    """The catalogue names the copy's directory: the copy is the log, and there is no other."""
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, RECORDS)
+    home.fs.rename("/a/t-0", "/a/" + log_future_directory_name(*KEY, "0" * 32))
+    with brief(home) as manager, pytest.raises(InvalidArgument, match="decided"):
+        manager.cancel_move(*KEY)
+    with home.open() as manager:
+        assert values(manager, *KEY) == EXPECTED
+
+
+def test_a_rate_needs_a_service(home: ManagerHome) -> None:
+    """Without one nothing is being moved."""
+    with brief(home) as manager, pytest.raises(InvalidArgument, match="no service"):
+        manager.throttle_moves(RATE)
