@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidelog.explain.plans.disk_share_plan import plan_disk_share
 from tidelog.explain.plans.retention_plan import plan_retention
 from tidelog.log.retention_outlook import Rule
 from tidelog.manager.partition import Hold
@@ -89,3 +91,47 @@ def test_segments_are_deleted_at_the_first_pass_after_they_are_due(case: Case) -
     assert all(
         one.rule is Rule.TIME for one in plan.kept if one.due_ms is not None and not one.held_by
     )
+
+
+SHARES = st.tuples(
+    st.lists(st.lists(st.integers(0, 30), max_size=10), min_size=1, max_size=4),
+    st.integers(1, 100),
+    st.integers(0, 3_000),
+)
+"""Ages of the records of each partition, the share in percent, and the free bytes."""
+
+
+@settings(max_examples=scaled(40), deadline=None)
+@given(case=SHARES)
+def test_the_share_of_the_disk_deletes_what_its_plan_names(
+    case: tuple[list[list[int]], int, int],
+) -> None:
+    """The oldest segments of all logs, never the active ones."""
+    logs, percent, free_bytes = case
+    home = ManagerHome("/data", internal_segment_bytes=160, retention_ms=20_000)
+    with home.open(tidelog_retention_disk_percent=percent) as manager:
+        manager.create_topic("t", len(logs))
+        now_ms = home.clock.now_ms()
+        for number, ages in enumerate(logs):
+            for age in ages:
+                record = (now_ms - age * 1_000, b"k", b"v" * 9, ())
+                manager.partition("t", number).append_records([record])
+        manager.flush()
+        plans = [
+            plan_retention(
+                partial(open_read_only, f"/data/t-{number}", fs=home.fs),
+                manager.partition("t", number).config,
+                home.clock,
+                with_times=True,
+            )
+            for number in range(len(logs))
+        ]
+        share = plan_disk_share(plans, {"t": 20_000}, free_bytes, percent, now_ms)
+        home.fs.free_bytes = lambda path: free_bytes  # type: ignore[method-assign]  # at the pass  # noqa: ARG005 - mypy wants the name
+        manager.tasks.cleanup_logs()
+        left = [manager.partition("t", number).log for number in range(len(logs))]
+
+        assert [log.log_start_offset for log in left] == [
+            plan.log_start_offset for plan in share.logs
+        ]
+        assert [log.size_bytes for log in left] == [plan.size_bytes for plan in share.logs]

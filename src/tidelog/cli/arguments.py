@@ -12,6 +12,7 @@ from typing import Final
 
 from tidelog.cli.terminal import MAX_COLUMNS
 
+MAX_PERCENT: Final = 100
 _MAX_PORT: Final = 65535
 
 
@@ -107,6 +108,14 @@ def port_number(text: str) -> int:
 def positive(text: str) -> int:
     """Return a whole number, at least 1."""
     return _at_least(1, text)
+
+
+def percentage(text: str) -> int:
+    """Return a whole number from 1 to 100."""
+    number = _at_least(1, text)
+    if number > MAX_PERCENT:
+        raise ArgumentTypeError(f"{text}: must be at most {MAX_PERCENT}")
+    return number
 
 
 def rate_or_none(text: str) -> int:

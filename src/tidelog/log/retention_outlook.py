@@ -22,12 +22,16 @@ class Rule(Enum):
     LOG_START = "log start offset"
     SIZE = "size"
     TIME = "time"
+    DISK = "share of the disk"
+    """``tidelog.retention.disk.percent``, of all logs of a directory together."""
 
     @classmethod
     def of_reason(cls, reason: str) -> Rule:
         """Return the rule that a deletion is logged with; see ``retention_pass``."""
         if reason.startswith("log start offset"):
             return cls.LOG_START
+        if reason.startswith("share of the disk"):
+            return cls.DISK
         return cls.SIZE if reason.startswith("log retention size") else cls.TIME
 
 
@@ -39,6 +43,7 @@ class SegmentOutlook(NamedTuple):
     never. ``held_by`` names what else prevents it, empty if nothing. ``rule``: by which it will be
     deleted, if that is known; None: by none. Retention looks each
     ``log.retention.check.interval.ms``, so it deletes a segment up to that much later.
+    ``largest_timestamp`` in ms is looked up on request only.
     """
 
     base_offset: int
@@ -48,6 +53,7 @@ class SegmentOutlook(NamedTuple):
     more_bytes: int | None
     held_by: str
     rule: Rule | None = None
+    largest_timestamp: int | None = None
 
 
 def outlook_of(log: Log, config: LogConfig) -> list[SegmentOutlook]:
@@ -70,10 +76,12 @@ def predict(
     *,
     log_start_offset: int = 0,
     pinned_from: int | None = None,
+    with_times: bool = False,
 ) -> list[SegmentOutlook]:
     """Return the outlook of segments, oldest first: none is deleted before an older one.
 
     From ``pinned_from`` on, nothing is deleted while a committed transaction is to be applied.
+    ``with_times``: with their largest timestamps.
     """
     outlooks = []
     due_ms: int | None = None
@@ -95,6 +103,7 @@ def predict(
                 more_bytes,
                 _holder(segment, config, high_watermark, pinned_from),
                 _rule(segment, log_start_offset, due_ms, more_bytes),
+                segment.largest_timestamp() if with_times else None,
             )
         )
     return outlooks

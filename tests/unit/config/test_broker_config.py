@@ -36,6 +36,7 @@ KAFKA = {
     "transaction.max.timeout.ms": ("int", "900000"),
     "transactional.id.expiration.ms": ("int", "604800000"),
     "replica.high.watermark.checkpoint.interval.ms": ("long", "5000"),
+    "replica.alter.log.dirs.io.max.bytes.per.second": ("long", "9223372036854775807"),
     "background.threads": ("int", "10"),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from tidelog.cli.arguments import percentage
 from tidelog.cli.options import (
     add_full,
     add_json,
@@ -14,14 +15,16 @@ from tidelog.cli.options import (
     add_topics,
     new_parser,
 )
+from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Mapping
 
     from tidelog.cli.options import Commands
-    from tidelog.cli.partition_choice import Place
+    from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.config.log_config import LogConfig
+    from tidelog.env.clock import Clock
     from tidelog.log.shrunk_log import ShrunkLog
 
 
@@ -30,6 +33,13 @@ def add_parser(commands: Commands) -> None:
     text = "print what an operation would do, without changing anything"
     parser = new_parser(commands, "plan", text, run)
     parser.add_argument("operation", choices=("recovery", "retention", "compaction"))
+    parser.add_argument(
+        "--disk-percent",
+        type=percentage,
+        metavar="N",
+        help="retention of a whole directory: also what tidelog.retention.disk.percent=N of a"
+        " service would delete",
+    )
     add_topics(parser)
     add_full(parser)
     add_now(parser)
@@ -42,6 +52,8 @@ def run(args: Namespace) -> int:
     """Print the plan; that of a recovery returns 1 if something would be lost."""
     from tidelog.cli.commands import compact, recover
 
+    if args.disk_percent is not None and (args.operation != "retention" or args.topics):
+        raise InvalidArgument("--disk-percent is for plan retention of a whole data directory")
     if args.operation == "recovery":
         args.dry_run = args.keep = True
         return recover.run(args)
@@ -57,7 +69,6 @@ def _plan_retention(args: Namespace) -> int:
     from tidelog.cli.server_properties import broker_properties
     from tidelog.config.log_config import LogConfig
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.explain.plans.retention_plan import plan_retention
 
     clock = clock_of(args)
     overrides = dict(args.options)
@@ -73,17 +84,7 @@ def _plan_retention(args: Namespace) -> int:
     configs = chosen.configs_in_force(overrides)
     _apply_unknown(configs, overrides)
 
-    pinned = chosen.pinned_offsets(args.command)
-
-    def plan(place: Place) -> ShrunkLog:
-        return plan_retention(
-            lambda: chosen.open(place),
-            configs[place.topic],
-            clock,
-            pinned_from=pinned.get(place.key),
-        )
-
-    logs = [log.as_json() for _, log in chosen.look(args.command, plan)]
+    logs = [log.as_json() for log in _plans(args, chosen, configs, clock)]
     for log in logs:
         if args.json:
             print(json.dumps(log))
@@ -92,6 +93,41 @@ def _plan_retention(args: Namespace) -> int:
     if args.json:
         print_shrunk_counts(logs, missing=len(chosen.missing))
     return int(has_loss)
+
+
+def _plans(
+    args: Namespace, chosen: ChosenPartitions, configs: Mapping[str, LogConfig], clock: Clock
+) -> list[ShrunkLog]:
+    """Return the plans of the chosen logs; with ``--disk-percent``, found out from all logs."""
+    from tidelog.explain.plans.retention_plan import plan_retention
+
+    percent = args.disk_percent
+    pinned = chosen.pinned_offsets(args.command)
+
+    def plan(place: Place) -> ShrunkLog:
+        return plan_retention(
+            lambda: chosen.open(place),
+            configs[place.topic],
+            clock,
+            pinned_from=pinned.get(place.key),
+            with_times=percent is not None,
+        )
+
+    plans = [log for _, log in chosen.look(args.command, plan)]
+    if percent is None:
+        return plans
+    from tidelog.cli.terminal import print_message
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.picture import format_bytes
+    from tidelog.explain.plans.disk_share_plan import plan_disk_share
+
+    limits = {name: one.retention_ms for name, one in configs.items() if one.is_deleted}
+    free_bytes = SYSTEM_FILES.free_bytes(chosen.directory.path)
+    share = plan_disk_share(plans, limits, free_bytes, percent, clock.now_ms())
+    if share.excess_bytes:
+        size = format_bytes(share.excess_bytes)
+        print_message(args.command, f"the logs would still take {size} more than their share")
+    return share.logs
 
 
 def _apply_unknown(configs: dict[str, LogConfig], overrides: Mapping[str, str]) -> None:

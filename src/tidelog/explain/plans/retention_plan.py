@@ -35,6 +35,7 @@ def plan_retention(
     clock: Clock,
     *,
     pinned_from: int | None = None,
+    with_times: bool = False,
 ) -> ShrunkLog:
     """Return what ``tidelog retain`` would do to a log with these settings.
 
@@ -47,13 +48,15 @@ def plan_retention(
         clock: its time of day is that of the retention.
         pinned_from: the offset from which on nothing is deleted while a committed transaction is to
             be applied; None: there is none.
+        with_times: look up the largest timestamp of each segment that is kept.
 
     Raises CorruptMessage, KafkaStorageError where timestamps cannot be read.
     """
-    return answer_at_once(open_log, config, clock, partial(_plan, pinned_from=pinned_from))
+    question = partial(_plan, pinned_from=pinned_from, with_times=with_times)
+    return answer_at_once(open_log, config, clock, question)
 
 
-def _plan(log: SnapshotLog, *, pinned_from: int | None) -> ShrunkLog:
+def _plan(log: SnapshotLog, *, pinned_from: int | None, with_times: bool) -> ShrunkLog:
     config, now_ms = log.config, log.now_ms
     end = log.log_end_offset if pinned_from is None else min(log.log_end_offset, pinned_from)
     facts = _segment_facts(log)
@@ -81,6 +84,7 @@ def _plan(log: SnapshotLog, *, pinned_from: int | None) -> ShrunkLog:
         *(facts, config, log.log_end_offset, size_bytes),
         log_start_offset=start,
         pinned_from=pinned_from,
+        with_times=with_times,
     )
     offsets = start, log.log_end_offset
     return ShrunkLog(log.topic, log.partition, *offsets, size_bytes, tuple(deleted), tuple(kept))
