@@ -29,7 +29,7 @@ install_lowest() {
     .venv/bin/uv pip compile -q --resolution lowest-direct --only-binary :all: --no-binary pyspark \
         --python-version "$version" --extra arrow --extra spark pyproject.toml -o "$venv/lowest.txt"
     local tools
-    tools=$(sed -nE 's/^((hypothesis|pytest|pytest-timeout|pytest-xdist)==[^ ]+).*/\1/p' requirements.lock)
+    tools=$(sed -nE 's/^((aiokafka|hypothesis|pytest|pytest-timeout|pytest-xdist)==[^ ]+).*/\1/p' requirements.lock)
     # shellcheck disable=SC2086 # one word for each
     pip install -r "$venv/lowest.txt" $tools hatchling editables
 }
