@@ -104,7 +104,8 @@ class Conformance:
         reached = set()
         for state in self._quiet(self._states):
             after = state
-            if state.holder is not None and state.holder.owner == process:
+            # Another service may have been killed than the one that holds the lock.
+            if state.holder is not None and process == state.holder.owner != seen.holder:
                 after = after.released()
             if process >= 0 and not is_over(state.phases[process]):
                 after = after.with_phase(process, "over")
@@ -172,7 +173,11 @@ def _written_back(state: State, seen: Seen) -> Iterator[State]:
     disk = state.disk
     if disk.names != seen.names:
         return
-    choices: list[Callable[[Directory], Directory]] = [lambda one: one, lambda one: one.synced()]
+    choices: list[Callable[[Directory], Directory]] = [
+        lambda one: one,
+        lambda one: one.synced(),
+        lambda one: _with_staged_names(one, seen),
+    ]
     logs = tuple(
         log.synced() if log.batches == other.batches and other.is_durable else log
         for log, other in zip(state.logs, seen.logs, strict=True)
@@ -181,10 +186,17 @@ def _written_back(state: State, seen: Seen) -> Iterator[State]:
         disk = disk.file_synced(name)
     for choice in choices:
         after = state._replace(disk=choice(disk), logs=logs)
-        if choice is not choices[0]:
+        if choice is choices[1]:
             after = after._replace(committed=state.synced().committed)
         if seen_of(after) == seen:
             yield after
+
+
+def _with_staged_names(disk: Directory, seen: Seen) -> Directory:
+    """Return the directory with names durable that a sync has met before their bytes were there."""
+    early = {one for one in disk.names & seen.durable - disk.durable if one[0] in disk.unsynced}
+    pending = tuple(change for change in disk.pending if early.isdisjoint(change))
+    return disk._replace(durable=disk.durable | early, pending=pending)
 
 
 def _may_be_left(log: Log, left: Log) -> bool:
