@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         Iterable,
         Iterator,
         Mapping,
-        Sequence,
     )
     from typing import Self
 
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from tidelog.embedded.group_reader import ConsumedRecord
     from tidelog.embedded.logs import Appended, Logs
     from tidelog.embedded.read_only_logs import ReadOnlyLogs
-    from tidelog.embedded.topic_writer import TopicWriter
     from tidelog.embedded.transaction import Transaction
     from tidelog.log.log import Log
     from tidelog.readonly.log_follower import LogFollower
@@ -134,9 +132,9 @@ class AsyncLogs:
         async for record in _iterated(records):
             chunk.append(record)
             if len(chunk) == CHUNK_ITEMS:
-                await in_thread(partial(_extend, writer, chunk))
+                await in_thread(partial(writer.append_all, chunk))
                 chunk = []
-        await in_thread(partial(_extend, writer, chunk))
+        await in_thread(partial(writer.append_all, chunk))
         await in_thread(writer.flush)
         return writer.records
 
@@ -329,11 +327,6 @@ async def _iterated(
     else:
         for record in records:
             yield record
-
-
-def _extend(writer: TopicWriter, records: Sequence[GivenRecord]) -> None:
-    for record in records:
-        writer.append(record)
 
 
 def _end_of(log: Log, isolation: Isolation) -> int:

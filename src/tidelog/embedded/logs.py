@@ -203,8 +203,7 @@ class Logs:
         mapping with members of these names, or a ``NewRecord``.
         """
         writer = self.writer(topic, codec=codec)
-        for record in records:
-            writer.append(record)
+        writer.append_all(records)
         writer.flush()
         return writer.records
 

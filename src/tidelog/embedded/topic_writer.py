@@ -5,15 +5,23 @@ Kafka's producer does the same: ``RecordAccumulator`` and ``BuiltInPartitioner``
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from tidelog.codec.compression import Codec
+from tidelog.embedded.gathered_records import gather, partitions_of_keys
 from tidelog.errors import InvalidArgument, InvalidRecord, InvalidTimestamp, UnknownTopicOrPartition
+from tidelog.kernels import rows
+from tidelog.kernels.runtime.gate import would_use
+from tidelog.manager.partition import Partition
 from tidelog.records.batch import BATCH_HEADER, TimestampType
+from tidelog.records.builder import BatchSpec
+from tidelog.records.bulk_builder import build_batches
 from tidelog.records.new_record import NewRecord
 from tidelog.records.partitioner import partition_for_key
+from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.record_rules import NO_KEY, RecordRules, time_limits
 from tidelog.records.validation.rejection import ignore_rejections
 from tidelog.records.validation.validate import LeaderPolicy
@@ -21,10 +29,13 @@ from tidelog.records.validation.validate import LeaderPolicy
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from numpy.typing import NDArray
+
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.clock import Clock
     from tidelog.records.builder import RecordFields
+    from tidelog.records.bulk_builder import RecordSource
     from tidelog.records.new_record import GivenRecord
 
 BATCH_BYTES: Final = 64 << 10
@@ -33,6 +44,12 @@ BATCH_BYTES: Final = 64 << 10
 _RECORD_OVERHEAD: Final = 36
 """Most bytes that a record takes besides its key, value and headers: varints and a byte."""
 _BYTES: Final = (bytes, bytearray, memoryview)
+_SMALL_RECORD: Final = 9
+"""Bytes of a small record besides its value."""
+_FIRST_CHUNK: Final = 500
+_LONGEST_CHUNK: Final = 10_000
+_CHUNK_BYTES: Final = 1 << 20
+"""Records are taken by chunks of about so many bytes, after a first one by their number."""
 _HEADER_OVERHEAD: Final = 10
 """Most bytes that a header takes besides its name and value."""
 
@@ -83,6 +100,7 @@ class TopicWriter:
         self._policy = LeaderPolicy.of(config)
         batch_bytes = min(BATCH_BYTES, config.max_message_bytes, config.segment_size_bytes)
         self._room = batch_bytes - BATCH_HEADER.size
+        self._segment_bytes = config.segment_size_bytes
         self._batches: dict[int, list[RecordFields]] = {n: [] for n in self._numbers}
         self._sizes = dict.fromkeys(self._numbers, 0)
         self._turn = 0
@@ -111,6 +129,71 @@ class TopicWriter:
         self._sizes[number] += size
         if self._sizes[number] >= self._room:
             self._append_batch(number)
+
+    def append_all(self, records: Iterable[GivenRecord]) -> None:
+        """Take records as ``append`` does; values, and pairs of key and value, far more quickly.
+
+        No more of ``records`` is read ahead than about a megabyte.
+        """
+        iterator, count = iter(records), _FIRST_CHUNK
+        while chunk := list(islice(iterator, count)):
+            size = self._append_chunk(chunk)
+            if size is None:
+                count = _FIRST_CHUNK
+                for record in chunk:
+                    self.append(record)
+            else:
+                count = min(max(_CHUNK_BYTES * len(chunk) // size, 1), _LONGEST_CHUNK)
+
+    def _append_chunk(self, chunk: list[GivenRecord]) -> int | None:
+        """Append records as whole batches; return their bytes, None if that is not possible."""
+        now_ms = self._clock.now_ms()
+        source = gather(chunk, now_ms)
+        if source is None or not self._takes(source, now_ms):
+            return None
+        chosen = self._partitions_of(source)
+        for index in np.unique(chosen).tolist():
+            number = self._numbers[index]
+            partition = self._directory.partition(self._topic, number)
+            if not isinstance(partition, Partition):
+                return None
+            self._append_batch(number)
+            indices = np.flatnonzero(chosen == index)
+            policy = self._policy
+            spec = BatchSpec(
+                codec=self._codec if policy.codec is None else policy.codec, level=policy.level
+            )
+            size = self._room + BATCH_HEADER.size
+            built = build_batches(source, spec, chosen=indices, batch_bytes=size)
+            partition.append(built.data, AppendOrigin.STAGED)
+            self.records += len(indices)
+        return source.content_bytes
+
+    def _takes(self, source: RecordSource, now_ms: int) -> bool:
+        """Return whether the topic takes each of the records, as far as it is seen at once."""
+        policy, table = self._policy, source.table
+        sizes = np.maximum(table[rows.KEY_SIZE], 0) + np.maximum(table[rows.VALUE_SIZE], 0)
+        room = self._segment_bytes - len(sizes) * _RECORD_OVERHEAD - _CHUNK_BYTES
+        limits = time_limits(now_ms, policy.timestamp_before_max_ms, policy.timestamp_after_max_ms)
+        return (
+            would_use(source.content_bytes)
+            and int(sizes.max()) + _RECORD_OVERHEAD <= self._room
+            and int(sizes.sum()) <= room
+            and limits[0] <= now_ms <= limits[1]
+            and not (policy.needs_keys and (table[rows.KEY_SIZE] < 0).any())
+            and self._numbers[-1] + 1 == len(self._numbers)
+        )
+
+    def _partitions_of(self, source: RecordSource) -> NDArray[np.int32]:
+        """Return the partition of each record; those without a key fill one after another."""
+        count = len(self._numbers)
+        chosen = partitions_of_keys(source, count)
+        keyless = np.flatnonzero(chosen < 0)
+        if len(keyless):
+            ends = np.cumsum(np.maximum(source.table[rows.VALUE_SIZE][keyless], 0) + _SMALL_RECORD)
+            chosen[keyless] = (self._turn + (ends - 1) // self._room) % count
+            self._turn = (self._turn + 1 + int(ends[-1] - 1) // self._room) % count
+        return chosen
 
     def flush(self) -> None:
         """Append what was gathered, make everything durable and let readers see it."""
