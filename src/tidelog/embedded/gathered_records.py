@@ -60,16 +60,19 @@ def _split(given: Sequence[GivenRecord]) -> tuple[_Column | None, _Column | None
     """Return the columns of keys, if there are any, and of values; None for other forms."""
     types = set(map(type, given))
     if types == {bytes}:
-        return None, _column(given)
+        return None, _column(given, has_null=False)
     if types == {tuple} and set(map(len, given)) == {2}:
         keys, values = zip(*given, strict=True)
-        if set(map(type, keys)) | set(map(type, values)) <= _MAY_BE_NULL:
-            return _column(keys), _column(values)
+        key_types, value_types = set(map(type, keys)), set(map(type, values))
+        if key_types | value_types <= _MAY_BE_NULL:
+            return (
+                _column(keys, has_null=key_types != {bytes}),
+                _column(values, has_null=value_types != {bytes}),
+            )
     return None, None
 
 
-def _column(parts: Sequence[object]) -> _Column:
-    has_null = None in parts
+def _column(parts: Sequence[object], *, has_null: bool) -> _Column:
     plain: Sequence[bytes] = [part or b"" for part in parts] if has_null else parts  # type: ignore[assignment, misc]  # the types are known
     size = np.fromiter(map(len, plain), np.int64, len(plain))
     at = np.cumsum(size) - size

@@ -48,7 +48,7 @@ _SMALL_RECORD: Final = 9
 """Bytes of a small record besides its value."""
 _FIRST_CHUNK: Final = 500
 _LONGEST_CHUNK: Final = 10_000
-_CHUNK_BYTES: Final = 1 << 20
+_CHUNK_BYTES: Final = 512 << 10
 """Records are taken by chunks of about so many bytes, after a first one by their number."""
 _HEADER_OVERHEAD: Final = 10
 """Most bytes that a header takes besides its name and value."""
@@ -151,14 +151,15 @@ class TopicWriter:
         source = gather(chunk, now_ms)
         if source is None or not self._takes(source, now_ms):
             return None
-        chosen = self._partitions_of(source)
-        for index in np.unique(chosen).tolist():
+        is_one = len(self._numbers) == 1
+        chosen = None if is_one else self._partitions_of(source)
+        for index in [0] if chosen is None else np.unique(chosen).tolist():
             number = self._numbers[index]
             partition = self._directory.partition(self._topic, number)
             if not isinstance(partition, Partition):
                 return None
             self._append_batch(number)
-            indices = np.flatnonzero(chosen == index)
+            indices = None if chosen is None else np.flatnonzero(chosen == index)
             policy = self._policy
             spec = BatchSpec(
                 codec=self._codec if policy.codec is None else policy.codec, level=policy.level
@@ -166,7 +167,7 @@ class TopicWriter:
             size = self._room + BATCH_HEADER.size
             built = build_batches(source, spec, chosen=indices, batch_bytes=size)
             partition.append(built.data, AppendOrigin.STAGED)
-            self.records += len(indices)
+            self.records += len(chunk) if indices is None else len(indices)
         return source.content_bytes
 
     def _takes(self, source: RecordSource, now_ms: int) -> bool:

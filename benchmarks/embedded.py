@@ -1,0 +1,226 @@
+"""How many records a second does an embedded log take, beside sqlite3 and lmdb?
+
+In batches: ``Logs.append_all`` against ``executemany`` into a table in WAL mode with synchronous
+NORMAL, a commit for each 1,000 records, and against lmdb's ``putmulti``, likewise, with metasync
+off. A sync each: one record, durable when the call returns, against a commit with synchronous FULL.
+Reading: all records in order. Records of 100 B and 1 KB, all in one process, in turn, round after
+round. Goals: at least 5 times sqlite3 in batches, and 1 time with a sync each.
+
+    .venv/bin/python benchmarks/embedded.py [directory]
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import sys
+import tempfile
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Any, Protocol
+
+import lmdb
+from measure import Goals, Timing, heading, measure
+
+import tidelog
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.kernels.runtime import gate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+SEED = 20130101
+RECORDS = {100: 100_000, 1_000: 20_000}
+"""Records of a round, by their size in bytes."""
+SYNCED = 50
+COMMIT = 1_000
+ROUNDS = 7
+BATCH_GOAL, SYNC_GOAL = 5.0, 1.0
+
+
+class Store(Protocol):
+    """What records are written to and read from."""
+
+    def write(self, values: Sequence[bytes]) -> None:
+        """Append records."""
+
+    def read(self, limit: int) -> int:
+        """Read the first records in order; return their bytes."""
+
+    def empty(self) -> None:
+        """Delete all records."""
+
+
+class Sqlite:
+    """A table of records in WAL mode."""
+
+    def __init__(self, path: str, synchronous: str) -> None:
+        self._db = sqlite3.connect(path, isolation_level=None)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute(f"PRAGMA synchronous={synchronous}")
+        self._db.execute(
+            "CREATE TABLE records (offset INTEGER PRIMARY KEY, timestamp INTEGER, value BLOB)"
+        )
+
+    def write(self, values: Sequence[bytes], commit: int = COMMIT) -> None:
+        """Insert records, so many in a transaction."""
+        now_ms = SYSTEM_CLOCK.now_ms()
+        for at in range(0, len(values), commit):
+            rows = [(now_ms, value) for value in values[at : at + commit]]
+            self._db.execute("BEGIN")
+            self._db.executemany("INSERT INTO records(timestamp, value) VALUES (?, ?)", rows)
+            self._db.execute("COMMIT")
+
+    def read(self, limit: int) -> int:
+        """Fetch the first records in order; return their bytes."""
+        query = "SELECT offset, timestamp, value FROM records ORDER BY offset LIMIT ?"
+        return sum(len(value) for _, _, value in self._db.execute(query, (limit,)))
+
+    def empty(self) -> None:
+        """Delete all records."""
+        self._db.execute("DELETE FROM records")
+        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+class Lmdb:
+    """A database of records by offset."""
+
+    def __init__(self, path: str, **how: Any) -> None:  # noqa: ANN401 - options of lmdb
+        self._env = lmdb.open(path, map_size=4 << 30, **how)
+        self._offset = 0
+
+    def write(self, values: Sequence[bytes], commit: int = COMMIT) -> None:
+        """Put records, so many in a transaction."""
+        for at in range(0, len(values), commit):
+            chunk = values[at : at + commit]
+            numbers = count(self._offset)
+            with self._env.begin(write=True) as txn:
+                pairs = [(next(numbers).to_bytes(8, "big"), value) for value in chunk]
+                txn.cursor().putmulti(pairs, append=True)
+            self._offset += len(chunk)
+
+    def read(self, limit: int) -> int:
+        """Return the bytes of the first records in order."""
+        with self._env.begin() as txn:
+            records = zip(range(limit), txn.cursor(), strict=False)
+            return sum(len(value) for _, (_, value) in records)
+
+    def empty(self) -> None:
+        """Delete all records."""
+        with self._env.begin(write=True) as txn:
+            txn.drop(self._env.open_db(txn=txn), delete=False)
+        self._offset = 0
+
+
+class Log:
+    """A topic of one partition."""
+
+    def __init__(self, logs: tidelog.Logs, topic: str) -> None:
+        self._logs = logs
+        self._topic = topic
+        logs.create_topic(topic, config={"retention.ms": "-1"})
+        self._writer = logs.writer(topic)
+
+    def write(self, values: Sequence[bytes]) -> None:
+        """Append records in batches; they survive the end of the process, as those of sqlite3."""
+        self._writer.append_all(values)
+
+    def write_synced(self, values: Sequence[bytes]) -> None:
+        """Append records one by one, each durable before the next."""
+        log = self._logs.partition(self._topic, 0).log
+        for value in values:
+            self._logs.append(self._topic, value)
+            log.flush_records()
+
+    def read(self, limit: int) -> int:
+        """Return the bytes of the first records in order."""
+        records = zip(range(limit), self._logs.read(self._topic), strict=False)
+        return sum(len(record.value or b"") for _, record in records)
+
+    def empty(self) -> None:
+        """Delete all records."""
+        log = self._logs.partition(self._topic, 0).log
+        log.truncate_fully_and_start_at(0)
+
+
+def main() -> int:
+    """Print records a second; return 1 if a goal is missed."""
+    heading(__doc__.splitlines()[0], SEED)
+    gate.force(True)
+    gate.warm(SYSTEM_CLOCK.monotonic_ns)
+    goals = Goals()
+    parent = sys.argv[1] if len(sys.argv) > 1 else None
+    with (
+        tempfile.TemporaryDirectory(dir=parent) as directory,
+        tidelog.open(f"{directory}/data") as logs,
+    ):
+        for size, records in RECORDS.items():
+            rng = random.Random(SEED)
+            values = [rng.randbytes(size) for _ in range(records)]
+            compare(f"{directory}/{size}", logs, size, values, goals)
+    return goals.status
+
+
+def compare(
+    path: str, logs: tidelog.Logs, size: int, values: Sequence[bytes], goals: Goals
+) -> None:
+    """Time writes and reads of records of one size."""
+    log, sqlite = Log(logs, f"batches-{size}"), Sqlite(f"{path}.db", "NORMAL")
+    other = Lmdb(f"{path}.lmdb", metasync=False)
+    written: dict[str, Store] = {"tidelog": log, "sqlite3": sqlite, "lmdb": other}
+    timings = timed(
+        "in batches",
+        size,
+        {n: partial(s.write, values) for n, s in written.items()},
+        {n: s.empty for n, s in written.items()},
+        len(values),
+    )
+    goals.at_least(
+        BATCH_GOAL, "tidelog to sqlite3, in batches", timings["tidelog"], timings["sqlite3"]
+    )
+    goals.at_least(0, "tidelog to lmdb, in batches", timings["tidelog"], timings["lmdb"])
+    for store in written.values():
+        store.empty()
+        store.write(values)
+    timings = timed(
+        "read", size, {n: partial(s.read, len(values)) for n, s in written.items()}, {}, len(values)
+    )
+    goals.at_least(0, "tidelog to sqlite3, reading", timings["tidelog"], timings["sqlite3"])
+    synced = values[:SYNCED]
+    full, safe = Sqlite(f"{path}.full.db", "FULL"), Lmdb(f"{path}.safe.lmdb")
+    slow = Log(logs, f"synced-{size}")
+    timings = timed(
+        "a sync each",
+        size,
+        {
+            "tidelog": partial(slow.write_synced, synced),
+            "sqlite3": partial(full.write, synced, 1),
+            "lmdb": partial(safe.write, synced, 1),
+        },
+        {},
+        len(synced),
+    )
+    goals.at_least(
+        SYNC_GOAL, "tidelog to sqlite3, CPU of a sync each", timings["tidelog"], timings["sqlite3"]
+    )
+    ratio = timings["sqlite3"].median / timings["tidelog"].median
+    print(f"  tidelog to sqlite3, seconds of a sync each: {ratio:.2f} times")
+
+
+def timed(
+    what: str,
+    size: int,
+    functions: dict[str, Callable[[], object]],
+    before: dict[str, Callable[[], object]],
+    records: int,
+) -> dict[str, Timing]:
+    """Time functions in turn and print their records a second."""
+    timings = measure(functions, rounds=ROUNDS, before=before)
+    print(f"{what}, records of {size} B; thousands a second:")
+    for name, timing in timings.items():
+        print(f"  {name:10} {timing.rate(records, 1e3)}")
+    return timings
+
+
+if __name__ == "__main__":
+    sys.exit(main())
