@@ -63,7 +63,7 @@ class Sqlite:
         )
 
     def write(self, values: Sequence[bytes], commit: int = COMMIT) -> None:
-        """Insert records, so many in a transaction."""
+        """Insert records, ``commit`` of them in a transaction."""
         now_ms = SYSTEM_CLOCK.now_ms()
         for at in range(0, len(values), commit):
             rows = [(now_ms, value) for value in values[at : at + commit]]
@@ -90,7 +90,7 @@ class Lmdb:
         self._offset = 0
 
     def write(self, values: Sequence[bytes], commit: int = COMMIT) -> None:
-        """Put records, so many in a transaction."""
+        """Put records, ``commit`` of them in a transaction."""
         for at in range(0, len(values), commit):
             chunk = values[at : at + commit]
             numbers = count(self._offset)

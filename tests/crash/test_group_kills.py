@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 KILLS = scaled(100)
 LINES = 120
-"""A program is killed within so many lines of its report, and before that while it opens."""
+"""A program is killed within this number of lines of its report, and before that while it opens."""
 MOMENT_S = 0.004
 """It is killed at a random time up to this one after a line: a round takes about as long."""
 PARTITIONS = 3
