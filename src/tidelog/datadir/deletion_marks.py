@@ -18,6 +18,8 @@ from uuid import UUID
 from tidelog.datadir.catalogue import Catalogue, read_catalogue
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tidelog.env.files import FileSystem
 
 _NAME: Final = re.compile(r"tidelog\.([0-9a-f]{32})\.deleted")
@@ -38,7 +40,12 @@ def delete_mark(fs: FileSystem, data_dir: str, topic_id: UUID) -> None:
 
 def marked_topics(fs: FileSystem, data_dir: str) -> frozenset[UUID]:
     """Return the ids of the topics that are marked as deleted."""
-    found = map(_NAME.fullmatch, fs.list(data_dir))
+    return marks_among(fs.list(data_dir))
+
+
+def marks_among(names: Iterable[str]) -> frozenset[UUID]:
+    """Return the ids of the topics that are marked as deleted, by the names in a directory."""
+    found = map(_NAME.fullmatch, names)
     return frozenset(UUID(hex=match[1]) for match in found if match is not None)
 
 

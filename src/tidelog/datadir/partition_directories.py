@@ -130,18 +130,19 @@ def survey(
     listed: Container[str] = (),
     without: Container[str] = (),
     links: PartitionLinks | None = None,
+    names: Iterable[str] | None = None,
 ) -> Surveyed:
     """Return what the directories in a data directory are.
 
     A directory that is not ``listed`` in a catalogue is a partition only if it holds a log: any
     other could be anybody's. Directories that wait for deletion, incomplete copies and strays are
     neither live nor foreign; those named in ``without`` are not looked at. ``links`` are those of
-    all data directories of the process; None: there is no other. Raises FileNotFoundError or
-    NotADirectoryError where there is no such directory.
+    all data directories of the process; None: there is no other. ``names``: what the directory
+    holds, if known. Raises FileNotFoundError or NotADirectoryError if it does not exist.
     """
     links = PartitionLinks(fs, [path]) if links is None else links
     live, foreign = [], {}
-    for name in fs.list(path):
+    for name in fs.list(path) if names is None else names:
         if name in without or is_kept_apart(name):
             continue
         key = partition_of(name)

@@ -25,7 +25,7 @@ from tidelog.datadir.catalogue import (
     Catalogue,
     read_catalogue,
 )
-from tidelog.datadir.deletion_marks import marked_topics, without_marked
+from tidelog.datadir.deletion_marks import marks_among, without_marked
 from tidelog.datadir.lock_file import has_writer
 from tidelog.datadir.offset_checkpoints import (
     CHECKPOINT_FILES,
@@ -256,17 +256,16 @@ class ReadOnlyDirectory:
         except KafkaStorageError as error:
             catalogue_error = error
         try:
-            surveyed = survey(self._fs, self.path, listed=_listed(catalogue))
+            names = self._fs.list(self.path)
+            surveyed = survey(self._fs, self.path, listed=_listed(catalogue), names=names)
         except FileNotFoundError:
             raise KafkaStorageError(f"{self.path} was deleted while it was read") from None
         found = surveyed.live
-        lost = self._placed_here(catalogue).difference(found)
-        if lost:
-            catalogue = without_marked(catalogue, marked_topics(self._fs, self.path))
+        catalogue = without_marked(catalogue, marks_among(names))
         deleted = catalogue.deleted
         if deleted:
             found = [key for key in found if self._id_or_none(*key) not in deleted]
-            lost = self._placed_here(catalogue).difference(found)
+        lost = self._placed_here(catalogue).difference(found)
         return _Entries(catalogue, catalogue_error, found, sorted(lost), surveyed.foreign)
 
     def _placed_here(self, catalogue: Catalogue) -> set[TopicPartition]:
