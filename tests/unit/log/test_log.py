@@ -207,6 +207,19 @@ def test_truncation_below_everything_starts_over() -> None:
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (30, 30, 30)
 
 
+def test_truncation_below_the_start_of_the_log_leaves_it_empty() -> None:
+    """The start lies inside of a segment: no batch from there on is left to be replayed."""
+    log = LogHome().open()
+    for _ in range(3):
+        log.append_as_leader(batch(*[b"v"] * 5))
+    log.update_high_watermark(15)
+    log.delete_records(7)
+
+    assert log.truncate_to(2)
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (2, 2, 2)
+    assert all_values(log) == []
+
+
 def test_full_truncation_moves_every_offset() -> None:
     """Start, watermark and end are the offset given, or the start another one.
 

@@ -72,10 +72,12 @@ def _replay_segment(
 
 
 def producer_pieces(segment: LogSegment, start_offset: int, end_offset: int) -> Iterator[Piece]:
-    """Yield the batches of one segment that hold offsets of [start, end).
+    """Yield the batches of one segment that hold offsets of [start, end), which may be empty.
 
     CorruptMessage if one of them is invalid: nobody knows which producer wrote it.
     """
+    if start_offset >= end_offset:
+        return
     first = segment.translate_offset(start_offset)
     if first is None:
         return
