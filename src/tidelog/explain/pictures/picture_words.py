@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         BatchSpan,
         DamagedSpan,
         LogPicture,
+        ProducerLane,
         SegmentBlock,
         TransactionSpan,
     )
@@ -125,6 +126,14 @@ def span_text(span: BatchSpan) -> str:
         parts.append(f"compaction would drop {counted(span.dropped, 'record')}")
     parts.append(times_text(span.min_timestamp, span.max_timestamp))
     return "; ".join(part for part in parts if part)
+
+
+def lane_name(lane: ProducerLane, room: int) -> str:
+    """Return the name of a lane in at most ``room`` characters, as far as they suffice."""
+    if lane.producer_id == OTHERS:
+        return f"{lane.producers:,} other{'s' * (lane.producers > 1)}"
+    names = (f"{word}{lane.producer_id}" for word in ("producer ", "id "))
+    return next((name for name in names if len(name) <= room), f"{lane.producer_id}")
 
 
 def transaction_text(txn: TransactionSpan) -> str:

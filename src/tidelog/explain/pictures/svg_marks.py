@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.explain.pictures.svg_elements import mono_width, number, path, text
@@ -66,41 +67,61 @@ def draw_marks(
         top: where the first row begins.
         limits: the columns between which labels may lie.
     """
-    fits = [place + 8 + mono_width(label_of(mark)) <= limits[1] for mark, place in places]
-    # Lines run down from labels: from the right for labels on the right of theirs, else from left.
-    order = [i for i in reversed(range(len(places))) if fits[i]]
-    order += [i for i in range(len(places)) if not fits[i]]
-    placed: dict[int, _Label] = {}
-    for index in order:
-        mark, place = places[index]
-        width = mono_width(label_of(mark))
-        left = place + 6 if fits[index] else max(place - 6 - width, limits[0])
-        placed[index] = _lowest(left, left + width, place, list(placed.values()))
+    ways = (_placed(places, sides, limits) for sides in product((True, False), repeat=len(places)))
+    placed = min(ways, key=lambda way: (way.hidden, way.rows), default=_Way(0, 0, {})).labels
     rows = max((label.row for label in placed.values()), default=-1) + 1
     elements, tops = [], {}
     for index, label in placed.items():
         mark, place = places[index]
         y = top + (rows - 1 - label.row) * ROW_HEIGHT
         tops[mark.offset] = y
-        end = "" if fits[index] else " end"
-        x = label.left if fits[index] else label.right
+        is_right = label.left > place
+        end, x = ("", label.left) if is_right else (" end", label.right)
         elements.append(text(x, y + 10, label_of(mark), f"mono ink halo{end}"))
     return MarkLabels("".join(elements), tops), rows
 
 
-def _lowest(left: float, right: float, place: float, others: list[_Label]) -> _Label:
-    """Return the label in the lowest row in which it hides nothing and is crossed by no line."""
+class _Way(NamedTuple):
+    """A way to place all labels: how much is hidden by it, and how many rows it takes."""
 
-    def is_free(row: int) -> bool:
-        for other in others:
-            is_beside = right + 10 < other.left or other.right + 10 < left
-            if other.row == row and not is_beside:
-                return False
-            if other.row > row and left - 3 <= other.place <= right + 3:
-                return False
-            if other.row < row and other.left - 3 <= place <= other.right + 3:
-                return False
-        return True
+    hidden: float
+    rows: int
+    labels: dict[int, _Label]
 
-    free = (row for row in range(len(others) + 1) if is_free(row))
-    return _Label(left, right, next(free, len(others)), place)
+
+def _placed(
+    places: Sequence[tuple[Mark, float]], sides: tuple[bool, ...], limits: tuple[float, float]
+) -> _Way:
+    """Place each label on the right of its line, or on the left of it.
+
+    Lines run down from their labels: so those on the right are placed from the right on.
+    """
+    order = [i for i in reversed(range(len(places))) if sides[i]]
+    order += [i for i in range(len(places)) if not sides[i]]
+    labels: dict[int, _Label] = {}
+    hidden = 0.0
+    for index in order:
+        mark, place = places[index]
+        width = mono_width(label_of(mark))
+        left = place + 6 if sides[index] else place - 6 - width
+        others = list(labels.values())
+        free = (row for row in range(len(others) + 1) if _is_free(left, width, place, row, others))
+        row = next(free, -1)
+        hidden += max(limits[0] - left, left + width - limits[1], 0) + 10 * (row < 0)
+        labels[index] = _Label(left, left + width, len(others) if row < 0 else row, place)
+    rows = max((label.row for label in labels.values()), default=-1) + 1
+    return _Way(hidden, rows, labels)
+
+
+def _is_free(left: float, width: float, place: float, row: int, others: list[_Label]) -> bool:
+    """Return whether a label in this row hides nothing and is crossed by no line."""
+    right = left + width
+    for other in others:
+        is_beside = right + 10 < other.left or other.right + 10 < left
+        if other.row == row and not is_beside:
+            return False
+        if other.row > row and left - 3 <= other.place <= right + 3:
+            return False
+        if other.row < row and other.left - 3 <= place <= other.right + 3:
+            return False
+    return True

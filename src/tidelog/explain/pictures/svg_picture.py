@@ -17,6 +17,7 @@ from tidelog.explain.pictures.picture_words import (
     compaction_text,
     counted,
     damage_text,
+    lane_name,
     losses,
     open_transactions,
     retention_text,
@@ -59,6 +60,7 @@ _MARKS_TOP: Final = 74
 _BAND_HEIGHT: Final = 5
 """Height of the band below the batches that shows where segments begin and end."""
 _LANE_HEIGHT: Final = 24
+_LABEL_CHARACTERS: Final = 20
 _NOTE_CHARACTERS: Final = 130
 _SIGNS: Final = {"commit": "l2.5 3l5 -6", "abort": "m0 -3l6 6m0 -6l-6 6"}
 """The signs of markers, from the middle of their left edge on."""
@@ -162,7 +164,7 @@ class _Drawing:
 
     def _draw_segments(self, top: float) -> float:
         """Draw where segments begin and end, with base offsets and first times below."""
-        free, last_day = float(PLOT_LEFT), ""
+        ends, last_day = [float(PLOT_LEFT), float(PLOT_LEFT)], ""
         add = self._parts.append
         for block in self._picture.blocks:
             start, end = self._x(block.position), self._x(block.end_position)
@@ -170,16 +172,15 @@ class _Drawing:
             box = start, top, end - start - gap, _BAND_HEIGHT
             add(rect(box, "active" if block.is_active else "closed", block_text(block)))
             label = f"{block.base_offset:,}"
-            room = end - start if block.segments == 1 else 90.0
-            if start < free or mono_width(label) > room:
+            if not _fits(start, label, ends[0]):
                 continue
             add(text(start, top + _BAND_HEIGHT + 14, label, "mono ink"))
-            free = start + mono_width(label) + 8
+            ends[0] = start + mono_width(label) + 8
             day, clock = _day_and_time(block.contents)
             label = clock if day == last_day else f"{day} {clock}"
-            if clock and mono_width(label, 10) < room:
+            if clock and _fits(start, label, ends[1]):
                 add(text(start, top + _BAND_HEIGHT + 27, label, "mono small muted"))
-                free, last_day = max(free, start + mono_width(label, 10) + 8), day
+                ends[1], last_day = start + mono_width(label, 10) + 8, day
         return top + _BAND_HEIGHT + 38
 
     def _batches(self, span: BatchSpan, top: float) -> str:
@@ -218,10 +219,7 @@ class _Drawing:
         """Draw the batches of a producer, and its transactions behind them."""
         middle = top + _LANE_HEIGHT / 2
         add = self._parts.append
-        label = f"producer {lane.producer_id}"
-        if lane.producer_id == OTHERS:
-            label = f"{lane.producers:,} other{'s' * (lane.producers > 1)}"
-        add(text(PLOT_LEFT - 14, middle + 4, _shortened(label), "mono ink end"))
+        add(text(PLOT_LEFT - 14, middle + 4, lane_name(lane, _LABEL_CHARACTERS), "mono ink end"))
         add(path(f"M{PLOT_LEFT} {number(middle)}h{PLOT_WIDTH}", "rule"))
         for txn in lane.transactions:
             add(self._transaction(txn, middle))
@@ -387,6 +385,11 @@ def _kind(span: BatchSpan, lane: ProducerLane) -> str:
     return "own"
 
 
+def _fits(start: float, label: str, free: float) -> bool:
+    """Return whether a label may begin here: behind the one before, and within the page."""
+    return start >= free and start + mono_width(label) <= WIDTH - _MARGIN / 2
+
+
 def _day_and_time(contents: SegmentContents | None) -> tuple[str, str]:
     """Return the day and the time of the first timestamp; empty without one."""
     if contents is None or contents.min_timestamp < 0:
@@ -400,7 +403,3 @@ def _sample(classes: str, x: float, y: float) -> str:
     if classes in _SIGNS:
         return path(f"M{number(x + 2)} {number(y + 5)}{_SIGNS[classes]}", classes)
     return rect((x, y, 11, 11), classes, "", ' rx="2"')
-
-
-def _shortened(label: str, most: int = 20) -> str:
-    return label if len(label) <= most else "…" + label[1 - most :]

@@ -22,6 +22,7 @@ from tidelog.explain.pictures.picture_scale import PictureScale
 from tidelog.explain.pictures.picture_words import (
     compaction_text,
     counted,
+    lane_name,
     losses,
     one_line,
     open_transactions,
@@ -128,7 +129,7 @@ class _Text:
             yield self._row("codecs", self._codec_cells())
         lanes = producer_lanes(picture)
         for lane in lanes:
-            yield self._row(_lane_name(lane), self._lane_cells(lane))
+            yield self._row(lane_name(lane, GUTTER - 1), self._lane_cells(lane))
         yield from self._taken_lines()
         damage = self._damage_cells()
         if any(sign != " " for sign, _ in damage):
@@ -332,12 +333,6 @@ def _placed(labels: Iterable[tuple[int, str]], width: int) -> str:
         if column >= begin and column + len(label) <= width:
             line = line.ljust(column) + label
     return line
-
-
-def _lane_name(lane: ProducerLane) -> str:
-    if lane.producer_id == OTHERS:
-        return f"{lane.producers:,} other{'s' * (lane.producers > 1)}"
-    return f"producer {lane.producer_id}"
 
 
 def _spans_of(picture: LogPicture, lane: ProducerLane) -> list[BatchSpan]:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
+from xml.etree.ElementTree import fromstring
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.explain.describe import HoleFacts, LogFacts, SegmentFacts
-from tidelog.explain.pictures.log_picture import DamagedSpan, LogPicture, join_segments
+from tidelog.explain.pictures.log_picture import DamagedSpan, LogPicture, Mark, join_segments
 from tidelog.explain.pictures.overview import (
     MAX_STRIPS,
     draw_svg_overview,
     draw_text_overview,
 )
 from tidelog.explain.pictures.picture_scale import PictureScale
+from tidelog.explain.pictures.svg_elements import mono_width
+from tidelog.explain.pictures.svg_marks import draw_marks
 from tidelog.explain.pictures.take_picture import picture_of_facts
 from tidelog.explain.pictures.text_picture import TextStyle, draw_text
 from tidelog.testing.picture_rules import check_page, check_picture, check_svg, check_text
@@ -58,6 +62,7 @@ def facts(
     )
 
 
+NAMES = ("log start", "last stable offset", "high watermark", "log end", "recovery point")
 THREE = ((0, 30_113, 5_000_000), (30_113, 60_002, 5_000_000), (60_002, 84_193, 2_400_000))
 
 
@@ -114,6 +119,7 @@ sizes = st.integers(0, 2**40)
 segments = st.lists(st.tuples(st.integers(0, 2**40), sizes), max_size=400)
 
 
+@settings(deadline=None)
 @given(segments, st.integers(40, 1000), st.data())
 def test_any_log_keeps_the_rules(
     found: list[tuple[int, int]], width: int, data: st.DataObject
@@ -136,6 +142,7 @@ def test_any_log_keeps_the_rules(
     check_svg(picture)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 2**63 - 1), min_size=2, max_size=20))
 def test_a_later_offset_never_lies_before_an_earlier_one(offsets: list[int]) -> None:
     """Also where segments contradict each other, as in a damaged directory."""
@@ -145,6 +152,34 @@ def test_a_later_offset_never_lies_before_an_earlier_one(offsets: list[int]) -> 
     places = [scale.position_of(offset) for offset in sorted(offsets)]
 
     assert places == sorted(places)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.floats(164, 1164), max_size=5).map(sorted),
+    st.lists(st.integers(0, 2**63 - 1), min_size=5, max_size=5, unique=True).map(sorted),
+)
+def test_labels_of_offsets_hide_none_other(places: list[float], offsets: list[int]) -> None:
+    """They lie within the page, and those of one row beside each other."""
+    marks = [
+        (Mark((name,), offset), place)
+        for name, offset, place in zip(NAMES, offsets, places, strict=False)
+    ]
+
+    drawn, rows = draw_marks(marks, 74, (24, 1176))
+
+    root = fromstring(f"<g>{drawn.elements}</g>")
+    taken: dict[str, list[tuple[float, float]]] = {}
+    for label in root:
+        width, x = mono_width(label.text or ""), float(label.attrib["x"])
+        left = x - width if "end" in label.attrib["class"].split() else x
+        assert left >= 23.9
+        assert left + width <= 1176.1
+        taken.setdefault(label.attrib["y"], []).append((left, left + width))
+    assert len(root) == len(places)
+    assert len(taken) <= rows <= 5
+    for row in taken.values():
+        assert all(first[1] < second[0] for first, second in pairwise(sorted(row)))
 
 
 def hostile() -> LogPicture:
