@@ -84,7 +84,7 @@ def test_results_are_written_exactly_once_at_each_moment(enumerated: Enumerated)
     """After each operation, and with parts of what was not synced."""
     kept: list[tuple[Kept | None, int]] = [("all", 0), ("none", 0)]
     kept += [(None, seed) for seed in range(scaled(2))]
-    enumerated("crashes", enumerate_transforms(1, kept), at_least=1_000)
+    enumerated("crashes", enumerate_transforms(1, kept), at_least=500)
 
 
 def read_alone(home: DataHome, committed: list[dict[TopicPartition, int]]) -> list[bytes]:
