@@ -144,6 +144,7 @@ def _move_one(logs: Logs, key: TopicPartition, target: str, task: Task) -> None:
         found = [move for move in logs.manager.moves() if (move.topic, move.partition) == key]
         if not found:
             break
+        logs.manager.get_log(*key)  # raises once the move cannot go on
         task.show(found[0].done_bytes, total=found[0].total_bytes)
         sleep_ms(LOOK_MS)
     if os.path.dirname(logs.partition(*key).log.directory) != target:
