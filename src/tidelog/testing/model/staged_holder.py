@@ -414,11 +414,11 @@ class HolderSteps:
     def _expire(self, state: State, who: str, number: int) -> Iterator[Step[State]]:
         """Withdraw a manifest past its deadline, and delete the staged file."""
         withdrawn, staged = f"withdrawn.{number}", f"staged.{number}"
-        if self._known(state, self._attempts[number]) is None:
-            for name in (f"ready.{number}", f"claimed.{number}"):
-                if name in state.files:
-                    after = state.changed((name, None), (withdrawn, True))
-                    yield Step(who, f"rename {name} to {withdrawn}", after)
+        is_known = self._known(state, self._attempts[number]) is not None
+        for name in (f"ready.{number}", f"claimed.{number}"):
+            if name in state.files and not (is_known and name.startswith("claimed")):
+                after = state.changed((name, None), (withdrawn, True))
+                yield Step(who, f"rename {name} to {withdrawn}", after)
         if withdrawn in state.files and staged in state.files:
             yield Step(who, f"delete {staged}", state.changed((staged, None)))
 
