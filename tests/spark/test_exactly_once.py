@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 TIMEOUT_S = 200
+FIRST_S = 1_700_000_000
 EACH = 40
 """Rows that a stream gets at a time."""
 
@@ -178,10 +179,11 @@ def test_rows_are_inserted_into_a_table(spark: SparkSession, tmp_path: Path) -> 
 
 
 def write_lines(folder: str, first: int, count: int) -> None:
-    """Write a file of consecutive numbers, in one step."""
+    """Write a file of consecutive numbers, in one step; a stream reads files by their times."""
     os.makedirs(folder, exist_ok=True)
     path = Path(folder, f".{first:09}")
     path.write_text("".join(f"{number}\n" for number in range(first, first + count)))
+    os.utime(path, (FIRST_S + first, FIRST_S + first))
     path.rename(Path(folder, f"{first:09}.txt"))
 
 
@@ -195,6 +197,7 @@ class Copying:
         self.checkpoint = str(folder / "checkpoint")
         self.stop_file = str(folder / "stop")
         self.count = 0
+        self.columns = ["value"]
         self.is_shared = False
         """Whether a service holds the target: it deletes later what a killed process left there."""
 
@@ -203,14 +206,15 @@ class Copying:
         write_lines(self.source, self.count, count)
         self.count += count
 
-    def run(self, value: str = "value", checkpoint: str | None = None, **options: Any) -> None:
+    def run(self, value: str | None = None, checkpoint: str | None = None, **options: Any) -> None:
         """Copy what is there; raise what fails the query."""
         reader = self.spark.readStream.format("text").option("maxFilesPerTrigger", 1)
         given: dict[str, Any] = {"topic": "t", "numPartitions": 2} | options
         given.setdefault("checkpointLocation", self.checkpoint)
         if checkpoint is not None:
             given["checkpointLocation"] = checkpoint
-        frame = reader.load(self.source).selectExpr(f"{value} AS value")
+        columns = self.columns if value is None else [f"{value} AS value"]
+        frame = reader.load(self.source).selectExpr(*columns)
         source = "stopped" if "stopAt" in options else "tidelog"
         writer = frame.writeStream.format(source).options(**given)
         query = writer.trigger(availableNow=True).start(self.target)
@@ -419,6 +423,7 @@ def test_a_stream_into_the_directory_of_a_service_is_seen_whole_and_in_order(
         logs.create_topic("t", 2)
     follower = Follower(copying.target)
     copying.is_shared = True
+    copying.columns = ["value AS key", "value"]
     failed = 0
     with service(copying.target):
         follower.start()
