@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tidelog.cli.progress import Unit, current_line
 from tidelog.cli.terminal import print_message, printable
@@ -13,7 +14,8 @@ from tidelog.datadir.adoption import deleted_partitions
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.datadir.partition_directories import is_partition_directory, survey
-from tidelog.errors import KafkaStorageError, OffsetOutOfRange, UnknownTopicOrPartition
+from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
+from tidelog.readonly.read_again import MAY_PASS, read_again
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.readonly.read_only_topic import ReadOnlyTopic
@@ -37,9 +39,6 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_topic import MissingPartition
 
 T = TypeVar("T")
-
-_ATTEMPTS: Final = 3
-"""How often a log is read before an error is taken for one that stays."""
 
 
 class Place(NamedTuple):
@@ -86,16 +85,14 @@ class ChosenPartitions(NamedTuple):
 
     def _answer(self, command: str, place: Place, question: Callable[[Place], T]) -> list[T]:
         """Return the answer about one place; nothing if it was deleted, which is printed."""
-        for attempt in range(_ATTEMPTS):
-            try:
-                return [question(place)]
-            except (UnknownTopicOrPartition, KafkaStorageError, OffsetOutOfRange):
-                if not self.directory.fs.exists(place.path):
-                    print_message(command, f"{place.key} was deleted while it was read")
-                    break
-                if attempt == _ATTEMPTS - 1:
-                    raise
-        return []
+        fs = self.directory.fs
+        try:
+            return [read_again(fs, place.path, partial(question, place))]
+        except MAY_PASS:
+            if fs.exists(place.path):
+                raise
+            print_message(command, f"{place.key} was deleted while it was read")
+            return []
 
     def describe(
         self, command: str, *, is_printed: bool, with_contents: bool = False

@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.effective_config import NO_SETTINGS
-from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
+from tidelog.errors import UnknownTopicOrPartition
 from tidelog.explain.plans.compaction import CleanerLines
+from tidelog.readonly.read_again import MAY_PASS, read_again
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_topic import ReadOnlyTopic
 
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.segment.filenames import TopicPartition
-
-_ATTEMPTS: Final = 3
-"""How often a partition is read before an error is taken for one that stays."""
 
 Row = tuple[Any, ...]
 """One value for each column of a table, in their order."""
@@ -152,19 +151,18 @@ class SystemTable:
 
     def partition_rows(self, source: TableSource, key: TopicPartition) -> Iterator[Row]:
         """Yield the rows of ``of_partition``; errors as ``rows``."""
-        if self.of_partition is None:
+        of_partition, path = self.of_partition, source.directory.partition_path(*key)
+        if of_partition is None:
             return
-        for attempt in range(_ATTEMPTS):
-            reached = 0
-            try:
-                rows = self.of_partition(source, key)
-                for row in rows if self.is_streamed else list(rows):
-                    reached += 1
-                    yield row
-            except (UnknownTopicOrPartition, KafkaStorageError):
-                if not source.fs.exists(source.directory.partition_path(*key)):
-                    return
-                if reached or attempt == _ATTEMPTS - 1:
-                    raise
-            else:
-                return
+
+        def begun() -> tuple[list[Row], Iterator[Row]]:
+            rows = iter(of_partition(source, key))
+            return list(islice(rows, 1 if self.is_streamed else None)), rows
+
+        try:
+            first, rest = read_again(source.fs, path, begun)
+            yield from first
+            yield from rest
+        except MAY_PASS:
+            if source.fs.exists(path):
+                raise

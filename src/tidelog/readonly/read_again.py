@@ -1,0 +1,34 @@
+"""Reading a partition beside a writer, which may delete it, or delete and create it again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from tidelog.errors import KafkaStorageError, OffsetOutOfRange, UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidelog.env.files import FileSystem
+
+T = TypeVar("T")
+
+ATTEMPTS: Final = 3
+"""How often a partition is read before an error is taken for one that stays."""
+
+MAY_PASS: Final = (UnknownTopicOrPartition, KafkaStorageError, OffsetOutOfRange)
+"""The errors of a read that a writer may have caused."""
+
+
+def read_again(fs: FileSystem, directory: str, question: Callable[[], T]) -> T:
+    """Return the answer to ``question``, asked again after an error of ``MAY_PASS``.
+
+    The error is raised if it stays, or once the partition's directory is gone.
+    """
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return question()
+        except MAY_PASS:
+            if not fs.exists(directory):
+                raise
+    return question()
