@@ -63,6 +63,12 @@ class Codec(IntEnum):
         return codec
 
 
+def codec_name(number: int) -> str:
+    """Return Kafka's name of a codec by its number, of a number without a codec too."""
+    return Codec(number).kafka_name if number in _KNOWN_NUMBERS else f"unknown {number}"
+
+
+_KNOWN_NUMBERS: Final = frozenset(Codec)
 _CODEC_BY_NAME: Final = {codec.kafka_name: codec for codec in Codec}
 
 _MODULES: Final = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tidelog.codec.compression import Codec
+from tidelog.codec.compression import codec_name
 from tidelog.errors import CorruptMessage
 from tidelog.records.batch import NO_TIMESTAMP
 
@@ -54,15 +54,8 @@ class SegmentContents:
             self.min_timestamp = least if is_first else min(self.min_timestamp, least)
         found = Counter(self.codecs)
         for number, count in Counter(batches.codec.tolist()).items():
-            found[_name(number)] += count
+            found[codec_name(number)] += count
         self.codecs = dict(sorted(found.items()))
-
-
-def _name(codec: int) -> str:
-    try:
-        return Codec(codec).kafka_name
-    except ValueError:
-        return f"unknown {codec}"
 
 
 def contents_of(log: ReadOnlyLog) -> dict[int, SegmentContents]:

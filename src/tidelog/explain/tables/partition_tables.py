@@ -10,7 +10,7 @@ import numpy as np
 
 from tidelog.cleaner.compaction import Compaction
 from tidelog.codec.checkpoint_file import read_leader_epochs
-from tidelog.codec.compression import Codec
+from tidelog.codec.compression import codec_name
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.explain.describe import describe_log
@@ -143,13 +143,6 @@ SEGMENTS: Final = SystemTable(
 # batches
 
 
-def _codec_name(number: int) -> str:
-    try:
-        return Codec(number).kafka_name
-    except ValueError:
-        return f"unknown {number}"
-
-
 def _batches(source: TableSource, key: TopicPartition) -> Iterator[Row]:
     with source.open(key) as log:
         bases = [segment.base_offset for segment in log.segments]
@@ -164,7 +157,7 @@ def _batch_rows(
     offsets = batches.base_offset
     numbers = np.searchsorted(np.array(segment_bases, np.int64), offsets, "right") - 1
     bases = [segment_bases[max(number, 0)] for number in numbers.tolist()]
-    codecs = [_codec_name(number) for number in batches.codec.tolist()]
+    codecs = [codec_name(number) for number in batches.codec.tolist()]
     types = np.where(batches.is_log_append_time, "LogAppendTime", "CreateTime").tolist()
     based = np.where(batches.has_delete_horizon, -1, batches.base_timestamp)
     horizons = np.where(batches.has_delete_horizon, batches.base_timestamp, -1)
