@@ -26,6 +26,7 @@ from tidelog.segment.filenames import (
     check_topic_name,
     is_delete_directory,
     is_future_directory,
+    is_log_file,
     is_stray_directory,
     log_directory_name,
     parse_segment_file,
@@ -233,3 +234,14 @@ def random_id(rng: Random) -> UUID:
     made = uuid.UUID(int=rng.getrandbits(128), version=4)
     is_awkward = made in RESERVED_DIRECTORY_IDS or format_uuid(made).startswith("-")
     return random_id(rng) if is_awkward else made
+
+
+def log_bytes(fs: FileSystem, directory: str) -> int:
+    """Return the bytes of all ``.log`` files of a partition directory; 0 if it is gone."""
+    total = 0
+    try:
+        for name in filter(is_log_file, fs.list(directory)):
+            total += fs.stat(os.path.join(directory, name)).size_bytes
+    except FileNotFoundError:
+        return total
+    return total

@@ -139,11 +139,10 @@ class Logs:
         """
         target = os.path.abspath(path)
         self.manager.move_partition(topic, partition, target)
-        bell = self.manager.bell
-        while wait and self.manager.get_log(topic, partition, is_future=True) is not None:
-            self.manager.get_log(topic, partition)  # raises once the move cannot go on
-            bell.wait(bell.rings, MOVE_LOOK_MS)
-        if wait and os.path.dirname(self.partition(topic, partition).log.directory) != target:
+        if not wait:
+            return
+        self.manager.wait_for_move(topic, partition, MOVE_LOOK_MS, lambda: None)
+        if os.path.dirname(self.partition(topic, partition).log.directory) != target:
             raise KafkaStorageError(f"{topic}-{partition} was not moved to {target}")
 
     def partition(self, topic: str, partition: int) -> Partition:

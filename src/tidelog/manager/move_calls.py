@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from tidelog.manager.lifecycle.move_status import MoveStatus
     from tidelog.manager.lifecycle.mover import PartitionMover
+    from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.partition import Partition
 
 
@@ -19,6 +20,7 @@ class MoveCalls:
     """The part of a log manager that moves partitions."""
 
     _mover: PartitionMover
+    _registry: LogRegistry
     _is_service: bool
     _check_open: Callable[[], None]
     partition: Callable[[str, int], Partition]
@@ -64,6 +66,19 @@ class MoveCalls:
         if bytes_per_second is not None and bytes_per_second < 1:
             raise InvalidArgument(f"{bytes_per_second} bytes per second is not a rate above 0")
         self._mover.throttle.set_rate(bytes_per_second)
+
+    def wait_for_move(
+        self, topic: str, partition: int, look_ms: int, on_look: Callable[[], None]
+    ) -> None:
+        """Wait until a partition is no longer moved; ``on_look`` is called before each look again.
+
+        Raises what has ended the partition, if that keeps the move from its end.
+        """
+        key, registry = TopicPartition(topic, partition), self._registry
+        while registry.future(key) is not None:
+            registry.current(key)  # raises
+            on_look()
+            registry.bell.wait(registry.bell.rings, look_ms)
 
     def why_not_moved(self, topic: str, partition: int) -> str:
         """Return why the last move of a partition ended without success; empty if it did not."""

@@ -137,24 +137,23 @@ def _move_here(places: list[Place], source: str, target: str, throttle: int | No
 
 def _move_one(logs: Logs, key: TopicPartition, target: str, task: Task) -> None:
     """Move one partition, and show how far it is."""
-    from tidelog.env.waiting import sleep_ms
+
+    def show() -> None:
+        for move in logs.manager.moves():
+            if (move.topic, move.partition) == key:
+                task.show(move.done_bytes, total=move.total_bytes)
 
     logs.move_partition(*key, target, wait=False)
-    while True:
-        found = [move for move in logs.manager.moves() if (move.topic, move.partition) == key]
-        if not found:
-            break
-        logs.manager.get_log(*key)  # raises once the move cannot go on
-        task.show(found[0].done_bytes, total=found[0].total_bytes)
-        sleep_ms(LOOK_MS)
+    logs.manager.wait_for_move(*key, LOOK_MS, show)
     if os.path.dirname(logs.partition(*key).log.directory) != target:
         raise KafkaStorageError(f"{key} was not moved: {logs.manager.why_not_moved(*key)}")
 
 
 def _looking(places: Sequence[Place], source: str, target: str) -> Callable[[Task], None]:
     """Return what shows how far a service is: by the bytes of the logs and of their copies."""
+    from tidelog.datadir.partition_directories import log_bytes
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.manager.lifecycle.move_status import log_bytes, moves_in_files
+    from tidelog.manager.lifecycle.move_status import moves_in_files
 
     sizes = {place.key: log_bytes(SYSTEM_FILES, place.path) for place in places}
     what = f"moving {places[0].topic} by the service that holds {source}"

@@ -12,7 +12,7 @@ from tidelog.cli.options import add_json, add_settings, add_topics, new_parser
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import ChosenPartitions, Place
@@ -96,15 +96,24 @@ def _around(chosen: ChosenPartitions, directory: str, topics: Sequence[str]) -> 
 def _verify_all(
     places: Sequence[Place], *, is_compacted: bool
 ) -> Iterator[tuple[Place, PartitionCheck | None]]:
-    """Check all partitions, and show how many of their bytes are checked."""
+    """Check all partitions, None for one that was deleted; show how many bytes are checked."""
     from tidelog.cli.progress import current_line
+    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.verify.verify_partition import verify_if_there
 
     sizes = [_size_bytes(place) for place in places]
     line, before = current_line(), 0
     with line.task("verifying", sum(sizes)) as task:
         for place, size in zip(places, sizes, strict=True):
             task.show(before, what=f"verifying {place.key}")
-            result = _verify(place, partial(_show, task, before), is_compacted=is_compacted)
+            result = verify_if_there(
+                SYSTEM_FILES,
+                place.path,
+                clock=SYSTEM_CLOCK,
+                is_compacted=is_compacted,
+                on_progress=partial(_show, task, before),
+            )
             line.erase()
             yield place, result
             before += size
@@ -115,49 +124,14 @@ def _show(task: Task, before: int, done: int) -> None:
     task.show(before + done)
 
 
-def _verify(
-    place: Place, on_progress: Callable[[int], None], *, is_compacted: bool
-) -> PartitionCheck | None:
-    """Check one partition; None if it was deleted meanwhile.
-
-    What keeps it from being read is damage, too. ``on_progress`` is called with the bytes of
-    records checked so far.
-    """
-    from tidelog.env.clock import SYSTEM_CLOCK
-    from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.errors import TidelogError, UnknownTopicOrPartition
-    from tidelog.explain.verify.checked import Checked
-    from tidelog.explain.verify.findings import READABLE, damage
-    from tidelog.explain.verify.verify_partition import PartitionCheck, verify_partition
-
-    try:
-        return verify_partition(
-            SYSTEM_FILES,
-            place.path,
-            clock=SYSTEM_CLOCK,
-            is_compacted=is_compacted,
-            on_progress=on_progress,
-        )
-    except UnknownTopicOrPartition:
-        return None  # whether it should be there is checked elsewhere
-    except (TidelogError, OSError) as error:
-        if not SYSTEM_FILES.exists(place.path):
-            return None
-        found = [damage(place.path, None, str(error), READABLE)]
-        return PartitionCheck(found, Checked())
-
-
 def _size_bytes(place: Place) -> int:
     """Return about how many bytes of records there are; 0 for a partition that was deleted."""
+    from tidelog.datadir.partition_directories import log_bytes
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.segment.filenames import is_log_file
 
-    total = 0
     with suppress(OSError):  # the check itself reports it
-        for name in SYSTEM_FILES.list(place.path):
-            if is_log_file(name):
-                total += SYSTEM_FILES.stat(os.path.join(place.path, name)).size_bytes
-    return total
+        return log_bytes(SYSTEM_FILES, place.path)
+    return 0
 
 
 def _in_words(checked: Checked) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.errors import TidelogError
 from tidelog.explain.tables.system_table import (
     PARTITION,
     TOPIC,
@@ -12,9 +11,8 @@ from tidelog.explain.tables.system_table import (
     ColumnType,
     SystemTable,
 )
-from tidelog.explain.verify.findings import READABLE, damage
 from tidelog.explain.verify.verify_directory import Located, check_directory
-from tidelog.explain.verify.verify_partition import verify_partition
+from tidelog.explain.verify.verify_partition import verify_if_there
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,14 +30,8 @@ def _of_directory(source: TableSource, keys: Keys) -> Iterator[Row]:
 def _of_partition(source: TableSource, key: TopicPartition) -> Iterator[Row]:
     path = source.directory.partition_path(*key)
     is_compacted = source.topic(key.topic).is_compacted
-    try:
-        checked = verify_partition(source.fs, path, clock=source.clock, is_compacted=is_compacted)
-        found = checked.findings
-    except (TidelogError, OSError) as error:
-        if not source.fs.exists(path):
-            return
-        found = [damage(path, None, str(error), READABLE)]
-    for finding in found:
+    check = verify_if_there(source.fs, path, clock=source.clock, is_compacted=is_compacted)
+    for finding in [] if check is None else check.findings:
         yield _row(Located(key, finding))
 
 

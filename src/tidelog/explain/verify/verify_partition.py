@@ -132,6 +132,30 @@ class _SegmentChecks:
         return found
 
 
+def verify_if_there(
+    fs: FileSystem,
+    directory: str,
+    *,
+    clock: Clock,
+    is_compacted: bool = False,
+    on_progress: Callable[[int], None] = lambda _: None,
+) -> PartitionCheck | None:
+    """Check a partition as ``verify_partition``; None if it was deleted meanwhile.
+
+    What keeps it from being read is damage, too.
+    """
+    try:
+        return verify_partition(
+            fs, directory, clock=clock, is_compacted=is_compacted, on_progress=on_progress
+        )
+    except UnknownTopicOrPartition:
+        return None  # whether it should be there is checked elsewhere
+    except (TidelogError, OSError) as error:
+        if not fs.exists(directory):
+            return None
+        return PartitionCheck([damage(directory, None, str(error), READABLE)], Checked())
+
+
 def verify_partition(
     fs: FileSystem,
     directory: str,

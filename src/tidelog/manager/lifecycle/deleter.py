@@ -334,23 +334,16 @@ class LogDeleter:
             if readable_topic_id(fs, source) not in topic_ids:
                 continue
             log_dir.begin_change()
-            unique = log_delete_directory_name(*parse_topic_partition(name), self._unique())
-            target = os.path.join(log_dir.path, unique)
-            fs.rename(source, target)
-            fs.sync_directory(log_dir.path)
-            self._queue.add(target)
+            self._rename_away(parse_topic_partition(name), log_dir, source)
 
     def remove_unopened_copy(self, key: TopicPartition, log_dir: LogDir, path: str) -> None:
         """Rename a ``-future`` directory that is not open to ``-delete``, durably.
 
         Its checkpoint lines are removed. Raises KafkaStorageError.
         """
-        target = os.path.join(log_dir.path, log_delete_directory_name(*key, self._unique()))
         with self._failing(log_dir, f"cancelling the move of {key}"):
             log_dir.begin_change()
-            self._machine.fs.rename(path, target)
-            self._machine.fs.sync_directory(log_dir.path)
-        self._queue.add(target)
+            self._rename_away(key, log_dir, path)
         self._forget(log_dir, [key])
 
     def rename_unopened(self, key: TopicPartition, log_dir: LogDir | None) -> None:
@@ -359,12 +352,15 @@ class LogDeleter:
             return
         fs = self._machine.fs
         source = os.path.join(log_dir.path, log_directory_name(*key))
-        target = os.path.join(log_dir.path, log_delete_directory_name(*key, self._unique()))
         with self._failing(log_dir, f"deleting {key}"):
-            if not fs.exists(source) and not fs.is_link(source):
-                return
-            fs.rename(source, target)
-            fs.sync_directory(log_dir.path)
+            if fs.exists(source) or fs.is_link(source):
+                self._rename_away(key, log_dir, source)
+
+    def _rename_away(self, key: TopicPartition, log_dir: LogDir, source: str) -> None:
+        """Rename a directory to ``-delete``, durably, and let it be deleted later; OSError."""
+        target = os.path.join(log_dir.path, log_delete_directory_name(*key, self._unique()))
+        self._machine.fs.rename(source, target)
+        self._machine.fs.sync_directory(log_dir.path)
         self._queue.add(target)
 
     def _forget(self, log_dir: LogDir | None, keys: Sequence[TopicPartition]) -> None:

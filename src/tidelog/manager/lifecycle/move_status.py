@@ -6,10 +6,10 @@ import os
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tidelog.datadir.partition_directories import log_bytes
 from tidelog.segment.filenames import (
     TopicPartition,
     is_future_directory,
-    is_log_file,
     log_directory_name,
     parse_topic_partition,
 )
@@ -96,14 +96,3 @@ def moves_in_files(fs: FileSystem, data_dirs: Sequence[str]) -> list[MoveStatus]
                 )
             )
     return sorted(found)
-
-
-def log_bytes(fs: FileSystem, directory: str) -> int:
-    """Return the bytes of all ``.log`` files of a partition directory; 0 if it is gone."""
-    total = 0
-    try:
-        for name in filter(is_log_file, fs.list(directory)):
-            total += fs.stat(os.path.join(directory, name)).size_bytes
-    except FileNotFoundError:
-        return total
-    return total

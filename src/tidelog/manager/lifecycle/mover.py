@@ -13,6 +13,7 @@ import os
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from tidelog.config.option import INT64_MAX
 from tidelog.env.files import WRONG_KIND
 from tidelog.errors import (
     CommitPending,
@@ -61,8 +62,6 @@ RETRY_MS: Final = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000)
 Then the move is given up, and its copy takes no more of the space."""
 _SAMPLE_ID: Final = "0" * 32
 _FAR: Final = (1 << 31) - 1
-INT64_MAX: Final = (1 << 63) - 1
-"""As a limit of the rate: none."""
 
 
 class PartitionMover:
