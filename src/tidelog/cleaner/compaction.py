@@ -156,7 +156,7 @@ class Compaction:
         scheduler: runs the background writers.
         rng: makes the random keys of hashes.
         check_done: raises CleaningAborted once a cleaning is to stop.
-        on_progress: called as a cleaning, or its plan, goes on.
+        on_progress: called repeatedly during a cleaning or its plan.
     """
 
     def __init__(

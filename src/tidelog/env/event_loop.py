@@ -28,7 +28,7 @@ _MS_PER_S: Final = 1000
 
 
 async def in_thread(function: Callable[[], T], *, undo: Callable[[T], object] | None = None) -> T:
-    """Call ``function`` on a thread and return its result, while the event loop goes on.
+    """Call ``function`` on a thread and return its result, while the event loop runs on.
 
     A call that runs cannot be interrupted. So a task that is cancelled meanwhile waits for its end,
     drops the result, or passes it to ``undo`` on a thread, and raises CancelledError.

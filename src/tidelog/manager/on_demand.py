@@ -93,7 +93,7 @@ class OnDemand:
         self._check_open: Final = check_open
         self._checkpoints: Final = CleanerCheckpoints(machine.fs)
         self.on_progress: Callable[[CompactionProgress], None] = _ignore
-        """Called as a cleaning goes on."""
+        """Called repeatedly during a cleaning."""
 
     def retain(self, chosen: Sequence[Chosen]) -> dict[tuple[str, int], list[DeletedSegment]]:
         """Delete the segments that have expired by now; see ``LogManager.retain``."""
@@ -246,7 +246,7 @@ class OnDemandCalls:
     _on_demand: OnDemand
 
     def watch_cleaning(self, on_progress: Callable[[CompactionProgress], None]) -> None:
-        """Call ``on_progress`` from now on as a cleaning on demand goes on, on its thread."""
+        """Call ``on_progress`` repeatedly during each cleaning on demand from now on, on its thread."""
         self._on_demand.on_progress = on_progress
 
     def retain(self, *chosen: Chosen) -> dict[tuple[str, int], list[DeletedSegment]]:
@@ -314,4 +314,4 @@ def _shrunk(
 
 
 def _ignore(_: CompactionProgress) -> None:
-    """Do nothing as a cleaning goes on."""
+    """Ignore the progress of a cleaning."""
