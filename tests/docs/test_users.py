@@ -1,7 +1,8 @@
-"""Users who know the docs only; each page of ``users`` is what one of them tries."""
+"""Five users who know the docs only; each page of ``users`` is what one of them tries."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,6 +10,8 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
 
 USERS: Final = Path(__file__).parent / "users"
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "data"
@@ -22,3 +25,20 @@ def test_each_step_of_a_user_works_at_the_first_try(
 ) -> None:
     """A program that wants a durable log, an operator of a broken broker, an analyst."""
     run_page(USERS / f"{user}.md", {"GOLDEN": str(GOLDEN)})
+
+
+@pytest.mark.spark
+def test_each_step_of_a_data_engineer_works_at_the_first_try(
+    run_page: Callable[..., Any], spark: SparkSession
+) -> None:
+    """Somebody whose jobs read and write Kafka, and shall do without a broker."""
+    folder = Path.cwd()
+
+    def absolute(code: str) -> str:
+        # Spark resolves a relative path against the working directory of its Java process.
+        return re.sub(r"(['\"])(data|checkpoint)\1", rf"\1{folder}/\2\1", code)
+
+    try:
+        run_page(USERS / "engineer.md", absolute=absolute)
+    finally:
+        spark.sql("DROP TABLE IF EXISTS orders_log")
