@@ -228,6 +228,7 @@ def run_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., P
     ) -> PageRun:
         own = {key: value for key, value in os.environ.items() if not key.startswith("TIDELOG_")}
         path = f"{Path(sys.executable).parent}{os.pathsep}{own['PATH']}"
+        monkeypatch.setenv("PATH", path)  # a python block may start commands, too
         own |= {"PATH": path, "COLUMNS": "100", "TZ": "UTC", "LC_ALL": "C.UTF-8"}
         page_run = PageRun(page, folder, dict(names or {}))
         page_run.run({**own, **(environment or {})}, absolute)

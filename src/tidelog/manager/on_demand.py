@@ -246,7 +246,10 @@ class OnDemandCalls:
     _on_demand: OnDemand
 
     def watch_cleaning(self, on_progress: Callable[[CompactionProgress], None]) -> None:
-        """Call ``on_progress`` repeatedly during each cleaning on demand from now on, on its thread."""
+        """From now on, call ``on_progress`` repeatedly during each cleaning on demand.
+
+        It is called on the cleaning thread.
+        """
         self._on_demand.on_progress = on_progress
 
     def retain(self, *chosen: Chosen) -> dict[tuple[str, int], list[DeletedSegment]]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ROWS: Final = 50
 SEGMENT_BYTES: Final = 1 << 20
-DEFAULTS: Final = LogConfig(segment_index_bytes=8192, internal_segment_bytes=SEGMENT_BYTES)
+DEFAULTS: Final = LogConfig(segment_index_bytes=65536, internal_segment_bytes=SEGMENT_BYTES)
 
 A_TASK: Final = 1
 A_COMMIT: Final = 7

@@ -79,7 +79,7 @@ class MoveRates:
         self._samples: dict[TopicPartition, deque[tuple[int, int]]] = {}
 
     def begin(self, key: TopicPartition) -> None:
-        """Note that a move begins, or goes on after a start."""
+        """Note that a move begins, or resumes after a start."""
         with self._lock:
             self._samples[key] = deque([(self._now_ms(), 0)])
 
