@@ -17,10 +17,10 @@ PLAIN_TESTS := tests/golden $(addprefix tests/unit/,codec log readonly records s
 SOAK_MINUTES ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all lint format bench soak mutants peer docs lock dist clean
+.PHONY: help install demo test test-all test-pythons lint format bench soak mutants peer docs lock dist clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP) ## everything into .venv, kernels compiled: .venv/bin/tidelog is the command
 
@@ -56,9 +56,11 @@ format: $(STAMP) ## let ruff lay out the code and fix what it can
 test: lint ## lint and the tests that need neither Kafka nor patience; what .ci/run runs
 	@$(PYTEST) -n $(WORKERS) --dist loadfile -m "$(FAST)"
 
-test-all: lint peer $(VENV)/flights/.downloaded ## every test, also against Kafka, and unit tests on other Pythons; resumes; SCALE=10: a night
+test-all: lint peer $(VENV)/flights/.downloaded ## every test, also against Kafka; resumes where it was stopped; SCALE=10: a night
 	@$(PYTEST) -n $(WORKERS) --dist loadfile --resume .test-all tests
 	@NUMBA_BOUNDSCHECK=1 $(PYTEST) -q tests/unit/kernels
+
+test-pythons: $(STAMP) ## unit tests on other Pythons, on the oldest versions of all packages, without kernels
 	@NUMBA_DISABLE_JIT=1 $(PYTEST) -q -n $(WORKERS) --dist loadfile -m "$(FAST)" $(PLAIN_TESTS)
 	@for version in 3.11 3.12 3.13 3.14; do WORKERS=$(WORKERS) tools/unit_tests_on.sh $$version || exit 1; done
 	@WORKERS=$(WORKERS) tools/unit_tests_on.sh 3.11 lowest
