@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.errors import InvalidArgument
+import tidelog
+from tidelog.errors import InvalidArgument, TidelogError
+from tidelog.spark.options.table_options import TableOptions
 from tidelog.spark.plain_errors import HIDE_TRACEBACK, IN_WORKER, plain_errors
+from tidelog.spark.read.table_reader import TableReader, table_columns
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @plain_errors()
@@ -32,6 +40,26 @@ def test_a_worker_reports_our_errors_without_traceback(
     with pytest.raises(type(error)):
         fail(error)
     assert is_set(HIDE_TRACEBACK) == is_hidden
+
+
+def test_a_task_that_reads_a_table_reports_our_errors_without_traceback(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Such as that of a directory that was deleted since the query was planned."""
+    path = tmp_path / "data"
+    with tidelog.open(path) as logs:
+        logs.create_topic("t", 1)
+    options = TableOptions.parse({"path": str(path), "table": "segments"})
+    reader = TableReader(options, table_columns("segments"))
+    tasks = reader.partitions()
+    shutil.rmtree(path)
+    monkeypatch.setenv(HIDE_TRACEBACK, "")
+    monkeypatch.setenv(IN_WORKER, "PYTHON_WORKER")
+
+    with pytest.raises(TidelogError):
+        list(reader.read(tasks[0]))
+
+    assert is_set(HIDE_TRACEBACK)
 
 
 def is_set(name: str) -> bool:

@@ -117,14 +117,14 @@ class TableReader(DataSourceReader):
         if not isinstance(partition, TablePart):
             return
         options = self._options
-        table = system_table(options.table)
-        source = TableSource(
-            SYSTEM_FILES,
-            options.path,
-            clock=ClockAt(options.now_ms),
-            overrides=options.overrides,
-        )
         with plain_errors():
+            table = system_table(options.table)
+            source = TableSource(
+                SYSTEM_FILES,
+                options.path,
+                clock=ClockAt(options.now_ms),
+                overrides=options.overrides,
+            )
             yield from _batches(table, self._columns, _rows(table, source, partition, options))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,17 @@ def staged_tasks(messages: list[WriterCommitMessage | None]) -> list[StagedTask]
     return [one for one in messages if isinstance(one, StagedTask)]
 
 
+def first_partition(txn: str, task_number: int, stream: StreamBatch | None) -> int:
+    """Return where the rows of a task that have no key start, modulo a topic's partitions.
+
+    Tasks start at partitions next to each other, so that they spread the rows of one write. The
+    first task moves on by one partition with each batch of a stream, and starts at one by the hash
+    of ``txn`` in a batch write, so that writes of a few rows do not all go to partition 0.
+    """
+    first = zlib.crc32(txn.encode()) if stream is None else stream.batch_id
+    return first + task_number
+
+
 def stage_rows(
     options: WriteOptions,
     plan: WritePlan,
@@ -55,7 +67,7 @@ def stage_rows(
 ) -> StagedTask:
     """Stage the rows of one task attempt; nothing is written without rows.
 
-    Rows without a key start at partition ``task_number``, so that tasks spread them.
+    Rows without a key start at ``first_partition``.
 
     Raises:
         DirectoryNotShared: this executor does not see the driver's data directory.
@@ -67,7 +79,7 @@ def stage_rows(
         target,
         plan.topics,
         plan.new_topic,
-        first_partition=task_number,
+        first_partition=first_partition(txn, task_number, stream),
         buffer_bytes=options.write_buffer_bytes,
     )
     try:
