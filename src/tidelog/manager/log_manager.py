@@ -137,6 +137,7 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
         self._log_dirs = LogDirs(
             config.data_directories,
             fs=machine.fs,
+            clock=machine.clock,
             rng=machine.rng,
             offline=offline,
             has_all_logs=self._is_service,

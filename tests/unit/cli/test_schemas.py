@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.unit.cli.commands.test_move import begin_slowly
+from tests.unit.cli.commands.test_txns import begin
 
+import tidelog
 from tidelog.cli.parser import make_parser
 from tidelog.cli.schemas.outputs import OUTPUTS, all_outputs
 
@@ -106,6 +110,57 @@ def test_acts_print_what_their_schemas_name(cli: Cli, tmp_path: Path, validated:
     assert hold("move", "t", "--to", tmp_path / "other")[-1] == {"counts": {"partitions": 2}}
     assert hold("create", "u")
     assert hold("delete", "u")[-1] == {"counts": {"topics": 1, "freedBytes": 0}}
+
+
+@pytest.mark.parametrize("by_service", [False, True])
+def test_moves_print_what_their_schemas_name(
+    cli: Cli, by_service: bool, validated: Validated
+) -> None:
+    """Listed, limited, cancelled and carried out, by a service and without one."""
+    target = cli.data.parent / "target"
+    to = () if by_service else ("--to", target)
+
+    def hold(name: str, *words: object) -> list[Any]:
+        outcome = cli.on("move", *words, "--json")
+        assert outcome.code == 0, outcome.err
+        validated(name, outcome.lines)
+        return list(outcome.lines)
+
+    with ExitStack() as stack:
+        logs = stack.enter_context(tidelog.open(cli.data, target))
+        begin_slowly(logs, cli.data, target)
+        if not by_service:
+            stack.close()
+        listed = hold("move list", "--list", *to)
+        cancelled = hold("move cancel", "t", "--cancel", *to)
+        if by_service:
+            assert hold("move throttle", "--throttle", 1000) == [{"limitBytesPerSecond": 1000}]
+            assert hold("move throttle", "--throttle", "none") == [{"limitBytesPerSecond": None}]
+        moved = hold("move", "t", "--to", target)
+
+    assert listed[-1] == {"counts": {"moves": 1}}
+    assert listed[0]["state"] == ("throttled" if by_service else "stopped")
+    assert cancelled[-1] == moved[-1] == {"counts": {"partitions": 1}}
+
+
+@pytest.mark.parametrize("by_service", [False, True])
+def test_aborts_print_what_their_schemas_name(
+    topic: Cli, by_service: bool, validated: Validated
+) -> None:
+    """The plan and the act, of the abort and of taking it back."""
+    begin(topic, 9)
+    abort = ("txns", "abort", "t-0", "--producer-id", "9")
+    undo = ("txns", "abort", "t-0", "--undo")
+
+    with ExitStack() as stack:
+        if by_service:
+            stack.enter_context(tidelog.open(topic.data))
+        for name, words in (("txns abort", abort), ("txns abort undo", undo)):
+            for execute in ((), ("--execute",)):
+                outcome = topic.on(*words, *execute, "--json")
+                assert outcome.code == 0, outcome.err
+                validated(name, outcome.lines)
+                assert [row["executed"] for row in outcome.rows] == [bool(execute)]
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,14 @@ def test_a_full_disk_degrades_a_service_with_its_reason() -> None:
 @pytest.mark.parametrize(
     ("metric", "reason"),
     [
-        (Metric("kafka.log", "LogManager", "LogDirectoryOffline", ON_DATA, 1), "/data is offline"),
+        (
+            Metric(
+                *("tidelog", "LogManager", "LogDirectoryOfflineSinceMs"),
+                (*ON_DATA, ("reason", "disk {0} broke")),
+                61_000,
+            ),
+            "/data has been offline since 1970-01-01 00:01:01 UTC: disk {0} broke",
+        ),
         (
             Metric("tidelog", "LogManager", "PartitionsWithLossCount", (), 2),
             "2 partitions lost records that readers have seen",

@@ -6,6 +6,7 @@ import json
 from dataclasses import astuple
 from typing import TYPE_CHECKING
 
+from tidelog.cli.offline_directories import offline_directories, report_offline
 from tidelog.cli.options import add_json, add_server_properties, add_topics, new_parser
 from tidelog.cli.terminal import begun_by, table
 
@@ -87,6 +88,7 @@ def run(args: Namespace) -> int:
         print(draw_log(facts, width) + _stable(facts), end="")
         print(_contents_table(facts) if args.segments else _table(facts), end="")
     chosen.report_pending(args.command)
+    report_offline(args.command, offline_directories(chosen.directory.fs, chosen.directory.path))
     is_missing = chosen.report_missing(args.command)
     if args.json:
         print_counts(partitions=described, damaged=damaged, missing=len(chosen.missing))
@@ -94,7 +96,10 @@ def run(args: Namespace) -> int:
 
 
 def _print_directory(args: Namespace) -> int:
-    """Print the data directory and its logs; return 1 if it cannot be read."""
+    """Print the data directory and its logs; return 1 if it cannot be read.
+
+    Directories that its service has taken offline are printed on stderr.
+    """
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.terminal import counted, print_message, printable
     from tidelog.env.system_files import SYSTEM_FILES
@@ -103,8 +108,13 @@ def _print_directory(args: Namespace) -> int:
 
     chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
     found = describe_directory(chosen.directory, args.topics)
+    offline = offline_directories(SYSTEM_FILES, chosen.directory.path)
+    report_offline(args.command, offline)
     if args.json:
-        print(json.dumps(found.as_json()))
+        others = [
+            {"directory": one.path, "sinceMs": one.since_ms, "error": one.reason} for one in offline
+        ]
+        print(json.dumps({**found.as_json(), "offlineDirectories": others}))
         return int(found.error is not None)
     if found.error is not None:
         print_message(args.command, found.error)

@@ -90,6 +90,17 @@ _LOG_DIR: Final = line(
             ),
             "Its logs, by topic and number.",
         ),
+        "offlineDirectories": array(
+            line(
+                "A data directory that the service which is running there does not use any more.",
+                {
+                    "directory": string("Its path."),
+                    "sinceMs": integer("When it failed, in ms since 1970."),
+                    "error": string("Why."),
+                },
+            ),
+            "None without a service.",
+        ),
     },
 )
 _LISTED: Final = line(

@@ -40,7 +40,7 @@ def _describe(
             replicas = (_replica(registry, TopicPartition(*key), log) for key, log in logs.items())
             return LogDirDescription.of(path, replicas, space)
     reason = log_dirs.failures.get(path)
-    return LogDirDescription.offline(path, str(reason))
+    return LogDirDescription.offline(path, str(reason and reason.error))
 
 
 def _replica(registry: LogRegistry, key: TopicPartition, log: Log) -> ReplicaInfo:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import errno
 import logging
 import os
+from contextlib import contextmanager
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.config.broker_config import ALL_DIRS
 from tidelog.datadir.partition_directories import PartitionLinks
 from tidelog.errors import DirectoryLocked, InvalidArgument, KafkaStorageError, LogDirNotFound
-from tidelog.log.directory_guard import lacks_resources
+from tidelog.log.directory_guard import PASSING, lacks_resources
 from tidelog.manager.directories.log_dir import LogDir
 
 if TYPE_CHECKING:
@@ -23,10 +24,18 @@ if TYPE_CHECKING:
     from random import Random
     from uuid import UUID
 
+    from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
 
 _log = logging.getLogger(__name__)
+
+
+class OfflineReason(NamedTuple):
+    """Why a directory is offline, and since when, in ms."""
+
+    error: OSError | KafkaStorageError
+    since_ms: int
 
 
 class LogDirs:
@@ -37,6 +46,7 @@ class LogDirs:
     Args:
         paths: absolute paths.
         fs: the disk.
+        clock: for when a directory failed.
         rng: for new ids.
         offline: directories that are known to have failed.
         has_all_logs: see ``LogDir``.
@@ -53,6 +63,7 @@ class LogDirs:
         paths: Sequence[str],
         *,
         fs: FileSystem,
+        clock: Clock,
         rng: Random,
         offline: Collection[str] = (),
         has_all_logs: bool = True,
@@ -62,11 +73,12 @@ class LogDirs:
         self.on_offline: Callable[[], None] | None = None
         """Called when ``take_failed`` has something; on any thread, with any lock held."""
         self._fs = fs
+        self._clock = clock
         self._rng = rng
         self._has_all_logs = has_all_logs
         self._lock = Lock()
         self._cordoned: frozenset[str] = frozenset()
-        self._failures: dict[str, OSError | KafkaStorageError] = {}
+        self._failures: dict[str, OfflineReason] = {}
         self._online: dict[str, LogDir] = {}
         self._failed: list[LogDir] = []
         try:
@@ -108,17 +120,19 @@ class LogDirs:
     def check_any(self) -> None:
         """Raise KafkaStorageError with the reasons if no directory is left."""
         if not self._online:
-            reasons = [f"{path} is offline: {error}" for path, error in self.failures.items()]
-            cause = next(iter(self.failures.values()), None)
+            errors = {path: one.error for path, one in self.failures.items()}
+            reasons = [f"{path} is offline: {error}" for path, error in errors.items()]
+            cause = next(iter(errors.values()), None)
             raise KafkaStorageError("; ".join(reasons)) from cause
 
     def offline_error(self, path: str) -> KafkaStorageError:
         """Return the error for the use of a directory that is offline."""
-        return KafkaStorageError(f"{path} is offline: {self.failures.get(path)}")
+        reason = self.failures.get(path)
+        return KafkaStorageError(f"{path} is offline: {reason and reason.error}")
 
     @property
-    def failures(self) -> dict[str, OSError | KafkaStorageError]:
-        """The error that took each offline directory out of use."""
+    def failures(self) -> dict[str, OfflineReason]:
+        """Why each offline directory is out of use, by its path."""
         with self._lock:
             return dict(self._failures)
 
@@ -152,12 +166,22 @@ class LogDirs:
         with self._lock:
             failed = self._online.pop(path, None)
             if failed is not None:
-                self._failures[path] = error
+                self._failures[path] = OfflineReason(error, self._clock.now_ms())
                 self._failed.append(failed)
         if failed is not None:
             _log.error("log-dir-offline directory=%s reason=%s", path, error)
             if self.on_offline is not None:
                 self.on_offline()
+
+    @contextmanager
+    def failing(self, path: str, doing: str) -> Iterator[None]:
+        """Raise an OSError of the body as KafkaStorageError; ``path`` goes offline unless full."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in PASSING:
+                self.take_offline(path, error)
+            raise KafkaStorageError(f"{doing} in {path} failed: {error}") from error
 
     def take_failed(self) -> list[LogDir]:
         """Return the directories that failed since the last call."""
@@ -193,7 +217,7 @@ class LogDirs:
             raise InvalidArgument(f"Duplicate log directory found: {path}")
 
     def _fail(self, path: str, error: OSError | KafkaStorageError) -> None:
-        self._failures[path] = error
+        self._failures[path] = OfflineReason(error, self._clock.now_ms())
         _log.error("log-dir-offline directory=%s reason=%s", path, error)
 
     def _check_identities(self) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tidelog.log.flush_times import FlushTimes
     from tidelog.log.log import Log
     from tidelog.manager.directories.disk_reserve import DiskReserve
-    from tidelog.manager.directories.log_dirs import LogDirs
+    from tidelog.manager.directories.log_dirs import LogDirs, OfflineReason
     from tidelog.manager.lifecycle.loading import LoadProgress
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.metrics.counters import Counters
@@ -88,6 +88,7 @@ def log_metrics(key: TopicPartition, log: Log, *, is_future: bool = False) -> It
 
 def _directory_metrics(sources: MetricSources) -> Iterator[Metric]:
     log_dirs, reserve, progress = sources.log_dirs, sources.reserve, sources.progress
+    failures = log_dirs.failures
     cordoned = [path for path in log_dirs.configured if log_dirs.is_cordoned(path)]
     offline = len(log_dirs.configured) - len(log_dirs)
     yield Metric("kafka.log", "LogManager", "OfflineLogDirectoryCount", (), offline)
@@ -96,6 +97,7 @@ def _directory_metrics(sources: MetricSources) -> Iterator[Metric]:
         tags = (("logDirectory", path),)
         is_offline = not log_dirs.is_online(path)
         yield Metric("kafka.log", "LogManager", "LogDirectoryOffline", tags, int(is_offline))
+        yield _offline_since(path, failures.get(path))
         is_cordoned = path in cordoned
         yield Metric("kafka.log", "LogManager", "LogDirectoryCordoned", tags, int(is_cordoned))
         is_full = path in reserve.full or path in reserve.out_of_space
@@ -115,6 +117,15 @@ def _directory_metrics(sources: MetricSources) -> Iterator[Metric]:
                 thread_tags = (*dir_tags, ("threadNum", str(thread)))
                 name = "remainingSegmentsToRecover"
                 yield Metric("kafka.log", "LogManager", name, thread_tags, count)
+
+
+def _offline_since(path: str, failure: OfflineReason | None) -> Metric:
+    """Return when a directory failed, in ms, with why as a tag; 0 without it for one in use."""
+    tags: Tags = (("logDirectory", path),)
+    if failure is not None:
+        tags += (("reason", str(failure.error)),)
+    since_ms = 0 if failure is None else failure.since_ms
+    return Metric("tidelog", "LogManager", "LogDirectoryOfflineSinceMs", tags, since_ms)
 
 
 def stream_metrics(fs: FileSystem, path: str) -> Iterator[Metric]:

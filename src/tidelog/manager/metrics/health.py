@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.manager.metrics.metric import parse_prometheus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -10,19 +13,46 @@ if TYPE_CHECKING:
     from tidelog.manager.metrics.metric import Metric
 
 _PROBLEMS: Final = {
-    "LogDirectoryOffline": "{logDirectory} is offline",
+    "LogDirectoryOfflineSinceMs": "{logDirectory} has been offline since {time}: {reason}",
     "LogDirectoryFull": "the disk of {logDirectory} is full: appends are rejected",
     "PartitionsWithLossCount": "{value} partitions lost records that readers have seen",
     "uncleanable-partitions-count": "{value} partitions of {logDirectory} cannot be cleaned",
     "DeadThreadCount": "{value} threads of the log cleaner have ended",
 }
 """Gauges that are 0 in health, and what another value means."""
+_OFFLINE_SINCE: Final = "tidelog_log_manager_log_directory_offline_since_ms"
+
+
+class OfflineDirectory(NamedTuple):
+    """A data directory that a running service does not use. ``since_ms``: when it failed."""
+
+    path: str
+    since_ms: int
+    reason: str
 
 
 def degraded_reasons(metrics: Iterable[Metric]) -> list[str]:
     """Return a sentence for each thing that is wrong; none: all is well."""
     return [
-        _PROBLEMS[metric.name].format(value=int(metric.value), **dict(metric.tags))
+        _PROBLEMS[metric.name].format(
+            value=int(metric.value), time=_time(metric.value), **dict(metric.tags)
+        )
         for metric in metrics
         if metric.name in _PROBLEMS and metric.value
     ]
+
+
+def offline_directories(text: str) -> list[OfflineDirectory]:
+    """Return the directories that are offline, from a service's metrics in Prometheus' form."""
+    return [
+        OfflineDirectory(tags.get("log_directory", ""), int(value), tags.get("reason", ""))
+        for name, tags, value in parse_prometheus(text)
+        if name == _OFFLINE_SINCE and value
+    ]
+
+
+def _time(ms: float) -> str:
+    try:
+        return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError, OSError):  # another metric's value
+        return ""

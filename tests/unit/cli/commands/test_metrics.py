@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from errno import EIO
 from typing import TYPE_CHECKING
 
 import pytest
 
 import tidelog
+from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.manager.metrics.metrics_file import MetricsFiles
 from tidelog.staging.finished import CommittedTransaction, write_finished
@@ -81,3 +83,39 @@ def test_a_damaged_metrics_file_is_a_typed_error(cli: Cli, content: bytes) -> No
 
     assert outcome.code == 1
     assert "tidelog.metrics.prom cannot be read" in outcome.err
+
+
+@pytest.mark.parametrize("command", ["metrics", "describe", "describe --log-dirs"])
+def test_an_offline_directory_is_shown_with_its_time_and_reason(cli: Cli, command: str) -> None:
+    """Beside the service, in any of its directories that is still in use."""
+    broken = cli.data.with_name("broken")
+    with tidelog.open(cli.data) as logs:
+        logs.create_topic("t")
+    with tidelog.open(cli.data, broken) as logs:
+        files = MetricsFiles(logs.manager)
+        files.start()
+        healthy = cli.on(*command.split())
+        before_ms = SYSTEM_CLOCK.now_ms()
+        logs.manager.take_dir_offline(str(broken), OSError(EIO, 'a "broken"\ndisk'))
+        files.write()
+        answer, rows = cli.on(*command.split()), cli.on(*command.split(), "--json").rows
+        files.stop()
+    after = cli.on(*command.split())
+
+    assert "broken" not in (healthy.err, after.err, after.out)
+    if command == "metrics":
+        name = "tidelog_log_manager_log_directory_offline_since_ms"
+        found = {row["tags"]["log_directory"]: row for row in rows if row["name"] == name}
+        assert found[str(cli.data)]["value"] == 0
+        since_ms = found[str(broken)]["value"]
+        assert found[str(broken)]["tags"]["reason"] == '[Errno 5] a "broken"\ndisk'
+    else:
+        (line,) = [line for line in answer.err.splitlines() if "offline" in line]
+        assert line.startswith(f"tidelog describe: {broken} has been offline since ")
+        assert 'a "broken"' in line
+    if command == "describe --log-dirs":
+        (one,) = rows[0]["offlineDirectories"]
+        assert (one["directory"], one["error"]) == (str(broken), '[Errno 5] a "broken"\ndisk')
+        since_ms = one["sinceMs"]
+    if command != "describe":
+        assert before_ms <= since_ms <= SYSTEM_CLOCK.now_ms()

@@ -1,0 +1,41 @@
+"""The data directories that a running service has taken offline, as commands beside it see them.
+
+Only the service knows: the files of a disk that failed look like those of one that works. Kafka:
+the error in ``DescribeLogDirs``.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from tidelog.cli.terminal import format_time, print_message
+from tidelog.errors import TidelogError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tidelog.env.files import FileSystem
+    from tidelog.manager.metrics.health import OfflineDirectory
+
+
+def offline_directories(fs: FileSystem, data_directory: str) -> list[OfflineDirectory]:
+    """Return the directories that the service which holds ``data_directory`` does not use.
+
+    None without a service, or if its file of metrics cannot be read.
+    """
+    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.manager.metrics.health import offline_directories
+    from tidelog.manager.metrics.metrics_file import read_metrics_file
+
+    with suppress(OSError, TidelogError):
+        text = read_metrics_file(fs, data_directory, SYSTEM_CLOCK.now_ms())
+        return [] if text is None else offline_directories(text)
+    return []
+
+
+def report_offline(command: str, directories: Iterable[OfflineDirectory]) -> None:
+    """Print on stderr which directories are offline, since when and why."""
+    for one in directories:
+        since = format_time(one.since_ms)
+        print_message(command, f"{one.path} has been offline since {since}: {one.reason}")
