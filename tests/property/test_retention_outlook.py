@@ -126,7 +126,8 @@ def test_the_share_of_the_disk_deletes_what_its_plan_names(
             )
             for number in range(len(logs))
         ]
-        share = plan_disk_share(plans, {"t": 20_000}, free_bytes, percent, now_ms)
+        config = manager.partition("t", 0).config
+        share = plan_disk_share(plans, {"t": config}, free_bytes, percent, now_ms)
         home.fs.free_bytes = lambda path: free_bytes  # type: ignore[method-assign]  # at the pass  # noqa: ARG005 - mypy wants the name
         manager.tasks.cleanup_logs()
         left = [manager.partition("t", number).log for number in range(len(logs))]

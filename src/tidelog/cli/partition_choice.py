@@ -25,7 +25,7 @@ from tidelog.segment.filenames import (
     log_directory_name,
     parse_topic_partition,
 )
-from tidelog.staging.journal import journals, list_journals
+from tidelog.staging.journal import list_journals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -166,15 +166,13 @@ class ChosenPartitions(NamedTuple):
 
         Journals that cannot be read are printed on stderr.
         """
-        pinned: dict[tuple[str, int], int] = {}
-        try:
-            for journal in journals(self.directory.fs, self.directory.path):
-                for key in journal.keys:
-                    base = journal.base_offset(key)
-                    pinned[key] = min(pinned.get(key, base), base)
-        except (OSError, KafkaStorageError) as error:
-            print_message(command, str(error))
-        return pinned
+        from tidelog.explain.plans.retention_plan import pinned_offsets
+
+        return pinned_offsets(
+            self.directory.fs,
+            self.directory.path,
+            lambda error: print_message(command, str(error)),
+        )
 
     def report_pending(self, command: str) -> None:
         """Print on stderr that transactions are committed and not applied yet, if any are.

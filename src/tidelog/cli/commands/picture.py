@@ -202,11 +202,12 @@ def _planning(
 ) -> Planning:
     """Return what the plans of a log depend on."""
     from tidelog.cli.operations import clock_of
-    from tidelog.config.log_config import DELETION_SETTINGS
     from tidelog.explain.pictures.take_picture import Planning
+    from tidelog.explain.plans.retention_plan import retention_config
 
     overrides = dict(args.options)
     config = chosen._replace(places=[place]).configs_in_force(overrides)[place.topic]
-    if not config.is_policy_known and any(key in DELETION_SETTINGS for key in overrides):
-        config = config.deleting()
-    return Planning(config, lines, clock_of(args))
+    pinned = chosen.pinned_offsets(args.command)
+    return Planning(
+        retention_config(config, overrides), lines, clock_of(args), pinned.get(place.key)
+    )

@@ -121,9 +121,8 @@ def _plans(
     from tidelog.explain.picture import format_bytes
     from tidelog.explain.plans.disk_share_plan import plan_disk_share
 
-    limits = {name: one.retention_ms for name, one in configs.items() if one.is_deleted}
     free_bytes = SYSTEM_FILES.free_bytes(chosen.directory.path)
-    share = plan_disk_share(plans, limits, free_bytes, percent, clock.now_ms())
+    share = plan_disk_share(plans, configs, free_bytes, percent, clock.now_ms())
     if share.excess_bytes:
         size = format_bytes(share.excess_bytes)
         print_message(args.command, f"the logs would still take {size} more than their share")
@@ -134,11 +133,11 @@ def _apply_unknown(configs: dict[str, LogConfig], overrides: Mapping[str, str]) 
     """Let a limit given with ``-o`` hold where the policy is unknown; without one, print that."""
     from tidelog.cli.terminal import print_message
     from tidelog.config.log_config import DELETION_SETTINGS
+    from tidelog.explain.plans.retention_plan import retention_config
 
+    configs |= {name: retention_config(config, overrides) for name, config in configs.items()}
     unknown = [name for name, config in configs.items() if not config.is_policy_known]
-    if any(key in DELETION_SETTINGS for key in overrides):
-        configs |= {name: configs[name].deleting() for name in unknown}
-    elif unknown:
+    if unknown:
         text = (
             f"cleanup.policy of {', '.join(unknown)} is unknown: give one of"
             f" {', '.join(DELETION_SETTINGS)} with -o, or set it permanently with tidelog alter"

@@ -44,11 +44,15 @@ if TYPE_CHECKING:
 
 
 class Planning(NamedTuple):
-    """What the plans of a picture depend on: settings in force, the cleaner's notes, the time."""
+    """What the plans of a picture depend on: settings in force, the cleaner's notes, the time.
+
+    ``pinned_from`` as for ``plan_retention``.
+    """
 
     config: LogConfig
     lines: CleanerLines
     clock: Clock
+    pinned_from: int | None = None
 
 
 def picture_of_facts(facts: LogFacts, recovery_point: int | None = None) -> LogPicture:
@@ -175,7 +179,7 @@ def _with_plans(
     planning: Planning,
 ) -> LogPicture:
     """Return the picture with what retention and compaction would take."""
-    config, lines, clock = planning
+    config, lines, clock, pinned_from = planning
     counter = DroppedCounter(picture.spans)
 
     def open_strictly() -> ReadOnlyLog:
@@ -188,7 +192,8 @@ def _with_plans(
 
     picture = replace(picture, is_planned=True)
     try:
-        picture = replace(picture, retention=plan_retention(open_strictly, config, clock))
+        plan = plan_retention(open_strictly, config, clock, pinned_from=pinned_from)
+        picture = replace(picture, retention=plan)
     except TidelogError as error:
         picture = replace(picture, retention_error=str(error))
     if not config.is_compacted:

@@ -15,6 +15,7 @@ from tidelog.log.retention import DeletedSegment
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from tidelog.config.log_config import LogConfig
     from tidelog.log.shrunk_log import ShrunkLog
 
 
@@ -27,7 +28,7 @@ class SharePlan(NamedTuple):
 
 def plan_disk_share(
     logs: Iterable[ShrunkLog],
-    limits_ms: Mapping[str, int],
+    configs: Mapping[str, LogConfig],
     free_bytes: int,
     percent: int,
     now_ms: int,
@@ -36,11 +37,12 @@ def plan_disk_share(
 
     Args:
         logs: the plans of retention, with the largest timestamps of what is kept.
-        limits_ms: ``retention.ms`` of the topics whose cleanup policy deletes, -1 for none.
+        configs: the settings in force of each topic.
         free_bytes: those of the disk.
         percent: the share, of the space that the logs take and could still take.
         now_ms: the time of the pass.
     """
+    limits_ms = {name: one.retention_ms for name, one in configs.items() if one.is_deleted}
     members = [_Member(log, limits_ms.get(log.topic)) for log in logs]
     total = sum(member.log.size_bytes for member in members)
     excess = total - (total + free_bytes) * percent // 100

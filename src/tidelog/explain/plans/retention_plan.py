@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tidelog.config.log_config import DELETION_SETTINGS
+from tidelog.errors import KafkaStorageError
 from tidelog.log.retention import (
     DeletedSegment,
     SegmentFacts,
@@ -19,14 +21,47 @@ from tidelog.log.retention import (
 from tidelog.log.retention_outlook import predict
 from tidelog.log.shrunk_log import ShrunkLog
 from tidelog.readonly.snapshot_log import answer_at_once
+from tidelog.staging.journal import journals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tidelog.config.log_config import LogConfig
     from tidelog.env.clock import Clock
+    from tidelog.env.files import FileSystem
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.readonly.snapshot_log import SnapshotLog
+
+
+def pinned_offsets(
+    fs: FileSystem,
+    data_directory: str,
+    on_error: Callable[[OSError | KafkaStorageError], None] | None = None,
+) -> dict[tuple[str, int], int]:
+    """Return the ``pinned_from`` of partitions with a committed transaction to be applied.
+
+    ``on_error`` is called with why a journal cannot be read; None: that is raised.
+    """
+    pinned: dict[tuple[str, int], int] = {}
+    try:
+        for journal in journals(fs, data_directory):
+            for key in journal.keys:
+                base = journal.base_offset(key)
+                pinned[key] = min(pinned.get(key, base), base)
+    except (OSError, KafkaStorageError) as error:
+        if on_error is None:
+            raise
+        on_error(error)
+    return pinned
+
+
+def retention_config(config: LogConfig, overrides: Mapping[str, str]) -> LogConfig:
+    """Return ``config`` as a plan takes it: a limit in ``overrides`` holds for an unknown policy.
+
+    ``overrides`` are applied already.
+    """
+    has_limit = any(key in DELETION_SETTINGS for key in overrides)
+    return config.deleting() if has_limit and not config.is_policy_known else config
 
 
 def plan_retention(

@@ -15,7 +15,6 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.explain.describe import describe_log
 from tidelog.explain.plans.compaction import plan_compaction
-from tidelog.explain.plans.retention_plan import plan_retention
 from tidelog.explain.tables.system_table import (
     PARTITION,
     TOPIC,
@@ -356,7 +355,7 @@ EPOCHS: Final = SystemTable(
 
 
 def _plan_retention(source: TableSource, key: TopicPartition) -> Iterator[Row]:
-    plan = plan_retention(lambda: source.open(key), source.config(key.topic), source.clock)
+    plan = source.retention.of(key)
     for gone in plan.deleted:
         size = gone.size_bytes
         bounds, reason = (gone.base_offset, gone.end_offset, size), gone.reason
@@ -381,7 +380,12 @@ PLAN_RETENTION: Final = SystemTable(
         Column("due", _TIME, "when retention by time would delete it; null: never", True),
         Column("moreBytes", _LONG, "growth of the log until retention by size deletes it", True),
         Column("heldBy", _TEXT, "what else prevents that; null: nothing", True),
-        Column("rule", _TEXT, "time, size or log start offset: what deletes it; null: none", True),
+        Column(
+            "rule",
+            _TEXT,
+            "what deletes it: time, size, log start offset, share of the disk; null: none",
+            True,
+        ),
     ),
     of_partition=_plan_retention,
 )

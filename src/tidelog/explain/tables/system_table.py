@@ -12,10 +12,12 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.errors import UnknownTopicOrPartition
 from tidelog.explain.plans.compaction import CleanerLines
+from tidelog.explain.plans.directory_retention import DirectoryRetention
 from tidelog.readonly.read_again import MAY_PASS, read_again
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_topic import ReadOnlyTopic
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.segment.filenames import TopicPartition
+
+_DISK_PERCENT: Final = "tidelog.retention.disk.percent"
 
 Row = tuple[Any, ...]
 """One value for each column of a table, in their order."""
@@ -71,7 +75,8 @@ class TableSource:
         fs: the file system.
         path: the data directory.
         clock: its time of day is the one that plans assume.
-        overrides: settings that take precedence over those of every topic, by Kafka's names.
+        overrides: settings that take precedence over those of every topic, by Kafka's names; also
+            ``tidelog.retention.disk.percent``, for the plan of a service that has it.
         server_properties: those of the broker that wrote the directory, if they are known.
 
     Raises InvalidArgument if there is no such directory, InvalidConfig for a setting.
@@ -86,12 +91,17 @@ class TableSource:
         overrides: Mapping[str, str] = NO_SETTINGS,
         server_properties: Mapping[str, str] | None = None,
     ) -> None:
-        LogConfig().with_overrides(overrides)
+        settings = dict(overrides)
+        percent = settings.pop(_DISK_PERCENT, "0")
+        LogConfig().with_overrides(settings)
         self.directory: Final[ReadOnlyDirectory] = open_directory_read_only(
             path, fs=fs, server_properties=server_properties
         )
         self.clock: Final = clock
-        self._overrides: Final = overrides
+        self._disk_percent: Final[int] = BrokerConfig.parse(
+            {"log.dirs": path, _DISK_PERCENT: percent}
+        ).tidelog_retention_disk_percent
+        self._overrides: Final = settings
 
     @property
     def fs(self) -> FileSystem:
@@ -112,6 +122,11 @@ class TableSource:
     def config(self, topic: str) -> LogConfig:
         """Return the settings in force of a topic's logs; InvalidConfig."""
         return self.topic(topic).config_in_force(LogConfig(), self._overrides)
+
+    @cached_property
+    def retention(self) -> DirectoryRetention:
+        """What retention would delete of each log."""
+        return DirectoryRetention(self.directory, self._overrides, self.clock, self._disk_percent)
 
     @cached_property
     def cleaner_lines(self) -> CleanerLines:

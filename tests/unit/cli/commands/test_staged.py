@@ -28,11 +28,11 @@ def values(cli: Cli) -> list[str]:
     return [row["value"] for row in cli.on("cat", "t").rows]
 
 
-def leave_pending(directory: Path) -> None:
-    """End a process right after the commit point."""
+def leave_pending(directory: Path, at: CommitPoint = CommitPoint.COMMITTED) -> None:
+    """End a process in the middle of a commit, right after the commit point by default."""
 
     def end(point: CommitPoint) -> None:
-        if point is CommitPoint.COMMITTED:
+        if point is at:
             raise PowerCut
 
     with open_briefly(directory) as logs:
