@@ -9,6 +9,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -16,11 +18,12 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** What tests ask of Kafka's own clients, one command an argument: create, produce, transact, delete-records, consume. */
+/** What tests ask of Kafka's own clients, one command an argument: create, settings, alter, produce, transact (ends the program), delete-records, consume. */
 public class Clients {
     private static String servers;
 
@@ -30,6 +33,8 @@ public class Clients {
             String[] words = args[at].split(" ");
             switch (words[0]) {
                 case "create" -> create(words[1], words.length > 2 ? words[2] : "", number(words, 3));
+                case "settings" -> settings(words[1]);
+                case "alter" -> alter(words[1], words[2]);
                 case "produce" -> produce(words[1], words[2], Integer.parseInt(words[3]), number(words, 4));
                 case "produce-for" -> produceFor(Integer.parseInt(words[1]), words[2].split(","), words[3]);
                 case "produce-rounds" -> produceRounds(words[1].split(","), words[2]);
@@ -61,6 +66,30 @@ public class Clients {
         }
         try (Admin admin = Admin.create(properties())) {
             admin.createTopics(List.of(new NewTopic(topic, partitions, (short) 1).configs(config))).all().get();
+        }
+    }
+
+    /** Print the settings that a topic has of its own, as key=value, and end. */
+    private static void settings(String topic) throws Exception {
+        var resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
+        try (Admin admin = Admin.create(properties())) {
+            for (ConfigEntry entry : admin.describeConfigs(List.of(resource)).all().get().get(resource).entries()) {
+                if (entry.source() == ConfigEntry.ConfigSource.DYNAMIC_TOPIC_CONFIG) {
+                    System.out.println(entry.name() + "=" + entry.value());
+                }
+            }
+        }
+        System.out.println("end");
+    }
+
+    /** Set key=value, or reset a key. */
+    private static void alter(String topic, String setting) throws Exception {
+        var resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
+        String[] words = setting.split("=");
+        var type = words.length > 1 ? AlterConfigOp.OpType.SET : AlterConfigOp.OpType.DELETE;
+        var change = new AlterConfigOp(new ConfigEntry(words[0], words.length > 1 ? words[1] : null), type);
+        try (Admin admin = Admin.create(properties())) {
+            admin.incrementalAlterConfigs(Map.of(resource, List.of(change))).all().get();
         }
     }
 

@@ -20,11 +20,13 @@ from tidelog.embedded.doors import brief_machine
 from tidelog.env.clock import SYSTEM_CLOCK, ClockAt
 from tidelog.env.overlay_files import OverlayFiles
 from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import InvalidArgument
 from tidelog.explain.picture import format_bytes
 from tidelog.explain.plans.operations import RecoveryNotes
 from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.manager.lifecycle.log_opener import USUAL_RECOVERY, RecoveryRules
 from tidelog.manager.log_manager import Loading, LogManager
+from tidelog.readonly.read_only_directory import open_directory_read_only
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -77,7 +79,7 @@ def open_places(args: Namespace, fs: FileSystem, places: list[Place]) -> Iterato
     """Open the data directory of some partitions; as ``open_to_act``."""
     now_ms = SYSTEM_CLOCK.now_ms() if args.now is None else args.now
     server_properties = broker_properties(args) if "server_properties" in args else None
-    with _quiet(isinstance(fs, OverlayFiles)):
+    with quiet(isinstance(fs, OverlayFiles)):
         notes = RecoveryNotes(ShownWork())
         with LogManager(
             BrokerConfig(
@@ -101,7 +103,7 @@ def _rules(args: Namespace) -> RecoveryRules:
 
 
 @contextmanager
-def _quiet(is_plan: bool) -> Iterator[None]:  # noqa: FBT001 - its only argument
+def quiet(is_plan: bool) -> Iterator[None]:  # noqa: FBT001 - its only argument
     """Suppress log lines in a plan: they would report changes that are not made."""
     logger = logging.getLogger("tidelog")
     before = logger.level
@@ -174,3 +176,10 @@ def _outlook_text(kept: Mapping[str, Any]) -> str:
         ends.append(f"until the log is {format_bytes(kept['moreBytes'])} larger")
     text = " " + " or ".join(ends) if ends else ""
     return f"{text}, held by {kept['heldBy']}" if kept["heldBy"] else text
+
+
+def check_data_directory(fs: FileSystem, path: str) -> None:
+    """Raise InvalidArgument unless this is a data directory: a command must not make one of it."""
+    directory = open_directory_read_only(path, fs=fs)
+    if not (directory.has_files_of_its_own() or directory.found):
+        raise InvalidArgument(f"{path} is not a data directory: it has no partitions")

@@ -121,6 +121,18 @@ def add_lone_directory(parser: CommandParser) -> None:
     parser.check_with(_take_directory_or_word)
 
 
+def add_more_directories(parser: CommandParser) -> None:
+    """Add ``--more DIR``, for commands that concern all data directories of a broker."""
+    parser.add_argument(
+        "--more",
+        action="append",
+        default=[],
+        type=directory_name,
+        metavar="DIR",
+        help="a further data directory of the same broker; repeatable",
+    )
+
+
 def _add_directory_option(parser: CommandParser, *, may_be_partition: bool) -> None:
     what = "data directory" + (", or one partition's directory" if may_be_partition else "")
     parser.add_argument(

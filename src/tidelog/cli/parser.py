@@ -45,6 +45,8 @@ COMMAND_MODULES: Final = {
     "compact": "compact",
     "cleaner": "cleaner_status",
     "delete-records": "delete_records",
+    "to-kafka": "to_kafka",
+    "from-kafka": "from_kafka",
     "plan": "plan",
     "run": "run",
     "metrics": "metrics",

@@ -144,13 +144,19 @@ def open_briefly(
 
 
 def open_to_change(
-    path: str, *more: str, fs: FileSystem = SYSTEM_FILES, watcher: LoadWatcher = SILENT
+    path: str,
+    *more: str,
+    fs: FileSystem = SYSTEM_FILES,
+    watcher: LoadWatcher = SILENT,
+    server_properties: dict[str, str] | None = None,
 ) -> LogManager:
     """Lock data directories, given by absolute paths, to change their topics; as ``open_briefly``.
 
-    Leaving the ``with`` of the manager closes it.
+    Leaving the ``with`` of the manager closes it. ``server_properties`` are those of the broker
+    that wrote the directories.
     """
-    settings, machine = BrokerConfig(log_dirs=(path, *more)), brief_machine(fs, SYSTEM_CLOCK)
+    settings = BrokerConfig(log_dirs=(path, *more), server_properties=server_properties)
+    machine = brief_machine(fs, SYSTEM_CLOCK)
     return LogManager(settings, machine, loading=Loading.FIRST_USE, watcher=watcher)
 
 

@@ -23,6 +23,7 @@ from tidelog.datadir.cluster_metadata.metadata_image import MetadataImage
 from tidelog.datadir.cluster_metadata.metadata_records import (
     FRAME_VERSION,
     KNOWN_TYPES,
+    record_type,
     unpack_metadata_record,
 )
 from tidelog.datadir.partition_directories import is_directory
@@ -213,6 +214,28 @@ def _read_snapshot(fs: ReadFiles, path: str, end_offset: int) -> ClusterMetadata
     if not is_whole or found.controls[0] is not ControlType.SNAPSHOT_HEADER:
         raise InvalidArgument(f"{path} has no header or no footer")
     return found
+
+
+def read_bootstrap_types(path: str, *, fs: FileSystem) -> set[int]:
+    """Return the types, by number, of the records in a ``bootstrap.checkpoint``.
+
+    Raises KafkaStorageError if it is damaged.
+    """
+    types: set[int] = set()
+    try:
+        with FileRecords.open(reading(fs), path) as records:
+            for piece in records.pieces(check_crc=True, max_batch_bytes=MAX_BATCH_BYTES):
+                groups = decode_groups(piece.data, piece.batches_in_data, limit=MAX_BATCH_BYTES)
+                for group in groups:
+                    data = group.select(~group.is_control)
+                    types.update(record_type(record.value) for record in data.records())
+            if records.error is not None:
+                raise records.error
+    except KafkaStorageError:
+        raise
+    except (KafkaError, InvalidArgument) as error:
+        raise CorruptFile(f"{path} cannot be read: {error}") from error
+    return types
 
 
 def _read_log(fs: ReadFiles, path: str, found: ClusterMetadata) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import signal
 import sys
@@ -16,8 +17,10 @@ from tidelog.__main__ import _INTERRUPTED
 from tidelog.cli.main import main
 from tidelog.cli.options import EXIT_CODES
 from tidelog.cli.parser import COMMAND_MODULES
+from tidelog.codec.metadata_files import parse_uuid
 from tidelog.env.system_files import SystemFile, SystemFiles
 from tidelog.errors import ExitCode
+from tidelog.testing import metadata_log as made
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +58,8 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "compact": ("compact", "-o", "cleanup.policy=compact"),
     "cleaner": ("cleaner", "status"),
     "delete-records": ("delete-records", "t", "--before", "1"),
+    "to-kafka": ("to-kafka",),
+    "from-kafka": ("from-kafka",),
     "plan recovery": ("plan", "recovery", "--full"),
     "plan retention": ("plan", "retention"),
     "plan compaction": ("plan", "compaction", "-o", "cleanup.policy=compact"),
@@ -69,7 +74,7 @@ READS_NOTHING: Final = {"warm", "schema", "completion", "completion words"}
 WITHOUT_DIRECTORY: Final = {"dump", *READS_NOTHING}
 ACTS: Final = {
     *("create", "delete", "alter", "move", "append", "staged commit", "recover", "retain"),
-    *("compact", "delete-records"),
+    *("compact", "delete-records", "to-kafka", "from-kafka"),
 }
 """Commands that change the directory."""
 SEES_DAMAGE: Final = {
@@ -94,6 +99,19 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def add_cluster_metadata(data: Path) -> None:
+    """Let a broker have used the directory: its metadata names a setting of topic t."""
+    content = json.loads((data / "tidelog.topics.json").read_text("utf-8"))
+    values = []
+    for topic in content["topics"]:
+        topic_id = parse_uuid(topic["id"])
+        values += [made.topic(topic["name"], topic_id), made.partition(topic_id, 0)]
+    values.append(made.setting("retention.ms", "77", "t"))
+    path = data / "__cluster_metadata-0"
+    path.mkdir(exist_ok=True)
+    (path / f"{0:020d}.log").write_bytes(made.metadata_log([values]))
+
+
 class Runner:
     """Runs command lines of ``COMMANDS``, each on a copy of the template of its own."""
 
@@ -111,6 +129,8 @@ class Runner:
     def __call__(self, name: str, data: Path | None = None, *more: str) -> Outcome:
         """Run a command on ``data``, None: on a new copy."""
         data = data or self.copy()
+        if name == "from-kafka" and data.exists():
+            add_cluster_metadata(data)
         log = data / "t-0" / f"{0:020d}.log"
         given = {"OTHER": str(data.parent / "other"), "LOG": str(log)}
         words = [given.get(word, word) for word in COMMANDS[name]]
@@ -310,6 +330,8 @@ class Closed(io.BytesIO):
 def test_a_closed_pipe_is_fine(run: Runner, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of ``| head``: exit code 0, and nothing on standard error."""
     data = run.copy()
+    if name == "from-kafka":
+        add_cluster_metadata(data)
     log = data / "t-0" / f"{0:020d}.log"
     words = [
         {"OTHER": str(data.parent / "other"), "LOG": str(log)}.get(w, w) for w in COMMANDS[name]

@@ -13,6 +13,8 @@ from tests.unit.cli.commands.test_txns import begin
 import tidelog
 from tidelog.cli.parser import make_parser
 from tidelog.cli.schemas.outputs import OUTPUTS, all_outputs
+from tidelog.codec.metadata_files import parse_uuid
+from tidelog.testing import metadata_log as made
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -201,3 +203,30 @@ def test_what_is_missing_and_damaged_is_counted(cli: Cli, validated: Validated) 
         assert outcome.counts == {"partitions": 2, "damaged": 1, "missing": 1}
         assert [row["damage"] is None for row in outcome.rows] == [True, False]
         validated(command, outcome.lines)
+
+
+def test_a_hand_over_prints_what_its_schema_names(cli: Cli, validated: Validated) -> None:
+    """A line a topic, one for the broker, then the counts; and the way back."""
+    cli.on("create", "t", "-p", "2")
+    plan = cli.on("to-kafka", "--dry-run", "--json")
+    assert not (cli.data / "bootstrap.checkpoint").exists()
+
+    done = cli.on("to-kafka", "--json")
+    assert done == plan
+    validated("to-kafka", done.lines)
+    topic, broker = done.lines[:2]
+    assert broker["files"] == [broker["serverProperties"], str(cli.data / "bootstrap.checkpoint")]
+    assert done.counts == {"topics": 1, "partitions": 2}
+
+    topic_id = parse_uuid(topic["id"])
+    values = [made.topic("t", topic_id), *(made.partition(topic_id, at) for at in range(2))]
+    values.append(made.setting("retention.ms", "5", "t"))
+    (cli.data / "__cluster_metadata-0").mkdir()
+    log = cli.data / "__cluster_metadata-0" / f"{0:020d}.log"
+    log.write_bytes(made.metadata_log([values]))
+    assert cli.on("from-kafka", "--dry-run").out == "t: changed, 2 partitions, retention.ms=5\n"
+    back = cli.on("from-kafka", "--json")
+    validated("from-kafka", back.lines)
+    assert (back.code, back.counts) == (0, {"topics": 1, "changed": 1})
+    assert cli.on("from-kafka").out == "t: same, 2 partitions, retention.ms=5\n"
+    assert cli.on("to-kafka").out.startswith("t: 2 partitions, retention.ms=5\n")

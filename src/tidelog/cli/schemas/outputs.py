@@ -410,6 +410,12 @@ _CLEANER: Final = line(
 )
 _LOOK_COUNTS: Final = counts(partitions=PARTITIONS, damaged=DAMAGED, missing=MISSING)
 
+_KAFKA_TOPIC: Final = {
+    "topic": TOPIC,
+    "id": string("Id of the topic, as Kafka prints it."),
+    "partitions": integer("Number of its partitions."),
+    "settings": mapping(string("Value."), "Its own settings, by name."),
+}
 OUTPUTS: Final[dict[str, Output]] = {
     "create": Output(
         "tidelog create --json",
@@ -629,6 +635,51 @@ OUTPUTS: Final[dict[str, Output]] = {
         "tidelog delete-records --json",
         "A line a partition.",
         (SHRUNK_LOG, counts(**_SHRUNK_COUNTS)),
+    ),
+    "to-kafka": Output(
+        "tidelog to-kafka --json",
+        "A line a topic, and one for the broker.",
+        (
+            line("One topic, as the broker gets it.", _KAFKA_TOPIC),
+            line(
+                "The broker.",
+                {
+                    "clusterId": string("`cluster.id` of the directories."),
+                    "nodeId": integer("`node.id` of the broker."),
+                    "directories": array(string("Path."), "The data directories."),
+                    "nextProducerId": integer(
+                        "First producer id that the broker may assign; 0: no log has a producer."
+                    ),
+                    "serverProperties": string("Path of the settings to start it with."),
+                    "files": array(string("Path."), "Files that are written, in order."),
+                },
+            ),
+            counts(topics="Lines of topics.", partitions="Partitions of all topics."),
+        ),
+    ),
+    "from-kafka": Output(
+        "tidelog from-kafka --json",
+        "A line a topic.",
+        (
+            line(
+                "One topic, as the catalogue has it now.",
+                {
+                    **_KAFKA_TOPIC,
+                    "unknown": array(
+                        string("Name of a setting."),
+                        "Settings about deletion that are not known.",
+                    ),
+                    "change": string(
+                        "What this did to the topic in the catalogue.",
+                        *("same", "changed", "new", "deleted"),
+                    ),
+                },
+            ),
+            counts(
+                topics="Lines before this one: topics.",
+                changed="Of these, topics that are not the same as before.",
+            ),
+        ),
     ),
     "plan recovery": Output(
         "tidelog plan recovery --json, tidelog recover --dry-run --json",

@@ -33,6 +33,18 @@ _log = logging.getLogger(__name__)
 _OPTIONS: Final = {known.name: known for known in options_of(LogConfig)}
 
 
+def formatted(name: str, text: str) -> str:
+    """Return a topic's setting as ``BrokerSettings`` gives it, so that equal values are equal."""
+    known = _OPTIONS[name]
+    return known.kind.format(read_value(known, text))
+
+
+def is_default(name: str, text: str) -> bool:
+    """Return whether a formatted setting is the default of Kafka and tidelog."""
+    known = _OPTIONS[name]
+    return known.default is not None and text == known.kind.format(known.default)
+
+
 class ConfigSource(StrEnum):
     """Where a setting was set, in Kafka's words; the first one that names it wins."""
 

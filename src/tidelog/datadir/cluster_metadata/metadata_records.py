@@ -122,6 +122,15 @@ MetadataRecord: TypeAlias = (
 )
 
 
+def record_type(value: bytes | None) -> int:
+    """Return the number of the message in a value; InvalidRecord if it is null or cut short."""
+    if value is None:
+        raise InvalidRecord("a metadata record has no value")
+    reader = FlexibleReader(value, "a metadata record")
+    reader.unsigned()
+    return reader.unsigned()
+
+
 def unpack_metadata_record(value: bytes | None) -> MetadataRecord | None:
     """Return the record in a value; None for a message that is not read here.
 

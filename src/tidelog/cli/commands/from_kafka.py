@@ -1,0 +1,102 @@
+"""``tidelog from-kafka``: make what Kafka's metadata names of topics that of the catalogue."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from tidelog.cli.options import (
+    add_dry_run,
+    add_json,
+    add_lone_directory,
+    add_more_directories,
+    add_server_properties,
+    new_parser,
+)
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tidelog.cli.options import Commands
+    from tidelog.env.files import FileSystem
+    from tidelog.manager.from_kafka import TakenOver
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog from-kafka`` to the command line."""
+    text = "take over the topics and settings of the Kafka broker that used a data directory"
+    parser = new_parser(commands, "from-kafka", text, run)
+    add_lone_directory(parser)
+    add_more_directories(parser)
+    add_server_properties(parser)
+    add_dry_run(parser, "only print what the catalogue would hold")
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """Take the directories over, or print what that would change."""
+    from tidelog.cli.operations import check_data_directory, quiet
+    from tidelog.cli.terminal import print_counts
+    from tidelog.env.overlay_files import OverlayFiles
+    from tidelog.env.system_files import SYSTEM_FILES
+
+    paths = [os.path.abspath(one) for one in (args.directory, *args.more)]
+    for path in paths:
+        check_data_directory(SYSTEM_FILES, path)
+    with quiet(args.dry_run):
+        found = _take_over(
+            args, paths, OverlayFiles(SYSTEM_FILES) if args.dry_run else SYSTEM_FILES
+        )
+    for one in found:
+        row = _row(one)
+        if args.json:
+            print(json.dumps(row))
+        else:
+            _print(row)
+    if args.json:
+        print_counts(topics=len(found), changed=sum(one.topic != one.before for one in found))
+    return 0
+
+
+def _take_over(args: Namespace, paths: list[str], fs: FileSystem) -> list[TakenOver]:
+    import random
+
+    from tidelog.cli.server_properties import broker_properties
+    from tidelog.manager.directories.log_dirs import LogDirs
+    from tidelog.manager.from_kafka import take_over
+
+    given, rng = broker_properties(args), random.SystemRandom()
+    dirs = LogDirs(paths, fs=fs, rng=rng, has_all_logs=False)
+    try:
+        return take_over(dirs, fs=fs, rng=rng, server_properties=given)
+    finally:
+        dirs.release_all()
+
+
+def _row(one: TakenOver) -> dict[str, Any]:
+    from tidelog.codec.metadata_files import format_uuid
+
+    topic, before = one.topic, one.before
+    kept = topic or before
+    assert kept is not None
+    change = "same" if topic == before else "changed"
+    if topic is None or before is None:
+        change = "deleted" if topic is None else "new"
+    return {
+        "topic": one.name,
+        "id": format_uuid(kept.topic_id),
+        "partitions": len(kept.partitions),
+        "settings": dict(sorted(kept.config.items())),
+        "unknown": list(kept.unknown_settings),
+        "change": change,
+    }
+
+
+def _print(row: dict[str, Any]) -> None:
+    from tidelog.cli.terminal import counted, print_line
+
+    settings = "".join(f", {key}={value}" for key, value in row["settings"].items())
+    unknown = f"; unknown: {', '.join(row['unknown'])}" if row["unknown"] else ""
+    partitions = counted(row["partitions"], "partition")
+    print_line(f"{row['topic']}: {row['change']}, {partitions}{settings}{unknown}")

@@ -1,0 +1,113 @@
+"""``tidelog to-kafka``: make a data directory one that a broker of Kafka starts on."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from tidelog.cli.options import (
+    add_dry_run,
+    add_json,
+    add_lone_directory,
+    add_more_directories,
+    add_server_properties,
+    new_parser,
+)
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tidelog.cli.options import Commands
+    from tidelog.env.files import FileSystem
+    from tidelog.manager.to_kafka import HandOver
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog to-kafka`` to the command line."""
+    text = "write what a new broker of Kafka needs to serve a data directory"
+    parser = new_parser(commands, "to-kafka", text, run)
+    add_lone_directory(parser)
+    add_more_directories(parser)
+    add_server_properties(parser)
+    add_dry_run(parser, "only print what would be written")
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """Hand the directories over, or print what that would write."""
+    from tidelog.cli.operations import check_data_directory, quiet
+    from tidelog.env.overlay_files import OverlayFiles
+    from tidelog.env.system_files import SYSTEM_FILES
+
+    paths = [os.path.abspath(one) for one in (args.directory, *args.more)]
+    for path in paths:
+        check_data_directory(SYSTEM_FILES, path)
+    with quiet(args.dry_run):
+        plan = _hand_over(args, paths, OverlayFiles(SYSTEM_FILES) if args.dry_run else SYSTEM_FILES)
+    if args.json:
+        _print_json(plan)
+    else:
+        _print_text(plan, is_plan=args.dry_run)
+    return 0
+
+
+def _hand_over(args: Namespace, paths: list[str], fs: FileSystem) -> HandOver:
+    from tidelog.cli.progress import ShownWork
+    from tidelog.cli.server_properties import broker_properties
+    from tidelog.embedded.doors import open_to_change
+    from tidelog.manager.to_kafka import plan_hand_over, write_hand_over
+
+    given = broker_properties(args)
+    with open_to_change(*paths, fs=fs, watcher=ShownWork(), server_properties=given) as manager:
+        plan = plan_hand_over(manager)
+        write_hand_over(manager, plan)
+    return plan
+
+
+def _rows(plan: HandOver) -> list[dict[str, Any]]:
+    from tidelog.codec.metadata_files import format_uuid
+
+    return [
+        {
+            "topic": topic.name,
+            "id": format_uuid(topic.topic_id),
+            "partitions": len(topic.partitions),
+            "settings": dict(sorted(topic.config.items())),
+        }
+        for topic in plan.topics
+    ]
+
+
+def _print_json(plan: HandOver) -> None:
+    from tidelog.cli.terminal import print_counts
+
+    for row in _rows(plan):
+        print(json.dumps(row))
+    broker = {
+        "clusterId": plan.cluster_id,
+        "nodeId": plan.node_id,
+        "directories": list(plan.data_dirs),
+        "nextProducerId": plan.next_producer_id,
+        "serverProperties": plan.properties_path,
+        "files": list(plan.files),
+    }
+    print(json.dumps(broker))
+    partitions = sum(len(topic.partitions) for topic in plan.topics)
+    print_counts(topics=len(plan.topics), partitions=partitions)
+
+
+def _print_text(plan: HandOver, *, is_plan: bool) -> None:
+    from tidelog.cli.terminal import counted, print_line
+
+    for row in _rows(plan):
+        settings = "".join(f", {key}={value}" for key, value in row["settings"].items())
+        print_line(f"{row['topic']}: {counted(row['partitions'], 'partition')}{settings}")
+    for path in plan.files:
+        print_line(f"{'would write' if is_plan else 'wrote'} {path}")
+    if not plan.files:
+        print_line("nothing to write: a broker that starts here knows these topics")
+    print_line(
+        f"cluster {plan.cluster_id}, node {plan.node_id};"
+        f" start it with: kafka-server-start.sh {plan.properties_path}"
+    )

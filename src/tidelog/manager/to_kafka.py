@@ -1,0 +1,354 @@
+"""Handing data directories to a broker of Kafka, which then starts on them as they are.
+
+A broker keeps only the partitions that its controller knows. So the first controller to start finds
+every topic in a ``bootstrap.checkpoint``, with ids, settings, directories and leader epochs.
+Kafka: ``kafka-storage format`` makes such a file for an empty cluster.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from tidelog.codec.checkpoint_file import replace_file
+from tidelog.codec.java_properties import format_properties
+from tidelog.codec.messages.message_reader import read_message, split_version
+from tidelog.codec.messages.message_table import messages_of
+from tidelog.codec.metadata_files import (
+    META_PROPERTIES_FILE,
+    format_uuid,
+    read_meta_properties,
+)
+from tidelog.datadir.catalogue import METADATA_TOPIC
+from tidelog.datadir.cluster_metadata.bootstrap import (
+    BOOTSTRAP_FILE,
+    PartitionToRegister,
+    TopicToRegister,
+    bootstrap_file,
+    bootstrap_records,
+)
+from tidelog.datadir.cluster_metadata.broker_settings import ConfigSource, formatted, is_default
+from tidelog.datadir.partition_directories import PartitionLinks, random_id, survey
+from tidelog.errors import CommitPending, KafkaStorageError
+from tidelog.readonly.cluster_metadata import (
+    find_broker_settings,
+    read_bootstrap_types,
+    read_cluster_metadata,
+)
+from tidelog.segment.filenames import is_future_directory, log_directory_name
+from tidelog.staging.journal import list_journals
+from tidelog.staging.ready import waiting_transactions
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator, Mapping, Sequence
+
+    from tidelog.codec.metadata_files import MetaProperties
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
+    from tidelog.log.log import Log
+    from tidelog.manager.log_manager import LogManager
+
+PROPERTIES_FILE: Final = "tidelog.server.properties"
+"""Settings of a broker that fit the directories, in the first of them."""
+
+_TRANSACTIONS: Final = "__transaction_state"
+_BLOCK: Final = 1000
+"""Producer ids are assigned in blocks of this size. Source: Kafka ProducerIdsBlock."""
+_GREATEST_COUNTED_ID: Final = 1 << 62
+"""Ids above it are no cluster's: the next one would soon be out of range."""
+_OUR_TYPES: Final = frozenset({2, 3, 4, 12, 15})
+"""The types of records that ``bootstrap_records`` writes."""
+
+
+_PROPERTIES: Final = """\
+# One node, broker and controller, for data directories of tidelog. Change what you need to.
+process.roles=broker,controller
+node.id={node}
+controller.quorum.voters={node}@localhost:9093
+listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+advertised.listeners=PLAINTEXT://localhost:9092
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """What a broker finds in the directories; ``files`` are those to be written, by path.
+
+    ``next_producer_id`` is above the ids of all producers in the logs. ``is_known``: the metadata
+    of a cluster that is in the directories names the same topics, so that no controller needs more.
+    """
+
+    cluster_id: str
+    node_id: int
+    data_dirs: tuple[str, ...]
+    topics: tuple[TopicToRegister, ...]
+    next_producer_id: int
+    is_known: bool
+    files: Mapping[str, bytes]
+
+    @property
+    def properties_path(self) -> str:
+        """Path of the settings to start the broker with."""
+        return os.path.join(self.data_dirs[0], PROPERTIES_FILE)
+
+
+def plan_hand_over(manager: LogManager) -> HandOver:
+    """Load all logs, and return what a broker needs to serve them; nothing else is changed.
+
+    Raises:
+        CommitPending: a transaction is committed and not applied, or waits for its commit.
+        KafkaStorageError: a broker would not start, or would lose something: the text names all
+            reasons, such as topics whose settings are unknown.
+    """
+    _check_transactions(manager)
+    known = _known_settings(manager)
+    problems = [*_problems_of_directories(manager), *_problems_of_topics(manager)]
+    if known is None:
+        problems += _unknown_settings(manager)
+    if problems:
+        raise KafkaStorageError("; ".join(problems))
+    if known is not None:
+        _check_known(manager.topics(), known)
+    topics = tuple(_registered(manager, topic) for _, topic in sorted(manager.topics().items()))
+    metas = {path: _identity(manager, path) for path in manager.live_dirs}
+    first = next(iter(metas.values()))
+    assert first.cluster_id is not None
+    assert first.node_id is not None
+    plan = HandOver(
+        first.cluster_id,
+        first.node_id,
+        tuple(metas),
+        topics,
+        _next_producer_id(manager, topics),
+        known is not None,
+        {},
+    )
+    return replace(plan, files=dict(_files(manager, plan, metas)))
+
+
+def write_hand_over(manager: LogManager, plan: HandOver) -> None:
+    """Write the files of a plan, each durably; an OSError leaves what was written before it."""
+    for path, data in plan.files.items():
+        replace_file(manager.machine.fs, path, data)
+
+
+def _check_transactions(manager: LogManager) -> None:
+    fs = manager.machine.fs
+    for path in manager.live_dirs:
+        found = [*list_journals(fs, path), *(one.txn for one in waiting_transactions(fs, path))]
+        if found:
+            raise CommitPending(
+                f"{path} holds transactions that are not applied yet, {', '.join(found)}: see"
+                " tidelog staged list"
+            )
+
+
+def _problems_of_directories(manager: LogManager) -> Iterator[str]:
+    """Yield what Kafka would refuse to start on, or delete."""
+    fs, topics = manager.machine.fs, manager.topics().values()
+    links = PartitionLinks(fs, manager.live_dirs, is_writer=True)
+    for path in manager.live_dirs:
+        home = manager.directory_id(path)
+        listed = {
+            log_directory_name(topic.name, number)
+            for topic in topics
+            for number, directory_id in topic.partitions.items()
+            if directory_id == home
+        }
+        surveyed = survey(fs, path, listed=listed, links=links)
+        for name, reason in surveyed.foreign.items():
+            if name == f"{METADATA_TOPIC}-0":
+                continue  # Kafka begins it with a snapshot alone
+            yield f"Kafka does not start with the directory {name} in {path}: {reason}"
+        if "," in path:
+            yield f"log.dirs cannot name {path}: it has a comma"
+        for name in sorted(filter(is_future_directory, fs.list(path))):
+            yield f"a move is not finished: {os.path.join(path, name)}"
+
+
+def _problems_of_topics(manager: LogManager) -> Iterator[str]:
+    homes = {manager.directory_id(path) for path in manager.live_dirs}
+    for name, topic in sorted(manager.topics().items()):
+        missing = sorted(set(range(max(topic.partitions, default=-1) + 1)) - set(topic.partitions))
+        if missing or not topic.partitions:
+            numbers = ", ".join(map(str, missing)) or "all"
+            yield f"topic {name} lacks the partitions {numbers}"
+        if not homes.issuperset(topic.partitions.values()):
+            yield f"partitions of topic {name} lie in a directory that is not named"
+
+
+def _unknown_settings(manager: LogManager) -> Iterator[str]:
+    """Yield the topics that a broker would apply its defaults to, and so delete records of."""
+    for name, topic in sorted(manager.topics().items()):
+        if topic.unknown_settings:
+            unknown = ", ".join(topic.unknown_settings)
+            yield f"{unknown} of topic {name} are unknown: set them with tidelog alter"
+
+
+def _registered(manager: LogManager, topic: Topic) -> TopicToRegister:
+    sources = frozenset(ConfigSource) - {ConfigSource.DEFAULT}
+    partitions = [
+        PartitionToRegister(number, home, _log_of(manager, topic.name, number).latest_epoch or 0)
+        for number, home in sorted(topic.partitions.items())
+    ]
+    settings = _settings(topic, sources)
+    return TopicToRegister(topic.name, topic.topic_id, settings, tuple(partitions))
+
+
+def _log_of(manager: LogManager, topic: str, number: int) -> Log:
+    return manager.partition(topic, number).log
+
+
+def _next_producer_id(manager: LogManager, topics: Sequence[TopicToRegister]) -> int:
+    """Return the first id of the block behind all producers in the logs; 0 without producers.
+
+    A broker that assigns the id of a producer in a log refuses the records of the new one.
+    """
+    greatest = -1
+    for topic in topics:
+        for partition in topic.partitions:
+            log = _log_of(manager, topic.name, partition.number)
+            ids = set(log.active_producers())
+            if topic.name == _TRANSACTIONS:
+                ids |= _transactional_ids(log)
+            greatest = max([greatest, *(one for one in ids if one < _GREATEST_COUNTED_ID)])
+    return (greatest // _BLOCK + 1) * _BLOCK
+
+
+def _transactional_ids(log: Log) -> set[int]:
+    """Return the producer ids that a partition of the transaction coordinator's topic names."""
+    found: set[int] = set()
+    for record in log.records():
+        if record.key is None or record.value is None:
+            continue
+        version, data = split_version(record.value)
+        message = messages_of("transaction").get((0, version))
+        if message is None:
+            continue
+        fields = read_message(message, data)
+        names = ("producerId", "previousProducerId", "nextProducerId")
+        found.update(fields[name] for name in names if name in fields)
+    return found
+
+
+def _identity(manager: LogManager, path: str) -> MetaProperties:
+    """Return the identity that KRaft needs, of version 1; one of Kafka 3 may be of version 0."""
+    fs = manager.machine.fs
+    known = read_meta_properties(fs, os.path.join(path, META_PROPERTIES_FILE))
+    assert known is not None, "an open directory has an identity"
+    if known.version == 1:
+        return known
+    others = (
+        read_meta_properties(fs, os.path.join(one, META_PROPERTIES_FILE))
+        for one in manager.live_dirs
+    )
+    cluster_id = next((one.cluster_id for one in others if one and one.cluster_id), None)
+    return replace(
+        known,
+        version=1,
+        cluster_id=cluster_id or format_uuid(random_id(manager.machine.rng)),
+        node_id=1 if known.node_id is None else known.node_id,
+    )
+
+
+def _known_settings(manager: LogManager) -> BrokerSettings | None:
+    """Return what the metadata of a cluster in the directories names; None if there is none.
+
+    Raises KafkaStorageError if there is some that cannot be used.
+    """
+    found = (read_cluster_metadata(path, fs=manager.machine.fs) for path in manager.live_dirs)
+    if not any(metadata is not None for metadata in found):
+        return None
+    settings = find_broker_settings(
+        manager.live_dirs,
+        fs=manager.machine.fs,
+        topic_ids={topic.topic_id for topic in manager.topics().values()},
+        server_properties=manager.config.server_properties,
+    )
+    if settings.image is None:
+        raise KafkaStorageError(f"{METADATA_TOPIC}-0 cannot be used: see the warning")
+    return settings
+
+
+def _check_known(topics: Mapping[str, Topic], settings: BrokerSettings) -> None:
+    """Raise KafkaStorageError unless metadata is of exactly these topics.
+
+    A controller that finds metadata reads no ``bootstrap.checkpoint``.
+    """
+    assert settings.image is not None
+    theirs = {topic.name for topic in settings.image.topics.values()}
+    differences = [one for topic in topics.values() for one in _differences(topic, settings)]
+    differences += [f"topic {name} is not here" for name in sorted(theirs - topics.keys())]
+    if differences:
+        raise KafkaStorageError(
+            f"the broker would start with {METADATA_TOPIC}-0, which differs from the topics here:"
+            f" {'; '.join(differences)}. To begin a new cluster, without the users, ACLs and quotas"
+            f" of this one, move {METADATA_TOPIC}-0 and {BOOTSTRAP_FILE} out of the directory"
+        )
+
+
+def _differences(topic: Topic, settings: BrokerSettings) -> Iterator[str]:
+    if not settings.knows(topic.name, topic.topic_id):
+        yield f"topic {topic.name} is not in it"
+        return
+    assert settings.image is not None
+    if set(topic.partitions) != settings.image.topics[topic.topic_id].partitions:
+        yield f"topic {topic.name} has other partitions"
+    theirs = settings.of_topic(topic.name, topic.topic_id)
+    changed = []
+    for key, text in topic.config.items():
+        ours, known = formatted(key, text), theirs.get(key)
+        is_same = is_default(key, ours) if known is None else known.value == ours
+        changed += [] if is_same else [key]
+    if not topic.is_adopted:
+        own = {key: one for key, one in theirs.items() if one.source is ConfigSource.TOPIC}
+        changed += [
+            key
+            for key, one in own.items()
+            if key not in topic.config and not is_default(key, one.value)
+        ]
+    if changed:
+        yield f"topic {topic.name} has other settings ({', '.join(sorted(changed))})"
+
+
+def _settings(topic: Topic, sources: Container[ConfigSource]) -> dict[str, str]:
+    """Return a topic's own settings, and those inherited from some sources."""
+    inherited = topic.inherited.items()
+    known = {key: setting.value for key, setting in inherited if setting.source in sources}
+    return {**known, **topic.config}
+
+
+def _files(
+    manager: LogManager, plan: HandOver, metas: Mapping[str, MetaProperties]
+) -> Iterator[tuple[str, bytes]]:
+    """Yield path and content of the files to be written; the one that decides comes last."""
+    fs, first = manager.machine.fs, plan.data_dirs[0]
+    for path, meta in metas.items():
+        file = os.path.join(path, META_PROPERTIES_FILE)
+        if read_meta_properties(fs, file) != meta:
+            yield file, meta.format()
+    if not fs.exists(plan.properties_path):
+        yield plan.properties_path, server_properties(plan)
+    if plan.is_known:
+        return
+    file = os.path.join(first, BOOTSTRAP_FILE)
+    if fs.exists(file) and not read_bootstrap_types(file, fs=fs) <= _OUR_TYPES:
+        raise KafkaStorageError(
+            f"{file} holds more than topics and settings, as users or ACLs; it is not replaced"
+        )
+    records = bootstrap_records(plan.topics, plan.node_id, plan.next_producer_id)
+    yield file, bootstrap_file(records, manager.machine.clock.now_ms())
+
+
+def server_properties(plan: HandOver) -> bytes:
+    """Return the ``server.properties`` of a node that is broker and controller, on this machine."""
+    dirs = format_properties({"log.dirs": ",".join(plan.data_dirs)}).decode()
+    return (_PROPERTIES.format(node=plan.node_id) + dirs).encode()

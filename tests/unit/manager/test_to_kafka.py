@@ -1,0 +1,236 @@
+"""Handing data directories to a broker of Kafka: what is written, and what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import pytest
+
+from tidelog.codec.metadata_files import MetaProperties, read_meta_properties
+from tidelog.datadir.cluster_metadata.bootstrap import BOOTSTRAP_FILE, FEATURES
+from tidelog.errors import CommitPending, KafkaStorageError
+from tidelog.manager.to_kafka import PROPERTIES_FILE, plan_hand_over, write_hand_over
+from tidelog.readonly.cluster_metadata import read_bootstrap_types, read_cluster_metadata
+from tidelog.records.builder import build_batch
+from tidelog.staging.journal import journal_name
+from tidelog.testing import metadata_log as made
+from tidelog.testing.directory_home import DataHome, record
+
+if TYPE_CHECKING:
+    from tidelog.datadir.cluster_metadata.metadata_image import MetadataImage
+    from tidelog.manager.to_kafka import HandOver
+    from tidelog.testing.fields import ProducerFields
+
+PATH = DataHome.path
+BOOTSTRAP = f"{PATH}/{BOOTSTRAP_FILE}"
+FOREVER = {"retention.ms": "-1"}
+
+
+def hand_over(home: DataHome, *paths: str) -> HandOver:
+    """Hand directories over."""
+    with home.open(paths=paths or (PATH,)) as logs:
+        plan = plan_hand_over(logs.manager)
+        write_hand_over(logs.manager, plan)
+    return plan
+
+
+def home_with_topics() -> DataHome:
+    """Return a directory with a topic that has settings, and one that has none."""
+    home = DataHome()
+    with home.open() as logs:
+        logs.create_topic("t", 2, config=FOREVER)
+        logs.create_topic("u")
+        logs.partition("t", 1).append_records([record(b"a")])
+    return home
+
+
+def image_of(home: DataHome) -> MetadataImage:
+    """Return what a controller makes of the file: it copies the records into its log."""
+    directory = f"{PATH}/__cluster_metadata-0"
+    home.fs.make_directory(directory)
+    home.fs.write(f"{directory}/{0:020d}-{0:010d}.checkpoint", home.fs.read(BOOTSTRAP))
+    found = read_cluster_metadata(PATH, fs=home.fs)
+    assert found is not None
+    return found.image
+
+
+def test_a_controller_finds_all_topics_with_ids_partitions_and_settings() -> None:
+    """And the features of a new cluster; the catalogue stays as it is."""
+    home = home_with_topics()
+    catalogue = home.text("tidelog.topics.json")
+
+    plan = hand_over(home)
+
+    image = image_of(home)
+    topics = {topic.name: topic.partitions for topic in image.topics.values()}
+    assert topics == {"t": {0, 1}, "u": {0}}
+    assert {topic.topic_id for topic in plan.topics} == image.topics.keys()
+    assert [
+        (resource.name, {key: one.value for key, one in settings.items()})
+        for resource, settings in image.settings.items()
+    ] == [("t", FOREVER)]
+    assert image.features == FEATURES
+    assert home.text("tidelog.topics.json") == catalogue
+    assert f"log.dirs={PATH}" in home.text(PROPERTIES_FILE)
+    assert list(plan.files) == [f"{PATH}/{PROPERTIES_FILE}", BOOTSTRAP]
+
+
+def test_settings_for_the_broker_that_exist_are_not_replaced() -> None:
+    """Somebody may have changed them; the file that a controller reads is made anew each time."""
+    home = home_with_topics()
+    hand_over(home)
+    home.fs.write(f"{PATH}/{PROPERTIES_FILE}", b"mine")
+
+    plan = hand_over(home)
+
+    assert list(plan.files) == [BOOTSTRAP]
+    assert home.text(PROPERTIES_FILE) == "mine"
+
+
+def test_a_partition_has_the_epoch_of_its_log_and_the_directory_that_holds_it() -> None:
+    """A leader of an earlier epoch would fall behind what is in the log."""
+    home, other = home_with_topics(), "/other"
+    with home.open(paths=(PATH, other)) as logs:
+        logs.manager.create_topic("elsewhere", path=other)
+        logs.partition("t", 1).log.maybe_assign_epoch(7, 1)
+        logs.partition("t", 1).append_records([record(b"b")])
+        ids = {path: logs.manager.directory_id(path) for path in (PATH, other)}
+
+    plan = hand_over(home, PATH, other)
+
+    found = {topic.name: topic.partitions for topic in plan.topics}
+    assert found["elsewhere"][0].directory_id == ids[other]
+    assert [one.directory_id for one in found["t"]] == [ids[PATH]] * 2
+    assert found["t"][0].leader_epoch == 0
+    assert found["t"][1].leader_epoch == 7
+    assert f"log.dirs={PATH},{other}" in home.text(PROPERTIES_FILE)
+
+
+def test_a_directory_of_kafka_3_becomes_one_of_kraft() -> None:
+    """Which reads ``meta.properties`` of version 1 only; ids that are there are kept."""
+    home = home_with_topics()
+    path = f"{PATH}/meta.properties"
+    known = read_meta_properties(home.fs, path)
+    assert known is not None
+    old = MetaProperties(version=0, node_id=5, directory_id=known.directory_id)
+    home.fs.write(path, old.format())
+
+    plan = hand_over(home)
+
+    meta = read_meta_properties(home.fs, path)
+    assert meta is not None
+    assert (meta.version, meta.node_id, meta.cluster_id) == (1, 5, plan.cluster_id)
+    assert meta.directory_id == known.directory_id
+
+
+def test_new_producers_get_ids_above_those_in_the_logs() -> None:
+    """Also above those that the transaction coordinator has given; ids out of reach do not count.
+
+    A broker refuses the first record of a new producer with the id of one that a log knows.
+    """
+    home = home_with_topics()
+    with home.open() as logs:
+        for producer_id in (4321, 2**63 - 1):
+            producer: ProducerFields = {"producer_id": producer_id, "producer_epoch": 0}
+            records = [(home.clock.now_ms(), None, b"x", ())]
+            batch = build_batch(records, **producer, base_sequence=0)
+            logs.partition("u", 0).log.append_as_leader(batch)
+
+    assert hand_over(home).next_producer_id == 5000
+    assert 15 in read_bootstrap_types(BOOTSTRAP, fs=home.fs)
+
+
+def test_a_directory_that_names_the_same_topics_to_its_broker_needs_nothing() -> None:
+    """The controller reads its own metadata, and no ``bootstrap.checkpoint``."""
+    home = home_with_topics()
+    hand_over(home)
+    image_of(home)
+    home.fs.delete(BOOTSTRAP)
+
+    plan = hand_over(home)
+
+    assert (plan.is_known, dict(plan.files)) == (True, {})
+    assert not home.fs.exists(BOOTSTRAP)
+
+
+def test_metadata_of_other_topics_is_refused_with_what_differs() -> None:
+    """The broker would delete the partitions of a topic that it does not know."""
+    home = home_with_topics()
+    hand_over(home)
+    image_of(home)
+    with home.open() as logs:
+        logs.create_topic("new")
+        logs.delete_topic("u")
+        logs.create_partitions("t", 3)
+        logs.alter_topic("t", {"segment.ms": "9"})
+
+    with pytest.raises(KafkaStorageError) as caught:
+        hand_over(home)
+
+    text = str(caught.value)
+    for part in ("new is not in it", "u is not here", "t has other partitions", "(segment.ms)"):
+        assert part in text
+
+
+def test_what_kafka_would_not_start_with_is_refused() -> None:
+    """Each reason is named; nothing is written."""
+    home = home_with_topics()
+    home.fs.make_directory(f"{PATH}/photos")
+    home.fs.make_directory(f"{PATH}/empty-0")
+    home.fs.make_directory(f"{PATH}/t-0.{'0' * 32}-future")
+
+    with pytest.raises(KafkaStorageError, match="photos") as caught:
+        hand_over(home)
+
+    assert "empty-0" in str(caught.value)
+    assert "a move is not finished" in str(caught.value)
+    assert not home.fs.exists(BOOTSTRAP)
+    assert not home.fs.exists(f"{PATH}/{PROPERTIES_FILE}")
+
+
+def test_topics_with_unknown_settings_are_refused() -> None:
+    """The broker would apply its default retention to a topic that another broker wrote."""
+    home = home_with_topics()
+    home.fs.delete(f"{PATH}/tidelog.topics.json")
+
+    with pytest.raises(KafkaStorageError, match=r"retention\.ms.* of topic u are unknown"):
+        hand_over(home)
+
+    known = {"cleanup.policy": "delete", "retention.ms": "5", "retention.bytes": "-1"}
+    with home.open() as logs:
+        logs.alter_topic("t", known)
+        logs.alter_topic("u", known)
+    assert [dict(topic.config) for topic in hand_over(home).topics] == [known, known]
+
+
+def test_partitions_that_are_not_here_are_refused() -> None:
+    """In a directory that is not named, or of numbers that lie nowhere."""
+    home, other = home_with_topics(), "/other"
+    with home.open(paths=(PATH, other)) as logs:
+        logs.manager.create_topic("elsewhere", path=other)
+
+    with pytest.raises(KafkaStorageError, match="elsewhere lie in a directory that is not named"):
+        hand_over(home)
+
+
+def test_transactions_that_wait_are_refused() -> None:
+    """Kafka knows nothing of them, and its appends would come between."""
+    home = home_with_topics()
+    with home.open() as logs:
+        home.fs.write(f"{PATH}/{journal_name('x')}", b"")
+        with pytest.raises(CommitPending, match="staged list"):
+            plan_hand_over(logs.manager)
+    assert not home.fs.exists(BOOTSTRAP)
+
+
+def test_users_and_acls_of_a_formatted_directory_are_not_replaced() -> None:
+    """``kafka-storage format --add-scram`` puts them into the same file."""
+    home = home_with_topics()
+    home.fs.write(BOOTSTRAP, made.metadata_snapshot([made.feature("metadata.version", 30)]))
+    hand_over(home)
+    scram = made.message(11, made.text("alice") + bytes(8))
+    home.fs.write(BOOTSTRAP, made.metadata_snapshot([made.topic("t", UUID(int=9)), scram]))
+
+    with pytest.raises(KafkaStorageError, match="more than topics"):
+        hand_over(home)
