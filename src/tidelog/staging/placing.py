@@ -163,11 +163,12 @@ def find_move(fs: FileSystem, data_dir: str, log: Log, journal: Journal, move: M
 def _find_adopted(log: Log, journal: Journal, move: Move) -> Found:
     """Compare a log with a file that is gone from where it was staged: it must have been adopted.
 
-    The digest stands for the bytes; offsets and epochs, which it leaves out, are compared too.
+    The digest and the CRCs stand for the bytes; offsets and epochs, which they leave out, are
+    compared too.
     """
     run, offset, batches = move.run, move.base_offset, 0
     digest = hashlib.blake2b(digest_size=16)
-    for data, columns in _log_pieces(log, offset):
+    for data, columns in _log_pieces(log, offset, check_crc=True):
         held = columns.select(columns.base_offset < move.end_offset)
         if not len(held):
             break
@@ -225,13 +226,15 @@ def _log_batches(log: Log, start_offset: int) -> Iterator[tuple[list[int], bytes
         yield from _split(data, columns)
 
 
-def _log_pieces(log: Log, start_offset: int) -> Iterator[tuple[bytes, BatchColumns]]:
-    """Yield the batches of a log from an offset on, some at a time, up to its end."""
+def _log_pieces(
+    log: Log, start_offset: int, *, check_crc: bool = False
+) -> Iterator[tuple[bytes, BatchColumns]]:
+    """Yield the batches of a log from an offset on, some at a time, up to its end or bad CRC."""
     offset = start_offset
     while offset < log.log_end_offset:
         with log.read(offset, PIECE_BYTES, isolation=Isolation.LOG_END) as found:
             data = found.read()
-        columns = walk(data).batches
+        columns = walk(data, check_crc=check_crc).batches
         if not len(columns):
             return
         yield data, columns

@@ -52,10 +52,11 @@ _ANY_TIME = (-(2**63), 2**63 - 1)
 class StagedRun:
     """The manifest entry of one run: bytes ``[position, position + size_bytes)`` of a staged file.
 
-    ``digest`` is BLAKE2b (128 bits, hex) of the bytes, with zeros for base offsets and leader
-    epochs, so it does not depend on what a commit assigns. ``max_timestamp`` is in ms, -1 if none.
-    A run that keeps its offsets begins at ``first_offset`` and ends below ``next_offset``; gaps may
-    lie between, and its digest leaves nothing out. These are -1 for all other runs.
+    ``digest`` is BLAKE2b (128 bits, hex) of the headers of its batches, which hold their CRCs, with
+    zeros for base offsets and leader epochs, so it does not depend on what a commit assigns.
+    ``max_timestamp`` is in ms, -1 if none. A run that keeps its offsets begins at ``first_offset``
+    and ends below ``next_offset``; gaps may lie between, and its digest leaves nothing out. These
+    are -1 for all other runs.
     Raises InvalidArgument for a name that is not a staged file's, and InvalidTopic: both become
     paths.
     """
@@ -144,15 +145,20 @@ class EpochRange(NamedTuple):
 def update_digest(
     digest: blake2b, data: Buffer, batches: BatchColumns, *, keeps_offsets: bool
 ) -> None:
-    """Add whole batches to a digest, without what a commit assigns."""
-    if keeps_offsets:
-        digest.update(byte_view(data))
+    """Add whole batches to a digest, by their headers, without what a commit assigns.
+
+    The CRC in a header stands for what follows it: who compares digests must check the CRCs, too.
+    Batches of magic 0 and 1, which no commit takes, are added whole.
+    """
+    content = as_bytes(byte_view(data))
+    if not every(batches.magic == MAGIC_V2):
+        digest.update(content.tobytes())
         return
-    plain = as_bytes(byte_view(data)).copy()
-    at = batches.position[:, np.newaxis]
-    plain[at + np.arange(8)] = 0
-    plain[at + _LEADER_EPOCH_AT + np.arange(4)] = 0
-    digest.update(byte_view(plain))
+    headers = content[batches.position[:, np.newaxis] + np.arange(BATCH_HEADER.size)]
+    if not keeps_offsets:
+        headers[:, :8] = 0
+        headers[:, _LEADER_EPOCH_AT : _LEADER_EPOCH_AT + 4] = 0
+    digest.update(headers.tobytes())
 
 
 def check_run(fs: FileSystem, data_dir: str, run: StagedRun, limits: RunLimits) -> EpochRange:

@@ -130,6 +130,41 @@ def test_a_changed_file_is_detected(change: str) -> None:
         check(home, run)
 
 
+def test_any_changed_byte_is_detected() -> None:
+    """But in base offsets and leader epochs, which a commit writes."""
+    home = DataHome()
+    run = stage(home, BATCHES)
+    data = b"".join(BATCHES)
+    assigned = {start + at for start in (0, len(BATCHES[0])) for at in (*range(8), *range(12, 16))}
+    undetected = set()
+    for at in range(len(data)):
+        home.write(run.name, data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        try:
+            check(home, run)
+        except KafkaStorageError:
+            continue
+        undetected.add(at)
+
+    assert undetected == assigned
+
+
+def test_any_changed_byte_of_a_copy_is_detected() -> None:
+    """A copy keeps its offsets and epochs, so its manifest covers them, too."""
+    home = DataHome()
+    home.fs.make_directory(home.path)
+    copied = [build_batch([record(b"v")], base_offset=at, leader_epoch=3) for at in (5, 9)]
+    bundle = BundleWriter(home.fs, home.path, "x", rng=Random(1), keeps_offsets=True)
+    for batch in copied:
+        bundle.append("t", 0, batch)
+    (run,) = bundle.finish()
+    data = b"".join(copied)
+    check(home, run)
+    for at in range(len(data)):
+        home.write(run.name, data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        with pytest.raises((KafkaStorageError, InvalidRecord)):
+            check(home, run)
+
+
 def test_a_wrong_number_of_records_is_detected() -> None:
     """A commit reports the manifest's number."""
     home = DataHome()
