@@ -28,7 +28,7 @@ OTHER = UUID(int=77)
 
 def taken_over(home: DataHome, properties: Mapping[str, str] | None = None) -> dict[str, Topic]:
     """Take the directory over; return the topics of its catalogue."""
-    dirs = LogDirs([PATH], fs=home.fs, rng=Random(1), has_all_logs=False)
+    dirs = LogDirs([PATH], fs=home.fs, rng=Random(1), clock=home.clock, has_all_logs=False)
     try:
         take_over(dirs, fs=home.fs, rng=Random(1), server_properties=properties)
     finally:

@@ -63,11 +63,12 @@ def _take_over(args: Namespace, paths: list[str], fs: FileSystem) -> list[TakenO
     import random
 
     from tidelog.cli.server_properties import broker_properties
+    from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.from_kafka import take_over
 
     given, rng = broker_properties(args), random.SystemRandom()
-    dirs = LogDirs(paths, fs=fs, rng=rng, has_all_logs=False)
+    dirs = LogDirs(paths, fs=fs, rng=rng, clock=SYSTEM_CLOCK, has_all_logs=False)
     try:
         return take_over(dirs, fs=fs, rng=rng, server_properties=given)
     finally:
