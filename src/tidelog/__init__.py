@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tidelog.datadir.log_dir_description import LogDirDescription, ReplicaInfo
     from tidelog.embedded.async_logs import AsyncGroupReader, AsyncLogs, AsyncReadOnlyLogs
     from tidelog.embedded.async_logs import open_logs_async as open_async
+    from tidelog.embedded.doors import mirror_directory as mirror
     from tidelog.embedded.doors import open_directory_read_only
     from tidelog.embedded.doors import open_log_read_only as open_read_only
     from tidelog.embedded.doors import open_logs as open  # noqa: A004 - tidelog.open, as gzip.open
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from tidelog.log.record_count import RecordCount
     from tidelog.log.retention import DeletedSegment
     from tidelog.manager.metrics.metric import Metric
+    from tidelog.manager.mirror import MirroredPartition
     from tidelog.manager.partition import Partition
     from tidelog.readonly.group_positions import Position
     from tidelog.readonly.log_follower import LogFollower
@@ -75,6 +77,7 @@ __all__ = [
     "LogListener",
     "Logs",
     "Metric",
+    "MirroredPartition",
     "NewRecord",
     "Offsets",
     "Partition",
@@ -95,6 +98,7 @@ __all__ = [
     "Transaction",
     "__version__",
     "errors",
+    "mirror",
     "open",
     "open_async",
     "open_directory_read_only",
@@ -128,6 +132,7 @@ __getattr__, __dir__ = lazy_door(
         "LogListener": "tidelog.log.listeners",
         "Logs": "tidelog.embedded.logs",
         "Metric": "tidelog.manager.metrics.metric",
+        "MirroredPartition": "tidelog.manager.mirror",
         "NewRecord": "tidelog.records.new_record",
         "Offsets": "tidelog.readonly.read_only_log",
         "Partition": "tidelog.manager.partition",
@@ -148,6 +153,7 @@ __getattr__, __dir__ = lazy_door(
         "Transaction": "tidelog.embedded.transaction",
         "__version__": "tidelog.version",
         "errors": "tidelog.errors:",
+        "mirror": "tidelog.embedded.doors:mirror_directory",
         "open": "tidelog.embedded.doors:open_logs",
         "open_async": "tidelog.embedded.async_logs:open_logs_async",
         "open_directory_read_only": "tidelog.embedded.doors:open_directory_read_only",

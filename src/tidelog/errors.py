@@ -483,6 +483,27 @@ class DataLoss(TidelogError):
         return f"{self.topic}-{self.partition} has no offsets {lost}: {self.cause}"
 
 
+class MirrorDiverged(TidelogError):
+    """A mirror is not the beginning of its source; nothing was copied.
+
+    ``offset`` is the log end of the mirror of this partition. The source was truncated, or somebody
+    wrote to the mirror. To mirror the topic again, delete it in the mirror.
+    """
+
+    def __init__(self, topic: str, partition: int, offset: int, reason: str) -> None:
+        super().__init__(topic, partition, offset, reason)
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"the mirror of {self.topic}-{self.partition}, which ends at {self.offset}, is not the"
+            f" beginning of its source: {self.reason}; to mirror the topic again, delete it there"
+        )
+
+
 class DirectoryLocked(TidelogError):
     """A process (maybe this one) already writes the data directory; ``pid`` 0 if unknown."""
 

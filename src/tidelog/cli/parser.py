@@ -45,6 +45,7 @@ COMMAND_MODULES: Final = {
     "compact": "compact",
     "cleaner": "cleaner_status",
     "delete-records": "delete_records",
+    "mirror": "mirror",
     "to-kafka": "to_kafka",
     "from-kafka": "from_kafka",
     "plan": "plan",

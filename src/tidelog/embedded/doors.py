@@ -26,14 +26,17 @@ from tidelog.env.waiting import sleep_ms
 from tidelog.errors import InvalidArgument
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.manager.log_manager import Loading, LogManager
+from tidelog.manager.mirror import Mirror, check_mirror_paths
+from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 from tidelog.readonly.read_only_log import open_read_only
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.log.loading.load_watch import LoadWatcher
+    from tidelog.manager.mirror import MirroredPartition
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
 
@@ -158,6 +161,46 @@ def open_to_change(
     settings = BrokerConfig(log_dirs=(path, *more), server_properties=server_properties)
     machine = brief_machine(fs, SYSTEM_CLOCK)
     return LogManager(settings, machine, loading=Loading.FIRST_USE, watcher=watcher)
+
+
+def mirror_directory(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    topics: Collection[str] = (),
+    server_properties: str | os.PathLike[str] | None = None,
+) -> list[MirroredPartition]:
+    """Copy what is new of topics into another data directory, at the same offsets.
+
+    All of it is in the target, or nothing; a call that was cut off can be repeated. The source is
+    only read, beside its writer if it has one.
+
+    >>> with tidelog.open("data") as logs:
+    ...     topic = logs.create_topic("tides")
+    ...     logs.append_all("tides", [b"high", b"low"])
+    2
+    >>> [copied.end_offset for copied in tidelog.mirror("data", "copy")]
+    [2]
+
+    Args:
+        source: a data directory.
+        target: the data directory of the mirror; created if missing.
+        topics: the topics to mirror; none: all, internal ones included.
+        server_properties: the file of the broker that wrote the source, for settings of its topics.
+
+    Raises:
+        DirectoryLocked: a process writes to the target.
+        OSError: ``server_properties`` cannot be read.
+        InvalidArgument: the source is not a data directory, or is the target.
+        Other errors as ``Mirror.run``.
+    """
+    path, given = _absolute(target), None
+    if server_properties is not None:
+        given = read_broker_properties(SYSTEM_FILES, os.fspath(server_properties))
+    directory = ReadOnlyDirectory(_absolute(source), fs=SYSTEM_FILES, server_properties=given)
+    check_mirror_paths(directory, path)
+    with open_to_change(path) as manager:
+        return Mirror(directory, manager, path).run(topics)
 
 
 def brief_machine(fs: FileSystem, clock: Clock) -> Machine:

@@ -58,6 +58,7 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "compact": ("compact", "-o", "cleanup.policy=compact"),
     "cleaner": ("cleaner", "status"),
     "delete-records": ("delete-records", "t", "--before", "1"),
+    "mirror": ("mirror", "--to", "OTHER"),
     "to-kafka": ("to-kafka",),
     "from-kafka": ("from-kafka",),
     "plan recovery": ("plan", "recovery", "--full"),
@@ -79,7 +80,7 @@ ACTS: Final = {
 """Commands that change the directory."""
 SEES_DAMAGE: Final = {
     *("list", "cat", "offsets", "txns", "dump", "describe", "picture", "table", "verify"),
-    *("recover", "plan recovery", "metrics"),
+    *("recover", "plan recovery", "metrics", "mirror"),
 }
 """Commands that read what the test damages, and so end with 1."""
 STEPS: Final = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89)

@@ -230,3 +230,23 @@ def test_a_hand_over_prints_what_its_schema_names(cli: Cli, validated: Validated
     assert (back.code, back.counts) == (0, {"topics": 1, "changed": 1})
     assert cli.on("from-kafka").out == "t: same, 2 partitions, retention.ms=5\n"
     assert cli.on("to-kafka").out.startswith("t: 2 partitions, retention.ms=5\n")
+
+
+def test_a_mirror_prints_what_its_schema_names(
+    topic: Cli, tmp_path: Path, validated: Validated
+) -> None:
+    """A line a partition, and the counts; a plan prints the same and copies nothing."""
+    topic.append("a", "b")
+    target = tmp_path / "copy"
+
+    plan = topic.on("mirror", "--to", target, "--dry-run", "--json")
+    assert not target.exists()
+    done = topic.on("mirror", "--to", target, "t", "--json")
+
+    assert (done.code, done.lines) == (0, plan.lines)
+    validated("mirror", done.lines)
+    assert done.counts["batches"] == 1
+    again = topic("mirror", topic.data, "--to", target)
+    assert again == (0, "t-0: nothing new; it ends at 2\n", "")
+    assert topic.on("mirror", "--to", topic.data).code == 2
+    assert topic.on("mirror", "--to", target, "nonsense").code == 2

@@ -90,17 +90,6 @@ _LOG_DIR: Final = line(
             ),
             "Its logs, by topic and number.",
         ),
-        "offlineDirectories": array(
-            line(
-                "A data directory that the service which is running there does not use any more.",
-                {
-                    "directory": string("Its path."),
-                    "sinceMs": integer("When it failed, in ms since 1970."),
-                    "error": string("Why."),
-                },
-            ),
-            "None without a service.",
-        ),
     },
 )
 _LISTED: Final = line(
@@ -635,6 +624,29 @@ OUTPUTS: Final[dict[str, Output]] = {
         "tidelog delete-records --json",
         "A line a partition.",
         (SHRUNK_LOG, counts(**_SHRUNK_COUNTS)),
+    ),
+    "mirror": Output(
+        "tidelog mirror --json",
+        "A line a partition.",
+        (
+            line(
+                "What is copied of one partition, or with `--dry-run` would be.",
+                {
+                    **PLACE,
+                    "newTopic": boolean("Whether the mirror gets the topic by this run."),
+                    "startOffset": integer("First offset that is copied."),
+                    "endOffset": integer("Log end of the mirror afterwards."),
+                    "logStartOffset": integer("Log start of the mirror afterwards."),
+                    "batches": integer("Batches that are copied."),
+                    "sizeBytes": integer("Their size, in bytes."),
+                },
+            ),
+            counts(
+                partitions="Lines before this one: partitions.",
+                batches="Batches that are copied.",
+                sizeBytes="Their size, in bytes.",
+            ),
+        ),
     ),
     "to-kafka": Output(
         "tidelog to-kafka --json",

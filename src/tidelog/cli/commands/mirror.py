@@ -1,0 +1,113 @@
+"""``tidelog mirror``: copy what is new of topics from one data directory into another."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from tidelog.cli.arguments import directory_name
+from tidelog.cli.options import (
+    add_dry_run,
+    add_json,
+    add_server_properties,
+    add_topics,
+    new_parser,
+)
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+    from tidelog.cli.options import Commands
+    from tidelog.env.files import FileSystem
+    from tidelog.manager.mirror import MirroredPartition
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog mirror`` to the command line."""
+    text = "copy what is new of topics into another data directory, at the same offsets"
+    parser = new_parser(commands, "mirror", text, run)
+    add_topics(parser)
+    parser.add_argument(
+        "--to",
+        type=directory_name,
+        metavar="TARGET",
+        required=True,
+        help="the data directory of the mirror; created if missing",
+    )
+    add_server_properties(parser)
+    add_dry_run(parser, "only print what would be copied")
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """Mirror the topics, or print what that would copy."""
+    from tidelog.cli.operations import quiet
+    from tidelog.cli.terminal import print_counts
+    from tidelog.env.overlay_files import OverlayFiles
+    from tidelog.env.system_files import SYSTEM_FILES
+
+    with quiet(args.dry_run):
+        done = _mirror(args, OverlayFiles(SYSTEM_FILES) if args.dry_run else SYSTEM_FILES)
+    if args.json:
+        for one in done:
+            print(json.dumps(_row(one)))
+        size_bytes = sum(one.size_bytes for one in done)
+        batches = sum(one.batches for one in done)
+        print_counts(partitions=len(done), batches=batches, sizeBytes=size_bytes)
+    else:
+        _print(done, "would copy" if args.dry_run else "copied")
+    return 0
+
+
+def _mirror(args: Namespace, fs: FileSystem) -> list[MirroredPartition]:
+    from tidelog.cli.progress import ShownWork
+    from tidelog.cli.server_properties import broker_properties
+    from tidelog.embedded.doors import open_to_change
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.manager.mirror import Mirror, check_mirror_paths
+    from tidelog.readonly.read_only_directory import open_directory_read_only
+
+    properties, target = broker_properties(args), os.path.abspath(args.to)
+    source = open_directory_read_only(
+        os.path.abspath(args.directory), fs=SYSTEM_FILES, server_properties=properties
+    )
+    check_mirror_paths(source, target)
+    for topic in args.topics:
+        source.topic(topic)
+    with closing(ShownWork()) as work:
+
+        def on_read(one: MirroredPartition, total_bytes: int) -> None:
+            work.show(f"reading {one.topic}-{one.partition}", one.size_bytes, total_bytes)
+
+        with open_to_change(target, fs=fs, watcher=ShownWork()) as manager:
+            mirror = Mirror(source, manager, target, is_plan=args.dry_run, on_read=on_read)
+            return mirror.run(args.topics)
+
+
+def _row(one: MirroredPartition) -> dict[str, Any]:
+    return {
+        "topic": one.topic,
+        "partition": one.partition,
+        "newTopic": one.is_new_topic,
+        "startOffset": one.start_offset,
+        "endOffset": one.end_offset,
+        "logStartOffset": one.log_start_offset,
+        "batches": one.batches,
+        "sizeBytes": one.size_bytes,
+    }
+
+
+def _print(done: Sequence[MirroredPartition], verb: str) -> None:
+    from tidelog.cli.terminal import counted, print_line
+    from tidelog.explain.picture import format_bytes
+
+    for one in done:
+        if one.batches:
+            offsets = f"[{one.start_offset:,}, {one.end_offset:,})"
+            size = f"{counted(one.batches, 'batch')}, {format_bytes(one.size_bytes)}"
+            print_line(f"{one.topic}-{one.partition}: {verb} {offsets}, {size}")
+        else:
+            print_line(f"{one.topic}-{one.partition}: nothing new; it ends at {one.end_offset:,}")

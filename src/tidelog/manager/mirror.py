@@ -1,0 +1,320 @@
+"""Mirrors of topics from one data directory in another: the same batches at the same offsets.
+
+A run copies what is new as one transaction: all of it is in the target, or nothing is. The source
+is only read, beside any writer. Kafka: ``ReplicaFetcherThread``, which truncates where the two
+differ; here that is an error, since nobody says which of them is right.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.config.log_config import DELETION_SETTINGS
+from tidelog.datadir.cluster_metadata.broker_settings import ConfigSource
+from tidelog.datadir.partition_directories import is_partition_directory, random_id
+from tidelog.errors import (
+    CommitPending,
+    DataLoss,
+    InconsistentTopicId,
+    InvalidArgument,
+    MirrorDiverged,
+    UnsupportedForMessageFormat,
+)
+from tidelog.records.array_rows import every
+from tidelog.records.batch import MAGIC_V2
+from tidelog.records.isolation import Isolation
+from tidelog.records.memory import walk
+from tidelog.staging.bundle import BundleWriter
+from tidelog.staging.finished import read_finished
+from tidelog.staging.journal import NewTopic
+from tidelog.staging.staged_file import list_staged
+from tidelog.staging.transaction import Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from uuid import UUID
+
+    from tidelog.log.log import Log
+    from tidelog.manager.log_manager import LogManager
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+    from tidelog.readonly.read_only_log import ReadOnlyLog
+    from tidelog.readonly.read_only_topic import ReadOnlyTopic
+    from tidelog.records.memory import BatchColumns
+
+KEPT_FOREVER: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""What a mirror has where the settings of its source are unknown: nothing is deleted by a guess."""
+
+
+@dataclass(slots=True)
+class MirroredPartition:
+    """What a run copies of a partition: the batches with offsets ``[start_offset, end_offset)``.
+
+    ``end_offset`` is the log end of the mirror afterwards, ``log_start_offset`` its log start.
+    """
+
+    topic: str
+    partition: int
+    is_new_topic: bool
+    start_offset: int
+    end_offset: int
+    log_start_offset: int
+    batches: int = 0
+    size_bytes: int = 0
+
+
+class _Header(NamedTuple):
+    """What identifies a batch; ``crc`` does only where no compaction may have rewritten it."""
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    crc: int
+
+
+class Mirror:
+    """One run from a source, opened to be read only, into a directory of a manager.
+
+    Args:
+        source: the directory to copy from, beside its writer if it has one.
+        manager: what holds the target, with logs loaded on first use.
+        path: the data directory of the manager that gets the topics.
+        is_plan: find out what would be copied, and change nothing.
+        on_read: called after each piece that is read with what is copied of its partition so far,
+            and the bytes that the source has of it.
+    """
+
+    def __init__(
+        self,
+        source: ReadOnlyDirectory,
+        manager: LogManager,
+        path: str,
+        *,
+        is_plan: bool = False,
+        on_read: Callable[[MirroredPartition, int], None] = lambda *_: None,
+    ) -> None:
+        self._source = source
+        self._manager = manager
+        self._path = path
+        self._is_plan = is_plan
+        self._on_read = on_read
+        self._new: dict[str, NewTopic] = {}
+        self._ids: dict[str, UUID] = {}
+        self._writer: BundleWriter | None = None
+
+    def run(self, topics: Collection[str] = ()) -> list[MirroredPartition]:
+        """Copy what is new of some topics, or of all; return what was copied, by partition.
+
+        Batches count that lie below the high watermark of the source as a whole; transactions that
+        are open there are open in the mirror, too.
+
+        Raises:
+            UnknownTopicOrPartition: a topic is not in the source.
+            InconsistentTopicId: the target has a topic of this name and another id.
+            MirrorDiverged: the mirror is not the beginning of its source.
+            DataLoss: a partition of the source is missing.
+            CommitPending: an earlier run is committed and not applied yet.
+            CorruptMessage: a batch of the source is damaged.
+            KafkaStorageError: a disk failed, or is full. Nothing was copied, as with all of these.
+            CommitUnfinished: it is committed; the next opening of the target completes it.
+        """
+        chosen = [self._source.topic(name) for name in sorted(topics) or self._source.topics]
+        for topic in chosen:
+            self._prepare(topic)
+        txn = self._new_txn()
+        done = []
+        fs, rng = self._manager.machine.fs, self._manager.machine.rng
+        writer = BundleWriter(fs, self._path, txn, rng=rng, keeps_offsets=True)
+        self._writer = None if self._is_plan else writer
+        try:
+            for topic in chosen:
+                done += [self._copy(topic, number) for number in topic.partitions]
+            if not self._is_plan:
+                runs = writer.finish()
+                new = [topic for _, topic in sorted(self._new.items())]
+                if runs or new:
+                    transaction = Transaction(txn, False, tuple(runs), tuple(new), self._ids)
+                    self._manager.commit_transaction(self._path, transaction)
+        except BaseException:
+            if not self._is_committed(txn):
+                writer.abandon()
+            raise
+        if not self._is_plan:
+            for one in done:
+                self._move_log_start(one)
+        return done
+
+    def _is_committed(self, txn: str) -> bool:
+        return any(pending == txn for _, pending in self._manager.staged_commits.pending)
+
+    def _prepare(self, topic: ReadOnlyTopic) -> None:
+        """Check a topic, and find out what the target has of it."""
+        name = topic.name
+        if topic.missing:
+            number = topic.missing[0]
+            raise DataLoss(name, number, 0, None, f"its directory in {self._source.path} is gone")
+        known = self._manager.topics().get(name)
+        partitions = max(topic.partitions, default=0) + 1
+        if known is None:
+            topic_id = topic.topic_id or random_id(self._manager.machine.rng)
+            self._new[name] = NewTopic(name, topic_id, partitions, _config(topic))
+            return
+        if topic.topic_id not in {None, known.topic_id}:
+            raise InconsistentTopicId(
+                f"topic {name} has id {topic.topic_id} in {self._source.path} and"
+                f" {known.topic_id} in {self._path}: it was created again, or is another topic"
+            )
+        if partitions > max(known.partitions, default=-1) + 1 and not self._is_plan:
+            self._manager.create_partitions(name, partitions)
+        self._ids[name] = known.topic_id
+
+    def _new_txn(self) -> str:
+        """Return an id for the transaction, after deleting what killed runs left behind.
+
+        Ids are used again: those of commits that may still come back are known as finished.
+        """
+        fs = self._manager.machine.fs
+        known = read_finished(fs, self._path)
+        names = [f"mirror {number} of {self._source.path}" for number in range(len(known) + 3)]
+        for txn in names:
+            if self._is_committed(txn):
+                raise CommitPending(f"transaction {txn!r} is committed and not applied yet")
+            if not self._is_plan:
+                for name in list_staged(fs, self._path, txn):
+                    fs.delete(os.path.join(self._path, name))
+        return next(txn for txn in names if txn not in known)
+
+    def _copy(self, topic: ReadOnlyTopic, number: int) -> MirroredPartition:
+        """Stage what is new of a partition."""
+        with self._source.open(topic.name, number) as log:
+            start, end = log.log_start_offset, log.high_watermark
+            target = self._target(topic.name, number)
+            found = 0 if target is None else target.log_end_offset
+            if target is not None:
+                self._check(topic, log, target)
+            first = max(found, start)
+            done = MirroredPartition(topic.name, number, target is None, first, found, start)
+            if first < end:
+                self._stage(log, done, first, end)
+            if done.end_offset == found:
+                done.start_offset = found
+            done.log_start_offset = min(max(start, _start_of(target)), done.end_offset)
+            return done
+
+    def _target(self, topic: str, number: int) -> Log | None:
+        known = self._manager.topics().get(topic)
+        if known is None or number not in known.partitions:
+            return None
+        return self._manager.partition(topic, number).log
+
+    def _stage(self, log: ReadOnlyLog, done: MirroredPartition, first: int, end: int) -> None:
+        segment_bytes = self._segment_bytes(log.topic)
+        for piece in log.pieces(first, end):
+            batches = piece.batches_in_data
+            batches = batches.select(batches.last_offset < end)
+            if not len(batches):
+                continue
+            if not every(batches.magic == MAGIC_V2):
+                raise UnsupportedForMessageFormat(
+                    f"{log.directory} holds batches of magic 0 or 1, which have no leader epochs"
+                )
+            if int(batches.base_offset[0]) < done.end_offset:
+                raise MirrorDiverged(
+                    *(log.topic, log.partition, done.end_offset),
+                    "the source has a batch across this offset",
+                )
+            if not done.batches:
+                done.start_offset = int(batches.base_offset[0])
+            data = bytes(piece.data[int(batches.position[0]) : int(batches.end[-1])])
+            if self._writer is not None:
+                self._writer.append(log.topic, log.partition, data, segment_bytes=segment_bytes)
+            done.batches += len(batches)
+            done.size_bytes += len(data)
+            done.end_offset = int(batches.last_offset[-1]) + 1
+            self._on_read(done, log.size_bytes)
+
+    def _segment_bytes(self, topic: str) -> int:
+        new = self._new.get(topic)
+        if new is None:
+            return self._manager.config_of(topic).segment_size_bytes
+        defaults = self._manager.config.log_defaults
+        return defaults.with_overrides(new.config).segment_size_bytes
+
+    def _check(self, topic: ReadOnlyTopic, log: ReadOnlyLog, target: Log) -> None:
+        """Raise MirrorDiverged unless the last batch of the mirror is one of its source's.
+
+        Where retention or compaction has taken it away from the source, nothing can be compared.
+        """
+        end, key = target.log_end_offset, (log.topic, log.partition)
+        if end > log.log_end_offset:
+            raise MirrorDiverged(*key, end, f"the source ends at {log.log_end_offset}")
+        if end <= max(log.log_start_offset, target.log_start_offset):
+            return
+        ours = _last_batch(target)
+        theirs = _batch_at(log, end - 1)
+        if ours is None or theirs is None:
+            return
+        policy = target.config.cleanup_policy
+        if topic.is_compacted or "cleanup.policy" in topic.unknown_settings or "compact" in policy:
+            ours, theirs = ours._replace(crc=0), theirs._replace(crc=0)
+        if ours != theirs:
+            raise MirrorDiverged(*key, end, "the source has another batch before this offset")
+
+    def _move_log_start(self, done: MirroredPartition) -> None:
+        log = self._manager.partition(done.topic, done.partition).log
+        if log.log_start_offset < done.log_start_offset <= log.log_end_offset:
+            log.maybe_increment_log_start_offset(done.log_start_offset)
+            log.delete_segments_below_start()
+
+
+def check_mirror_paths(source: ReadOnlyDirectory, target: str) -> None:
+    """Raise InvalidArgument unless topics of ``source`` can be mirrored in ``target``."""
+    if is_partition_directory(source.fs.list(source.path)):
+        raise InvalidArgument(f"{source.path} is one partition; name the data directory above it")
+    if os.path.realpath(source.path) == os.path.realpath(target):
+        raise InvalidArgument(f"{target} is the source itself")
+
+
+def _config(topic: ReadOnlyTopic) -> dict[str, str]:
+    """Return the settings of a new mirror: those known of the source."""
+    inherited = {
+        key: setting.value
+        for key, setting in topic.inherited.items()
+        if setting.source is not ConfigSource.DEFAULT or key in DELETION_SETTINGS
+    }
+    unknown = {key: KEPT_FOREVER[key] for key in topic.unknown_settings}
+    return {**unknown, **inherited, **topic.config}
+
+
+def _start_of(log: Log | None) -> int:
+    return 0 if log is None else log.log_start_offset
+
+
+def _last_batch(log: Log) -> _Header | None:
+    """Return the batch that a log ends with; None if there is none at its last offset."""
+    with log.read(log.log_end_offset - 1, isolation=Isolation.LOG_END) as found:
+        batches = walk(found.read()).batches
+    return _ending_at(batches, log.log_end_offset - 1)
+
+
+def _batch_at(log: ReadOnlyLog, offset: int) -> _Header | None:
+    """Return the batch of a source that holds an offset; None if it is no longer there."""
+    for piece in log.pieces(offset, offset + 1):
+        held = piece.batches_in_data
+        held = held.select((held.base_offset <= offset) & (held.last_offset >= offset))
+        if len(held):
+            return _header(held, 0)
+    return None
+
+
+def _ending_at(batches: BatchColumns, offset: int) -> _Header | None:
+    held = batches.select(batches.last_offset == offset)
+    return _header(held, len(held) - 1) if len(held) else None
+
+
+def _header(batches: BatchColumns, number: int) -> _Header:
+    return _Header(*(int(getattr(batches, name)[number]) for name in _Header._fields))

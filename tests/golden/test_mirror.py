@@ -1,0 +1,60 @@
+"""Mirrors of directories that Kafka wrote have its batches, byte for byte."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tidelog
+from tidelog.cli.main import main
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.readonly.read_only_directory import open_directory_read_only
+
+if TYPE_CHECKING:
+    from tests.conftest import Enumerated
+
+    from tidelog.readonly.read_only_log import ReadOnlyLog
+
+DATA = Path(__file__).parent / "data"
+CASES = (
+    *("codecs", "compaction/before", "epochs", "logappendtime", "segments", "transactions"),
+    "whole-dir",
+)
+
+
+def contents(log: ReadOnlyLog) -> list[bytes]:
+    """Return the batches of a log below its high watermark, byte for byte."""
+    if log.log_start_offset == log.high_watermark:
+        return []
+    return [
+        bytes(piece.data[start:end])
+        for piece in log.pieces()
+        for start, end in zip(
+            piece.batches_in_data.position.tolist(), piece.batches_in_data.end.tolist(), strict=True
+        )
+    ]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_mirror_has_kafkas_batches(case: str, tmp_path: Path, enumerated: Enumerated) -> None:
+    """Of every codec, with gaps of compaction, transactions and epochs; a second run is idle."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    shutil.copytree(DATA / case, source)
+    copied = tidelog.mirror(source, target)
+
+    theirs = open_directory_read_only(str(source), fs=SYSTEM_FILES)
+    ours = open_directory_read_only(str(target), fs=SYSTEM_FILES)
+    compared = 0
+    for log in theirs.logs():
+        with ours.open(log.topic, log.partition) as mirror:
+            wanted = contents(log)
+            assert contents(mirror) == wanted
+            assert mirror.log_start_offset == log.log_start_offset
+            compared += len(wanted)
+    assert compared == sum(one.batches for one in copied)
+    assert [one.batches for one in tidelog.mirror(source, target)] == [0] * len(copied)
+    assert main(["verify", str(target)]) == 0
+    enumerated("batches", compared, at_least=1)

@@ -1,0 +1,351 @@
+"""Mirrors: the same batches at the same offsets, run after run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tidelog.errors import InconsistentTopicId, InvalidArgument, MirrorDiverged
+from tidelog.manager.mirror import Mirror, check_mirror_paths
+from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.records.builder import build_batch
+from tidelog.records.control import build_marker
+from tidelog.records.isolation import Isolation
+from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.testing import PowerCut
+from tidelog.testing.directory_home import DataHome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.conftest import Enumerated
+
+    from tidelog.embedded.logs import Logs
+    from tidelog.log.log import Log
+    from tidelog.manager.mirror import MirroredPartition
+    from tidelog.testing.fields import ProducerFields
+
+SOURCE, TARGET = "/data", "/mirror"
+SMALL = {"internal.segment.bytes": "700", "retention.ms": "-1"}
+
+
+@dataclass
+class Homes:
+    """A source and its mirror on one disk."""
+
+    home: DataHome = field(default_factory=DataHome)
+
+    def source(self) -> Logs:
+        """Open the source for writing."""
+        return self.home.open(paths=(SOURCE,))
+
+    def target(self) -> Logs:
+        """Open the mirror for writing."""
+        return self.home.open(paths=(TARGET,))
+
+    def mirror(self, *topics: str, is_plan: bool = False) -> list[MirroredPartition]:
+        """Run once."""
+        source = open_directory_read_only(SOURCE, fs=self.home.fs)
+        with self.target() as logs:
+            return Mirror(source, logs.manager, TARGET, is_plan=is_plan).run(topics)
+
+    def batches(self, path: str, name: str = "t-0") -> bytes:
+        """Return the batches of a partition from its log start on, byte for byte."""
+        directory = open_directory_read_only(path, fs=self.home.fs)
+        topic, _, number = name.rpartition("-")
+        with directory.open(topic, int(number)) as log:
+            if log.log_start_offset == log.log_end_offset:
+                return b""
+            found = []
+            for piece in log.pieces(log.log_start_offset, log.log_end_offset):
+                held = piece.batches_in_data
+                found += [
+                    bytes(piece.data[start:end])
+                    for start, end in zip(held.position.tolist(), held.end.tolist(), strict=True)
+                ]
+            return b"".join(found)
+
+    def check(self, name: str = "t-0") -> None:
+        """Check that the mirror has the bytes of its source, and the same producers."""
+        assert self.batches(TARGET, name) == self.batches(SOURCE, name)
+
+
+def append(log: Log, *values: bytes, **fields: Any) -> None:
+    """Append values, one batch each."""
+    for value in values:
+        batch = build_batch([(1000, b"k", value, ())], **fields)
+        log.append_as_leader(batch)
+    log.update_high_watermark(log.log_end_offset)
+
+
+def transact(log: Log, epoch: int, *, is_commit: bool | None) -> None:
+    """Append a transaction; None: it stays open."""
+    producer: ProducerFields = {"producer_id": 7, "producer_epoch": epoch}
+    guard = log.start_verification(7, 0, epoch, supports_epoch_bump=False)
+    batch = build_batch([(1000, b"k", b"t", ())], **producer, base_sequence=0, transactional=True)
+    log.append_as_leader(batch, verification_guard=guard)
+    if is_commit is not None:
+        marker = build_marker(**producer, coordinator_epoch=1, is_commit=is_commit, timestamp=1000)
+        log.append_as_leader(marker, origin=AppendOrigin.COORDINATOR, transaction_version=1)
+    log.update_high_watermark(log.log_end_offset)
+
+
+def homes_with(*values: bytes, **config: str) -> Homes:
+    """Return a source with topic t of two partitions, and these values in the first."""
+    homes = Homes()
+    with homes.source() as logs:
+        settings = {**SMALL, **{key.replace("_", "."): one for key, one in config.items()}}
+        logs.create_topic("t", 2, config=settings)
+        append(logs.partition("t", 0).log, *values)
+    return homes
+
+
+def test_a_mirror_has_the_batches_and_offsets_of_its_source() -> None:
+    """With timestamps, producers, transactions, epochs, the topic's id and its settings."""
+    homes = homes_with(b"a", b"b" * 500, b"c")
+    with homes.source() as logs:
+        log = logs.partition("t", 0).log
+        transact(log, 0, is_commit=True)
+        log.maybe_assign_epoch(4, log.log_end_offset)
+        transact(log, 1, is_commit=False)
+        transact(log, 2, is_commit=None)
+        topic = logs.topics()["t"]
+
+    done = homes.mirror()
+
+    homes.check()
+    assert [(one.partition, one.is_new_topic, one.batches) for one in done] == [
+        (0, True, 8),
+        (1, True, 0),
+    ]
+    with homes.target() as logs, homes.source() as source:
+        found = logs.topics()["t"]
+        ours, theirs = logs.partition("t", 0).log, source.partition("t", 0).log
+        assert (found.topic_id, dict(found.config)) == (topic.topic_id, dict(topic.config))
+        assert ours.last_stable_offset == theirs.last_stable_offset < ours.log_end_offset
+        assert ours.latest_epoch == theirs.latest_epoch
+        assert ours.active_producers().keys() == theirs.active_producers().keys()
+        seen = [
+            [record.offset for record in log.records(isolation=Isolation.READ_COMMITTED)]
+            for log in (ours, theirs)
+        ]
+        assert seen[0] == seen[1]
+
+
+def test_a_second_run_copies_only_what_is_new() -> None:
+    """And one without news copies nothing; new partitions and topics come along."""
+    homes = homes_with(b"a", b"b")
+    homes.mirror()
+    with homes.source() as logs:
+        append(logs.partition("t", 0).log, b"c")
+        logs.create_partitions("t", 3)
+        append(logs.partition("t", 2).log, b"d")
+        logs.create_topic("u", config=SMALL)
+
+    second, third = homes.mirror(), homes.mirror()
+
+    assert [(one.topic, one.start_offset, one.end_offset, one.batches) for one in second] == [
+        ("t", 2, 3, 1),
+        ("t", 0, 0, 0),
+        ("t", 0, 1, 1),
+        ("u", 0, 0, 0),
+    ]
+    assert [one.batches for one in third] == [0] * 4
+    homes.check()
+    homes.check("t-2")
+
+
+def test_only_the_topics_that_are_named_are_copied() -> None:
+    """The others may follow later."""
+    homes = homes_with(b"a")
+    with homes.source() as logs:
+        logs.create_topic("u", config=SMALL)
+
+    assert {one.topic for one in homes.mirror("u")} == {"u"}
+    with homes.target() as logs:
+        assert set(logs.topics()) == {"u"}
+
+
+def test_a_plan_changes_nothing() -> None:
+    """It counts what a run copies."""
+    homes = homes_with(b"a", b"b")
+    homes.mirror()
+    with homes.source() as logs:
+        append(logs.partition("t", 0).log, b"c")
+    before = homes.batches(TARGET)
+
+    plan = homes.mirror(is_plan=True)
+
+    assert homes.batches(TARGET) == before
+    assert homes.mirror() == plan
+
+
+def test_batches_above_the_high_watermark_are_left_for_a_later_run() -> None:
+    """They may be truncated yet; only whole batches are copied."""
+    homes = homes_with(b"a", b"b", b"c")
+    home = homes.home
+    home.fs.write(f"{SOURCE}/replication-offset-checkpoint", b"0\n1\nt 0 2\n")
+
+    assert homes.mirror()[0].end_offset == 2
+    home.fs.write(f"{SOURCE}/replication-offset-checkpoint", b"0\n1\nt 0 3\n")
+    assert homes.mirror()[0].end_offset == 3
+    homes.check()
+
+
+def test_the_log_start_moves_along() -> None:
+    """Also past what was not copied yet, which leaves a gap of offsets in the mirror."""
+    homes = homes_with(b"a", b"b" * 500, b"c" * 500)
+    homes.mirror()
+    with homes.source() as logs:
+        log = logs.partition("t", 0).log
+        append(log, b"d" * 500, b"e")
+        log.delete_records(4)
+
+    done = homes.mirror()[0]
+
+    assert (done.start_offset, done.end_offset, done.log_start_offset) == (4, 5, 4)
+    homes.check()
+    with homes.target() as logs:
+        assert logs.partition("t", 0).log.log_start_offset == 4
+
+
+def test_what_compaction_took_from_the_source_stays_a_gap() -> None:
+    """What was copied before it stays in the mirror until it is compacted there."""
+    homes = homes_with(b"a", cleanup_policy="compact")
+    homes.mirror()
+    with homes.source() as logs:
+        append(logs.partition("t", 0).log, *(b"%d" % number * 400 for number in range(5)))
+        logs.manager.compact(("t", 0))
+
+    homes.mirror()
+
+    with homes.target() as logs:
+        offsets = [record.offset for record in logs.partition("t", 0).log.records()]
+    assert offsets[0] == 0
+    assert len(offsets) < 6
+    assert offsets[-1] == 5
+    assert homes.mirror()[0].batches == 0
+
+
+def test_a_source_that_was_truncated_is_refused() -> None:
+    """Whether it is shorter than the mirror, or has other records since; nothing is changed."""
+    homes = homes_with(b"a", b"b", b"c")
+    homes.mirror()
+    with homes.source() as logs:
+        logs.partition("t", 0).log.truncate_to(2)
+    with pytest.raises(MirrorDiverged, match="the source ends at 2"):
+        homes.mirror()
+    with homes.source() as logs:
+        append(logs.partition("t", 0).log, b"x", b"y")
+
+    with pytest.raises(MirrorDiverged, match="another batch") as caught:
+        homes.mirror()
+
+    assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("t", 0, 3)
+    with homes.target() as logs:
+        assert logs.partition("t", 0).log.log_end_offset == 3
+
+
+def test_a_topic_that_was_created_again_is_refused() -> None:
+    """Its id is another one."""
+    homes = homes_with(b"a")
+    homes.mirror()
+    with homes.source() as logs:
+        logs.delete_topic("t")
+    with homes.source() as logs:
+        logs.create_topic("t")
+
+    with pytest.raises(InconsistentTopicId, match="created again"):
+        homes.mirror()
+
+
+def test_a_mirror_that_was_written_to_is_refused() -> None:
+    """Its own records would be lost, or those of the source."""
+    homes = homes_with(b"a")
+    homes.mirror()
+    with homes.target() as logs:
+        append(logs.partition("t", 0).log, b"ours")
+    with homes.source() as logs:
+        append(logs.partition("t", 0).log, b"b")
+
+    with pytest.raises(MirrorDiverged):
+        homes.mirror()
+
+
+def test_a_topic_of_kafka_with_unknown_settings_is_kept_forever() -> None:
+    """In a mirror nothing is deleted by a guess."""
+    homes = homes_with(b"a")
+    homes.home.fs.delete(f"{SOURCE}/tidelog.topics.json")
+
+    homes.mirror()
+
+    with homes.target() as logs:
+        topic = logs.topics()["t"]
+    kept = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+    assert dict(topic.config) == kept
+    homes.check()
+
+
+def test_a_directory_is_not_its_own_mirror() -> None:
+    """Nor is the directory of one partition a source."""
+    homes = homes_with(b"a")
+    source = open_directory_read_only(SOURCE, fs=homes.home.fs)
+
+    with pytest.raises(InvalidArgument, match="the source itself"):
+        check_mirror_paths(source, SOURCE)
+    partition = open_directory_read_only(f"{SOURCE}/t-0", fs=homes.home.fs)
+    with pytest.raises(InvalidArgument, match="one partition"):
+        check_mirror_paths(partition, TARGET)
+
+
+def ready_to_copy(seed: int) -> Homes:
+    """Return a mirror whose source has news in two partitions and a new topic."""
+    homes = Homes(DataHome(seed))
+    with homes.source() as logs:
+        logs.create_topic("t", 2, config=SMALL)
+        append(logs.partition("t", 0).log, b"a")
+    homes.mirror()
+    with homes.source() as logs:
+        append(logs.partition("t", 0).log, *(b"%d" % number * 300 for number in range(3)))
+        transact(logs.partition("t", 1).log, 0, is_commit=True)
+        logs.create_topic("u", config=SMALL)
+        append(logs.partition("u", 0).log, b"u")
+    return homes
+
+
+def ends(homes: Homes) -> Sequence[int]:
+    """Return the log ends of the mirror."""
+    with homes.target() as logs:
+        names = [("t", 0), ("t", 1), *([("u", 0)] if "u" in logs.topics() else [])]
+        return [logs.partition(*key).log.log_end_offset for key in names]
+
+
+@pytest.mark.slow
+def test_a_run_that_is_cut_off_is_whole_or_not_there_and_can_be_repeated(
+    enumerated: Enumerated,
+) -> None:
+    """Power is cut at each operation of the disk; what a killed run staged is deleted."""
+    homes = ready_to_copy(0)
+    before = len(homes.home.fs.operations)
+    homes.mirror()
+    total = len(homes.home.fs.operations) - before
+    outcomes = []
+    for operations in range(total):
+        homes = ready_to_copy(operations)
+        homes.home.fs.crash_after(operations)
+        with pytest.raises(PowerCut):
+            homes.mirror()
+        homes.home.fs.power_cut()
+        found = list(ends(homes))
+        outcomes.append(found)
+        assert found in ([1, 0], [4, 2, 1])
+        homes.mirror()
+        for name in ("t-0", "t-1", "u-0"):
+            homes.check(name)
+        left = [name for name in homes.home.fs.list(TARGET) if name.endswith(".staged")]
+        assert left == []
+    enumerated("power cuts", total, at_least=20)
+    assert [1, 0] in outcomes
+    assert [4, 2, 1] in outcomes
