@@ -3,7 +3,8 @@
 ``session`` starts a Spark session with suitable settings, ``session_conf`` returns these settings
 for a session of your own, and ``find_java`` returns the Java that Spark is started with.
 ``use_in_thread`` lets another thread write. ``gaps`` explains why offsets hold no record, and
-``verify`` checks a data directory. Names load on first use, so the import is cheap.
+``verify`` checks a data directory, and ``repartition`` writes a topic's records to another topic
+with another number of partitions. Names load on first use, so the import is cheap.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from tidelog.lazy import lazy_door
 
 if TYPE_CHECKING:
+    from tidelog.spark.jobs.repartition import Repartitioned, repartition
     from tidelog.spark.jobs.verify import verify
     from tidelog.spark.read.data_loss import gaps
     from tidelog.spark.sessions.java import Java, JavaNotFound, find_java
@@ -21,8 +23,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Java",
     "JavaNotFound",
+    "Repartitioned",
     "find_java",
     "gaps",
+    "repartition",
     "session",
     "session_conf",
     "use_in_thread",
@@ -34,8 +38,10 @@ __getattr__, __dir__ = lazy_door(
     {
         "Java": "tidelog.spark.sessions.java",
         "JavaNotFound": "tidelog.spark.sessions.java",
+        "Repartitioned": "tidelog.spark.jobs.repartition",
         "find_java": "tidelog.spark.sessions.java",
         "gaps": "tidelog.spark.read.data_loss",
+        "repartition": "tidelog.spark.jobs.repartition",
         "session": "tidelog.spark.sessions.spark_session",
         "session_conf": "tidelog.spark.sessions.spark_session",
         "use_in_thread": "tidelog.spark.sessions.spark_session",

@@ -7,6 +7,7 @@ a Python data source with the frames of the source and of PySpark's worker.
 from __future__ import annotations
 
 import os
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,22 @@ HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
 
 IN_WORKER: Final = "SPARK_PYTHON_RUNTIME"
 """Spark sets this variable for each Python that it starts, and for no other process."""
+
+
+_OF_OURS: Final = re.compile(r"^(?:.*\s)?tidelog\.errors\.\w+: (.+)$", re.MULTILINE)
+_OF_SPARK: Final = ("pyspark", "py4j")
+
+
+def is_of_spark(error: Exception) -> bool:
+    """Return whether an error is one that Spark reports."""
+    return type(error).__module__.partition(".")[0] in _OF_SPARK
+
+
+def text_in(error: Exception) -> str:
+    """Return the text of the error of ours that Spark reports; else Spark's, in one line."""
+    text = str(error).strip()
+    match = _OF_OURS.search(text)
+    return match[1].strip() if match else text.partition("\n")[0]
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.cli.commands.spark_jobs import verify
+from tidelog.cli.commands.spark_jobs import repartition, verify
 from tidelog.cli.options import new_parser
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def add_parser(commands: Commands) -> None:
     text = "run a job over a whole data directory on Spark"
     parser = new_parser(commands, "spark", text, run)
     jobs = parser.add_subparsers(dest="job", metavar="JOB", title="jobs", required=True)
-    for job in (verify,):
+    for job in (repartition, verify):
         one = job.add_job(jobs)
         one.add_argument(
             "--master",
@@ -39,7 +39,7 @@ def add_parser(commands: Commands) -> None:
 def run(args: Namespace) -> int:
     """Start a session, run the job and return its exit code; the session is stopped at the end."""
     from tidelog.cli.arguments import key_value
-    from tidelog.errors import InvalidArgument
+    from tidelog.errors import InvalidArgument, TidelogError
 
     try:
         from tidelog.spark import session
@@ -48,8 +48,14 @@ def run(args: Namespace) -> int:
         spark = session(**conf)
     except ModuleNotFoundError as error:
         raise InvalidArgument(str(error)) from None
+    from tidelog.spark.plain_errors import is_of_spark, text_in
+
     try:
         code: int = args.run_job(args, spark)
+    except Exception as error:
+        if is_of_spark(error):
+            raise TidelogError(text_in(error)) from error
+        raise
     finally:
         spark.stop()
     return code

@@ -102,6 +102,27 @@ _LISTED: Final = line(
         "damage": DAMAGE,
     },
 )
+_REPARTITIONED: Final = line(
+    "What was written or, with `--dry-run`, would be.",
+    {
+        "topic": string("The topic that is read."),
+        "to": string("The topic that is written."),
+        "fromPartitions": integer("Partitions of the topic that is read."),
+        "partitions": integer("Partitions of the topic that is written."),
+        "records": integer("Number of records."),
+        "keyless": nullable(
+            integer("How many of them have no key; null: not counted, without `--dry-run`.")
+        ),
+        "sizeBytes": integer("About the size of what is read, in the logs."),
+        "txn": string("Id of the transaction."),
+        "nextOffsets": mapping(
+            integer("Where the read of a partition ended, exclusive."),
+            "By partition of the topic that is read.",
+        ),
+        "isDryRun": boolean("Whether nothing was to be written."),
+        "wasDone": boolean("Whether the transaction was committed before."),
+    },
+)
 _ALL_OFFSETS: Final = line(
     "One partition.",
     {**PLACE, **OFFSETS},
@@ -594,6 +615,11 @@ OUTPUTS: Final[dict[str, Output]] = {
             _FINDING,
             counts(findings="Lines before this one.", damage="How many of them are damage."),
         ),
+    ),
+    "spark repartition": Output(
+        "tidelog spark repartition --json",
+        "One line: what was written.",
+        (_REPARTITIONED, counts(records="Records that were written, or would be.")),
     ),
     "recover": Output(
         "tidelog recover --json", "A line a partition.", (_RECOVERED, _RECOVERY_COUNTS)

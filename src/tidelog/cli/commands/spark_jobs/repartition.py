@@ -1,0 +1,148 @@
+"""``tidelog spark repartition``: write a topic's records to one with more or fewer partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidelog.cli.arguments import directory_name, partition_count
+from tidelog.cli.options import (
+    READ_COMMITTED,
+    add_directory,
+    add_dry_run,
+    add_json,
+    add_settings,
+    add_topic,
+    new_subparser,
+)
+from tidelog.records.isolation import Isolation
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from pyspark.sql import SparkSession
+
+    from tidelog.cli.argument_parser import CommandParser
+    from tidelog.cli.options import Commands
+    from tidelog.spark import Repartitioned
+
+
+def add_job(jobs: Commands) -> CommandParser:
+    """Add the job to the command line."""
+    text = "write a topic's records to a new topic with another number of partitions"
+    parser = new_subparser(
+        jobs,
+        "repartition",
+        text,
+        epilog="All records are written in one transaction: after a failure, run the command again"
+        "\nas it was. The records of a key stay in order.",
+    )
+    add_topic(parser)
+    add_directory(parser)
+    parser.add_argument("--to", required=True, metavar="TOPIC", help="the topic to write")
+    parser.add_argument(
+        "--partitions",
+        required=True,
+        type=partition_count,
+        metavar="N",
+        help="its number of partitions",
+    )
+    parser.add_argument(
+        "--to-dir",
+        type=directory_name,
+        metavar="DIR",
+        help="the data directory to write to (default: the one that is read)",
+    )
+    parser.add_argument(
+        "--txn",
+        metavar="ID",
+        help="the id of the transaction (default: made of the topics and the number of partitions)",
+    )
+    parser.add_argument(
+        "--isolation",
+        choices=(str(READ_COMMITTED), str(Isolation.READ_UNCOMMITTED)),
+        default=str(READ_COMMITTED),
+        help="read_committed omits aborted and open transactions (default read_committed)",
+    )
+    parser.add_argument(
+        "--keyless",
+        choices=("spread", "source"),
+        default="spread",
+        help="where records without a key go: spread, over all partitions, or to the number of"
+        " their source partition modulo N (default spread)",
+    )
+    parser.add_argument(
+        "--compression",
+        choices=("none", "gzip", "snappy", "lz4", "zstd"),
+        help="codec of the new batches, unless the new topic's compression.type sets one",
+    )
+    add_settings(parser)
+    add_dry_run(parser, "count what would be written, and write nothing")
+    add_json(parser)
+    return parser
+
+
+def run(args: Namespace, spark: SparkSession) -> int:
+    """Write the records, and print what was written."""
+    from tidelog.cli.progress import Unit, current_line
+    from tidelog.spark import repartition
+
+    what = "counting" if args.dry_run else "repartitioning"
+    with current_line().task(f"{what} {args.topic}", unit=Unit("task")) as task:
+        done = repartition(
+            spark,
+            args.directory,
+            args.topic,
+            to=args.to,
+            partitions=args.partitions,
+            to_path=args.to_dir,
+            txn_id=args.txn,
+            isolation=args.isolation,
+            keyless=args.keyless,
+            config=dict(args.options),
+            options={} if args.compression is None else {"compression": args.compression},
+            dry_run=args.dry_run,
+            on_progress=lambda ended, tasks: task.show(ended, total=tasks or None),
+        )
+    _print(done, as_json=args.json)
+    return 0
+
+
+def _print(done: Repartitioned, *, as_json: bool) -> None:
+    import json
+
+    from tidelog.cli.terminal import counted, print_counts, print_line
+    from tidelog.explain.picture import format_bytes
+
+    if as_json:
+        print(json.dumps(_row(done)))
+        print_counts(records=done.records)
+        return
+    partitions = counted(done.from_partitions, "partition"), counted(done.partitions, "partition")
+    route = f"{done.topic} ({partitions[0]}) to {done.to} ({partitions[1]})"
+    if done.was_done:
+        print_line(f"{route}: nothing to do, {counted(done.records, 'record')} were written before")
+        return
+    verb = "would be written" if done.is_dry_run else "written"
+    size = format_bytes(done.size_bytes)
+    print_line(f"{route}: {counted(done.records, 'record')} {verb}, about {size} in the log")
+    if done.keyless:
+        print_line(f"  {counted(done.keyless, 'record')} without a key")
+    print_line(f"  transaction {done.txn_id}; {done.topic} was read up to {done.next_offsets}")
+
+
+def _row(done: Repartitioned) -> dict[str, Any]:
+    import json
+
+    return {
+        "topic": done.topic,
+        "to": done.to,
+        "fromPartitions": done.from_partitions,
+        "partitions": done.partitions,
+        "records": done.records,
+        "keyless": done.keyless,
+        "sizeBytes": done.size_bytes,
+        "txn": done.txn_id,
+        "nextOffsets": json.loads(done.next_offsets)[done.topic],
+        "isDryRun": done.is_dry_run,
+        "wasDone": done.was_done,
+    }

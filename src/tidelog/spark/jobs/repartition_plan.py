@@ -1,0 +1,229 @@
+"""What a repartition would do: the offsets to read, the new topic's settings, what forbids it.
+
+It uses none of Spark's classes, so it can be tested without a session.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.codec.metadata_files import format_uuid
+from tidelog.datadir.catalogue import METADATA_TOPIC
+from tidelog.datadir.deletion_marks import read_catalogue_in_force
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import InvalidArgument
+from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.records.isolation import Isolation
+from tidelog.segment.filenames import check_topic_name
+from tidelog.spark.options.option_values import local_path
+from tidelog.spark.options.source_options import (
+    DEFAULT_SPLIT_BYTES,
+    ReadOptions,
+    TopicChoice,
+    WriteOptions,
+)
+from tidelog.spark.read.data_loss import DataLossPolicy
+from tidelog.spark.read.offset_bounds import bounds
+from tidelog.spark.read.topic_partitions import PartitionDirectories
+from tidelog.spark.write.write_plan import known_topics
+from tidelog.staging.finished import read_finished
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tidelog.readonly.read_only_topic import ReadOnlyTopic
+    from tidelog.staging.finished import CommittedTransaction
+
+KEYLESS: Final = ("spread", "source")
+"""Where records without a key go: see ``repartition``."""
+
+KEEPS_ALL: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""Stands for settings about deletion that are not known: nothing is deleted."""
+
+_NOT_COPIED: Final = ("remote.storage.enable", "message.timestamp.type")
+_UNLIMITED: Final = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepartitionRequest:
+    """What the user asks for; see ``repartition``."""
+
+    path: str
+    topic: str
+    to: str
+    partitions: int
+    to_path: str
+    txn_id: str | None = None
+    isolation: Isolation = Isolation.READ_COMMITTED
+    keyless: str = KEYLESS[0]
+    max_split_bytes: int = DEFAULT_SPLIT_BYTES
+
+    def check(self) -> None:
+        """Raise InvalidArgument or InvalidTopic for values that are wrong by themselves."""
+        check_topic_name(self.to)
+        if self.partitions < 1:
+            raise InvalidArgument(f"the number of partitions is {self.partitions}, below 1")
+        if self.keyless not in KEYLESS:
+            raise InvalidArgument(f"keyless is {self.keyless!r}, not one of {', '.join(KEYLESS)}")
+        if self.isolation is Isolation.LOG_END:
+            raise InvalidArgument("offsets above the high watermark are not repartitioned")
+        if self.topic == METADATA_TOPIC:
+            raise InvalidArgument(f"{METADATA_TOPIC} has one partition, and is written by Kafka")
+        is_same = os.path.realpath(self.path) == os.path.realpath(self.to_path)
+        if self.topic == self.to and is_same:
+            raise InvalidArgument(
+                f"topic {self.to} cannot be written to itself: name a new topic with another name"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepartitionPlan:
+    """The offsets to read, by partition, ends exclusive, and how to write them.
+
+    ``size_bytes`` is about the size of these offsets in the logs of the source. ``config``: the
+    settings of the new topic, empty if it exists. ``committed``: the same repartition as it was
+    committed before, None: it was not.
+    """
+
+    starts: Mapping[int, int]
+    ends: Mapping[int, int]
+    size_bytes: int
+    config: Mapping[str, str]
+    txn_id: str
+    committed: CommittedTransaction | None
+
+    @property
+    def offsets(self) -> int:
+        """The number of offsets to read: an upper bound of the number of records."""
+        return sum(self.ends.values()) - sum(self.starts.values())
+
+
+def offsets_json(topic: str, offsets: Mapping[int, int]) -> str:
+    """Return offsets in the form of the options ``startingOffsets`` and ``endingOffsets``."""
+    return json.dumps({topic: {str(number): offset for number, offset in sorted(offsets.items())}})
+
+
+def plan_repartition(request: RepartitionRequest, config: Mapping[str, str]) -> RepartitionPlan:
+    """Return what to do now; ``config`` are settings of the new topic that replace the source's.
+
+    Raises:
+        InvalidArgument: the topics or numbers do not fit together; see ``repartition``.
+        UnknownTopicOrPartition: the topic to read does not exist.
+        DataLoss: a partition or a segment of it is missing.
+    """
+    request.check()
+    directories = PartitionDirectories(SYSTEM_FILES, request.path)
+    options = ReadOptions(
+        request.path,
+        TopicChoice(topics=(request.topic,)),
+        committed=request.isolation is Isolation.READ_COMMITTED,
+    )
+    policy = DataLossPolicy(fail_on_data_loss=True, hint="")
+    found = directories.chosen(options.choice)
+    policy.report_missing(directories.missing(options.choice))
+    topic = open_directory_read_only(request.path, fs=SYSTEM_FILES).topics[request.topic]
+    _check_whole(request.path, topic)
+    starts, ends, size_bytes = {}, {}, 0
+    for partition in found:
+        with directories.open(*partition) as log:
+            start, end = bounds(log, options, policy)
+            policy.report_holes(log, directories.holes(log, start, end))
+            starts[partition.partition], ends[partition.partition] = start, end
+            size_bytes += sum(one.size_bytes for one in log.splits(start, end, _UNLIMITED))
+    txn_id = request.txn_id or _txn_of(request, topic)
+    target = _check_target(request, txn_id)
+    return RepartitionPlan(
+        starts=starts,
+        ends=ends,
+        size_bytes=size_bytes,
+        config={} if target.exists else config_of_copy(topic, config),
+        txn_id=txn_id,
+        committed=target.committed,
+    )
+
+
+def config_of_copy(topic: ReadOnlyTopic, config: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a topic that gets the records of ``topic``.
+
+    They are those of ``topic``, replaced by ``config``. What is unknown about deletion deletes
+    nothing. The timestamp type is not copied: records would get the time of the copy.
+    """
+    known = {name: setting.value for name, setting in topic.inherited.items()} | dict(topic.config)
+    kept = {name: value for name, value in known.items() if name not in _NOT_COPIED}
+    unknown = {name: KEEPS_ALL[name] for name in topic.unknown_settings}
+    return unknown | kept | dict(config)
+
+
+def _txn_of(request: RepartitionRequest, topic: ReadOnlyTopic) -> str:
+    """Return the id of the transaction: the same for a repeat, whatever was appended since."""
+    source = local_path(request.path) if topic.topic_id is None else format_uuid(topic.topic_id)
+    return f"repartition {request.topic} ({source}) to {request.to} {request.partitions}"
+
+
+def _check_whole(path: str, topic: ReadOnlyTopic) -> None:
+    """Raise InvalidArgument if partitions of the topic lie in other data directories."""
+    entry = read_catalogue_in_force(SYSTEM_FILES, path).topics.get(topic.name)
+    listed = set() if entry is None else set(entry.partitions)
+    absent = ({*range(max(topic.partitions, default=-1) + 1)} | listed) - {*topic.partitions}
+    if absent:
+        raise InvalidArgument(
+            f"partition {min(absent)} of topic {topic.name} does not lie in {path}: all partitions"
+            " of a topic are repartitioned at once, so move them to one data directory first, with"
+            " tidelog move"
+        )
+
+
+class _Target(NamedTuple):
+    """Whether the topic to write exists, and the transaction if it was committed before."""
+
+    exists: bool
+    committed: CommittedTransaction | None = None
+
+
+def _check_target(request: RepartitionRequest, txn_id: str) -> _Target:
+    """Return what is known of the topic to write.
+
+    Raises InvalidArgument for a topic that has another number of partitions or records of others.
+    """
+    path, to = request.to_path, request.to
+    if not SYSTEM_FILES.exists(path):
+        return _Target(exists=False)
+    existing = known_topics(WriteOptions(path, topic=to)).get(to)
+    committed = read_finished(SYSTEM_FILES, path).get(txn_id)
+    if committed is not None:
+        committed.check_topics([to])
+        if existing is None:
+            raise InvalidArgument(
+                f"transaction {txn_id!r} was committed before, and topic {to} was deleted since:"
+                " to write it again, give another id of the transaction"
+            )
+        return _Target(exists=True, committed=committed)
+    if existing is None:
+        return _Target(exists=False)
+    if existing.refusal is not None:
+        raise InvalidArgument(existing.refusal)
+    if existing.partitions != request.partitions:
+        raise InvalidArgument(
+            f"topic {to} exists with {existing.partitions} partitions, not {request.partitions}:"
+            " name a topic that does not exist yet"
+        )
+    ends = _log_ends(path, to)
+    if any(ends.values()):
+        number = min(number for number, end in ends.items() if end)
+        raise InvalidArgument(
+            f"topic {to} has records already ({to}-{number} ends at offset {ends[number]}), and"
+            " older ones would follow them: name a topic that does not exist yet, or is empty"
+        )
+    return _Target(exists=True)
+
+
+def _log_ends(path: str, topic: str) -> dict[int, int]:
+    directory = open_directory_read_only(path, fs=SYSTEM_FILES)
+    ends = {}
+    for number in directory.topics[topic].partitions:
+        with directory.open(topic, number) as log:
+            ends[number] = log.log_end_offset
+    return ends

@@ -1,0 +1,215 @@
+"""A topic's records in another number of partitions: each once, those of a key in order."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import random
+from collections import Counter
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
+from tests.spark import stopped_source
+from tests.spark.stopped_source import StoppedSource
+
+import tidelog
+from tidelog.cli.commands.spark import run as run_spark
+from tidelog.cli.commands.spark_jobs import repartition as repartition_job
+from tidelog.cli.parser import make_parser
+from tidelog.errors import InvalidArgument, TidelogError
+from tidelog.records.partitioner import partition_for_key
+from tidelog.spark import Repartitioned, repartition
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+    from tests.conftest import Validated
+
+pytestmark = pytest.mark.spark
+
+SOURCE_PARTITIONS = 3
+EACH = 800
+"""Records of a partition, a tenth without a key: some tasks of the smallest size."""
+FIRST_MS = 1_700_000_000_000
+
+
+class Copied(NamedTuple):
+    """A record, whose value holds its place in the source."""
+
+    key: bytes | None
+    value: bytes
+    headers: Any
+    timestamp: int
+
+    @property
+    def place(self) -> tuple[int, int]:
+        partition, offset, _ = self.value.split(b" ", 2)
+        return int(partition), int(offset)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return a directory with the topic t, whose keys lie in several partitions."""
+    path = str(tmp_path_factory.mktemp("source"))
+    rng = random.Random(7)
+    with tidelog.open(path) as logs:
+        logs.create_topic("t", SOURCE_PARTITIONS, {"retention.ms": "-1"})
+        for number in range(SOURCE_PARTITIONS):
+            records = [made(rng, number, offset) for offset in range(EACH)]
+            for start in range(0, EACH, 20):
+                logs.partition("t", number).append_records(records[start : start + 20])
+    return path
+
+
+def made(rng: random.Random, number: int, offset: int) -> tuple[int, bytes | None, bytes, Any]:
+    key = b"" if rng.random() < 0.05 else f"key {rng.randrange(60)}".encode()
+    headers = [("h", b"%d" % offset), ("none", None)] if rng.random() < 0.3 else []
+    value = b"%d %d %s" % (number, offset, rng.randbytes(250))
+    return FIRST_MS + rng.randrange(10**9), key if rng.random() < 0.9 else None, value, headers
+
+
+def records_of(path: str, topic: str) -> list[list[Copied]]:
+    """Return the records of each partition, in order."""
+    found = []
+    with tidelog.open(path) as logs:
+        numbers = sorted(logs.topics()[topic].partitions)
+    for number in numbers:
+        with tidelog.open_read_only(f"{path}/{topic}-{number}") as log:
+            found.append(
+                [
+                    Copied(one.key, one.value or b"", tuple(one.headers), one.timestamp)
+                    for one in log.records()
+                ]
+            )
+    return found
+
+
+def copied(spark: SparkSession, source: str, target: Path, **others: Any) -> Repartitioned:
+    given: dict[str, Any] = {"to": "u", "partitions": 7, "to_path": str(target)}
+    return repartition(spark, source, "t", **{**given, "max_split_bytes": 1 << 16, **others})
+
+
+@pytest.mark.parametrize("keyless", ["spread", "source"])
+def test_each_record_is_written_once_and_each_key_stays_in_order(
+    spark: SparkSession, source: str, tmp_path: Path, keyless: str
+) -> None:
+    """Whatever the tasks; keys are where Kafka's producers put them, and all else is equal.
+
+    Within a new partition, records have the order of their source partitions and offsets.
+    """
+    seen: list[tuple[int, int]] = []
+
+    done = copied(
+        *(spark, source, tmp_path), keyless=keyless, on_progress=lambda *one: seen.append(one)
+    )
+
+    before, after = records_of(source, "t"), records_of(str(tmp_path), "u")
+    assert (done.records, done.was_done, len(after)) == (SOURCE_PARTITIONS * EACH, False, 7)
+    assert Counter(sum(after, [])) == Counter(sum(before, []))  # noqa: RUF017 - few
+    for number, records in enumerate(after):
+        assert all(one.place < other.place for one, other in pairwise(records))
+        for one in records:
+            if one.key is not None:
+                assert partition_for_key(one.key, 7) == number
+            elif keyless == "source":
+                assert one.place[0] % 7 == number
+    assert json.loads(done.next_offsets) == {"t": {str(n): EACH for n in range(SOURCE_PARTITIONS)}}
+    assert max(tasks for _, tasks in seen) > SOURCE_PARTITIONS
+
+
+def test_a_repeat_does_nothing(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    """Nor does a dry run, which counts; a repeat reports what was committed before."""
+    dry = copied(spark, source, tmp_path / "new", dry_run=True)
+    assert not (tmp_path / "new").exists()
+    first = copied(spark, source, tmp_path / "new", config={"segment.bytes": "1048576"})
+    second = copied(spark, source, tmp_path / "new")
+
+    records = sum(map(len, records_of(str(tmp_path / "new"), "u")))
+    keyless = sum(one.key is None for part in records_of(source, "t") for one in part)
+    assert (dry.is_dry_run, dry.records, dry.keyless) == (True, records, keyless)
+    assert first.records == second.records == records == SOURCE_PARTITIONS * EACH
+    assert (first.was_done, second.was_done) == (False, True)
+    assert first.txn_id == second.txn_id == dry.txn_id
+    with tidelog.open(tmp_path / "new") as logs:
+        config = dict(logs.topics()["u"].config)
+    assert config == {"retention.ms": "-1", "segment.bytes": "1048576"}
+
+
+@pytest.mark.parametrize(("at", "by"), [("task", "kill"), ("CHECKED", "raise"), ("PLACED", "kill")])
+def test_a_repartition_that_was_stopped_is_repeated(
+    spark: SparkSession,
+    source: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    at: str,
+    by: str,
+) -> None:
+    """Before the commit nothing of it was written, after it all; a repeat adds no record."""
+    cloudpickle.register_pickle_by_value(stopped_source)  # type: ignore[no-untyped-call]  # pyspark has no types for it
+    spark.dataSource.register(StoppedSource)
+    module = importlib.import_module("tidelog.spark.jobs.repartition")
+    stop = {"stopAt": at, "stopBy": by, "stopFile": str(tmp_path / "stop")}
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "SINK", "stopped")
+        with pytest.raises((PySparkException, Py4JJavaError)):
+            copied(spark, source, tmp_path / "new", options=stop)
+
+    done = copied(spark, source, tmp_path / "new")
+
+    assert done.was_done == (at == "PLACED")
+    before, after = records_of(source, "t"), records_of(str(tmp_path / "new"), "u")
+    assert Counter(sum(after, [])) == Counter(sum(before, []))  # noqa: RUF017 - few
+
+
+def test_a_compacted_target_refuses_records_without_a_key(
+    spark: SparkSession, source: str, tmp_path: Path
+) -> None:
+    """As the sink does; options that the job sets itself are refused, too."""
+    with pytest.raises((PySparkException, Py4JJavaError), match="has no key, but the topic is"):
+        copied(spark, source, tmp_path, config={"cleanup.policy": "compact"})
+    with pytest.raises(InvalidArgument, match="option txnid is set by the repartition itself"):
+        copied(spark, source, tmp_path, options={"txnid": "x"})
+
+
+def test_the_command_prints_what_was_written(
+    spark: SparkSession,
+    source: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    validated: Validated,
+) -> None:
+    """As text and as JSON; an error of a task is one line."""
+    words = ["spark", "repartition", "t", "-d", source, "--to", "u", "--partitions", "4"]
+    words += ["--to-dir", str(tmp_path)]
+
+    def run(*more: str) -> list[str]:
+        args = make_parser(["spark"]).parse_args([*words, *more])
+        assert repartition_job.run(args, spark) == 0
+        return capsys.readouterr().out.splitlines()
+
+    dry, written, repeated = run("--dry-run"), run(), run("--json")
+
+    assert dry[0].startswith("t (3 partitions) to u (4 partitions): 2,400 records would be written")
+    assert written[0].startswith("t (3 partitions) to u (4 partitions): 2,400 records written")
+    row, counts = map(json.loads, repeated)
+    assert len(validated("spark repartition", [row, counts])) == 2
+    assert (row["records"], row["wasDone"], row["nextOffsets"]["1"]) == (2400, True, EACH)
+
+
+def test_the_command_prints_an_error_of_a_task_as_one_line(
+    spark: SparkSession, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The text of the error of ours that Spark reports, without the frames of its workers."""
+    words = ["spark", "repartition", "t", "-d", source, "--to", "u", "--partitions", "4"]
+    words += ["--to-dir", str(tmp_path), "-o", "cleanup.policy=compact"]
+    args = make_parser(["spark"]).parse_args(words)
+    monkeypatch.setattr("tidelog.spark.session", lambda **_: spark)
+    monkeypatch.setattr(spark, "stop", lambda: None)
+
+    with pytest.raises(TidelogError, match=r"^row \d+ has no key, but the topic is compacted"):
+        run_spark(args)

@@ -1,0 +1,147 @@
+"""What a repartition reads and writes is fixed, or refused, before Spark works."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pytest
+
+import tidelog
+from tidelog.codec.metadata_files import PARTITION_METADATA_FILE, write_partition_metadata
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import InvalidArgument, InvalidTopic, UnknownTopicOrPartition
+from tidelog.readonly.read_only_topic import ReadOnlyTopic
+from tidelog.records.isolation import Isolation
+from tidelog.spark.jobs.repartition_plan import (
+    KEEPS_ALL,
+    RepartitionPlan,
+    RepartitionRequest,
+    config_of_copy,
+    plan_repartition,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    """Return a directory with the topic t of two partitions, three and two records long."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t", 2, {"retention.ms": "1000000000000", "segment.bytes": "1048576"})
+        for number, count in ((0, 3), (1, 2)):
+            records = [(1_700_000_000_000, b"k", b"v", [])] * count
+            logs.partition("t", number).append_records(records)
+    return str(tmp_path)
+
+
+def planned(data: str, config: dict[str, str] | None = None, **others: Any) -> RepartitionPlan:
+    given: dict[str, Any] = {"path": data, "topic": "t", "to": "u", "partitions": 5}
+    given |= {"to_path": data} | others
+    return plan_repartition(RepartitionRequest(**given), config or {})
+
+
+def test_offsets_and_settings_are_fixed_at_the_start(data: str) -> None:
+    """The new topic has the settings of the source, but for those that the user gives."""
+    plan = planned(data, {"segment.bytes": "2097152"})
+
+    assert (plan.starts, plan.ends, plan.offsets) == ({0: 0, 1: 0}, {0: 3, 1: 2}, 5)
+    assert plan.config == {"retention.ms": "1000000000000", "segment.bytes": "2097152"}
+    assert plan.size_bytes > 0
+    assert plan.committed is None
+
+
+def test_the_derived_transaction_is_that_of_a_repeat(data: str) -> None:
+    """Whatever was appended since; another source, target or number makes another one."""
+    first = planned(data)
+    with tidelog.open(data) as logs:
+        logs.partition("t", 0).append_records([(-1, None, b"more", [])])
+    txns = [
+        plan.txn_id for plan in (first, planned(data), planned(data, to="w"),
+                                 planned(data, partitions=6), planned(data, txn_id="mine"))
+    ]  # fmt: skip
+
+    assert txns[0] == txns[1]
+    assert len(set(txns[1:])) == 4
+    assert txns[-1] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        ({"to": "t"}, "topic t cannot be written to itself"),
+        ({"partitions": 0}, "the number of partitions is 0, below 1"),
+        ({"keyless": "away"}, "keyless is 'away', not one of spread, source"),
+        ({"isolation": Isolation.LOG_END}, "above the high watermark are not repartitioned"),
+        ({"topic": "__cluster_metadata"}, "__cluster_metadata has one partition"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(data: str, others: dict[str, Any], words: str) -> None:
+    """With words that name it."""
+    with pytest.raises(InvalidArgument, match=words):
+        planned(data, **others)
+
+
+def test_topics_that_do_not_fit_are_refused(data: str) -> None:
+    """A target with other partitions, or with records, which older ones would follow."""
+    with tidelog.open(data) as logs:
+        logs.create_topic("three", 3)
+        logs.create_topic("full", 5)
+        logs.partition("full", 4).append_records([(-1, None, b"v", [])])
+        logs.create_topic("empty", 5)
+
+    with pytest.raises(InvalidArgument, match="topic three exists with 3 partitions, not 5"):
+        planned(data, to="three")
+    with pytest.raises(InvalidArgument, match=r"full has records already \(full-4 ends at offset"):
+        planned(data, to="full")
+    with pytest.raises(InvalidTopic):
+        planned(data, to="a b")
+    with pytest.raises(UnknownTopicOrPartition, match="no topic none"):
+        planned(data, topic="none")
+    assert planned(data, to="empty").config == {}
+
+
+def test_a_partition_in_another_directory_is_refused(data: str, tmp_path: Path) -> None:
+    """Its records would be left out silently."""
+    other = str(tmp_path / "other")
+    with tidelog.open(data, other) as logs:
+        logs.move_partition("t", 1, other)
+
+    with pytest.raises(InvalidArgument, match="partition 1 of topic t does not lie in"):
+        planned(data)
+
+
+def test_what_was_committed_is_found(data: str) -> None:
+    """Also if the topic was deleted since, which is an error: a repeat would write nothing."""
+    with tidelog.open(data) as logs:
+        with logs.transaction("mine") as txn:
+            txn.create_topic("u", 5)
+            txn.append("u", b"v")
+        committed = planned(data, txn_id="mine").committed
+        logs.delete_topic("u")
+
+    assert committed is not None
+    assert dict(committed.records) == {"u": 1}
+    with pytest.raises(InvalidArgument, match="topic u was deleted since"):
+        planned(data, txn_id="mine")
+
+
+def test_unknown_settings_about_deletion_delete_nothing(tmp_path: Path) -> None:
+    """Kafka left a topic without settings: Kafka's defaults would delete the copy by age."""
+    (tmp_path / "t-0").mkdir()
+    metadata = str(tmp_path / "t-0" / PARTITION_METADATA_FILE)
+    write_partition_metadata(SYSTEM_FILES, metadata, UUID(int=1))
+
+    assert planned(str(tmp_path)).config == KEEPS_ALL
+    assert planned(str(tmp_path), {"retention.ms": "5"}).config["retention.ms"] == "5"
+
+
+def test_the_time_of_appending_is_not_copied() -> None:
+    """Records of a topic with LogAppendTime keep their timestamps in the new one."""
+    config = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"}
+    topic = ReadOnlyTopic("t", None, (0,), (), config, is_listed=True, is_adopted=False)
+
+    assert config_of_copy(topic, {}) == {"cleanup.policy": "compact"}
+    assert config_of_copy(replace(topic, config={}), config) == config
