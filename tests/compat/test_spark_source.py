@@ -212,3 +212,52 @@ def test_both_streams_end_with_the_same_rows_at_the_same_offsets(
 def plain(text: str) -> dict[str, Any]:
     """Read the offsets out of an offset of a query's progress."""
     return {name: of for name, of in json.loads(text).items() if "#" not in name}
+
+
+def test_a_stream_of_the_kafka_source_goes_on_from_its_checkpoint(
+    spark: SparkSession, served: Kafka, tmp_path: Path
+) -> None:
+    """With our source, in its place: no record is lost, and only an uncommitted batch repeated.
+
+    Its sink is ours already, so even that batch is in the logs once.
+    """
+    given = {
+        "subscribe": "stamped,compacted",
+        "startingOffsets": "earliest",
+        "includeHeaders": "true",
+        "maxOffsetsPerTrigger": "500",
+        "kafka.bootstrap.servers": f"127.0.0.1:{served.port}",
+    }
+    copy, checkpoint = str(tmp_path / "copy"), str(tmp_path / "checkpoint")
+
+    def run(source: str, batches: int | None) -> None:
+        reader = spark.readStream.format(source).options(**given)
+        rows = reader.load(str(served.directory)) if source == "tidelog" else reader.load()
+        place = "topic AS `from`, partition AS `number`, offset AS `at`"
+        writer = (
+            rows.selectExpr("key", "headers", "timestamp", f"to_json(struct({place})) AS value")
+            .writeStream.format("tidelog")
+            .options(topic="copy", checkpointLocation=checkpoint)
+        )
+        if batches is None:
+            query = writer.trigger(availableNow=True).start(copy)
+            assert query.awaitTermination(100)
+            return
+        query = writer.start(copy)
+        while query.isActive and (query.lastProgress or {"batchId": -1})["batchId"] < batches:
+            query.awaitTermination(0.05)
+        query.stop()
+
+    run("kafka", 1)
+    last = max(
+        (tmp_path / "checkpoint" / "commits").glob("[0-9]*"), key=lambda path: int(path.name)
+    )
+    last.unlink()
+    run("tidelog", None)
+
+    rows = spark.read.format("tidelog").option("subscribe", "copy").load(copy)
+    found = [tuple(json.loads(row.value).values()) for row in rows.select("value").collect()]
+    reader = spark.read.format("tidelog").option("subscribe", given["subscribe"])
+    records = reader.load(str(served.directory)).select("topic", "partition", "offset")
+    assert sorted(found) == sorted(map(tuple, records.collect()))
+    assert len(found) > 500

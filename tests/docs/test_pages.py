@@ -77,7 +77,7 @@ def test_each_block_of_a_page_on_spark_runs(
                 spark.sql(f"DROP TABLE IF EXISTS {table.name}")
 
     if name == "docs/spark.md":
-        assert counts == {"flights": 6, "all_flights": 6, "lines": 6, "notes": 1}
+        assert counts == {"flights": 6, "all_flights": 6, "lines": 6, "followed": 6, "notes": 1}
         assert ran.names["morning"].count() == 5
         assert ran.names["gaps"](folder / "data", "flights", 0) == []
         for topic, count in (("copy", 6), ("streamed", 6), ("notes", 1)):

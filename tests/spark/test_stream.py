@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
 
 import tidelog
+import tidelog.spark
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import UnknownTopicOrPartition
+from tidelog.explain.groups import group_positions
+from tidelog.manager.metrics.metric import parse_prometheus
+from tidelog.readonly.read_only_directory import open_directory_read_only
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -140,3 +148,95 @@ def test_ending_offsets_are_refused(stream: Stream) -> None:
         StreamingQueryException, match="endingOffsets is not supported for a stream"
     ):
         stream.run(endingOffsets="latest")
+
+
+def test_a_checkpoint_of_the_kafka_source_is_continued(stream: Stream) -> None:
+    """Without loss or repetition, but for the batch that it has planned and not committed.
+
+    The files are as the Kafka source writes them: plain offsets, and its own initial ones.
+    """
+    stream.append(4)
+    stream.append(3, partition=1)
+    stream.run(maxOffsetsPerTrigger=4)
+    stream.append(2)
+    first = stream.batches[:]
+    for number, ends in (("0", {"0": 2, "1": 1}), ("1", {"0": 4, "1": 3})):
+        path = os.path.join(stream.checkpoint, "offsets", number)
+        *head, line = Path(path).read_text("utf-8").split("\n")
+        assert offsets(line) == {"t": ends}
+        Path(path).write_text("\n".join([*head, json.dumps({"t": ends})]), "utf-8")
+    sources = Path(stream.checkpoint, "sources", "0")
+    sources.mkdir(parents=True, exist_ok=True)
+    (sources / "0").write_bytes(b'\0v1\n{"t":{"0":0,"1":0}}')
+    os.unlink(os.path.join(stream.checkpoint, "commits", "1"))
+
+    stream.run()
+
+    assert [number for number, _ in stream.batches] == [0, 1, 1, 2]
+    assert stream.batches[2] == first[1]
+    assert stream.batches[3] == (2, [(0, 4), (0, 5)])
+    assert stream.rows == sorted(
+        [(0, n) for n in range(6)] + [(1, n) for n in range(3)] + first[1][1]
+    )
+
+
+def test_the_lag_of_a_stream_is_logged_measured_and_committed_to_a_group(
+    stream: Stream, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After each batch; the positions also while another process holds the directory."""
+    caplog.set_level("INFO", "tidelog.spark.streams")
+    stream.append(6)
+    stream.append(4, partition=1)
+    metrics = tmp_path / "streams.prom"
+    monitor = tidelog.spark.watch_streams(
+        stream.spark, stream.data, metrics_file=str(metrics), groups={"watched": "watchers"}
+    )
+    try:
+        with tidelog.open(stream.data):
+            reader = stream.spark.readStream.format("tidelog").load
+            rows = reader(
+                stream.data, subscribe="t", startingOffsets="earliest", maxOffsetsPerTrigger=5
+            )
+            writer = rows.writeStream.format("memory").queryName("watched")
+            query = writer.option("checkpointLocation", stream.checkpoint).start()
+            query.processAllAvailable()
+            positions = _wait_for(lambda: _positions(stream.data), {0: 6, 1: 4})
+        (found,) = monitor.streams.values()
+        values = {
+            (name, tags.get("partition")): value
+            for name, tags, value in parse_prometheus(metrics.read_text("utf-8"))
+        }
+        query.stop()
+        assert _wait_for(lambda: monitor.streams, {}) == {}
+    finally:
+        monitor.stop()
+
+    assert positions == {0: 6, 1: 4}
+    assert (found.query, found.max_behind, found.batch_id) == ("watched", 0, 1)
+    assert values["tidelog_streams_offsets_behind_latest", "1"] == 0
+    lags = [
+        line.getMessage().rpartition("records=")[2]
+        for line in caplog.records
+        if line.getMessage().startswith("stream-progress")
+    ]
+    assert lags == ["5 max_behind=3 behind=5", "5 max_behind=0 behind=0"]
+    assert not metrics.exists()
+
+
+def _positions(path: str) -> dict[int, int]:
+    """Return the positions of the group, by partition, beside who holds the directory."""
+    directory = open_directory_read_only(path, fs=SYSTEM_FILES)
+    try:
+        found = group_positions(directory, ["watchers"])
+    except UnknownTopicOrPartition:
+        return {}
+    return {one.key.partition: one.position.offset for one in found}
+
+
+def _wait_for(look: Callable[[], Any], expected: object) -> Any:
+    """Return what ``look`` returns once that is as expected, or after a while."""
+    for _ in range(600):
+        if look() == expected:
+            break
+        threading.Event().wait(0.1)
+    return look()

@@ -54,6 +54,40 @@ class ConsumedRecord(NamedTuple):
     headers: tuple[Header, ...]
 
 
+def append_positions(
+    within: Transaction,
+    group: str,
+    offsets: Mapping[TopicPartition, tuple[int, int]],
+    topic_ids: Mapping[str, UUID],
+    now_ms: int,
+) -> None:
+    """Append a group's positions to a transaction, which creates the topic if it does not exist.
+
+    ``offsets`` are as for ``Groups.commit``; ``topic_ids`` holds those of their topics.
+    """
+    if not within.has_topic(OFFSETS_TOPIC):
+        within.create_topic(OFFSETS_TOPIC, 1, OFFSETS_CONFIG)
+    chosen = partition_of_group(group, len(within.topic(OFFSETS_TOPIC).partitions))
+    for key, value in _position_records(group, offsets, topic_ids, now_ms):
+        within.append(OFFSETS_TOPIC, value, key=key, timestamp=now_ms, partition=chosen)
+
+
+def _position_records(
+    group: str,
+    offsets: Mapping[TopicPartition, tuple[int, int]],
+    topic_ids: Mapping[str, UUID],
+    now_ms: int,
+) -> list[tuple[bytes, bytes]]:
+    """Return the records of positions, each as key and value."""
+    return [
+        (
+            position_key(group, key),
+            position_value(Position(offset, epoch, "", now_ms, topic_ids[key.topic])),
+        )
+        for key, (offset, epoch) in sorted(offsets.items())
+    ]
+
+
 class Groups:
     """The committed positions of all groups, as the logs of ``__consumer_offsets`` have them.
 
@@ -102,21 +136,11 @@ class Groups:
         created if it does not exist.
         """
         now_ms = self._logs.manager.machine.clock.now_ms()
-        topics = self._logs.topics()
-        records = [
-            (
-                position_key(group, key),
-                position_value(Position(offset, epoch, "", now_ms, topics[key.topic].topic_id)),
-            )
-            for key, (offset, epoch) in sorted(offsets.items())
-        ]
+        topic_ids = {name: topic.topic_id for name, topic in self._logs.topics().items()}
         if within is not None:
-            if not within.has_topic(OFFSETS_TOPIC):
-                within.create_topic(OFFSETS_TOPIC, 1, OFFSETS_CONFIG)
-            chosen = partition_of_group(group, len(within.topic(OFFSETS_TOPIC).partitions))
-            for key, value in records:
-                within.append(OFFSETS_TOPIC, value, key=key, timestamp=now_ms, partition=chosen)
+            append_positions(within, group, offsets, topic_ids, now_ms)
             return
+        records = _position_records(group, offsets, topic_ids, now_ms)
         topic = self._logs.create_topic(OFFSETS_TOPIC, 1, OFFSETS_CONFIG, exist_ok=True)
         number = partition_of_group(group, len(topic.partitions))
         partition = self._logs.partition(OFFSETS_TOPIC, number)

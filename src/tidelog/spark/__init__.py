@@ -2,9 +2,10 @@
 
 ``session`` starts a Spark session with suitable settings, ``session_conf`` returns these settings
 for a session of your own, and ``find_java`` returns the Java that Spark is started with.
-``use_in_thread`` lets another thread write. ``gaps`` explains why offsets hold no record, and
-``verify`` checks a data directory, and ``repartition`` writes a topic's records to another topic
-with another number of partitions. Names load on first use, so the import is cheap.
+``use_in_thread`` lets another thread write. ``gaps`` explains why offsets hold no record,
+``verify`` checks a data directory, ``repartition`` writes a topic's records to another topic with
+another number of partitions, and ``watch_streams`` reports the lag of streams. Names load on first
+use, so the import is cheap.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
     from tidelog.spark.read.data_loss import gaps
     from tidelog.spark.sessions.java import Java, JavaNotFound, find_java
     from tidelog.spark.sessions.spark_session import session, session_conf, use_in_thread
+    from tidelog.spark.streams.stream_monitor import StreamMonitor, watch_streams
 
 __all__ = [
     "Java",
     "JavaNotFound",
     "Repartitioned",
+    "StreamMonitor",
     "find_java",
     "gaps",
     "repartition",
@@ -31,6 +34,7 @@ __all__ = [
     "session_conf",
     "use_in_thread",
     "verify",
+    "watch_streams",
 ]
 
 __getattr__, __dir__ = lazy_door(
@@ -39,6 +43,7 @@ __getattr__, __dir__ = lazy_door(
         "Java": "tidelog.spark.sessions.java",
         "JavaNotFound": "tidelog.spark.sessions.java",
         "Repartitioned": "tidelog.spark.jobs.repartition",
+        "StreamMonitor": "tidelog.spark.streams.stream_monitor",
         "find_java": "tidelog.spark.sessions.java",
         "gaps": "tidelog.spark.read.data_loss",
         "repartition": "tidelog.spark.jobs.repartition",
@@ -46,5 +51,6 @@ __getattr__, __dir__ = lazy_door(
         "session_conf": "tidelog.spark.sessions.spark_session",
         "use_in_thread": "tidelog.spark.sessions.spark_session",
         "verify": "tidelog.spark.jobs.verify",
+        "watch_streams": "tidelog.spark.streams.stream_monitor",
     },
 )

@@ -1,0 +1,113 @@
+"""How far a stream is behind the latest offsets, from the progress that Spark reports.
+
+It uses none of Spark's classes, so it can be tested without a session.
+Spark: ``KafkaMicroBatchStream.metrics``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.manager.metrics.metric import Metric
+from tidelog.spark.read.stream_offsets import StreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tidelog.segment.filenames import TopicPartition
+
+GROUP: Final = "tidelog"
+TYPE: Final = "Streams"
+
+
+@dataclass(frozen=True)
+class StreamProgress:
+    """What a stream has come to with a batch.
+
+    ``ends`` are the next offsets to read of the partitions of all its sources, ``behind`` how many
+    offsets lie from there to the latest one, as of when the batch was planned. ``rows`` is the
+    number of records of the batch, ``duration_ms`` how long it took.
+    """
+
+    query_id: str
+    query: str
+    batch_id: int
+    rows: int
+    duration_ms: int
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    behind: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, progress: Mapping[str, Any]) -> StreamProgress | None:
+        """Return what a progress, as Spark's JSON has it, says; None without topics' offsets."""
+        ends: dict[TopicPartition, int] = {}
+        behind: dict[TopicPartition, int] = {}
+        rows = 0
+        for source in progress["sources"]:
+            end = topic_offsets(source["endOffset"])
+            if end is None:
+                continue
+            latest = topic_offsets(source.get("latestOffset")) or {}
+            rows += int(source["numInputRows"])
+            ends |= end
+            behind |= {key: max(latest.get(key, offset) - offset, 0) for key, offset in end.items()}
+        if not ends:
+            return None
+        query_id = str(progress["id"])
+        return cls(
+            query_id,
+            progress.get("name") or query_id,
+            int(progress["batchId"]),
+            rows,
+            int(progress.get("batchDuration") or 0),
+            ends,
+            behind,
+        )
+
+    @property
+    def max_behind(self) -> int:
+        """``maxOffsetsBehindLatest`` of Spark's Kafka source."""
+        return max(self.behind.values())
+
+    @property
+    def min_behind(self) -> int:
+        """``minOffsetsBehindLatest`` of Spark's Kafka source."""
+        return min(self.behind.values())
+
+    @property
+    def avg_behind(self) -> float:
+        """``avgOffsetsBehindLatest`` of Spark's Kafka source."""
+        return sum(self.behind.values()) / len(self.behind)
+
+    def metrics(self, directory: str) -> Iterator[Metric]:
+        """Yield gauges of the stream, and of each partition that it reads."""
+        tags = (("logDirectory", directory), ("queryId", self.query_id), ("query", self.query))
+        for key, lag in sorted(self.behind.items()):
+            place = (("topic", key.topic), ("partition", str(key.partition)))
+            yield Metric(GROUP, TYPE, "OffsetsBehindLatest", (*tags, *place), lag)
+        yield Metric(GROUP, TYPE, "MaxOffsetsBehindLatest", tags, self.max_behind)
+        yield Metric(GROUP, TYPE, "MinOffsetsBehindLatest", tags, self.min_behind)
+        yield Metric(GROUP, TYPE, "AvgOffsetsBehindLatest", tags, self.avg_behind)
+        yield Metric(GROUP, TYPE, "LastReadBatchId", tags, self.batch_id)
+        yield Metric(GROUP, TYPE, "LastReadBatchRecords", tags, self.rows)
+        yield Metric(GROUP, TYPE, "LastReadBatchMs", tags, self.duration_ms)
+
+
+def topic_offsets(text: object) -> Mapping[TopicPartition, int] | None:
+    """Return the offsets in the form of Spark's Kafka source; None for any other source's."""
+    try:
+        value = json.loads(text) if isinstance(text, str) else text
+    except ValueError:
+        return None
+    if not isinstance(value, dict) or not all(map(_is_topic, value.values())):
+        return None
+    return StreamOffset.from_json(value).offsets or None
+
+
+def _is_topic(partitions: object) -> bool:
+    return isinstance(partitions, dict) and all(
+        isinstance(number, str) and number.isdecimal() and type(offset) is int
+        for number, offset in partitions.items()
+    )
