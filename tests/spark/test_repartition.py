@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import importlib
 import json
+import os
 import random
+import signal
+import subprocess
+import sys
+import threading
 from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from py4j.protocol import Py4JJavaError
-from pyspark import cloudpickle
 from pyspark.errors import PySparkException
-from tests.spark import stopped_source
-from tests.spark.stopped_source import StoppedSource
 
 import tidelog
 from tidelog.cli.commands.spark import run as run_spark
 from tidelog.cli.commands.spark_jobs import repartition as repartition_job
 from tidelog.cli.parser import make_parser
+from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, TidelogError
 from tidelog.records.partitioner import partition_for_key
 from tidelog.spark import Repartitioned, repartition
+from tidelog.spark.write import staged_commit
+from tidelog.staging.staged_file import list_staged
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,6 +93,11 @@ def records_of(path: str, topic: str) -> list[list[Copied]]:
     return found
 
 
+def all_of(path: str) -> Counter[Copied]:
+    """Return the records of the source."""
+    return Counter(one for part in records_of(path, "t") for one in part)
+
+
 def copied(spark: SparkSession, source: str, target: Path, **others: Any) -> Repartitioned:
     given: dict[str, Any] = {"to": "u", "partitions": 7, "to_path": str(target)}
     return repartition(spark, source, "t", **{**given, "max_split_bytes": 1 << 16, **others})
@@ -108,9 +117,9 @@ def test_each_record_is_written_once_and_each_key_stays_in_order(
         *(spark, source, tmp_path), keyless=keyless, on_progress=lambda *one: seen.append(one)
     )
 
-    before, after = records_of(source, "t"), records_of(str(tmp_path), "u")
+    after = records_of(str(tmp_path), "u")
     assert (done.records, done.was_done, len(after)) == (SOURCE_PARTITIONS * EACH, False, 7)
-    assert Counter(sum(after, [])) == Counter(sum(before, []))  # noqa: RUF017 - few
+    assert Counter(sum(after, [])) == all_of(source)  # noqa: RUF017 - few
     for number, records in enumerate(after):
         assert all(one.place < other.place for one, other in pairwise(records))
         for one in records:
@@ -140,30 +149,57 @@ def test_a_repeat_does_nothing(spark: SparkSession, source: str, tmp_path: Path)
     assert config == {"retention.ms": "-1", "segment.bytes": "1048576"}
 
 
-@pytest.mark.parametrize(("at", "by"), [("task", "kill"), ("CHECKED", "raise"), ("PLACED", "kill")])
-def test_a_repartition_that_was_stopped_is_repeated(
-    spark: SparkSession,
-    source: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    at: str,
-    by: str,
+@pytest.mark.parametrize("at", ["CHECKED", "COMMITTED", "PLACED"])
+def test_a_repartition_whose_commit_fails_is_repeated(
+    spark: SparkSession, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
-    """Before the commit nothing of it was written, after it all; a repeat adds no record."""
-    cloudpickle.register_pickle_by_value(stopped_source)  # type: ignore[no-untyped-call]  # pyspark has no types for it
-    spark.dataSource.register(StoppedSource)
-    module = importlib.import_module("tidelog.spark.jobs.repartition")
-    stop = {"stopAt": at, "stopBy": by, "stopFile": str(tmp_path / "stop")}
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "SINK", "stopped")
-        with pytest.raises((PySparkException, Py4JJavaError)):
-            copied(spark, source, tmp_path / "new", options=stop)
+    """Before the commit point nothing of it is written, after it all; a repeat adds no record."""
 
+    def stop(point: object) -> None:
+        if getattr(point, "name", "") == at:
+            raise RuntimeError(at)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(staged_commit, "reached", stop)
+        with pytest.raises(RuntimeError, match=at):
+            copied(spark, source, tmp_path / "new")
     done = copied(spark, source, tmp_path / "new")
 
-    assert done.was_done == (at == "PLACED")
-    before, after = records_of(source, "t"), records_of(str(tmp_path / "new"), "u")
-    assert Counter(sum(after, [])) == Counter(sum(before, []))  # noqa: RUF017 - few
+    assert done.was_done == (at != "CHECKED")
+    assert Counter(sum(records_of(str(tmp_path / "new"), "u"), [])) == all_of(source)  # noqa: RUF017 - few
+    assert list_staged(SYSTEM_FILES, str(tmp_path / "new")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_repartition_that_was_killed_is_repeated(
+    spark: SparkSession, source: str, tmp_path: Path
+) -> None:
+    """At any moment, with its JVM: a repeat writes all, or finds that all is written."""
+    path = tmp_path / "new"
+    words = ["-d", source, "--to", "u", "--partitions", "7", "--to-dir", str(path)]
+    command = [sys.executable, "-m", "tidelog", "spark", "repartition", "t", *words]
+    for number, staged in enumerate((1, 2, 0)):
+        process = subprocess.Popen(command, start_new_session=True)
+        while process.poll() is None and not _is_at(path, staged):
+            threading.Event().wait(0.001)
+        threading.Event().wait(0.03 * number)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    copied(spark, source, path)
+
+    assert Counter(sum(records_of(str(path), "u"), [])) == all_of(source)  # noqa: RUF017 - few
+
+
+def _is_at(path: Path, staged: int) -> bool:
+    """Return whether a job has staged files, besides its marker, or begun to commit them."""
+    if not path.exists():
+        return False
+    names = os.listdir(path)
+    if not staged:
+        return any(name.endswith((".journal", "transactions.json")) for name in names)
+    return sum(name.endswith(".staged") for name in names) > staged
 
 
 def test_a_compacted_target_refuses_records_without_a_key(
@@ -172,6 +208,7 @@ def test_a_compacted_target_refuses_records_without_a_key(
     """As the sink does; options that the job sets itself are refused, too."""
     with pytest.raises((PySparkException, Py4JJavaError), match="has no key, but the topic is"):
         copied(spark, source, tmp_path, config={"cleanup.policy": "compact"})
+    assert list_staged(SYSTEM_FILES, str(tmp_path)) == []
     with pytest.raises(InvalidArgument, match="option txnid is set by the repartition itself"):
         copied(spark, source, tmp_path, options={"txnid": "x"})
 

@@ -1,15 +1,15 @@
 """Writes a topic's records to a new topic with another number of partitions, each record once.
 
-Nothing is shuffled. A read's tasks are ranges of offsets, in order of partitions and offsets, and
-the sink commits what the tasks staged in that order. So each partition of the new topic has its
+Nothing is shuffled. The tasks are ranges of offsets, in order of partitions and offsets, and what
+they staged is committed in that order. So each partition of the new topic has its
 records in the order of their source partitions, then of their offsets, and the records of a key
-stay in order. Spark's sink chooses partitions by the keys, as Kafka's producers do.
+stay in order. The sink chooses partitions by the keys, as Kafka's producers do.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
@@ -23,19 +23,17 @@ from tidelog.spark.jobs.repartition_plan import (
     plan_repartition,
 )
 from tidelog.spark.options.option_values import local_path
-from tidelog.spark.options.source_options import DEFAULT_SPLIT_BYTES
-from tidelog.staging.finished import read_finished
+from tidelog.spark.options.source_options import DEFAULT_SPLIT_BYTES, WriteOptions
+from tidelog.spark.write.staged_commit import StagedWrite, abort_write, commit_write
+from tidelog.spark.write.write_plan import make_plan
+from tidelog.staging.staged_file import list_staged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-SINK: Final = "tidelog"
-COLUMNS: Final = (
-    "key binary, value binary, timestamp timestamp, "
-    "headers array<struct<key: string, value: binary>>"
-)
+    from tidelog.staging.finished import CommittedTransaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,12 +131,10 @@ def repartition(
         return replace(outcome, records=plan.committed.records[to], was_done=True)
     with watch_tasks(spark, on_progress):
         if dry_run:
-            found = _records(spark, request, plan, "key binary")
-            (row,) = found.selectExpr("count(*)", "count(key)").collect()
-            return replace(outcome, records=row[0], keyless=row[0] - row[1], is_dry_run=True)
-        _write(_records(spark, request, plan, COLUMNS), request, plan, options or {})
-    committed = read_finished(SYSTEM_FILES, request.to_path)[plan.txn_id]
-    return replace(outcome, records=committed.records[to])
+            records, keyed = _count(spark, request, plan)
+            return replace(outcome, records=records, keyless=records - keyed, is_dry_run=True)
+        committed = _write(spark, request, plan, options or {})
+    return replace(outcome, records=committed.records[to], was_done=committed.is_repeat)
 
 
 def _outcome(request: RepartitionRequest, plan: RepartitionPlan) -> Repartitioned:
@@ -156,31 +152,57 @@ def _outcome(request: RepartitionRequest, plan: RepartitionPlan) -> Repartitione
     )
 
 
-def _records(
-    spark: SparkSession, request: RepartitionRequest, plan: RepartitionPlan, columns: str
-) -> DataFrame:
-    """Return the planned records, in order of partitions and offsets."""
+def _count(
+    spark: SparkSession, request: RepartitionRequest, plan: RepartitionPlan
+) -> tuple[int, int]:
+    """Return the number of records, and of those that have a key."""
     numbers = ", ".join(map(str, sorted(plan.ends)))
-    return (
+    records = (
         spark.read.format("tidelog")
         .option("assign", f'{{"{request.topic}": [{numbers}]}}')
         .option("startingOffsets", offsets_json(request.topic, plan.starts))
         .option("endingOffsets", offsets_json(request.topic, plan.ends))
         .option("kafka.isolation.level", request.isolation)
         .option("maxSplitBytes", request.max_split_bytes)
-        .schema(f"{columns}, partition int")
+        .schema("key binary")
         .load(request.path)
     )
+    (row,) = records.selectExpr("count(*)", "count(key)").collect()
+    return row[0], row[1]
 
 
 def _write(
-    records: DataFrame,
+    spark: SparkSession,
     request: RepartitionRequest,
     plan: RepartitionPlan,
     options: Mapping[str, str],
-) -> None:
-    """Write the records as one transaction; the columns are those of ``COLUMNS``."""
+) -> CommittedTransaction:
+    """Stage the records in tasks, and commit them as one transaction."""
+    from tidelog.spark.jobs.repartition_tasks import COLUMNS, RepartitionJob, stage_all
+
+    write, txn_id = _write_options(request, plan, options), plan.txn_id
+    staging = make_plan(write, COLUMNS, txn_id)
+    keeps_source = request.keyless == "source"
+    job = RepartitionJob(
+        *(plan.read, write, staging, plan.tasks, txn_id, request.partitions, keeps_source)
+    )
+    try:
+        runs = [run for task in stage_all(spark, job) for run in task.runs]
+        topics = {request.to: staging.planned(request.to)}
+        return commit_write(StagedWrite(write, txn_id, None, runs, topics))
+    except BaseException:
+        abort_write(write, txn_id, list_staged(SYSTEM_FILES, request.to_path, txn_id))
+        raise
+    finally:
+        staging.delete_marker(request.to_path)
+
+
+def _write_options(
+    request: RepartitionRequest, plan: RepartitionPlan, options: Mapping[str, str]
+) -> WriteOptions:
+    """Return the options of the sink; InvalidArgument for one that is not the user's to set."""
     fixed = {
+        "path": request.to_path,
         "topic": request.to,
         "numPartitions": str(request.partitions),
         "txnId": plan.txn_id,
@@ -189,8 +211,4 @@ def _write(
     same = {name.lower() for name in fixed} & {name.lower() for name in options}
     if same:
         raise InvalidArgument(f"the option {min(same)} is set by the repartition itself")
-    by_source = f"IF(key IS NULL, partition % {request.partitions}, NULL)"
-    number = by_source if request.keyless == "source" else "CAST(NULL AS INT)"
-    rows = records.selectExpr("key", "value", "timestamp", "headers", f"{number} AS partition")
-    writer = rows.write.format(SINK).mode("append")
-    writer.options(**{**options, **fixed}).save(request.to_path)
+    return WriteOptions.parse({**options, **fixed})

@@ -27,7 +27,9 @@ from tidelog.spark.options.source_options import (
 )
 from tidelog.spark.read.data_loss import DataLossPolicy
 from tidelog.spark.read.offset_bounds import bounds
+from tidelog.spark.read.read_plan import LogRange, make_tasks
 from tidelog.spark.read.topic_partitions import PartitionDirectories
+from tidelog.spark.sessions.parallelism import default_parallelism
 from tidelog.spark.write.write_plan import known_topics
 from tidelog.staging.finished import read_finished
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidelog.readonly.read_only_topic import ReadOnlyTopic
+    from tidelog.spark.read.read_plan import Task
     from tidelog.staging.finished import CommittedTransaction
 
 KEYLESS: Final = ("spread", "source")
@@ -44,7 +47,6 @@ KEEPS_ALL: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention
 """Stands for settings about deletion that are not known: nothing is deleted."""
 
 _NOT_COPIED: Final = ("remote.storage.enable", "message.timestamp.type")
-_UNLIMITED: Final = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +85,14 @@ class RepartitionRequest:
 class RepartitionPlan:
     """The offsets to read, by partition, ends exclusive, and how to write them.
 
-    ``size_bytes`` is about the size of these offsets in the logs of the source. ``config``: the
-    settings of the new topic, empty if it exists. ``committed``: the same repartition as it was
-    committed before, None: it was not.
+    ``read`` are the options of the read, and ``tasks`` its tasks, in order of partitions and
+    offsets. ``size_bytes`` is about the size of these offsets in the logs of the source.
+    ``config``: the settings of the new topic, empty if it exists. ``committed``: the same
+    repartition as it was committed before, None: it was not.
     """
 
+    read: ReadOptions
+    tasks: tuple[Task, ...]
     starts: Mapping[int, int]
     ends: Mapping[int, int]
     size_bytes: int
@@ -120,25 +125,29 @@ def plan_repartition(request: RepartitionRequest, config: Mapping[str, str]) -> 
         request.path,
         TopicChoice(topics=(request.topic,)),
         committed=request.isolation is Isolation.READ_COMMITTED,
+        max_split_bytes=request.max_split_bytes,
     )
     policy = DataLossPolicy(fail_on_data_loss=True, hint="")
     found = directories.chosen(options.choice)
     policy.report_missing(directories.missing(options.choice))
     topic = open_directory_read_only(request.path, fs=SYSTEM_FILES).topics[request.topic]
     _check_whole(request.path, topic)
-    starts, ends, size_bytes = {}, {}, 0
+    ranges = []
     for partition in found:
         with directories.open(*partition) as log:
             start, end = bounds(log, options, policy)
             policy.report_holes(log, directories.holes(log, start, end))
-            starts[partition.partition], ends[partition.partition] = start, end
-            size_bytes += sum(one.size_bytes for one in log.splits(start, end, _UNLIMITED))
+            topic_id = directories.topic_id(*partition)
+            ranges.append(LogRange(log, topic_id, start, end))
+    tasks = make_tasks(ranges, options, default_parallelism())
     txn_id = request.txn_id or _txn_of(request, topic)
     target = _check_target(request, txn_id)
     return RepartitionPlan(
-        starts=starts,
-        ends=ends,
-        size_bytes=size_bytes,
+        read=options,
+        tasks=tuple(tasks),
+        starts={each.log.partition: each.start_offset for each in ranges},
+        ends={each.log.partition: each.end_offset for each in ranges},
+        size_bytes=sum(part.size_bytes for task in tasks for part in task),
         config={} if target.exists else config_of_copy(topic, config),
         txn_id=txn_id,
         committed=target.committed,
