@@ -243,9 +243,9 @@ def test_a_stream_of_the_kafka_source_goes_on_from_its_checkpoint(
             query = writer.trigger(availableNow=True).start(copy)
             assert query.awaitTermination(100)
             return
-        query = writer.start(copy)
+        query = writer.trigger(processingTime="3 seconds").start(copy)
         while query.isActive and (query.lastProgress or {"batchId": -1})["batchId"] < batches:
-            query.awaitTermination(0.05)
+            query.awaitTermination(1)
         query.stop()
 
     run("kafka", 1)

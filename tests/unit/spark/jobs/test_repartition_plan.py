@@ -25,6 +25,8 @@ from tidelog.spark.jobs.repartition_plan import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tidelog.records.record import Header
+
 
 @pytest.fixture
 def data(tmp_path: Path) -> str:
@@ -32,7 +34,9 @@ def data(tmp_path: Path) -> str:
     with tidelog.open(tmp_path) as logs:
         logs.create_topic("t", 2, {"retention.ms": "1000000000000", "segment.bytes": "1048576"})
         for number, count in ((0, 3), (1, 2)):
-            records = [(1_700_000_000_000, b"k", b"v", [])] * count
+            records: list[tuple[int, bytes, bytes, list[Header]]] = [
+                (1_700_000_000_000, b"k", b"v", [])
+            ] * count
             logs.partition("t", number).append_records(records)
     return str(tmp_path)
 
