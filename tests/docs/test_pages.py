@@ -53,6 +53,7 @@ def test_each_block_of_a_page_runs(name: str, run_page: Callable[..., Any]) -> N
 
 
 @pytest.mark.spark
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 @pytest.mark.parametrize("name", pages(with_spark=True))
 def test_each_block_of_a_page_on_spark_runs(
     name: str, run_page: Callable[..., Any], spark: SparkSession

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.arguments import directory_name, partition_count
 from tidelog.cli.options import (
@@ -25,17 +25,16 @@ if TYPE_CHECKING:
     from tidelog.cli.options import Commands
     from tidelog.spark import Repartitioned
 
+EPILOG: Final = (
+    "All records are written in one transaction: after a failure, run the command again\n"
+    "as it was. The records of a key stay in order."
+)
+
 
 def add_job(jobs: Commands) -> CommandParser:
     """Add the job to the command line."""
     text = "write a topic's records to a new topic with another number of partitions"
-    parser = new_subparser(
-        jobs,
-        "repartition",
-        text,
-        epilog="All records are written in one transaction: after a failure, run the command again"
-        "\nas it was. The records of a key stay in order.",
-    )
+    parser = new_subparser(jobs, "repartition", text, epilog=EPILOG)
     add_topic(parser)
     add_directory(parser)
     parser.add_argument("--to", required=True, metavar="TOPIC", help="the topic to write")
