@@ -113,7 +113,7 @@ _REPARTITIONED: Final = line(
         "keyless": nullable(
             integer("How many of them have no key; null: not counted, without `--dry-run`.")
         ),
-        "sizeBytes": integer("About the size of what is read, in the logs."),
+        "sizeBytes": integer("About the size of what is read in the logs, in bytes."),
         "txn": string("Id of the transaction."),
         "nextOffsets": mapping(
             integer("Where the read of a partition ended, exclusive."),
