@@ -161,3 +161,35 @@ def test_a_directory_goes_back_and_forth(java: Java, tmp_path: Path) -> None:
         assert [record[0] for record in kafka.consume("t")][-1] == end
     assert main(["create", "new", "-d", str(directory)]) == 0
     assert main(["to-kafka", "-d", str(directory)]) == 3
+
+
+def test_a_new_cluster_goes_on_with_the_transactions_of_an_old_one(
+    java: Java, tmp_path: Path
+) -> None:
+    """Without the metadata of the old cluster the directory begins a new one.
+
+    Its coordinator knows the transactional ids, and ends the transaction that was open.
+    """
+    directory = tmp_path / "data"
+    with tidelog.open(directory) as logs:
+        logs.create_topic("t", config={"retention.ms": "-1"})
+    kafka = handed_over(java, directory)
+    with kafka.running():
+        kafka.ask("transact t 2")
+        before = kafka.consume("t", "read_committed")
+    assert main(["from-kafka", "-d", str(directory)]) == 0
+    old = tmp_path / "old"
+    old.mkdir()
+    for name in ("__cluster_metadata-0", "bootstrap.checkpoint", "tidelog.server.properties"):
+        (directory / name).rename(old / name)
+    assert main(["create", "new", "-d", str(directory)]) == 0
+
+    kafka = handed_over(java, directory)
+    with kafka.running():
+        kafka.ask("produce new none 1", "transact t 2")
+        after, new = kafka.consume_each(("t", "read_committed"), ("new", "read_committed"))
+
+    assert len(new) == 1
+    assert after[: len(before)] == before
+    assert len(after) > len(before)
+    assert main(["verify", str(directory)]) == 0

@@ -109,6 +109,8 @@ class Mirror:
     def run(self, topics: Collection[str] = ()) -> list[MirroredPartition]:
         """Copy what is new of some topics, or of all; return what was copied, by partition.
 
+        Of a topic that lies in several data directories, the partitions in the source are copied.
+
         Batches count that lie below the high watermark of the source as a whole; transactions that
         are open there are open in the mirror, too.
 
@@ -122,7 +124,9 @@ class Mirror:
             KafkaStorageError: a disk failed, or is full. Nothing was copied, as with all of these.
             CommitUnfinished: it is committed; the next opening of the target completes it.
         """
-        chosen = [self._source.topic(name) for name in sorted(topics) or self._source.topics]
+        named = [self._source.topic(name) for name in sorted(topics) or self._source.topics]
+        # A topic of the catalogue may lie in another data directory as a whole.
+        chosen = [topic for topic in named if topic.partitions or topic.missing]
         for topic in chosen:
             self._prepare(topic)
         txn = self._new_txn()

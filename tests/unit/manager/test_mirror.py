@@ -157,6 +157,41 @@ def test_a_second_run_copies_only_what_is_new() -> None:
     homes.check("t-2")
 
 
+def test_a_topic_in_several_directories_is_mirrored_from_one_after_another() -> None:
+    """And a topic that has no partition in a directory is left out there."""
+    homes, other = Homes(), "/other"
+    with homes.home.open(paths=(SOURCE, other)) as logs:
+        logs.manager.create_topic("t", 4, SMALL, is_spread=True)
+        logs.manager.create_topic("u", 1, SMALL, path=other)
+        for number in range(4):
+            append(logs.partition("t", number).log, b"%d" % number)
+        append(logs.partition("u", 0).log, b"u")
+
+    found = []
+    for path in (SOURCE, other):
+        source = open_directory_read_only(path, fs=homes.home.fs)
+        with homes.target() as logs:
+            done = Mirror(source, logs.manager, TARGET).run()
+            found += [(one.topic, one.partition) for one in done if one.batches]
+
+    assert sorted(found) == [*(("t", number) for number in range(4)), ("u", 0)]
+    with homes.target() as logs:
+        values = [next(iter(logs.partition("t", at).log.records())).value for at in range(4)]
+    assert values == [b"0", b"1", b"2", b"3"]
+
+
+def test_a_source_is_read_beside_its_writer() -> None:
+    """Up to the high watermark that it has written into its checkpoint."""
+    homes = homes_with(b"a", b"b")
+    with homes.source() as logs:
+        append(logs.partition("t", 0).log, b"c")
+
+        assert homes.mirror()[0].end_offset == 2
+        logs.flush()
+        assert homes.mirror()[0].end_offset == 3
+    homes.check()
+
+
 def test_only_the_topics_that_are_named_are_copied() -> None:
     """The others may follow later."""
     homes = homes_with(b"a")
