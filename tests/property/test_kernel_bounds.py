@@ -31,6 +31,7 @@ from tidelog.kernels.compaction.key_batches import (
     mark_superseded,
     summarize_headers,
 )
+from tidelog.kernels.compaction.key_merge import find_superseded, hash_keys, merge_entries
 from tidelog.kernels.compaction.key_rewrite import rewrite_batches
 from tidelog.kernels.compaction.key_walk import decide_retention, find_keys, put_keys, walk_keys
 from tidelog.kernels.decode import decode_records
@@ -278,6 +279,11 @@ def compact(pages: Pages, rng: random.Random) -> None:
     put_keys(data, judged, count, hashes, slots, bits, state)
     find_keys(data, judged, 0, count, hashes, slots, state)
     decide_retention(areas, marks, judged, count, bits, state, 0)
+    hash_keys(data, judged, count, state, hashes)
+    entries = pages.table(keys.SLOT_WORDS, rng.randrange(9))
+    lost = pages.numbers(np.zeros(max(entries.shape[1] - rng.choice((0, 0, 1)), 0)))
+    merge_entries(entries, rng.choice((0, 0, 3, -1)), rng.randrange(9), slots, lost)
+    find_superseded(entries, slots, lost)
     mark_superseded(headers, marks, bits, state)
     room = data.size + 10 * count + rows.HEADER_BYTES * found - rng.choice((0, 0, 1, 70))
     written, fates = pages.table(rows.BATCH_COLUMNS, found), pages.numbers(np.zeros(found))

@@ -8,7 +8,7 @@ Kafka: ``checkBatchRetention`` of the record filter in ``Cleaner.cleanInto``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from tidelog.cleaner.cleaned_transactions import CleanedTransactions
     from tidelog.cleaner.header_summary import HeaderSummary
-    from tidelog.log.producers.producer_entry import ProducerStateEntry
     from tidelog.records.array_rows import Bytes, Ints
     from tidelog.records.control import ControlType
     from tidelog.records.memory import BatchColumns
@@ -36,6 +35,18 @@ _DELETE_HORIZON: Final = int(BatchFlags.DELETE_HORIZON)
 _CODEC: Final = int(BatchFlags.CODEC)
 
 
+class LastOfProducer(Protocol):
+    """What a producer did last."""
+
+    @property
+    def last_data_offset(self) -> int:
+        """Offset of its last record, -1 if only markers are known."""
+
+    @property
+    def producer_epoch(self) -> int:
+        """Its epoch."""
+
+
 class LastBatches:
     """Finds the last batch of each active producer, whose header must be retained.
 
@@ -43,7 +54,7 @@ class LastBatches:
     any control batch with its current epoch. Source: Kafka LastRecord, Cleaner.cleanSegments.
     """
 
-    def __init__(self, producers: Mapping[int, ProducerStateEntry]) -> None:
+    def __init__(self, producers: Mapping[int, LastOfProducer]) -> None:
         known = {
             producer_id: (entry.last_data_offset, entry.producer_epoch)
             for producer_id, entry in producers.items()

@@ -47,6 +47,14 @@ class CleanedTransactions:
         self._committed: set[int] = set()
         self._added = 0
 
+    def copy(self) -> CleanedTransactions:
+        """Return another one in the same state."""
+        other = CleanedTransactions()
+        other._upcoming, other._added = list(self._upcoming), self._added
+        other._aborted = dict(self._aborted)
+        other._observed, other._committed = set(self._observed), set(self._committed)
+        return other
+
     def add_aborted(self, aborted: Iterable[AbortedTxn]) -> None:
         """Add aborted transactions from the indexes; adding one twice is harmless."""
         for txn in aborted:

@@ -111,7 +111,7 @@ class Cleaner:
         swapper = SegmentSwapper(log, copier, self._io, writers)
         end_offset = cleaning_round.offset_map.latest_offset + 1
         try:
-            for group in _groups(log, end_offset, to_clean, config):
+            for group in groups_of(log, end_offset, to_clean, config):
                 swapper.clean_segments(group)
         finally:
             try:
@@ -160,18 +160,23 @@ class Cleaner:
             start_offset=start,
             span=end - start,
             rng=self._rng,
-            with_kernels=_is_worth_kernels(log, end),
+            with_kernels=is_worth_kernels(log, end),
         )
         segments = log.segments.overlapping(start, log.log_end_offset + 1)
         OffsetMapBuilder(offset_map, to_clean, stats, self._io).build(segments)
         stats.buffer_utilization = offset_map.utilization
+        horizon_ms = legacy_horizon_of(log, start, config)
         retention_ms = config.delete_retention_ms
-        clean = [segment for segment in log.segments if segment.base_offset < start]
-        legacy_horizon_ms = clean[-1].modified_ms - retention_ms if clean else 0
-        return CleaningRound(offset_map, start, end, now_ms, retention_ms, legacy_horizon_ms)
+        return CleaningRound(offset_map, start, end, now_ms, retention_ms, horizon_ms)
 
 
-def _is_worth_kernels(log: SourceLog, end_offset: int) -> bool:
+def legacy_horizon_of(log: SourceLog, first_dirty: int, config: LogConfig) -> int:
+    """Return when, in ms, a segment was last changed whose old tombstones are dropped."""
+    clean = [segment for segment in log.segments if segment.base_offset < first_dirty]
+    return clean[-1].modified_ms - config.delete_retention_ms if clean else 0
+
+
+def is_worth_kernels(log: SourceLog, end_offset: int) -> bool:
     """Return whether there is enough to clean to load compiled code.
 
     The factor: plain code hashes only about 1 MB/s of small records.
@@ -180,7 +185,7 @@ def _is_worth_kernels(log: SourceLog, end_offset: int) -> bool:
     return use_kernels(sum(segment.size_bytes for segment in segments) * 8)
 
 
-def _groups(
+def groups_of(
     log: Log, end_offset: int, to_clean: OffsetsToClean, config: LogConfig
 ) -> list[list[LogSegment]]:
     """Return the segments to copy, in groups of which each becomes one segment."""

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
+from tidelog.cleaner.offset_map import usable_entries
 from tidelog.cleaner.pick import examine
+from tidelog.cleaner.spread.spread_cleaner import SpreadCleaner
 from tidelog.cleaner.throttle import CleanerIo
 
 if TYPE_CHECKING:
@@ -21,10 +23,12 @@ if TYPE_CHECKING:
     from tidelog.cleaner.filter_result import DroppedRecords
     from tidelog.cleaner.pick import ExaminedLog, LogToClean
     from tidelog.cleaner.source_log import SourceLog
+    from tidelog.cleaner.spread.spread_cleaner import Workers
     from tidelog.cleaner.stats import CleanerStats
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
     from tidelog.env.clock import Clock
+    from tidelog.env.files import FileSystem
     from tidelog.env.scheduler import Scheduler
     from tidelog.log.log import Log
 
@@ -147,6 +151,31 @@ def examine_log(
     )
 
 
+class Spread(NamedTuple):
+    """Many processes that clean, and from which size on they do.
+
+    A log of less than ``min_bytes`` is cleaned by this process alone, if all its keys are certain
+    to fit one offset map. ``is_exact``: keys are compared themselves, not only by their hashes.
+    """
+
+    workers: Workers
+    fs: FileSystem
+    min_bytes: int
+    is_exact: bool = False
+
+    def why_local(self, facts: CompactionFacts, config: BrokerConfig) -> str | None:
+        """Return why this process alone cleans a log; None: it does not."""
+        size_bytes, (start, end) = facts.to_clean.total_bytes, facts.to_clean.offsets
+        if not facts.is_due:
+            return "there is nothing to clean"
+        if size_bytes >= self.min_bytes:
+            return None
+        load_factor = config.log_cleaner_io_buffer_load_factor
+        if end - start > usable_entries(config.log_cleaner_dedupe_buffer_size, load_factor):
+            return None
+        return f"{size_bytes:,} bytes are less than {self.min_bytes:,}"
+
+
 class Compaction:
     """Cleans logs on demand, one cleaning each.
 
@@ -157,6 +186,7 @@ class Compaction:
         rng: makes the random keys of hashes.
         check_done: raises CleaningAborted once a cleaning is to stop.
         on_progress: called repeatedly during a cleaning or its plan.
+        spread: many processes that clean what is large; None: this process cleans all.
     """
 
     def __init__(
@@ -168,6 +198,7 @@ class Compaction:
         rng: Random,
         check_done: Callable[[], None] = lambda: None,
         on_progress: Callable[[CompactionProgress], None] = lambda _: None,
+        spread: Spread | None = None,
     ) -> None:
         settings = CleanerSettings(
             config.log_cleaner_dedupe_buffer_size, config.log_cleaner_io_buffer_load_factor
@@ -176,15 +207,40 @@ class Compaction:
         self._progress = CompactionProgress("", 0, 0, 0)
         io = CleanerIo(PIECE_BYTES, check_done, watch_read=self._have_read)
         self._cleaner: Final = Cleaner(settings, clock=clock, scheduler=scheduler, rng=rng, io=io)
+        self._config: Final = config
+        self._spread: Final = spread
+        self._clock: Final = clock
+        self._rng: Final = rng
 
     def clean(
-        self, log: Log, facts: CompactionFacts, now_ms: int, config: LogConfig | None = None
+        self,
+        log: Log,
+        facts: CompactionFacts,
+        now_ms: int,
+        config: LogConfig | None = None,
+        check_planned: Callable[[], None] = lambda: None,
     ) -> CompactionFacts:
-        """Clean what is dirty by ``facts``; ``config`` and errors as ``Cleaner.clean``."""
+        """Clean what is dirty by ``facts``; ``config`` and errors as ``Cleaner.clean``.
+
+        ``check_planned``: see ``SpreadCleaner.clean``.
+        """
         if not facts.is_due:
             return facts
         self._begin(facts)
-        return facts.after(self._cleaner.clean(log, facts.to_clean.offsets, now_ms, config))
+        offsets, spread = facts.to_clean.offsets, self._spread_for(facts)
+        if spread is None:
+            return facts.after(self._cleaner.clean(log, offsets, now_ms, config))
+        return facts.after(spread.clean(log, offsets, now_ms, config, check_planned=check_planned))
+
+    def _spread_for(self, facts: CompactionFacts) -> SpreadCleaner | None:
+        """Return what cleans a log by many processes; None if this one alone does it."""
+        spread = self._spread
+        if spread is None or spread.why_local(facts, self._config) is not None:
+            return None
+        total = self._progress.total_bytes
+        spread.workers.watch(lambda share: self._have_done(int(share * total)))
+        machine: dict[str, Any] = {"clock": self._clock, "fs": spread.fs, "rng": self._rng}
+        return SpreadCleaner(spread.workers, is_exact=spread.is_exact, **machine)
 
     def plan(
         self,
@@ -195,13 +251,15 @@ class Compaction:
     ) -> CompactionFacts:
         """Return what ``clean`` would do; nothing is written. Errors as ``Cleaner.clean``.
 
-        ``on_dropped`` is called with the records that would be dropped.
+        ``on_dropped`` is called with the records that would be dropped, unless it is spread.
         """
         if not facts.is_due:
             return facts
         self._begin(facts)
+        offsets, spread = facts.to_clean.offsets, self._spread_for(facts)
+        if spread is not None:
+            return facts.after(spread.plan(log, offsets, now_ms))
         # With a callback, the oldest tombstone that stays is found, too.
-        offsets = facts.to_clean.offsets
         return facts.after(self._cleaner.plan(log, offsets, now_ms, on_dropped))
 
     def _begin(self, facts: CompactionFacts) -> None:
@@ -212,6 +270,8 @@ class Compaction:
         self._on_progress(self._progress)
 
     def _have_read(self, size_bytes: int) -> None:
-        done_bytes = self._progress.done_bytes + size_bytes
+        self._have_done(self._progress.done_bytes + size_bytes)
+
+    def _have_done(self, done_bytes: int) -> None:
         self._progress = self._progress._replace(done_bytes=done_bytes)
         self._on_progress(self._progress)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tidelog.cleaner.key_table import KeyTable, check_status
+from tidelog.cleaner.superseded import OFFSETS_PER_BYTE, SupersededOffsets, bytes_for
 from tidelog.errors import InvalidArgument
 from tidelog.kernels.compaction import key_rows as keys
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from random import Random
 
-    from tidelog.records.array_rows import Bools, Bytes, Ints
+    from tidelog.records.array_rows import Bytes
 
 ENTRY_BYTES: Final = 24
 """Bytes of a slot: 16 of hash, 8 of offset."""
@@ -30,8 +31,6 @@ _MAX_FILL: Final = 0.95
 """Share of the slots that may be filled; the memory of the slots saved is used for the bits."""
 _GOOD_FILL: Final = 0.6
 """Share of the slots that is filled at most where memory allows, since probing stays short."""
-_OFFSETS_PER_BYTE: Final = 8
-"""Offsets whose bits fit one byte."""
 
 
 def slot_count(memory_bytes: int) -> int:
@@ -47,7 +46,7 @@ def usable_entries(memory_bytes: int, load_factor: float) -> int:
     return int(slot_count(memory_bytes) * load_factor)
 
 
-class OffsetMap:
+class OffsetMap(SupersededOffsets):
     """The last offset of each key. Records must be put in by ascending offset.
 
     ``latest_offset`` (inclusive, -1 at first) is the last one known: records above it are not in
@@ -83,20 +82,18 @@ class OffsetMap:
                 " room for a key (log.cleaner.dedupe.buffer.size,"
                 " log.cleaner.io.buffer.load.factor)"
             )
-        self.with_kernels: Final = with_kernels
         max_slots = min(self.slots, int(self.capacity / _MAX_FILL) + 1)
         slots = min(max_slots, int(span / _GOOD_FILL) + 1)
         spare_bytes = min(memory_bytes, MAX_BYTES) - slots * ENTRY_BYTES
-        bit_bytes = max(min(-(-span // _OFFSETS_PER_BYTE), spare_bytes), 0)
+        bit_bytes = max(min(bytes_for(span), spare_bytes), 0)
         self.table: Final = np.zeros(slots * keys.SLOT_WORDS, np.int64)
-        self.bits: Final = np.zeros(bit_bytes, np.uint8)
-        self.state: Final = np.zeros(keys.STATE_WORDS, np.int64)
-        self.state[keys.KEY_LOW] = rng.getrandbits(64) - 2**63
-        self.state[keys.KEY_HIGH] = rng.getrandbits(64) - 2**63
-        self.state[keys.CAPACITY] = self.capacity
-        self.state[keys.BITS_START] = start_offset
-        self.state[keys.BITS_END] = start_offset + min(bit_bytes * _OFFSETS_PER_BYTE, span)
-        self.state[keys.LATEST_OFFSET] = -1
+        state = np.zeros(keys.STATE_WORDS, np.int64)
+        state[[keys.KEY_LOW, keys.KEY_HIGH]] = random_hash_key(rng)
+        state[keys.CAPACITY] = self.capacity
+        state[keys.BITS_START] = start_offset
+        state[keys.BITS_END] = start_offset + min(bit_bytes * OFFSETS_PER_BYTE, span)
+        state[keys.LATEST_OFFSET] = -1
+        super().__init__(np.zeros(bit_bytes, np.uint8), state, with_kernels=with_kernels)
 
     @property
     def entries(self) -> int:
@@ -107,31 +104,6 @@ class OffsetMap:
     def utilization(self) -> float:
         """Number of keys divided by the number of slots that fit in all of the memory."""
         return self.entries / self.slots
-
-    @property
-    def latest_offset(self) -> int:
-        """Last offset covered by the map (inclusive), -1 at first."""
-        return int(self.state[keys.LATEST_OFFSET])
-
-    @latest_offset.setter
-    def latest_offset(self, offset: int) -> None:
-        self.state[keys.LATEST_OFFSET] = offset
-
-    @property
-    def bits_start(self) -> int:
-        """First offset that has a bit."""
-        return int(self.state[keys.BITS_START])
-
-    @property
-    def bits_end(self) -> int:
-        """Offset after the last one that has a bit."""
-        return int(self.state[keys.BITS_END])
-
-    def has_bits(self, offsets: Ints) -> Bools:
-        """Return for each offset, all within the bits, whether a later record has its key."""
-        bits = offsets - self.bits_start
-        is_set: Bools = (self.bits[bits >> 3] >> (bits & 7) & 1) != 0
-        return is_set
 
     def put(self, data: Bytes, table: KeyTable) -> int:
         """Put in the records of ``table``, all of which have keys; return how many were put in.
@@ -154,7 +126,7 @@ class OffsetMap:
         if start == end:
             return
         if not self.with_kernels:
-            found = [self._get(key) for key in _keys(data, table, start, end)]
+            found = [self._get(key) for key in keys_of(data, table, start, end)]
             table.rows[keys.LATEST, start:end] = found
             return
         from tidelog.kernels.compaction.key_walk import find_keys  # noqa: PLC0415 - compiles when imported
@@ -164,9 +136,7 @@ class OffsetMap:
 
     def _hash(self, key: bytes) -> tuple[int, int]:
         """Return the two halves of a key's hash; it need not equal that of the kernels."""
-        digest = hashlib.blake2b(key, digest_size=16, key=self.state[:2].tobytes()).digest()
-        one, two = np.frombuffer(digest, np.int64).tolist()
-        return one, two
+        return hash_plainly(key, self.state[:2].tobytes())
 
     def _find(self, one: int, two: int) -> int | None:
         """Return the index of the first word of the key's slot, or of the empty slot for it.
@@ -188,7 +158,7 @@ class OffsetMap:
 
     def _put_plainly(self, data: Bytes, table: KeyTable) -> int:
         offsets = table.rows[keys.OFFSET, : table.count].tolist()
-        for row, key in enumerate(_keys(data, table, 0, table.count)):
+        for row, key in enumerate(keys_of(data, table, 0, table.count)):
             one, two = self._hash(key)
             at = None if self.entries >= self.capacity else self._find(one, two)
             if at is None:
@@ -207,7 +177,21 @@ class OffsetMap:
             self.bits[bit >> 3] |= 1 << (bit & 7)
 
 
-def _keys(data: Bytes, table: KeyTable, start: int, end: int) -> Iterator[bytes]:
+def random_hash_key(rng: Random) -> tuple[int, int]:
+    """Return a new random key of the hash, as two words."""
+    low, high = (rng.getrandbits(64) - 2**63 for _ in range(2))
+    return low, high
+
+
+def hash_plainly(key: bytes, hash_key: bytes) -> tuple[int, int]:
+    """Return the two halves of a key's hash; it need not equal that of the kernels."""
+    digest = hashlib.blake2b(key, digest_size=16, key=hash_key).digest()
+    one, two = np.frombuffer(digest, np.int64).tolist()
+    return one, two
+
+
+def keys_of(data: Bytes, table: KeyTable, start: int, end: int) -> Iterator[bytes]:
+    """Yield the keys of records ``[start, end)`` of ``table``; a null key is empty."""
     positions = table.rows[keys.KEY_AT, start:end].tolist()
     sizes = table.rows[keys.KEY_SIZE, start:end].tolist()
     for at, size in zip(positions, sizes, strict=True):

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tidelog.cleaner.decompressed_batches import DecompressedBatches
     from tidelog.cleaner.filter_result import DroppedRecords
     from tidelog.cleaner.header_summary import HeaderSummary
-    from tidelog.cleaner.offset_map import OffsetMap
     from tidelog.cleaner.stats import CleanerStats
+    from tidelog.cleaner.superseded import SupersededOffsets
     from tidelog.records.array_rows import Bytes, Ints
 
 GROWTH_BYTES: Final = 10
@@ -55,7 +55,7 @@ class RecordFilter:
 
     def __init__(
         self,
-        offset_map: OffsetMap,
+        offset_map: SupersededOffsets,
         *,
         now_ms: int,
         delete_retention_ms: int,

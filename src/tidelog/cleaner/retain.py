@@ -15,7 +15,7 @@ from tidelog.kernels.compaction import key_rows as keys
 if TYPE_CHECKING:
     from tidelog.cleaner.decompressed_batches import DecompressedBatches
     from tidelog.cleaner.key_table import KeyTable
-    from tidelog.cleaner.offset_map import OffsetMap
+    from tidelog.cleaner.superseded import SupersededOffsets
     from tidelog.records.array_rows import Ints
     from tidelog.records.memory import BatchColumns
 
@@ -23,7 +23,7 @@ _WHOLE: Final = keys.SUPERSEDED_WHOLE
 
 
 def mark_superseded(
-    batches: BatchColumns, actions: Ints, offset_map: OffsetMap, *, with_kernels: bool
+    batches: BatchColumns, actions: Ints, offset_map: SupersededOffsets, *, with_kernels: bool
 ) -> None:
     """Set SUPERSEDED_WHOLE for batches whose records are all superseded, by the map's bits.
 
@@ -48,7 +48,7 @@ def mark_superseded(
 def check_record_retention(
     decompressed: DecompressedBatches,
     table: KeyTable,
-    offset_map: OffsetMap,
+    offset_map: SupersededOffsets,
     now_ms: int,
     *,
     retain_legacy_deletes: bool,
@@ -71,7 +71,9 @@ def check_record_retention(
     check_status(decide_retention(areas, actions, table.rows, table.count, *arrays, now_ms))
 
 
-def _look_up(decompressed: DecompressedBatches, table: KeyTable, offset_map: OffsetMap) -> None:
+def _look_up(
+    decompressed: DecompressedBatches, table: KeyTable, offset_map: SupersededOffsets
+) -> None:
     """Look up the keys of records that the map may know and that have no bit."""
     if not table.count:
         return
@@ -88,7 +90,7 @@ def _look_up(decompressed: DecompressedBatches, table: KeyTable, offset_map: Off
 def _check_plainly(
     decompressed: DecompressedBatches,
     table: KeyTable,
-    offset_map: OffsetMap,
+    offset_map: SupersededOffsets,
     now_ms: int,
     *,
     retain_legacy_deletes: bool,

@@ -16,13 +16,13 @@ from tidelog.errors import CorruptMessage, InvalidRecord
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from tidelog.cleaner.batch_retention import LastOfProducer
     from tidelog.cleaner.filter_result import DroppedRecords
-    from tidelog.cleaner.offset_map import OffsetMap
     from tidelog.cleaner.record_filter import RetainedBatches
     from tidelog.cleaner.source_log import SourceSegment
     from tidelog.cleaner.stats import CleanerStats
+    from tidelog.cleaner.superseded import SupersededOffsets
     from tidelog.cleaner.throttle import CleanerIo
-    from tidelog.log.producers.producer_entry import ProducerStateEntry
     from tidelog.records.file_records import Piece
     from tidelog.segment.txn_index import AbortedTxn
 
@@ -49,7 +49,7 @@ class CleaningRound(NamedTuple):
     ``legacy_delete_horizon_ms``. ``on_dropped``, if given, is called with the dropped records.
     """
 
-    offset_map: OffsetMap
+    offset_map: SupersededOffsets
     start_offset: int
     end_offset: int
     now_ms: int
@@ -59,12 +59,21 @@ class CleaningRound(NamedTuple):
 
 
 class SegmentCopier:
-    """Copies the groups of one cleaning, in order; transactions may span several groups."""
+    """Copies the groups of one cleaning, in order; transactions may span several groups.
 
-    def __init__(self, cleaning_round: CleaningRound, stats: CleanerStats, io: CleanerIo) -> None:
+    ``transactions`` is their state before the first of these groups; None: before all of the log.
+    """
+
+    def __init__(
+        self,
+        cleaning_round: CleaningRound,
+        stats: CleanerStats,
+        io: CleanerIo,
+        transactions: CleanedTransactions | None = None,
+    ) -> None:
         self._round = cleaning_round
         self._io = io
-        self._transactions = CleanedTransactions()
+        self._transactions = transactions or CleanedTransactions()
         self._filter = RecordFilter(
             cleaning_round.offset_map,
             now_ms=cleaning_round.now_ms,
@@ -77,7 +86,7 @@ class SegmentCopier:
         self,
         group: Sequence[SourceSegment],
         following: Sequence[SourceSegment],
-        producers: Mapping[int, ProducerStateEntry],
+        producers: Mapping[int, LastOfProducer],
         target: CopyTarget,
     ) -> None:
         """Copy what is retained of ``group``.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 
 class DropCause(Enum):
@@ -18,6 +19,13 @@ class DropCause(Enum):
     ABORTED = "aborted"
     MARKER = "marker"
     EMPTY = "empty batch"
+
+
+_ADDED: Final = (
+    *("map_bytes_read", "map_records_read", "bytes_read", "bytes_written", "batches_read"),
+    *("batches_written", "batches_rewritten", "records_read", "records_written", "invalid_records"),
+)
+"""The counts that ``CleanerStats.add`` adds."""
 
 
 @dataclass(slots=True)
@@ -45,6 +53,18 @@ class CleanerStats:
     copy_ns: int = 0
     oldest_tombstone_ms: int | None = None
     dropped: dict[DropCause, int] = field(default_factory=dict)
+
+    def add(self, other: CleanerStats) -> None:
+        """Add what another part of the same cleaning has read, written and dropped.
+
+        Times and the use of the map are not added.
+        """
+        for name in _ADDED:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for cause, count in other.dropped.items():
+            self.count_dropped(cause, count)
+        if other.oldest_tombstone_ms is not None:
+            self.observe_tombstone(other.oldest_tombstone_ms)
 
     def observe_tombstone(self, timestamp_ms: int) -> None:
         """Take a retained tombstone into account."""

@@ -62,14 +62,14 @@ class SegmentSwapper:
                 self._io.check_done()
                 target.join()
             self.join()
-            self._last_swap = Job(lambda: self._swap_in(cleaned, group))
+            self._last_swap = Job(lambda: swap_in(log, cleaned, group))
         except BaseException as error:
             target.wait()
             log.swap.delete_cleaned_segment(cleaned)
             if isinstance(error, SegmentOffsetOverflow):
                 # After a crash, a .cleaned file makes the split's .swap files count as incomplete.
                 self.join()
-                self._split(group, error)
+                split_overflowed(log, group, error)
             raise
         self._writers.submit(self._last_swap)
 
@@ -83,39 +83,41 @@ class SegmentSwapper:
         if self._last_swap is not None and self._last_swap.has_ended:
             self._last_swap.join()
 
-    def _swap_in(self, cleaned: LogSegment, group: Sequence[LogSegment]) -> None:
-        """Flush a filled segment, then replace the group with it."""
-        log = self._log
-        try:
-            with log.watch("cleaning"):
-                cleaned.become_inactive()
-                cleaned.flush()
-                cleaned.set_modified_ms(group[-1].modified_ms)
-        except BaseException:
-            log.swap.delete_cleaned_segment(cleaned)
-            raise
-        try:
-            log.swap.replace_segments([cleaned], group)
-        except BaseException:
-            if cleaned.has_suffix(CLEANED_SUFFIX):  # refused: the log was closed or failed
-                cleaned.close_handlers()
-            raise
 
-    def _split(self, group: Sequence[LogSegment], overflow: SegmentOffsetOverflow) -> None:
-        """Split the segments of the group whose offsets do not fit, and abort the cleaning.
+def swap_in(log: Log, cleaned: LogSegment, group: Sequence[LogSegment]) -> None:
+    """Flush a filled segment, then replace the group with it."""
+    try:
+        with log.watch("cleaning"):
+            cleaned.become_inactive()
+            cleaned.flush()
+            cleaned.set_modified_ms(group[-1].modified_ms)
+    except BaseException:
+        log.swap.delete_cleaned_segment(cleaned)
+        raise
+    try:
+        log.swap.replace_segments([cleaned], group)
+    except BaseException:
+        if cleaned.has_suffix(CLEANED_SUFFIX):  # refused: the log was closed or failed
+            cleaned.close_handlers()
+        raise
 
-        Without such a segment an offset in the middle of one is damaged; the caller raises that.
-        """
-        log = self._log
-        overflowed = [segment for segment in group if segment.has_overflow()]
-        for segment in overflowed:
-            _log.warning("segment-split path=%s reason=%s", segment.path, overflow)
-            log.swap.split_segment(segment)
-        if overflowed:
-            raise CleaningAborted(
-                f"{len(overflowed)} segments of {log.directory} had offsets that did not fit their"
-                " indexes and were split; the log will be cleaned again"
-            ) from overflow
+
+def split_overflowed(
+    log: Log, group: Sequence[LogSegment], overflow: SegmentOffsetOverflow
+) -> None:
+    """Split the segments of the group whose offsets do not fit, and abort the cleaning.
+
+    Without such a segment an offset in the middle of one is damaged; the caller raises that.
+    """
+    overflowed = [segment for segment in group if segment.has_overflow()]
+    for segment in overflowed:
+        _log.warning("segment-split path=%s reason=%s", segment.path, overflow)
+        log.swap.split_segment(segment)
+    if overflowed:
+        raise CleaningAborted(
+            f"{len(overflowed)} segments of {log.directory} had offsets that did not fit their"
+            " indexes and were split; the log will be cleaned again"
+        ) from overflow
 
 
 def segments_after(log: Log, group: Sequence[LogSegment]) -> tuple[LogSegment, ...]:

@@ -69,6 +69,11 @@ def not_negative(text: str) -> int:
     return _at_least(0, text)
 
 
+def at_least_one(text: str) -> int:
+    """Return a whole number, at least 1."""
+    return _at_least(1, text)
+
+
 def offset_or_end(text: str) -> int | str:
     """Return an offset, or the word end."""
     return text if text == "end" else _at_least(0, text)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.log.file_deletion import delete_snapshots
 from tidelog.log.split_overflow import open_cleaned_segment, split_overflowed_segment
+from tidelog.segment.filenames import CLEANED_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +31,18 @@ class SegmentSwap:
         """Make an empty segment named ``.cleaned``, for ``replace_segments``."""
         with self._state.changing("making a cleaned segment"):
             return open_cleaned_segment(self._state.context, base_offset)
+
+    def adopt_segment(self, base_offset: int, suffix: str) -> LogSegment:
+        """Name a complete segment ``.cleaned`` that ends in ``suffix``, for ``replace_segments``.
+
+        One that an earlier attempt left under that name is deleted first.
+        """
+        with self._state.changing("adopting a cleaned segment"):
+            context = self._state.context
+            context.open_segment(base_offset, suffix=CLEANED_SUFFIX).delete()
+            segment = context.open_segment(base_offset, suffix=suffix)
+            segment.change_suffix(suffix, CLEANED_SUFFIX)
+            return segment
 
     def delete_cleaned_segment(self, segment: LogSegment) -> None:
         """Delete one that replaces nothing; call this after an error, which stays the one raised.

@@ -28,7 +28,7 @@ from tidelog.segment.filenames import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from tidelog.cleaner.compaction import CompactionFacts, CompactionProgress
+    from tidelog.cleaner.compaction import CompactionFacts, CompactionProgress, Spread
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
@@ -152,6 +152,7 @@ class OnDemand:
         *,
         leaves_unknown: bool,
         terms: Terms = USUAL_TERMS,
+        spread: Spread | None = None,
     ) -> dict[tuple[str, int], CompactionFacts]:
         """Clean each log once; see ``LogManager.compact``."""
         now_ms = self._now_ms(terms)
@@ -170,6 +171,7 @@ class OnDemand:
                     rng=self._machine.rng,
                     check_done=check_done,
                     on_progress=self.on_progress,
+                    spread=spread,
                 )
                 line = read(parent_of(log)).get(key)
                 found[key] = self._compact(key, log, compaction, line, terms)
@@ -189,7 +191,14 @@ class OnDemand:
         failures = read_failures(fs, path)
         with log.watch("examining what there is to clean"):
             facts = examine_log(key, log, line, failures.get(key), now_ms, config=config)
-        cleaned = compaction.clean(log, facts, now_ms, config)
+
+        def check_planned() -> None:
+            if self._checkpoints.read(path).get(key) != line:
+                raise CleaningAborted(
+                    f"the cleaner's checkpoint of {key} changed while it was being cleaned"
+                )
+
+        cleaned = compaction.clean(log, facts, now_ms, config, check_planned)
         if cleaned.stats is None:
             return cleaned
         if not self._cleaning.note_cleaned(key, log, cleaned.end_offset):
@@ -289,6 +298,7 @@ class OnDemandCalls:
         scheduler: Scheduler | None = None,
         leaves_unknown: bool = False,
         terms: Terms = USUAL_TERMS,
+        spread: Spread | None = None,
     ) -> dict[tuple[str, int], CompactionFacts]:
         """Clean logs now, ignoring ``min.cleanable.dirty.ratio``; return what was done to each.
 
@@ -300,9 +310,10 @@ class OnDemandCalls:
             scheduler: runs the threads that write; None: the machine's.
             leaves_unknown: leave a log whose policy is unknown alone, too, even if it is chosen.
             terms: what it assumes in place of the clock and of topics' settings.
+            spread: many processes that clean what is large.
         """
         return self._on_demand.compact(
-            chosen, scheduler, leaves_unknown=leaves_unknown, terms=terms
+            chosen, scheduler, leaves_unknown=leaves_unknown, terms=terms, spread=spread
         )
 
 

@@ -44,7 +44,8 @@ _OFFSET_DIGITS: Final = 20
 INT64_MIN: Final = -(2**63)
 
 _SEGMENT_FILE: Final = re.compile(
-    r"([0-9]{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.deleted|\.cleaned|\.swap)?"
+    r"([0-9]{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)"
+    r"(?:\.[0-9a-f]{32}(?=\.deleted))?(\.deleted|\.cleaned|\.swap)?"
 )
 _LOOKS_LIKE_A_SEGMENT_FILE: Final = re.compile(
     r".*\.(log|index|timeindex|txnindex|snapshot|deleted|cleaned|swap)", re.DOTALL
@@ -91,7 +92,9 @@ class SegmentFileName(NamedTuple):
 def parse_segment_file(name: str) -> SegmentFileName | None:
     """Return the parts of a name of the only form that Kafka writes; None for any other name.
 
-    ``5.log`` and ``+5.log`` are not the segment 5: they would stand for the file that is.
+    ``5.log`` and ``+5.log`` are not the segment 5: they would stand for the file that is. A file
+    that one of several processes writes for a cleaning has 32 more digits before ``.deleted``: it
+    is not part of the log until it is renamed.
     """
     found = _SEGMENT_FILE.fullmatch(name)
     if found is None or int(found[1]) > INT64_MAX:

@@ -3,9 +3,9 @@
 ``session`` starts a Spark session with suitable settings, ``session_conf`` returns these settings
 for a session of your own, and ``find_java`` returns the Java that Spark is started with.
 ``use_in_thread`` lets another thread write. ``gaps`` explains why offsets hold no record,
-``verify`` checks a data directory, ``repartition`` writes a topic's records to another topic with
-another number of partitions, and ``watch_streams`` reports the lag of streams. Names load on first
-use, so the import is cheap.
+``verify`` checks a data directory, ``compact`` compacts it, ``repartition`` writes a topic's
+records to another topic with another number of partitions, and ``watch_streams`` reports the lag of
+streams. Names load on first use, so the import is cheap.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from tidelog.lazy import lazy_door
 
 if TYPE_CHECKING:
+    from tidelog.spark.jobs.compact import compact
     from tidelog.spark.jobs.repartition import Repartitioned, repartition
     from tidelog.spark.jobs.verify import verify
     from tidelog.spark.read.data_loss import gaps
@@ -27,6 +28,7 @@ __all__ = [
     "JavaNotFound",
     "Repartitioned",
     "StreamMonitor",
+    "compact",
     "find_java",
     "gaps",
     "repartition",
@@ -44,6 +46,7 @@ __getattr__, __dir__ = lazy_door(
         "JavaNotFound": "tidelog.spark.sessions.java",
         "Repartitioned": "tidelog.spark.jobs.repartition",
         "StreamMonitor": "tidelog.spark.streams.stream_monitor",
+        "compact": "tidelog.spark.jobs.compact",
         "find_java": "tidelog.spark.sessions.java",
         "gaps": "tidelog.spark.read.data_loss",
         "repartition": "tidelog.spark.jobs.repartition",

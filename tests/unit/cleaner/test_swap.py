@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidelog.cleaner.swap import SegmentSwapper
+from tidelog.cleaner.swap import swap_in
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import CleaningAborted, KafkaStorageError
 from tidelog.testing import ManualClock, ManualScheduler, build_batch
@@ -263,13 +263,11 @@ def test_a_deletion_that_fails_hides_no_error_and_takes_the_log_offline(
 
 def test_a_refused_segment_is_closed(log: Log) -> None:
     """Its files, which the next start deletes, do not stay open."""
-    unused: Any = None
-    swapper = SegmentSwapper(log, unused, unused, unused)
     new = log.swap.new_cleaned_segment(0)
     group = log.segments.all[:1]
     log.close()
 
     with pytest.raises(KafkaStorageError, match="closed"):
-        swapper._swap_in(new, group)
+        swap_in(log, new, group)
 
     assert new._is_closed

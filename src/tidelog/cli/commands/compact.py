@@ -58,7 +58,7 @@ def run(args: Namespace) -> int:
         "server_properties": broker_properties(args),
     }
     path = os.path.dirname(places[0].path)
-    printer = _Printer("dropped", is_json=args.json)
+    printer = CompactionPrinter("dropped", is_json=args.json)
     rest: Sequence[Any] = ()
     try:
         rows = perform(args.command, path, arguments, lambda: _opened(args, places), printer.print)
@@ -79,13 +79,13 @@ def _opened(args: Namespace, places: list[Place]) -> Iterator[LogManager]:
     """Open the directory; show how far each cleaning is."""
     from tidelog.cli.operations import manager_of
 
-    with manager_of(args, places) as manager, _showing("cleaning") as show:
+    with manager_of(args, places) as manager, showing("cleaning") as show:
         manager.watch_cleaning(show)
         yield manager
 
 
 @contextmanager
-def _showing(verb: str) -> Iterator[Callable[[CompactionProgress], None]]:
+def showing(verb: str) -> Iterator[Callable[[CompactionProgress], None]]:
     """Yield what shows how far the cleaning of a log, or its plan, is."""
     from tidelog.cli.progress import ShownWork
 
@@ -113,8 +113,8 @@ def print_plan(args: Namespace) -> int:
         may_be_empty=True,
     )
     has_loss = chosen.report_missing(args.command)
-    printer = _Printer("would drop", is_json=args.json)
-    with _showing("planning to clean") as show:
+    printer = CompactionPrinter("would drop", is_json=args.json)
+    with showing("planning to clean") as show:
         for facts in _planned(args, chosen, show):
             printer.print(facts.as_json())
     if args.json:
@@ -123,7 +123,7 @@ def print_plan(args: Namespace) -> int:
     return int(has_loss)
 
 
-class _Printer:
+class CompactionPrinter:
     """Prints what was done to each log, or would be; rows are ``CompactionFacts`` as JSON."""
 
     def __init__(self, verb: str, *, is_json: bool) -> None:

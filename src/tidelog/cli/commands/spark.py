@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.cli.commands.spark_jobs import repartition, verify
+from tidelog.cli.commands.spark_jobs import compact, repartition, verify
 from tidelog.cli.options import new_parser
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def add_parser(commands: Commands) -> None:
     text = "run a job over a whole data directory on Spark"
     parser = new_parser(commands, "spark", text, run)
     jobs = parser.add_subparsers(dest="job", metavar="JOB", title="jobs", required=True)
-    for job in (repartition, verify):
+    for job in (compact, repartition, verify):
         one = job.add_job(jobs)
         one.add_argument(
             "--master",

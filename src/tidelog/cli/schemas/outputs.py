@@ -37,6 +37,7 @@ from tidelog.cli.schemas.parts import (
     PLACE,
     RECORD,
     SHRUNK_LOG,
+    SPARK_COMPACTION,
     TOPIC,
 )
 from tidelog.cli.schemas.picture_lines import PICTURE
@@ -620,6 +621,11 @@ OUTPUTS: Final[dict[str, Output]] = {
         "tidelog spark repartition --json",
         "One line: what was written.",
         (_REPARTITIONED, counts(records="Records that were written, or would be.")),
+    ),
+    "spark compact": Output(
+        "tidelog spark compact --json",
+        "A line a partition.",
+        (SPARK_COMPACTION, counts(**_COMPACTION_COUNTS)),
     ),
     "recover": Output(
         "tidelog recover --json", "A line a partition.", (_RECOVERED, _RECOVERY_COUNTS)

@@ -253,3 +253,12 @@ COMPACTION: Final = line(
         "dropped": mapping(integer("Number of records."), "Records that it drops, by their cause."),
     },
 )
+SPARK_COMPACTION: Final = line(
+    "One partition.",
+    {
+        **COMPACTION["properties"],
+        "whyLocal": nullable(
+            string("Why it is not cleaned by Spark's tasks; null: it is cleaned by them.")
+        ),
+    },
+)

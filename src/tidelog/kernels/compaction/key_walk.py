@@ -194,13 +194,13 @@ def walk_keys(
 
 
 @inlined
-def _slot(hash_word: int, slots: int) -> int:
+def slot_of(hash_word: int, slots: int) -> int:
     """Return the word at which the search for a key begins; there are fewer than 2**31 slots."""
     return shift_right(shift_right(hash_word, 32) * slots, 32) * SLOT_WORDS
 
 
 @called
-def _hash_rows(
+def hash_rows(
     data: npt.NDArray[np.uint8],
     rows: npt.NDArray[np.int64],
     start: int,
@@ -220,10 +220,10 @@ def _hash_rows(
 
 
 @inlined
-def _find(table: npt.NDArray[np.int64], one: int, two: int) -> int:
+def find_slot(table: npt.NDArray[np.int64], one: int, two: int) -> int:
     """Return the word of the key's slot or of the empty slot for it; -1 if the table is full."""
     words = table.size
-    at = _slot(one, words // SLOT_WORDS)
+    at = slot_of(one, words // SLOT_WORDS)
     for _ in range(words // SLOT_WORDS):
         if table[at + 2] == 0 or (table[at] == one and table[at + 1] == two):
             return at
@@ -264,17 +264,17 @@ def put_keys(
         return BAD_ARGUMENT, 0
     if not 0 <= count <= min(rows.shape[1], hashes.shape[1]):
         return BAD_ARGUMENT, 0
-    status = _hash_rows(data, rows, 0, count, state, hashes)
+    status = hash_rows(data, rows, 0, count, state, hashes)
     if status != OK:
         return status, 0
     base, slots = address_of(table), table.size // SLOT_WORDS
     bits_start, bits_end = state[BITS_START], state[BITS_END]
     for row in range(count):
         ahead = min(row + AHEAD, count - 1)
-        prefetch(base + 8 * _slot(hashes[0, ahead], slots))
+        prefetch(base + 8 * slot_of(hashes[0, ahead], slots))
         if state[ENTRIES] >= state[CAPACITY]:
             return OK, row
-        at = _find(table, hashes[0, row], hashes[1, row])
+        at = find_slot(table, hashes[0, row], hashes[1, row])
         if at < 0:
             return OK, row
         offset = rows[OFFSET, row]
@@ -305,14 +305,14 @@ def find_keys(
         return BAD_ARGUMENT
     if not 0 <= start <= end <= min(rows.shape[1], hashes.shape[1]):
         return BAD_ARGUMENT
-    status = _hash_rows(data, rows, start, end, state, hashes)
+    status = hash_rows(data, rows, start, end, state, hashes)
     if status != OK:
         return status
     base, slots = address_of(table), table.size // SLOT_WORDS
     for row in range(start, end):
         ahead = min(row + AHEAD, end - 1)
-        prefetch(base + 8 * _slot(hashes[0, ahead], slots))
-        at = _find(table, hashes[0, row], hashes[1, row])
+        prefetch(base + 8 * slot_of(hashes[0, ahead], slots))
+        at = find_slot(table, hashes[0, row], hashes[1, row])
         rows[LATEST, row] = table[at + 2] - 1 if at >= 0 else -1
     return OK
 

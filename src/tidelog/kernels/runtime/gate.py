@@ -37,6 +37,7 @@ KERNEL_MODULES: Final = (
     "compaction.key_walk",
     "compaction.key_batches",
     "compaction.key_rewrite",
+    "compaction.key_merge",
     "json.record_lines",
 )
 """Every module with kernels, by its name under ``tidelog.kernels``."""

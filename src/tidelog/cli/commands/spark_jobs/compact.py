@@ -1,0 +1,88 @@
+"""``tidelog spark compact``: compact logs that are too large for one machine, or plan it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from tidelog.cli.arguments import at_least_one, not_negative
+from tidelog.cli.options import (
+    add_dry_run,
+    add_json,
+    add_now,
+    add_settings,
+    add_topics,
+    new_subparser,
+)
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from pyspark.sql import SparkSession
+
+    from tidelog.cli.argument_parser import CommandParser
+    from tidelog.cli.options import Commands
+
+
+def add_job(jobs: Commands) -> CommandParser:
+    """Add the job to the command line."""
+    text = "clean compacted topics once, ignoring min.cleanable.dirty.ratio"
+    parser = new_subparser(jobs, "compact", text)
+    add_topics(parser)
+    add_now(parser)
+    add_settings(parser)
+    add_dry_run(parser, "only print what would be dropped")
+    parser.add_argument(
+        "--local-below",
+        type=not_negative,
+        metavar="BYTES",
+        help="clean a log of fewer bytes without Spark's tasks, which is faster (default: 4 GiB)",
+    )
+    parser.add_argument(
+        "--buckets",
+        type=at_least_one,
+        metavar="N",
+        help="divide the keys into N parts, each of which a task holds in memory (default: of about"
+        " 1 GiB, and at least one for each task that runs at a time)",
+    )
+    parser.add_argument(
+        "--exact-keys",
+        action="store_true",
+        help="compare keys themselves, not only their 128-bit hashes; this takes longer",
+    )
+    add_json(parser)
+    return parser
+
+
+def run(args: Namespace, spark: SparkSession) -> int:
+    """Clean every chosen log that is compacted, up to its active segment."""
+    from tidelog.cli.commands.compact import CompactionPrinter, showing
+    from tidelog.cli.terminal import print_counts
+    from tidelog.embedded.spread_compaction import SpreadTerms
+    from tidelog.spark.jobs.compact import DEFAULT_MIN_BYTES, compact_each
+
+    verb = "would drop" if args.dry_run else "dropped"
+    printer = CompactionPrinter(verb, is_json=args.json)
+    min_bytes = DEFAULT_MIN_BYTES if args.local_below is None else args.local_below
+    terms = SpreadTerms(args.now, dict(args.options), min_bytes, args.exact_keys)
+    with showing("planning to clean" if args.dry_run else "cleaning") as show:
+        done = compact_each(
+            *(spark, args.directory, args.topics),
+            terms=terms,
+            buckets=args.buckets,
+            dry_run=args.dry_run,
+            on_progress=show,
+        )
+        with closing(done):
+            for one in done:
+                printer.print(one.as_json())
+                if one.facts.is_due and not args.json:
+                    print(f"  {_how(one.why_local)}")
+    if args.json:
+        print_counts(partitions=printer.printed, freedBytes=printer.freed_bytes)
+    return 0
+
+
+def _how(why_local: str | None) -> str:
+    """Return in words whether a log was cleaned by Spark's tasks."""
+    return "by Spark's tasks" if why_local is None else f"without Spark's tasks: {why_local}"

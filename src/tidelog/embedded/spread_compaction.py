@@ -1,0 +1,255 @@
+"""Compaction of a data directory by many processes, for programs that can start such.
+
+The caller's ``Workers`` carry values between processes and call the three task functions here.
+Kafka has nothing like it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tidelog.cleaner.background_writers import MAX_WRITERS
+from tidelog.cleaner.cleaner_checkpoints import CleanerCheckpoints
+from tidelog.cleaner.compaction import Compaction, CompactionProgress, Spread, examine_log
+from tidelog.cleaner.failed_cleanings_file import read_failures
+from tidelog.cleaner.spread.spread_cleaner import FileEvents, Workers
+from tidelog.cleaner.spread.stages import (
+    HashedFile,
+    RewrittenGroup,
+    hash_file,
+    merge_bucket,
+    rewrite_group,
+)
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.log_config import LogConfig
+from tidelog.datadir.partition_directories import is_partition_directory
+from tidelog.embedded.doors import brief_machine
+from tidelog.env.clock import SYSTEM_CLOCK, ClockAt
+from tidelog.env.scheduler import InlineScheduler, start_threads
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import InvalidArgument, TidelogError, UnknownTopicOrPartition
+from tidelog.manager.log_manager import Loading, LogManager
+from tidelog.manager.on_demand import Terms
+from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.readonly.snapshot_log import answer_at_once
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from tidelog.cleaner.cleaned_transactions import CleanedTransactions
+    from tidelog.cleaner.compaction import CompactionFacts
+    from tidelog.cleaner.spread.entries import OffsetSet
+    from tidelog.cleaner.spread.plan import SpreadPlan
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+    from tidelog.segment.filenames import TopicPartition
+
+__all__ = [
+    "CompactedLog",
+    "CompactionProgress",
+    "Failed",
+    "FileEvents",
+    "NumberedEvents",
+    "RewrittenGroup",
+    "SpreadTerms",
+    "Workers",
+    "compact_spread",
+    "hash_task",
+    "merge_task",
+    "plan_spread",
+    "rewrite_task",
+]
+
+
+class CompactedLog(NamedTuple):
+    """What was done to one log, or would be; ``why_local`` is None if many processes did it."""
+
+    facts: CompactionFacts
+    why_local: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it under the names that every command uses in JSON."""
+        return {**self.facts.as_json(), "whyLocal": self.why_local}
+
+
+class SpreadTerms(NamedTuple):
+    """On which terms logs are compacted.
+
+    ``now_ms`` is the time of day, None: that of the clock. ``overrides`` are topic settings that
+    take precedence over a topic's own. ``min_bytes`` and ``is_exact``: see ``Spread``.
+    """
+
+    now_ms: int | None
+    overrides: Mapping[str, str]
+    min_bytes: int
+    is_exact: bool
+
+    def spread(self, workers: Workers) -> Spread:
+        """Return the same with the processes that work."""
+        return Spread(workers, SYSTEM_FILES, self.min_bytes, self.is_exact)
+
+
+class Failed(NamedTuple):
+    """A task that ended with an error of ours, which trying again would not change."""
+
+    error: TidelogError
+
+
+class NumberedEvents(NamedTuple):
+    """The events of one file of a plan."""
+
+    number: int
+    found: FileEvents
+
+
+def compact_spread(
+    path: str,
+    topics: Sequence[str],
+    workers: Workers,
+    terms: SpreadTerms,
+    on_progress: Callable[[CompactionProgress], None],
+) -> Iterator[CompactedLog]:
+    """Compact the logs of some topics (none named: all) and yield what was done to each.
+
+    The directory is locked until the iterator ends or is closed. Raises DirectoryLocked,
+    UnknownTopicOrPartition, InvalidConfig, and as ``LogManager.compact``.
+    """
+    directory, terms = _opened(path, terms)
+    keys = _partitions(directory, topics)
+    machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
+    config, spread = BrokerConfig(log_dirs=(directory.path,)), terms.spread(workers)
+    usual = Terms(terms.now_ms, terms.overrides)
+    threads = start_threads(MAX_WRITERS, "tidelog-compact")
+    try:
+        with LogManager(
+            config, machine, loading=Loading.FIRST_USE, overrides=terms.overrides
+        ) as manager:
+            manager.watch_cleaning(on_progress)
+            for key in keys:
+                facts = manager.compact(
+                    key, scheduler=threads, leaves_unknown=True, terms=usual, spread=spread
+                )[key]
+                yield CompactedLog(facts, spread.why_local(facts, config))
+    finally:
+        threads.shutdown()
+
+
+def plan_spread(
+    path: str,
+    topics: Sequence[str],
+    workers: Workers,
+    terms: SpreadTerms,
+    on_progress: Callable[[CompactionProgress], None],
+) -> Iterator[CompactedLog]:
+    """Yield what ``compact_spread`` would do; nothing is written, so a writer may be at work.
+
+    Raises CorruptMessage, InvalidRecord, KafkaStorageError, UnknownTopicOrPartition.
+    """
+    directory, terms = _opened(path, terms)
+    config, spread = BrokerConfig(log_dirs=(directory.path,)), terms.spread(workers)
+    assert terms.now_ms is not None
+    clock = ClockAt(terms.now_ms)
+    lines = CleanerCheckpoints(SYSTEM_FILES).read(directory.path)
+    failures = read_failures(SYSTEM_FILES, directory.path)
+    compaction = Compaction(
+        config,
+        clock=clock,
+        scheduler=InlineScheduler(),
+        rng=random.SystemRandom(),
+        on_progress=on_progress,
+        spread=spread,
+    )
+    for key in _partitions(directory, topics):
+        settings = directory.topic(key.topic).config_in_force(LogConfig(), terms.overrides)
+        facts = answer_at_once(
+            lambda key=key: directory.open(*key),  # type: ignore[misc]  # bound here
+            settings,
+            clock,
+            lambda log, key=key: compaction.plan(  # type: ignore[misc]  # bound here
+                log,
+                examine_log(key, log, lines.get(key), failures.get(key), clock.now_ms()),
+                clock.now_ms(),
+            ),
+        )
+        yield CompactedLog(facts, spread.why_local(facts, config))
+
+
+def _opened(path: str, terms: SpreadTerms) -> tuple[ReadOnlyDirectory, SpreadTerms]:
+    """Return the directory to look at, and the terms with the time of the beginning."""
+    LogConfig().with_overrides(terms.overrides)
+    now_ms = SYSTEM_CLOCK.now_ms() if terms.now_ms is None else terms.now_ms
+    directory = open_directory_read_only(os.path.abspath(path), fs=SYSTEM_FILES)
+    if is_partition_directory(SYSTEM_FILES.list(directory.path)):
+        raise InvalidArgument(f"{directory.path} is the directory of one partition: name the topic")
+    return directory, terms._replace(now_ms=now_ms)
+
+
+def _partitions(directory: ReadOnlyDirectory, topics: Sequence[str]) -> list[TopicPartition]:
+    """Return the partitions of some topics, of all if none is named."""
+    found = [key for key in directory.partitions if not topics or key.topic in topics]
+    unknown = sorted(set(topics) - {key.topic for key in found})
+    if unknown:
+        raise UnknownTopicOrPartition(f"there is no topic {', '.join(unknown)}")
+    return found
+
+
+# The tasks: what they yield or return must arrive in other processes
+
+
+def hash_task(plan: SpreadPlan, number: int) -> Iterator[tuple[int, object]]:
+    """Yield values for ``merge_task``, each with the bucket whose task gets it.
+
+    Raises OSError, which another attempt may not meet.
+    """
+    try:
+        for one in hash_file(plan, number, SYSTEM_FILES):
+            yield one.bucket if not isinstance(one, HashedFile) else number % plan.buckets, one
+    except TidelogError as error:
+        yield 0, Failed(error)
+
+
+def merge_task(plan: SpreadPlan, values: Iterable[Any]) -> Iterator[tuple[int, object]]:
+    """Yield values for ``rewrite_task``, each with its group, by all values of one bucket.
+
+    Among them are the ``NumberedEvents`` of files, and what has ``Failed``, for the driver.
+    """
+    others: list[HashedFile | Failed] = []
+
+    def parts() -> Iterator[Any]:
+        for value in values:
+            if isinstance(value, (HashedFile, Failed)):
+                others.append(value)
+            else:
+                yield value
+
+    try:
+        yield from merge_bucket(plan, parts())
+    except TidelogError as error:
+        others.append(Failed(error))
+    for other in others:
+        if isinstance(other, Failed):
+            yield 0, other
+            continue
+        group = plan.group_of(other.number)
+        yield group, other.superseded
+        events = FileEvents(other.events, other.records, other.size_bytes)
+        yield group, NumberedEvents(other.number, events)
+
+
+def rewrite_task(
+    plan: SpreadPlan, group: int, values: Iterable[Any], transactions: CleanedTransactions
+) -> RewrittenGroup | Failed:
+    """Rewrite a group by all values for it. Raises OSError."""
+    sets: Iterator[OffsetSet] = (
+        value for value in values if not isinstance(value, (NumberedEvents, Failed))
+    )
+    machine: dict[str, Any] = {
+        "fs": SYSTEM_FILES,
+        "clock": SYSTEM_CLOCK,
+        "rng": random.SystemRandom(),
+    }
+    try:
+        return rewrite_group(plan, group, sets, transactions, **machine)
+    except TidelogError as error:
+        return Failed(error)

@@ -1,0 +1,193 @@
+"""A cleaning by many processes that is disturbed: the log stays as it was."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from tidelog.cleaner.cleanable_range import OffsetsToClean
+from tidelog.cleaner.offset_map import hash_plainly
+from tidelog.cleaner.spread import entries
+from tidelog.cleaner.spread.entries import Entries, KeyCollision, superseded_exactly
+from tidelog.cleaner.spread.spread_cleaner import MAX_COLLISIONS, SpreadCleaner
+from tidelog.errors import CleaningAborted, CorruptMessage
+from tidelog.kernels.runtime import gate
+from tidelog.testing.cleaning import CleanerHome, kept
+from tidelog.testing.spread_workers import SerialWorkers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tidelog.log.log import Log
+
+
+class Died(Exception):
+    """The driver dies."""
+
+
+def filled(home: CleanerHome) -> Log:
+    """Return a log of four segments, the last of them empty."""
+    log = home.open()
+    for number in range(24):
+        home.append(log, (number % 5, f"value-{number}"))
+        if number % 8 == 7:
+            log.roll()
+    return log
+
+
+def clean(home: CleanerHome, log: Log, *, is_exact: bool = False, **how: Any) -> None:
+    rng = Random(1)
+    workers = SerialWorkers(home.fs, home.clock, rng, **how)
+    cleaner = SpreadCleaner(workers, clock=home.clock, fs=home.fs, rng=rng, is_exact=is_exact)
+    end = log.segments.active.base_offset
+    cleaner.clean(log, OffsetsToClean(0, end), home.clock.now_ms())
+
+
+def contents(home: CleanerHome) -> dict[str, bytes]:
+    return {name: home.read(name) for name in home.files()}
+
+
+def test_of_several_attempts_one_counts() -> None:
+    """The files of the others are deleted."""
+    home = CleanerHome()
+    with filled(home) as log:
+        clean(home, log, attempts=3)
+
+        assert kept(log) == [(n, str(n % 5), f"value-{n}") for n in range(19, 24)]
+    home.clock.advance(60_000)
+    assert home.files(".deleted") == []
+
+
+@pytest.mark.parametrize("when", ["between", "at_end"])
+@pytest.mark.parametrize("change", ["append", "delete", "touch"])
+def test_a_log_that_changed_meanwhile_is_not_swapped(when: str, change: str) -> None:
+    """The error names what changed; the files written for nothing are deleted."""
+    home = CleanerHome()
+    with filled(home) as log:
+        path = log.segments.all[1].path
+        name = path.rpartition("/")[2]
+        data = home.read(name)
+        changes: dict[str, Callable[[], None]] = {
+            "append": lambda: home.write(name, data + data[:70]),
+            "delete": lambda: home.fs.delete(path),
+            "touch": lambda: home.fs.set_mtime_ms(path, 5),
+        }
+        before = contents(home)
+
+        how: dict[str, Any] = {when: changes[change]}
+        with pytest.raises(CleaningAborted, match=name):
+            clean(home, log, **how)
+
+        after = contents(home)
+        assert before.keys() - {name} == after.keys() - {name}
+        assert all(after[each] == before[each] for each in before.keys() - {name})
+        home.write(name, data)
+
+
+def test_another_log_start_keeps_groups_from_being_swapped_in() -> None:
+    """As records may be deleted by another thread."""
+    home = CleanerHome(cleanup_policy=("compact", "delete"))
+    with filled(home) as log:
+        before = home.files(".log")
+
+        with pytest.raises(CleaningAborted, match="log start offset was 0 and is 3"):
+            clean(home, log, at_end=lambda: log.delete_records(3))
+
+        assert before == home.files(".log")
+
+
+def test_a_driver_that_dies_leaves_the_log_as_it_was() -> None:
+    """Opening it deletes what was written for nothing."""
+    home = CleanerHome()
+    log = filled(home)
+    log.flush(force=True)
+    before, at_death = contents(home), dict[str, bytes]()
+
+    def die() -> None:
+        at_death.update(contents(home))
+        raise Died
+
+    with pytest.raises(Died):
+        clean(home, log, at_end=die)
+    assert home.files(".deleted") == []
+    home.restart()
+    left = at_death.keys() - before.keys()
+    for name in left:
+        home.write(name, at_death[name])
+    assert left
+    assert all(name.endswith(".deleted") for name in left)
+
+    with home.open(clean=False) as opened:
+        assert len(kept(opened)) == 24
+        assert {name for name in home.files() if name.endswith(".deleted")} == set()
+        assert {name: home.read(name) for name in before if name.endswith(".log")} == {
+            name: data for name, data in before.items() if name.endswith(".log")
+        }
+
+
+def test_damage_ends_it_with_file_and_byte() -> None:
+    """Nothing is swapped in."""
+    home = CleanerHome()
+    with filled(home) as log:
+        name = log.segments.all[1].path.rpartition("/")[2]
+        data = bytearray(home.read(name))
+        data[-1] ^= 1
+        home.write(name, data)
+
+        with pytest.raises(CorruptMessage, match=name):
+            clean(home, log)
+
+
+@pytest.fixture
+def _plain() -> Iterator[None]:
+    """Hash in plain code, which a test may replace."""
+    gate.force(False)
+    yield
+    gate.force(None)
+
+
+@pytest.mark.usefixtures("_plain")
+def test_keys_that_collide_are_hashed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With another random key; the result is that of keys that do not collide."""
+    home, tried = CleanerHome(), set()
+
+    def weak(key: bytes, hash_key: bytes) -> tuple[int, int]:
+        tried.add(hash_key)
+        return (7, 7) if len(tried) == 1 else hash_plainly(key, hash_key)
+
+    monkeypatch.setattr(entries, "hash_plainly", weak)
+    with filled(home) as log:
+        clean(home, log, is_exact=True)
+
+        assert [offset for offset, _, _ in kept(log)] == list(range(19, 24))
+    assert len(tried) == 2
+
+
+@pytest.mark.usefixtures("_plain")
+def test_keys_that_collide_under_any_hash_key_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rather than drop a record."""
+    monkeypatch.setattr(entries, "hash_plainly", lambda _key, _hash_key: (7, 7))
+    home = CleanerHome()
+    with filled(home) as log:
+        with pytest.raises(CleaningAborted, match="collide"):
+            clean(home, log, is_exact=True)
+
+        assert len(kept(log)) == 24
+    assert MAX_COLLISIONS > 1
+
+
+def test_keys_are_compared_themselves() -> None:
+    """A longer key, and one of the same length, collide with the key of the same hash."""
+
+    def of(*found: bytes) -> Entries:
+        words = np.array([[1] * len(found), [2] * len(found), range(len(found))], np.int64)
+        sizes = np.array([len(key) for key in found], np.int64)
+        return Entries(words, sizes, np.frombuffer(b"".join(found), np.uint8))
+
+    assert superseded_exactly(of(b"ab", b"ab", b"ab"), of()).tolist() == [0, 1]
+    for other in (b"abc", b"ac", b""):
+        with pytest.raises(KeyCollision):
+            superseded_exactly(of(b"ab", other), of())
