@@ -34,7 +34,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/tidelog warm
 	@touch $@
 
-demo: $(STAMP) $(VENV)/flights/.downloaded ## real flights through Spark into a log and back; leaves .demo to go on with
+demo: $(STAMP) $(VENV)/flights/.downloaded ## real flights through a pipeline that dies on the way; leaves .demo to explore
 	@$(BIN)/python examples/flights.py .demo
 
 # The package is an archive with a CSV: it is downloaded, not installed, since that would bring pandas.

