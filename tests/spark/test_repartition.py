@@ -11,6 +11,7 @@ import sys
 import threading
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -23,19 +24,22 @@ from tidelog.cli.commands.spark_jobs import repartition as repartition_job
 from tidelog.cli.parser import make_parser
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, TidelogError
+from tidelog.records.isolation import Isolation
 from tidelog.records.partitioner import partition_for_key
 from tidelog.spark import Repartitioned, repartition
+from tidelog.spark.jobs.repartition_plan import KEEPS_ALL
 from tidelog.spark.write import staged_commit
 from tidelog.staging.staged_file import list_staged
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
     from tests.conftest import Validated
 
+    from tidelog.records.record import Record
+
 pytestmark = pytest.mark.spark
 
+GOLDEN = Path(__file__).parents[1] / "golden" / "data"
 SOURCE_PARTITIONS = 3
 EACH = 800
 """Records of a partition, a tenth without a key: some tasks of the smallest size."""
@@ -84,13 +88,13 @@ def records_of(path: str, topic: str) -> list[list[Copied]]:
         numbers = sorted(logs.topics()[topic].partitions)
     for number in numbers:
         with tidelog.open_read_only(f"{path}/{topic}-{number}") as log:
-            found.append(
-                [
-                    Copied(one.key, one.value or b"", tuple(one.headers), one.timestamp)
-                    for one in log.records()
-                ]
-            )
+            found.append(list(map(copy_of, log.records())))
     return found
+
+
+def copy_of(record: Record) -> Copied:
+    """Return what a copy of a record keeps."""
+    return Copied(record.key, record.value or b"", tuple(record.headers), record.timestamp)
 
 
 def all_of(path: str) -> Counter[Copied]:
@@ -200,6 +204,30 @@ def _is_at(path: Path, staged: int) -> bool:
     if not staged:
         return any(name.endswith((".journal", "transactions.json")) for name in names)
     return sum(name.endswith(".staged") for name in names) > staged
+
+
+@pytest.mark.parametrize("isolation", list(Isolation)[:2])
+def test_a_topic_that_kafka_wrote_is_read_as_its_consumers_read_it(
+    spark: SparkSession, tmp_path: Path, isolation: Isolation
+) -> None:
+    """Aborted and open transactions are left out by default; nothing of the copy is deleted."""
+    source = str(GOLDEN / "transactions")
+    is_committed = isolation is Isolation.READ_COMMITTED
+    given: dict[str, Any] = {} if is_committed else {"isolation": isolation}
+    expected: Counter[Copied] = Counter()
+    for number in (0, 1):
+        with tidelog.open_read_only(f"{source}/txn-mix-{number}") as log:
+            end = log.last_stable_offset() if is_committed else log.high_watermark
+            expected.update(map(copy_of, log.records(0, end, committed=is_committed)))
+
+    done = repartition(
+        *(spark, source, "txn-mix"), to="u", partitions=3, to_path=str(tmp_path), **given
+    )
+
+    assert Counter(one for part in records_of(str(tmp_path), "u") for one in part) == expected
+    assert done.records == expected.total() > 0
+    with tidelog.open(tmp_path) as logs:
+        assert dict(logs.topics()["u"].config) == KEEPS_ALL
 
 
 def test_a_compacted_target_refuses_records_without_a_key(
