@@ -381,6 +381,23 @@ def test_no_memory_is_taken_for_a_batch_larger_than_controllers_write(
     assert peak_bytes < MAX_BATCH_BYTES // 4
 
 
+def test_large_batches_are_looked_for_in_each_segment_and_nothing_else(tmp_path: Path) -> None:
+    """Whatever else lies there, and comes first: an index, and a file of somebody's."""
+    made.write_metadata(SYSTEM_FILES, str(tmp_path), LOG)
+    partition = tmp_path / "__cluster_metadata-0"
+    claim = sparse_batch(MAX_BATCH_BYTES)
+    for name in (f"{0:020}.txnindex", "0 notes.log"):
+        (partition / name).write_bytes(claim)
+        os.truncate(partition / name, MAX_BATCH_BYTES * 2)
+    assert read_cluster_metadata(str(tmp_path), fs=SYSTEM_FILES) is not None
+
+    later = partition / f"{100:020}.log"
+    later.write_bytes(claim)
+    os.truncate(later, MAX_BATCH_BYTES * 2)
+    with pytest.raises(KafkaStorageError, match=f"at byte 0 of .*{later.name}"):
+        read_cluster_metadata(str(tmp_path), fs=SYSTEM_FILES)
+
+
 def test_a_claim_beyond_the_end_of_the_log_is_an_unfinished_batch() -> None:
     """Its writer was stopped: the records before it count."""
     home = home_with(LOG + sparse_batch((1 << 31) - 1))
