@@ -50,8 +50,8 @@ in this order of precedence:
    id), then for the broker, then for all brokers. It is read when the directory is opened, and
    never changed or copied;
 3. what the broker's `server.properties` names, if `--server-properties FILE` (`run`, `retain`,
-   `compact`, `plan`, `describe`, `cleaner status`, `recover`) gives it. For a topic that the
-   metadata holds, a setting that the file does not name has Kafka's default; of another topic
+   `compact`, `plan`, `describe`, `cleaner status`, `recover`, `mirror`, `to-kafka`,
+   `from-kafka`) gives it. For a topic that the metadata holds, a setting that the file does not name has Kafka's default; of another topic
    it is not known which settings it has of its own.
 
 `cleanup.policy`, `retention.ms` and `retention.bytes` that none of these gives are **unknown**:
