@@ -69,13 +69,13 @@ def new_parser(
         action="store_const",
         const=Shown.NEVER,
         dest="progress",
-        help="do not show how far the command is",
+        help="do not show progress",
     )
     shown.add_argument(
         "--progress",
         action="store_const",
         const=Shown.ALWAYS,
-        help="show how far the command is, also where standard error is not a terminal",
+        help="show progress even if standard error is not a terminal",
     )
     return parser
 
@@ -145,9 +145,9 @@ def _add_directory_option(parser: CommandParser, *, may_be_partition: bool) -> N
     )
 
 
-def add_topic(parser: CommandParser) -> None:
-    """Add TOPIC."""
-    parser.add_argument("topic", metavar="TOPIC")
+def add_topic(parser: CommandParser, what: str | None = None) -> None:
+    """Add TOPIC; ``what`` is its help."""
+    parser.add_argument("topic", metavar="TOPIC", help=what)
 
 
 def add_optional_topic(parser: CommandParser) -> None:
@@ -157,8 +157,8 @@ def add_optional_topic(parser: CommandParser) -> None:
     )
 
 
-def add_topics(parser: CommandParser) -> None:
-    """Add any number of TOPICs and the directory that holds them, or one partition."""
+def add_topics(parser: CommandParser, *, may_be_partition: bool = True) -> None:
+    """Add any number of TOPICs and the data directory or, if allowed, one of its partitions."""
     parser.add_argument(
         "topics",
         metavar="TOPIC",
@@ -166,7 +166,7 @@ def add_topics(parser: CommandParser) -> None:
         default=[],
         help="only these topics (default: all); the first may be DIR instead of -d DIR",
     )
-    _add_directory_option(parser, may_be_partition=True)
+    _add_directory_option(parser, may_be_partition=may_be_partition)
     parser.check_with(_take_directory_or_topic)
 
 

@@ -96,8 +96,9 @@ def has_colour() -> bool:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a number with its noun: ``1 record``, ``2,000 records``."""
-    return f"{count:,} {noun}{'s' * (count != 1)}"
+    """Return a number with its noun: ``1 record``, ``2,000 records``, ``2 batches``."""
+    plural = noun + ("es" if noun.endswith("ch") else "s")
+    return f"{count:,} {noun if count == 1 else plural}"
 
 
 def table(rows: Sequence[Sequence[str]], *, names: int = 0) -> str:

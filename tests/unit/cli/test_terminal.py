@@ -88,6 +88,11 @@ def test_a_number_has_its_noun(count: int, text: str) -> None:
     assert counted(count, "record") == text
 
 
+def test_two_of_a_batch_are_batches() -> None:
+    """A noun that ends with a sibilant has its plural with ``es``."""
+    assert (counted(1, "batch"), counted(2, "batch")) == ("1 batch", "2 batches")
+
+
 def test_a_moment_is_a_date_in_utc() -> None:
     """Beyond the calendar it stays a number."""
     assert format_time(1_795_271_400_000) == "2026-11-21 14:30:00 UTC"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog from-kafka`` to the command line."""
-    text = "take over the topics and settings of the Kafka broker that used a data directory"
+    text = "take over topics and settings from the Kafka broker that used a data directory"
     parser = new_parser(commands, "from-kafka", text, run)
     add_lone_directory(parser)
     add_more_directories(parser)

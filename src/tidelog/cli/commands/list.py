@@ -20,7 +20,7 @@ _COLUMNS: Final = (
 
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog list`` to the command line."""
-    text = "list partitions: offsets, segments, size, a line each"
+    text = "list partitions, one per line: offsets, segments, size"
     parser = new_parser(commands, "list", text, run)
     add_topics(parser)
     add_json(parser)

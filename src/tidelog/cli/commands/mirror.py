@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog mirror`` to the command line."""
-    text = "copy what is new of topics into another data directory, at the same offsets"
+    text = "copy new records of topics to another data directory, at the same offsets"
     parser = new_parser(commands, "mirror", text, run)
-    add_topics(parser)
+    add_topics(parser, may_be_partition=False)
     parser.add_argument(
         "--to",
         type=directory_name,

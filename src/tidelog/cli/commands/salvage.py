@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog salvage`` to the command line."""
-    text = "list what recoveries cut off logs and kept, or print the records in it"
+    text = "list what recoveries cut off and kept, or print the records in it"
     parser = new_parser(commands, "salvage", text, run)
     add_topics(parser)
     add_partition(parser)

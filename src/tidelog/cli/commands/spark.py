@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog spark`` with its jobs to the command line."""
-    text = "run a job over a whole data directory on Spark"
+    text = "run a job on Spark: compact, repartition or verify"
     parser = new_parser(commands, "spark", text, run)
     jobs = parser.add_subparsers(dest="job", metavar="JOB", title="jobs", required=True)
     for job in (compact, repartition, verify):

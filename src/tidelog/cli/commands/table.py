@@ -45,7 +45,7 @@ _PAGE_ROWS: Final = 1000
 
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog table`` to the command line."""
-    text = "print a system table, a line each row"
+    text = "print a system table, one row per line"
     parser = new_parser(commands, "table", text, run)
     parser.add_argument("table", metavar="TABLE", choices=TABLES, help=", ".join(TABLES))
     add_topics(parser)

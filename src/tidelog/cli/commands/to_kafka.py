@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog to-kafka`` to the command line."""
-    text = "write what a new broker of Kafka needs to serve a data directory"
+    text = "write the metadata and settings that a new Kafka broker needs to serve a directory"
     parser = new_parser(commands, "to-kafka", text, run)
     add_lone_directory(parser)
     add_more_directories(parser)

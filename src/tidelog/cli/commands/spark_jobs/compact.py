@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import at_least_one, not_negative
 from tidelog.cli.options import (
@@ -23,12 +23,18 @@ if TYPE_CHECKING:
     from tidelog.cli.argument_parser import CommandParser
     from tidelog.cli.options import Commands
 
+EPILOG: Final = (
+    "For logs whose keys do not fit the memory of one machine; tidelog compact is faster for\n"
+    "others. Except with --dry-run, the directory is locked until the job ends: stop its\n"
+    "service first."
+)
+
 
 def add_job(jobs: Commands) -> CommandParser:
     """Add the job to the command line."""
-    text = "clean compacted topics once, ignoring min.cleanable.dirty.ratio"
-    parser = new_subparser(jobs, "compact", text)
-    add_topics(parser)
+    text = "clean compacted topics once on Spark, ignoring min.cleanable.dirty.ratio"
+    parser = new_subparser(jobs, "compact", text, epilog=EPILOG)
+    add_topics(parser, may_be_partition=False)
     add_now(parser)
     add_settings(parser)
     add_dry_run(parser, "only print what would be dropped")
@@ -36,13 +42,14 @@ def add_job(jobs: Commands) -> CommandParser:
         "--local-below",
         type=not_negative,
         metavar="BYTES",
-        help="clean a log of fewer bytes without Spark's tasks, which is faster (default: 4 GiB)",
+        help="if fewer bytes of a log must be read, clean it without Spark's tasks, which is faster"
+        " (default: 4 GiB)",
     )
     parser.add_argument(
         "--buckets",
         type=at_least_one,
         metavar="N",
-        help="divide the keys into N parts, each of which a task holds in memory (default: of about"
+        help="divide the keys into N parts, each held in memory by one task (default: parts of about"
         " 1 GiB, and at least one for each task that runs at a time)",
     )
     parser.add_argument(

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from tidelog.spark import Repartitioned
 
 EPILOG: Final = (
-    "All records are written in one transaction: after a failure, run the command again\n"
-    "as it was. The records of a key stay in order."
+    "All records are written in one transaction: after a failure, run the same command\n"
+    "again. Records with the same key stay in order."
 )
 
 
@@ -35,15 +35,15 @@ def add_job(jobs: Commands) -> CommandParser:
     """Add the job to the command line."""
     text = "write a topic's records to a new topic with another number of partitions"
     parser = new_subparser(jobs, "repartition", text, epilog=EPILOG)
-    add_topic(parser)
+    add_topic(parser, "the topic to read")
     add_directory(parser)
-    parser.add_argument("--to", required=True, metavar="TOPIC", help="the topic to write")
+    parser.add_argument("--to", required=True, metavar="TOPIC", help="the new topic")
     parser.add_argument(
         "--partitions",
         required=True,
         type=partition_count,
         metavar="N",
-        help="its number of partitions",
+        help="number of partitions of the new topic",
     )
     parser.add_argument(
         "--to-dir",
@@ -66,8 +66,8 @@ def add_job(jobs: Commands) -> CommandParser:
         "--keyless",
         choices=("spread", "source"),
         default="spread",
-        help="where records without a key go: spread, over all partitions, or to the number of"
-        " their source partition modulo N (default spread)",
+        help="records without a key: spread them over all partitions, or write each to the number"
+        " of its source partition modulo N (default spread)",
     )
     parser.add_argument(
         "--compression",
