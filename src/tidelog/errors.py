@@ -500,7 +500,8 @@ class MirrorDiverged(TidelogError):
     def __str__(self) -> str:
         return (
             f"the mirror of {self.topic}-{self.partition}, which ends at {self.offset}, is not the"
-            f" beginning of its source: {self.reason}; to mirror it again, delete the topic in the mirror"
+            f" beginning of its source: {self.reason}; to mirror it again, delete the"
+            " topic in the mirror"
         )
 
 

@@ -49,8 +49,8 @@ def add_job(jobs: Commands) -> CommandParser:
         "--buckets",
         type=at_least_one,
         metavar="N",
-        help="divide the keys into N parts, each held in memory by one task (default: parts of about"
-        " 1 GiB, and at least one for each task that runs at a time)",
+        help="divide the keys into N parts, each held in memory by one task (default: parts of"
+        " about 1 GiB, and at least one for each task that runs at a time)",
     )
     parser.add_argument(
         "--exact-keys",
