@@ -137,15 +137,12 @@ class LastOffsets:
             return np.array(list(self._merge_plainly(words)), np.int64)
         from tidelog.kernels.compaction.key_merge import merge_entries  # noqa: PLC0415 - compiles when imported
 
-        superseded: Ints = np.empty(words.shape[1], np.int64)
-        at = lost = 0
-        while at < words.shape[1]:
-            room = int(len(self._table) // keys.SLOT_WORDS * _FILL) - self._count
-            at, more, added = merge_entries(words, at, room, self._table, superseded[lost:])
-            check_status(at)
-            lost, self._count = lost + more, self._count + added
-            if at < words.shape[1]:
-                self._grow()
+        added = words.shape[1]
+        self._reserve(added)
+        superseded: Ints = np.empty(added, np.int64)
+        at, lost, added = merge_entries(words, 0, added, self._table, superseded)
+        check_status(at)
+        self._count += added
         return superseded[:lost]
 
     def find_superseded(self, words: Ints) -> Ints:
@@ -179,11 +176,22 @@ class LastOffsets:
         words[2] -= 1
         return words
 
-    def _grow(self) -> None:
+    def _reserve(self, added: int) -> None:
+        """Make room for ``added`` more keys.
+
+        All at once: entries from another table come in the order of its slots, and the first part
+        of them would fill one end of a small table, where each search is long.
+        """
+        slots = len(self._table) // keys.SLOT_WORDS
+        needed = slots
+        while needed * _FILL < self._count + added:
+            needed *= 2
+        if needed == slots:
+            return
         from tidelog.kernels.compaction.key_merge import merge_entries  # noqa: PLC0415 - compiles when imported
 
         words = self._words()
-        self._table = np.zeros(2 * len(self._table), np.int64)
+        self._table = np.zeros(needed * keys.SLOT_WORDS, np.int64)
         unused = np.empty(words.shape[1], np.int64)
         at, _, self._count = merge_entries(words, 0, words.shape[1], self._table, unused)
         check_status(at)
