@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from tidelog.records.control import ControlType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from tidelog.cleaner.source_log import SourceSegment
     from tidelog.segment.txn_index import AbortedTxn
 
 
 def collect_aborted(
-    segments: Sequence[SourceSegment], start_offset: int, end_offset: int
+    segments: Iterable[SourceSegment], start_offset: int, end_offset: int
 ) -> list[AbortedTxn]:
     """Return the aborted transactions that overlap [start, end), from the indexes of ``segments``.
 

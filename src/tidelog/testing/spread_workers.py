@@ -49,7 +49,7 @@ class SerialWorkers:
         self._at_end = at_end
         self._sets: dict[int, list[OffsetSet]] = {}
 
-    def buckets_for(self, offsets: int) -> int:
+    def buckets_for(self, offsets: int, key_bytes: int) -> int:  # noqa: ARG002 - of ``Workers``
         """Return the number of buckets."""
         assert offsets > 0
         return self._buckets

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from tidelog.records.array_rows import Bools, Bytes, Ints
 
 _FIRST_SLOTS: Final = 1 << 14
+_ENTRY_BYTES: Final = 8 * keys.SLOT_WORDS
+_GATHERED_BYTES: Final = 1 << 20
+"""Bytes that are gathered at a time: each needs an index of 8 bytes for as long."""
 _FILL: Final = 0.6
 """Share of a table's slots that is filled at most: 41 bytes a key, since probing stays short."""
 
@@ -38,6 +41,11 @@ class Entries(NamedTuple):
     words: Ints
     sizes: Ints
     keys: Bytes
+
+    @property
+    def weight(self) -> int:
+        """The number of entries without keys that take the same memory."""
+        return self.words.shape[1] + len(self.keys) // _ENTRY_BYTES
 
     @classmethod
     def joined(cls, parts: Sequence[Entries]) -> Entries:
@@ -78,7 +86,15 @@ def gathered(data: Bytes, starts: Ints, sizes: Ints) -> Bytes:
     """Return the pieces of ``data`` with these starts and sizes, one after the other."""
     ends = sizes.cumsum()
     total = int(ends[-1]) if len(ends) else 0
-    pieces: Bytes = data[np.arange(total) + (starts - ends + sizes).repeat(sizes)]
+    pieces: Bytes = np.empty(total, np.uint8)
+    first = 0
+    while first < len(sizes):
+        begin = int(ends[first] - sizes[first])
+        last = max(int(ends.searchsorted(begin + _GATHERED_BYTES, "right")), first + 1)
+        until, some = int(ends[last - 1]), slice(first, last)
+        shifts = (starts[some] - ends[some] + sizes[some]).repeat(sizes[some])
+        pieces[begin:until] = data[np.arange(begin, until) + shifts]
+        first = last
     return pieces
 
 

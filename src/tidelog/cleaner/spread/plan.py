@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.cleaner.segment_copy import CleaningRound
@@ -143,7 +145,7 @@ class SpreadPlan:
 
     def group_of(self, file: int) -> int:
         """Return the number of the group of a file."""
-        return next(n for n, group in enumerate(self.groups) if group.start <= file < group.end)
+        return bisect_right(self.groups, file, key=attrgetter("start")) - 1
 
     def offsets_of(self, group: int) -> tuple[int, int]:
         """Return the offsets [start, end) that the records of a group may have.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tidelog.cleaner.cleaned_transactions import CleanedTransactions, collect_aborted
@@ -20,6 +21,7 @@ from tidelog.cleaner.stats import CleanerStats
 from tidelog.cleaner.swap import split_overflowed, swap_in
 from tidelog.errors import CleaningAborted, SegmentOffsetOverflow
 from tidelog.segment.filenames import DELETED_SUFFIX
+from tidelog.segment.offset_rules import GREATEST_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,8 +64,11 @@ class Workers(Protocol):
         ``transactions`` is their state before each group.
         """
 
-    def buckets_for(self, offsets: int) -> int:
-        """Return into how many buckets to divide the keys of ``offsets`` records."""
+    def buckets_for(self, offsets: int, key_bytes: int) -> int:
+        """Return into how many buckets to divide the keys of ``offsets`` records.
+
+        ``key_bytes`` go along with their entries, 0 unless keys are compared themselves.
+        """
 
     def watch(self, on_share: Callable[[float], None]) -> None:
         """From now on, call ``on_share`` with the share that is done, from 0 to 1."""
@@ -155,7 +160,10 @@ class SpreadCleaner:
                 producer_id: LastOfProducer(entry.last_data_offset, entry.producer_epoch)
                 for producer_id, entry in log.active_producers().items()
             },
-            buckets=self._workers.buckets_for(end - files[0].base_offset),
+            buckets=self._workers.buckets_for(
+                end - files[0].base_offset,
+                sum(file.size_bytes for file in files) if self._is_exact else 0,
+            ),
             hash_key=random_hash_key(self._rng),
             is_exact=self._is_exact,
             with_kernels=is_worth_kernels(log, end),
@@ -256,14 +264,19 @@ def _states_before(plan: SpreadPlan, found: Sequence[FileEvents]) -> list[Cleane
 
 
 def _source_files(log: SourceLog, segments: Sequence[SourceSegment]) -> list[SourceFile]:
-    """Return the segments as workers are given them."""
+    """Return the segments as workers are given them.
+
+    Only segments with aborted transactions are searched for those that end after a segment.
+    """
     everything = list(log.segments)
-    found = []
+    searched = [each for each in everything if each.collect_aborted(0, GREATEST_OFFSET).aborted]
+    found, first = [], 0
     for number, segment in enumerate(segments):
-        after = everything[number + 1 :]
-        end = after[0].base_offset if after else segment.read_next_offset()
-        start = segment.base_offset
-        aborted = tuple(collect_aborted((segment, *after), start, end))
+        start, is_last = segment.base_offset, number + 1 == len(everything)
+        end = segment.read_next_offset() if is_last else everything[number + 1].base_offset
+        while first < len(searched) and searched[first].base_offset < start:
+            first += 1
+        aborted = tuple(collect_aborted(islice(searched, first, None), start, end))
         found.append(
             SourceFile(segment.path, start, end, segment.size_bytes, segment.modified_ms, aborted)
         )

@@ -46,7 +46,10 @@ if TYPE_CHECKING:
 
 PIECE_BYTES: Final = 1 << 20
 MAX_ENTRIES: Final = 1 << 23
-"""Entries that one task holds before it passes them on: with a table, some 500 MB."""
+"""Entries that one task holds before it passes them on: with a table, some 500 MB.
+
+Keys that go with them count by their bytes.
+"""
 
 
 class BucketPart(NamedTuple):
@@ -167,14 +170,14 @@ class _Hashing:
             self._add_dirty(entries)
             return
         self._clean.append(entries.select(np.flatnonzero(~is_dirty)))
-        self._held += self._clean[-1].words.shape[1]
+        self._held += self._clean[-1].weight
         if is_dirty.any():
             self._add_dirty(entries.select(np.flatnonzero(is_dirty)))
 
     def _add_dirty(self, entries: Entries) -> None:
         if self._plan.is_exact:
             self._dirty.append(entries)
-            self._held += entries.words.shape[1]
+            self._held += entries.weight
         else:
             self._superseded.append(self._last.merge(entries.words))
 

@@ -152,9 +152,9 @@ class SparkWorkers:
         """From now on, call ``on_share`` with the share that is done, from 0 to 1."""
         self._on_share = on_share
 
-    def buckets_for(self, offsets: int) -> int:
+    def buckets_for(self, offsets: int, key_bytes: int) -> int:
         """Return into how many buckets to divide the keys of ``offsets`` records."""
-        needed = -(-offsets * KEY_BYTES // BUCKET_BYTES)
+        needed = -(-(offsets * KEY_BYTES + key_bytes) // BUCKET_BYTES)
         return self._buckets or max(needed, self._context.defaultParallelism)
 
     def find_superseded(self, plan: Plan) -> Sequence[FileEvents]:

@@ -15,6 +15,7 @@ from tidelog.cleaner.spread.entries import Entries, KeyCollision, superseded_exa
 from tidelog.cleaner.spread.spread_cleaner import MAX_COLLISIONS, SpreadCleaner
 from tidelog.errors import CleaningAborted, CorruptMessage
 from tidelog.kernels.runtime import gate
+from tidelog.segment.segment import LogSegment
 from tidelog.testing.cleaning import CleanerHome, kept
 from tidelog.testing.spread_workers import SerialWorkers
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tidelog.log.log import Log
+    from tidelog.segment.txn_index import TxnIndexSearchResult
 
 
 class Died(Exception):
@@ -126,6 +128,47 @@ def test_a_driver_that_dies_leaves_the_log_as_it_was() -> None:
         assert {name: home.read(name) for name in before if name.endswith(".log")} == {
             name: data for name, data in before.items() if name.endswith(".log")
         }
+
+
+def test_planning_grows_in_a_line_with_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index of each is searched once more only where a transaction was aborted."""
+    home, calls = CleanerHome(), list[str]()
+    search = LogSegment.collect_aborted
+
+    def collect(segment: LogSegment, start: int, end: int) -> TxnIndexSearchResult:
+        calls.append(segment.path)
+        return search(segment, start, end)
+
+    with filled(home) as log:
+        for number in range(40):
+            home.append(log, (number, "value"))
+            log.roll()
+        monkeypatch.setattr(LogSegment, "collect_aborted", collect)
+        clean(home, log)
+
+        assert len(calls) <= 2 * 44
+
+
+def test_keys_that_are_sent_count_by_their_bytes() -> None:
+    """Else a task would hold all large keys of a segment at once."""
+    words = np.zeros((3, 2), np.int64)
+    small = Entries(words, np.array([3, 3]), np.zeros(6, np.uint8))
+    large = Entries(words, np.array([2400, 2400]), np.zeros(4800, np.uint8))
+
+    assert (small.weight, large.weight) == (2, 202)
+
+
+def test_keys_are_gathered_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces larger than what is gathered at a time, and empty ones, too."""
+    monkeypatch.setattr(entries, "_GATHERED_BYTES", 4)
+    data = np.arange(20, dtype=np.uint8)
+    starts, sizes = np.array([5, 0, 9, 3, 19, 0]), np.array([2, 3, 0, 9, 1, 0])
+
+    found = entries.gathered(data, starts, sizes)
+
+    wanted = [data[at : at + size] for at, size in zip(starts, sizes, strict=True)]
+    assert found.tolist() == np.concatenate(wanted).tolist()
+    assert entries.gathered(data, starts[:0], sizes[:0]).tolist() == []
 
 
 def test_damage_ends_it_with_file_and_byte() -> None:
