@@ -23,7 +23,7 @@ from tidelog.segment.filenames import TopicPartition, log_directory_name
 from tidelog.staging.journal import list_journals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Set
     from random import Random
     from uuid import UUID
 
@@ -77,7 +77,7 @@ def take_over(
     if settings.image is None:
         paths = ", ".join(one.path for one in dirs)
         raise KafkaStorageError(f"there is no {METADATA_TOPIC}-0 in {paths} that can be used")
-    after = _without_deleted(before, settings, ids)
+    after = _without_deleted(before, settings, ids, {one.directory_id for one in dirs})
     for one in dirs:
         after = adopt(fs, one.path, after, directory_id=one.directory_id, rng=rng, links=dirs.links)
     after = _with_settings(after, settings)
@@ -99,14 +99,22 @@ def _ids_on_disk(fs: FileSystem, path: str) -> dict[TopicPartition, UUID]:
 
 
 def _without_deleted(
-    catalogue: Catalogue, settings: BrokerSettings, ids: Mapping[TopicPartition, UUID]
+    catalogue: Catalogue,
+    settings: BrokerSettings,
+    ids: Mapping[TopicPartition, UUID],
+    homes: Set[UUID],
 ) -> Catalogue:
-    """Leave out the topics that Kafka deleted: none of their partitions is there."""
+    """Leave out the topics that Kafka deleted: none of their partitions is there.
+
+    Topics with partitions in directories other than ``homes`` stay: nobody has looked there.
+    """
     there = {(key.topic, topic_id) for key, topic_id in ids.items()}
     topics = {
         name: topic
         for name, topic in catalogue.topics.items()
-        if settings.knows(name, topic.topic_id) or (name, topic.topic_id) in there
+        if settings.knows(name, topic.topic_id)
+        or (name, topic.topic_id) in there
+        or not homes.issuperset(topic.partitions.values())
     }
     return replace(catalogue, topics=topics)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.checkpoint_file import replace_file
-from tidelog.codec.java_properties import format_properties
+from tidelog.codec.java_properties import format_properties, parse_properties
 from tidelog.codec.messages.message_reader import read_message, split_version
 from tidelog.codec.messages.message_table import messages_of
 from tidelog.codec.metadata_files import (
@@ -111,6 +111,7 @@ def plan_hand_over(manager: LogManager) -> HandOver:
     _check_transactions(manager)
     known = _known_settings(manager)
     problems = [*_problems_of_directories(manager), *_problems_of_topics(manager)]
+    problems += _problems_of_properties(manager)
     if known is None:
         problems += _unknown_settings(manager)
     if problems:
@@ -118,7 +119,7 @@ def plan_hand_over(manager: LogManager) -> HandOver:
     if known is not None:
         _check_known(manager.topics(), known)
     topics = tuple(_registered(manager, topic) for _, topic in sorted(manager.topics().items()))
-    metas = {path: _identity(manager, path) for path in manager.live_dirs}
+    metas = _identities(manager)
     first = next(iter(metas.values()))
     assert first.cluster_id is not None
     assert first.node_id is not None
@@ -185,6 +186,21 @@ def _problems_of_topics(manager: LogManager) -> Iterator[str]:
             yield f"partitions of topic {name} lie in a directory that is not named"
 
 
+def _problems_of_properties(manager: LogManager) -> Iterator[str]:
+    """Yield that settings of an earlier call name other directories: partitions would be missing.
+
+    The file is not replaced, since somebody may have changed it.
+    """
+    fs, path = manager.machine.fs, os.path.join(manager.live_dirs[0], PROPERTIES_FILE)
+    named = parse_properties(fs.read(path)).get("log.dirs") if fs.exists(path) else None
+    if named is None:
+        return
+    ours = {os.path.realpath(one) for one in manager.live_dirs}
+    if {os.path.realpath(one.strip()) for one in named.split(",")} != ours:
+        dirs = ",".join(manager.live_dirs)
+        yield f"{path} has log.dirs={named}, not {dirs}: correct or remove it"
+
+
 def _unknown_settings(manager: LogManager) -> Iterator[str]:
     """Yield the topics that a broker would apply its defaults to, and so delete records of."""
     for name, topic in sorted(manager.topics().items()):
@@ -239,24 +255,29 @@ def _transactional_ids(log: Log) -> set[int]:
     return found
 
 
-def _identity(manager: LogManager, path: str) -> MetaProperties:
-    """Return the identity that KRaft needs, of version 1; one of Kafka 3 may be of version 0."""
-    fs = manager.machine.fs
-    known = read_meta_properties(fs, os.path.join(path, META_PROPERTIES_FILE))
-    assert known is not None, "an open directory has an identity"
-    if known.version == 1:
-        return known
-    others = (
-        read_meta_properties(fs, os.path.join(one, META_PROPERTIES_FILE))
-        for one in manager.live_dirs
-    )
-    cluster_id = next((one.cluster_id for one in others if one and one.cluster_id), None)
-    return replace(
-        known,
-        version=1,
-        cluster_id=cluster_id or format_uuid(random_id(manager.machine.rng)),
-        node_id=1 if known.node_id is None else known.node_id,
-    )
+def _identities(manager: LogManager) -> dict[str, MetaProperties]:
+    """Return the identities that KRaft needs, of version 1; those of Kafka 3 may be of version 0.
+
+    All have one cluster and one node.
+    """
+    found = {}
+    for path in manager.live_dirs:
+        known = read_meta_properties(manager.machine.fs, os.path.join(path, META_PROPERTIES_FILE))
+        assert known is not None, "an open directory has an identity"
+        found[path] = known
+    cluster_id = next((one.cluster_id for one in found.values() if one.cluster_id), None)
+    cluster_id = cluster_id or format_uuid(random_id(manager.machine.rng))
+    return {
+        path: known
+        if known.version == 1
+        else replace(
+            known,
+            version=1,
+            cluster_id=cluster_id,
+            node_id=1 if known.node_id is None else known.node_id,
+        )
+        for path, known in found.items()
+    }
 
 
 def _known_settings(manager: LogManager) -> BrokerSettings | None:

@@ -144,6 +144,17 @@ def test_a_topic_that_kafka_deleted_is_dropped_and_one_made_here_stays() -> None
     assert set(taken_over(home)) == {"t", "ours"}
 
 
+def test_a_topic_in_a_directory_that_is_not_named_stays() -> None:
+    """Whether its partitions are there is not known."""
+    home, other = home_with("t"), "/other"
+    with home.open(paths=(PATH, other)) as logs:
+        logs.manager.create_topic("elsewhere", path=other)
+    ids = {name: topic.topic_id for name, topic in read_catalogue(home.fs, PATH).topics.items()}
+    ran(home, topics={"t": ids["t"]})
+
+    assert set(taken_over(home)) == {"t", "elsewhere"}
+
+
 def test_a_topic_that_kafka_created_again_has_its_new_id() -> None:
     """The old one's settings do not apply to it."""
     home = home_with("t", retention_ms="7")

@@ -124,6 +124,34 @@ def test_a_directory_of_kafka_3_becomes_one_of_kraft() -> None:
     assert meta.directory_id == known.directory_id
 
 
+def test_directories_of_kafka_3_get_one_cluster() -> None:
+    """A broker does not start on directories of different clusters."""
+    home, other = DataHome(), "/other"
+    home.open(paths=(PATH, other)).close()
+    for path in (PATH, other):
+        known = read_meta_properties(home.fs, f"{path}/meta.properties")
+        assert known is not None
+        old = MetaProperties(version=0, node_id=5, directory_id=known.directory_id)
+        home.fs.write(f"{path}/meta.properties", old.format())
+
+    plan = hand_over(home, PATH, other)
+
+    metas = [read_meta_properties(home.fs, f"{path}/meta.properties") for path in (PATH, other)]
+    assert [meta and meta.cluster_id for meta in metas] == [plan.cluster_id] * 2
+
+
+def test_settings_that_name_other_directories_are_refused() -> None:
+    """A broker started with those of an earlier call would lack the partitions of a directory."""
+    home, other = home_with_topics(), "/other"
+    hand_over(home)
+
+    with pytest.raises(KafkaStorageError, match=f"log.dirs={PATH}, not {PATH},{other}"):
+        hand_over(home, PATH, other)
+
+    home.fs.delete(f"{PATH}/{PROPERTIES_FILE}")
+    hand_over(home, PATH, other)
+
+
 def test_new_producers_get_ids_above_those_in_the_logs() -> None:
     """Also above those that the transaction coordinator has given; ids out of reach do not count.
 
