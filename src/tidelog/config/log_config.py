@@ -39,6 +39,13 @@ DELETE: Final = "delete"
 DELETION_SETTINGS: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
 """The settings that determine what is deleted or compacted."""
 
+NEVER_DELETED: Final[Mapping[str, str]] = {
+    "cleanup.policy": DELETE,
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+}
+"""What the copy of a topic has for those that are unknown: nothing is deleted by a guess."""
+
 _REPLICA: Final = re.compile(r"[0-9]+:[0-9]+")
 _throttled_replicas: Final = Check(
     "* or a list of partition:broker",

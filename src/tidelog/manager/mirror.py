@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.config.log_config import DELETION_SETTINGS
+from tidelog.config.log_config import DELETION_SETTINGS, NEVER_DELETED
 from tidelog.datadir.cluster_metadata.broker_settings import ConfigSource
 from tidelog.datadir.partition_directories import is_partition_directory, random_id
 from tidelog.errors import (
@@ -29,7 +29,7 @@ from tidelog.records.memory import walk
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import NewTopic
-from tidelog.staging.staged_file import list_staged
+from tidelog.staging.staged_file import list_staged, transaction_hash
 from tidelog.staging.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.readonly.read_only_topic import ReadOnlyTopic
     from tidelog.records.memory import BatchColumns
-
-KEPT_FOREVER: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-"""What a mirror has where the settings of its source are unknown: nothing is deleted by a guess."""
 
 
 @dataclass(slots=True)
@@ -184,12 +181,14 @@ class Mirror:
         fs = self._manager.machine.fs
         known = read_finished(fs, self._path)
         names = [f"mirror {number} of {self._source.path}" for number in range(len(known) + 3)]
-        for txn in names:
-            if self._is_committed(txn):
-                raise CommitPending(f"transaction {txn!r} is committed and not applied yet")
-            if not self._is_plan:
-                for name in list_staged(fs, self._path, txn):
-                    fs.delete(os.path.join(self._path, name))
+        pending = {txn for _, txn in self._manager.staged_commits.pending}
+        committed = next((txn for txn in names if txn in pending), None)
+        if committed is not None:
+            raise CommitPending(f"transaction {committed!r} is committed and not applied yet")
+        ours = {transaction_hash(txn) for txn in names}
+        for name in () if self._is_plan else list_staged(fs, self._path):
+            if name.split(".")[1] in ours:
+                fs.delete(os.path.join(self._path, name))
         return next(txn for txn in names if txn not in known)
 
     def _copy(self, topic: ReadOnlyTopic, number: int) -> MirroredPartition:
@@ -290,7 +289,7 @@ def _config(topic: ReadOnlyTopic) -> dict[str, str]:
         for key, setting in topic.inherited.items()
         if setting.source is not ConfigSource.DEFAULT or key in DELETION_SETTINGS
     }
-    unknown = {key: KEPT_FOREVER[key] for key in topic.unknown_settings}
+    unknown = {key: NEVER_DELETED[key] for key in topic.unknown_settings}
     return {**unknown, **inherited, **topic.config}
 
 

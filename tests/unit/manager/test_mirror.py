@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidelog.errors import InconsistentTopicId, InvalidArgument, MirrorDiverged
+from tidelog.manager import mirror
 from tidelog.manager.mirror import Mirror, check_mirror_paths
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
 from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.staging.staged_file import list_staged
 from tidelog.testing import PowerCut
 from tidelog.testing.directory_home import DataHome
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from tests.conftest import Enumerated
 
     from tidelog.embedded.logs import Logs
+    from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
     from tidelog.manager.mirror import MirroredPartition
     from tidelog.testing.fields import ProducerFields
@@ -355,6 +358,22 @@ def ends(homes: Homes) -> Sequence[int]:
     with homes.target() as logs:
         names = [("t", 0), ("t", 1), *([("u", 0)] if "u" in logs.topics() else [])]
         return [logs.partition(*key).log.log_end_offset for key in names]
+
+
+def test_what_killed_runs_staged_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many transactions are known: each look lists the whole directory."""
+    homes = ready_to_copy(0)
+    looks = list[str]()
+
+    def look(fs: FileSystem, path: str, txn: str | None = None) -> list[str]:
+        looks.append(path)
+        return list_staged(fs, path, txn)
+
+    monkeypatch.setattr(mirror, "list_staged", look)
+    homes.mirror()
+    homes.mirror()
+
+    assert looks == [TARGET] * 2
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.metadata_files import format_uuid
+from tidelog.config.log_config import NEVER_DELETED
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.env.system_files import SYSTEM_FILES
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
 
 KEYLESS: Final = ("spread", "source")
 """Where records without a key go: see ``repartition``."""
-
-KEEPS_ALL: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-"""Stands for settings about deletion that are not known: nothing is deleted."""
 
 _NOT_COPIED: Final = ("remote.storage.enable", "message.timestamp.type")
 
@@ -162,7 +160,7 @@ def config_of_copy(topic: ReadOnlyTopic, config: Mapping[str, str]) -> dict[str,
     """
     known = {name: setting.value for name, setting in topic.inherited.items()} | dict(topic.config)
     kept = {name: value for name, value in known.items() if name not in _NOT_COPIED}
-    unknown = {name: KEEPS_ALL[name] for name in topic.unknown_settings}
+    unknown = {name: NEVER_DELETED[name] for name in topic.unknown_settings}
     return unknown | kept | dict(config)
 
 

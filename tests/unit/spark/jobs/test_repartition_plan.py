@@ -10,12 +10,12 @@ import pytest
 
 import tidelog
 from tidelog.codec.metadata_files import PARTITION_METADATA_FILE, write_partition_metadata
+from tidelog.config.log_config import NEVER_DELETED
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, InvalidTopic, UnknownTopicOrPartition
 from tidelog.readonly.read_only_topic import ReadOnlyTopic
 from tidelog.records.isolation import Isolation
 from tidelog.spark.jobs.repartition_plan import (
-    KEEPS_ALL,
     RepartitionPlan,
     RepartitionRequest,
     config_of_copy,
@@ -138,7 +138,7 @@ def test_unknown_settings_about_deletion_delete_nothing(tmp_path: Path) -> None:
     metadata = str(tmp_path / "t-0" / PARTITION_METADATA_FILE)
     write_partition_metadata(SYSTEM_FILES, metadata, UUID(int=1))
 
-    assert planned(str(tmp_path)).config == KEEPS_ALL
+    assert planned(str(tmp_path)).config == NEVER_DELETED
     assert planned(str(tmp_path), {"retention.ms": "5"}).config["retention.ms"] == "5"
 
 
