@@ -23,7 +23,8 @@ from tidelog.segment.filenames import TopicPartition, log_directory_name
 from tidelog.staging.journal import list_journals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Set
+    from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
     from random import Random
     from uuid import UUID
 
@@ -102,7 +103,7 @@ def _without_deleted(
     catalogue: Catalogue,
     settings: BrokerSettings,
     ids: Mapping[TopicPartition, UUID],
-    homes: Set[UUID],
+    homes: AbstractSet[UUID],
 ) -> Catalogue:
     """Leave out the topics that Kafka deleted: none of their partitions is there.
 
